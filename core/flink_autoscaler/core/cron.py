@@ -1,0 +1,180 @@
+"""Cron expressions in the dialect of Quartz, with six or seven fields."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from functools import lru_cache
+
+_MONTHS = {name.upper(): number for number, name in enumerate(calendar.month_abbr) if name}
+_DAYS = {name: number for number, name in enumerate(("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"), 1)}
+_NO_NAMES: Mapping[str, int] = {}
+_FIELDS = ((0, 59, _NO_NAMES), (0, 59, _NO_NAMES), (0, 23, _NO_NAMES))
+_YEARS = (1970, 2199)
+_WEEK = 7
+_MAX_WEEKS = 5
+
+_NEAREST_WEEKDAY = re.compile(r"(\d{1,2})W", re.ASCII)
+_FROM_LAST = re.compile(r"L(?:-(\d{1,2}))?(W)?", re.ASCII)
+_NTH = re.compile(r"(\w{1,3})#(\d)", re.ASCII)
+_LAST_DAY = re.compile(r"(\w{1,3})L", re.ASCII)
+_NUMBER = re.compile(r"\d+", re.ASCII)
+
+
+class _InvalidError(ValueError):
+    """Not a cron expression."""
+
+
+def _number(text: str, low: int, high: int, names: Mapping[str, int]) -> int:
+    number = names.get(text)
+    if number is None:
+        if not _NUMBER.fullmatch(text):
+            raise _InvalidError(text)
+        number = int(text)
+    if not low <= number <= high:
+        raise _InvalidError(text)
+    return number
+
+
+def _values(text: str, low: int, high: int, names: Mapping[str, int]) -> frozenset[int]:
+    """Read a list of numbers, ranges (that may wrap) and steps."""
+    values: set[int] = set()
+    for item in text.split(","):
+        values.update(_item(item, low, high, names))
+    return frozenset(values)
+
+
+def _item(item: str, low: int, high: int, names: Mapping[str, int]) -> list[int]:
+    span, has_step, step_text = item.partition("/")
+    step = _number(step_text, 1, high, _NO_NAMES) if has_step else 1
+    if span == "*" or (not span and has_step):
+        return list(range(low, high + 1, step))
+    start_text, is_range, end_text = span.partition("-")
+    start = _number(start_text, low, high, names)
+    if not is_range:
+        return list(range(start, high + 1, step)) if has_step else [start]
+    end = _number(end_text, low, high, names)
+    if end < start:
+        end += high - low + 1
+    return [low + (value - low) % (high - low + 1) for value in range(start, end + 1, step)]
+
+
+@dataclass(frozen=True, slots=True)
+class _DayOfMonth:
+    """Days of a month: numbers, days before the last, and the weekdays nearest to a day."""
+
+    days: frozenset[int] = frozenset()
+    before_last: frozenset[int] = frozenset()
+    weekday_before_last: frozenset[int] = frozenset()
+    nearest_weekdays: frozenset[int] = frozenset()
+
+    @classmethod
+    def parse(cls, text: str) -> _DayOfMonth:
+        last = _FROM_LAST.fullmatch(text)
+        if last:
+            offset = frozenset({_number(last[1] or "0", 0, 30, _NO_NAMES)})
+            return cls(weekday_before_last=offset) if last[2] else cls(before_last=offset)
+        nearest = _NEAREST_WEEKDAY.fullmatch(text)
+        if nearest:
+            return cls(nearest_weekdays=frozenset({_number(nearest[1], 1, 31, _NO_NAMES)}))
+        return cls(days=_values(text, 1, 31, _NO_NAMES))
+
+    def matches(self, day: date) -> bool:
+        last = calendar.monthrange(day.year, day.month)[1]
+        return (
+            day.day in self.days
+            or last - day.day in self.before_last
+            or any(_nearest_weekday(day, last - offset) == day.day for offset in self.weekday_before_last)
+            or any(_nearest_weekday(day, min(number, last)) == day.day for number in self.nearest_weekdays)
+        )
+
+
+def _nearest_weekday(month: date, number: int) -> int | None:
+    """Return the weekday nearest to a day, within its month; None where the day does not exist."""
+    last = calendar.monthrange(month.year, month.month)[1]
+    if not 1 <= number <= last:
+        return None
+    weekday = month.replace(day=number).weekday()
+    if weekday == calendar.SATURDAY:
+        return number - 1 if number > 1 else number + 2
+    if weekday == calendar.SUNDAY:
+        return number + 1 if number < last else number - 2
+    return number
+
+
+@dataclass(frozen=True, slots=True)
+class _DayOfWeek:
+    """Days of the week, 1 = Sunday; the n-th or the last such day of a month."""
+
+    days: frozenset[int] = frozenset()
+    nth: tuple[int, int] | None = None
+    last: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> _DayOfWeek:
+        if text == "L":
+            return cls(days=frozenset({_WEEK}))
+        nth = _NTH.fullmatch(text)
+        if nth:
+            return cls(nth=(_number(nth[1], 1, _WEEK, _DAYS), _number(nth[2], 1, _MAX_WEEKS, _NO_NAMES)))
+        last = _LAST_DAY.fullmatch(text)
+        if last:
+            return cls(last=_number(last[1], 1, _WEEK, _DAYS))
+        return cls(days=_values(text, 1, _WEEK, _DAYS))
+
+    def matches(self, day: date) -> bool:
+        number = day.isoweekday() % _WEEK + 1
+        if self.nth is not None:
+            return self.nth == (number, (day.day - 1) // _WEEK + 1)
+        if self.last is not None:
+            return number == self.last and day.day + _WEEK > calendar.monthrange(day.year, day.month)[1]
+        return number in self.days
+
+
+@dataclass(frozen=True, slots=True)
+class CronExpression:
+    """A parsed expression; see :meth:`parse`."""
+
+    seconds: frozenset[int]
+    minutes: frozenset[int]
+    hours: frozenset[int]
+    months: frozenset[int]
+    day: _DayOfMonth | _DayOfWeek
+    years: frozenset[int] = field(default_factory=frozenset)
+
+    @staticmethod
+    @lru_cache(maxsize=256)
+    def parse(text: str) -> CronExpression | None:
+        """Read ``second minute hour day-of-month month day-of-week [year]``; None when it is not valid.
+
+        Exactly one of the two day fields must be ``?``.
+        """
+        parts = text.upper().split()
+        if len(parts) not in (6, 7) or (parts[3] == "?") == (parts[5] == "?"):
+            return None
+        try:
+            seconds, minutes, hours = (_values(parts[at], *_FIELDS[at]) for at in range(3))
+            return CronExpression(
+                seconds,
+                minutes,
+                hours,
+                months=_values(parts[4], 1, 12, _MONTHS),
+                day=_DayOfMonth.parse(parts[3]) if parts[5] == "?" else _DayOfWeek.parse(parts[5]),
+                years=_values(parts[6], *_YEARS, _NO_NAMES) if len(parts) > 6 else frozenset(),  # noqa: PLR2004
+            )
+        except _InvalidError:
+            return None
+
+    def matches(self, local: datetime) -> bool:
+        """Tell whether a local time, cut to the second, satisfies every field."""
+        return (
+            local.second in self.seconds
+            and local.minute in self.minutes
+            and local.hour in self.hours
+            and local.month in self.months
+            and (not self.years or local.year in self.years)
+            and self.day.matches(local.date())
+        )

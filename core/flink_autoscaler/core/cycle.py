@@ -1,0 +1,229 @@
+"""One pass over one job as a pure function: from what the cluster answered to a decision and the next state.
+
+It runs unchanged in a Spark task, in the daemon and in a replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from flink_autoscaler.core.decision import Evaluation, Hold, PassOutcome, PassRequest, Phase, Rescale
+from flink_autoscaler.core.decision_run import Executed, ExecutionInput
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError, EvaluationError, NotReadyError
+from flink_autoscaler.core.evaluation import EvaluationSettings, evaluate
+from flink_autoscaler.core.events import Event, EventType, exception_event
+from flink_autoscaler.core.execution import execute
+from flink_autoscaler.core.extensions import NO_PLUGINS, Plugins
+from flink_autoscaler.core.history import restart_time
+from flink_autoscaler.core.job import JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.metrics import VertexId
+from flink_autoscaler.core.observation import Observed, finished_vertices, observe
+from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.reading import EMPTY_MEMORY, ClusterReading, JobReading
+from flink_autoscaler.core.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.validation import validate
+
+MIN_SAMPLES = 2
+"""Fewer samples have no rate."""
+
+VALIDATION_REASON = "AutoScaler Options Validation"
+ERROR_REASON = "AutoscalerError"
+
+
+def without_reading(request: PassRequest) -> PassOutcome | None:
+    """Return the outcome for a job whose metrics are not needed: invalid, disabled or not running; else None."""
+    try:
+        return _without_reading(request)
+    except AutoscalerError as error:
+        return failed(request, error)
+
+
+def _without_reading(request: PassRequest) -> PassOutcome | None:
+    options = request.context.options
+    problem = validate(options)
+    if problem is not None:
+        return _invalid(request, problem)
+    if not options.enabled:
+        return _disabled(request)
+    if request.context.status is not JobStatus.RUNNING:
+        hold = Hold.because("NOT_RUNNING", f"the job is {request.context.status.value}, not RUNNING with all tasks")
+        return _with_wanted(_untouched(request, Phase.NOT_RUNNING, hold), request.context)
+    return None
+
+
+def _untouched(request: PassRequest, phase: Phase, hold: Hold) -> PassOutcome:
+    return PassOutcome(request.context.job_key, phase, hold, request.state, request.memory)
+
+
+def _invalid(request: PassRequest, problem: str) -> PassOutcome:
+    event = Event(
+        EventType.WARNING, VALIDATION_REASON, problem, interval=request.context.options.scaling_event_interval
+    )
+    hold = Hold.because("INVALID_CONFIG", problem)
+    return replace(_untouched(request, Phase.INVALID_CONFIG, hold), events=(event,))
+
+
+def _disabled(request: PassRequest) -> PassOutcome:
+    """Forget the job's state; the samples stay where that is asked for, as if they had never been stored."""
+    options, state, memory = request.context.options, EMPTY_STATE, EMPTY_MEMORY
+    if not options.improves(options.forget_when_disabled):
+        state, memory = JobState(job_id=request.state.job_id, samples=request.state.samples), request.memory
+    hold = Hold.because("DISABLED", f"{AutoscalerOptions.enabled.key} is not true")
+    outcome = _untouched(request, Phase.DISABLED, hold)
+    return replace(outcome, state=state, memory=memory, wanted_config=options.memory_tuning)
+
+
+def failed(request: PassRequest, error: AutoscalerError, excluded: frozenset[VertexId] = frozenset()) -> PassOutcome:
+    """Return the outcome of a pass that an error ended: what was decided earlier is still applied."""
+    is_ready = not isinstance(error, NotReadyError)
+    outcome = PassOutcome(
+        job_key=request.context.job_key,
+        phase=Phase.ERROR if is_ready else Phase.NOT_READY,
+        decision=Hold.because(type(error).__name__.removesuffix("Error").upper(), str(error)),
+        state=request.state,
+        memory=request.memory,
+        events=(exception_event(ERROR_REASON, str(error)),) if is_ready else (),
+        error=error,
+        excluded=excluded,
+    )
+    try:
+        return _with_wanted(outcome, request.context)
+    except AutoscalerError as other:
+        return replace(outcome, events=(*outcome.events, exception_event(ERROR_REASON, str(other))))
+
+
+def _with_wanted(outcome: PassOutcome, context: JobAutoScalerContext) -> PassOutcome:
+    """Add what is to be realized now."""
+    wanted = wanted_parallelism(context, outcome.state.overrides, outcome.excluded)
+    return replace(outcome, wanted=wanted, wanted_config=context.options.memory_tuning)
+
+
+def wanted_parallelism(
+    context: JobAutoScalerContext, overrides: Mapping[VertexId, int], excluded: frozenset[VertexId]
+) -> dict[VertexId, int]:
+    """Merge what was decided with the user's own overrides.
+
+    Args:
+        context: For the user's overrides and excluded vertices.
+        overrides: Decided parallelism; empty before the first decision, and then nothing is wanted.
+        excluded: Vertices excluded during this pass; for them the user's value wins, where there is one.
+
+    Raises:
+        ConfigError: A user's override is not a number.
+    """
+    if not overrides:
+        return {}
+    wanted = {v: _number(v, text) for v, text in context.flink_options.parallelism_overrides.items()}
+    excluded = excluded | frozenset(context.options.vertex_exclude_ids)
+    for vertex_id, parallelism in overrides.items():
+        if vertex_id not in excluded or vertex_id not in wanted:
+            wanted[vertex_id] = parallelism
+    return wanted
+
+
+def _number(vertex_id: VertexId, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ConfigError(
+            f"pipeline.jobvertex-parallelism-overrides: {vertex_id} has {text!r}, not a number"
+        ) from error
+
+
+def advance(
+    request: PassRequest, reading: JobReading, cluster: ClusterReading, plugins: Plugins = NO_PLUGINS
+) -> PassOutcome:
+    """Take one job one pass further.
+
+    Args:
+        request: A job that :func:`without_reading` has no answer for.
+        reading: What the cluster answered about it.
+        cluster: What the cluster answered about itself.
+        plugins: The plug-ins of this process.
+
+    Returns:
+        The outcome; errors of any kind are in it.
+    """
+    request = replace(request, memory=reading.memory)
+    try:
+        observed = observe(request, reading, cluster)
+    except AutoscalerError as error:
+        return failed(request, error, finished_vertices(reading.details))
+    except (ArithmeticError, ValueError, TypeError, LookupError) as error:
+        return failed(request, _surprise(error))
+    try:
+        outcome = _evaluate(observed, cluster, plugins)
+    except AutoscalerError as error:
+        outcome = failed(observed.request, error, observed.excluded)
+    except (ArithmeticError, ValueError, TypeError, LookupError) as error:
+        outcome = failed(observed.request, _surprise(error), observed.excluded)
+    return replace(
+        outcome,
+        sample=observed.sample,
+        sample_count=len(observed.state.samples),
+        is_window_full=observed.is_window_full,
+        topology=observed.topology,
+    )
+
+
+def _surprise(error: Exception) -> AutoscalerError:
+    """Wrap an error that arithmetic on foreign numbers may still raise."""
+    return EvaluationError(f"evaluation failed: {type(error).__name__}: {error}")
+
+
+def _evaluate(observed: Observed, cluster: ClusterReading, plugins: Plugins) -> PassOutcome:
+    request, state = observed.request, observed.state
+    if len(state.samples) < MIN_SAMPLES:
+        hold = Hold.because("COLLECTING", "the first metric sample of this execution was taken")
+        return _settled(observed, Phase.COLLECTING, hold)
+    assumed = restart_time(state.tracking, request.context.options)
+    settings = EvaluationSettings.of(request.context.options, assumed)
+    metrics = evaluate(observed.topology, state.samples, settings)
+    evaluation = Evaluation(metrics, observed.topology, assumed, observed.is_window_full)
+    if not observed.is_window_full:
+        hold = Hold.because("WINDOW_FILLING", "the metric window is not full yet")
+        return _settled(observed, Phase.WINDOW_FILLING, hold, evaluation)
+    return _decide(observed, evaluation, cluster, plugins)
+
+
+def _decide(observed: Observed, evaluation: Evaluation, cluster: ClusterReading, plugins: Plugins) -> PassOutcome:
+    request = observed.request
+    executed = execute(
+        ExecutionInput(
+            context=request.context,
+            topology=observed.topology,
+            metrics=evaluation.metrics,
+            state=observed.state,
+            cluster=cluster,
+            excluded=observed.excluded,
+            restart_time=evaluation.restart_time,
+            now_ms=request.now_ms,
+            plugins=plugins,
+        )
+    )
+    evaluation = replace(evaluation, metrics=executed.metrics)
+    return _settled(observed, Phase.EXECUTED, executed.decision, evaluation, executed)
+
+
+def _settled(
+    observed: Observed,
+    phase: Phase,
+    decision: Hold | Rescale,
+    evaluation: Evaluation | None = None,
+    executed: Executed | None = None,
+) -> PassOutcome:
+    request = observed.request
+    state = executed.state if executed else observed.state
+    outcome = PassOutcome(
+        job_key=request.context.job_key,
+        phase=phase,
+        decision=decision,
+        state=state,
+        memory=request.memory,
+        evaluation=evaluation,
+        events=executed.events if executed else (),
+        report=executed.report if executed else None,
+        excluded=observed.excluded,
+    )
+    return _with_wanted(outcome, request.context)

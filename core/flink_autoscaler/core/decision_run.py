@@ -1,0 +1,93 @@
+"""The working values of one decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from flink_autoscaler.core.decision import Hold, Reason, Rescale
+from flink_autoscaler.core.delayed import DelayedScaleDown
+from flink_autoscaler.core.events import Event, EventType, ScalingReport
+from flink_autoscaler.core.extensions import NO_PLUGINS, Plugins
+from flink_autoscaler.core.job import JobAutoScalerContext
+from flink_autoscaler.core.metrics import EvaluatedMetric, EvaluatedMetrics, ScalingMetric, VertexId
+from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.reading import ClusterReading
+from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.topology import JobTopology
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionInput:
+    """Everything a decision depends on.
+
+    Attributes:
+        metrics: Evaluated metrics of a full window.
+        state: What is remembered, with the sample of this pass.
+        cluster: What the cluster said about itself.
+        excluded: Vertices that are not scaled in this pass.
+        restart_time: Seconds a restart is assumed to take.
+    """
+
+    context: JobAutoScalerContext
+    topology: JobTopology
+    metrics: EvaluatedMetrics
+    state: JobState
+    cluster: ClusterReading
+    excluded: frozenset[VertexId]
+    restart_time: int
+    now_ms: int
+    plugins: Plugins = NO_PLUGINS
+
+    @property
+    def options(self) -> AutoscalerOptions:
+        """The options of the job."""
+        return self.context.options
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """The result of :func:`execute`: the decision, what to remember, and what to tell."""
+
+    decision: Hold | Rescale
+    state: JobState
+    metrics: EvaluatedMetrics
+    events: tuple[Event, ...] = ()
+    report: ScalingReport | None = None
+
+
+@dataclass
+class DecisionRun:
+    """Working values of one decision.
+
+    Attributes:
+        vertices: Evaluated metrics per vertex, to which recommendations are added.
+        events: To be raised, in order.
+        reasons: Why the decision is what it is.
+    """
+
+    given: ExecutionInput
+    delayed: DelayedScaleDown
+    vertices: dict[VertexId, dict[ScalingMetric, EvaluatedMetric]]
+    events: list[Event] = field(default_factory=list)
+    reasons: list[Reason] = field(default_factory=list)
+
+    def explain(self, code: str, text: str, vertex_id: VertexId | None = None) -> None:
+        """Add a reason."""
+        self.reasons.append(Reason(code, text, vertex_id))
+
+    def tell(self, event_type: EventType, reason: str, message: str, key: str | None) -> None:
+        """Add an event that is repeated at most once per event interval."""
+        self.events.append(Event(event_type, reason, message, key, self.given.options.scaling_event_interval))
+
+    def finish(
+        self, decision: Hold | Rescale, state: JobState | None = None, report: ScalingReport | None = None
+    ) -> Executed:
+        """Make the result; without ``state`` only the delayed scale-downs are remembered."""
+        if state is None:
+            state = replace(self.given.state, delayed=self.delayed.vertices)
+        metrics = EvaluatedMetrics(self.vertices, self.given.metrics.globals_)
+        return Executed(decision, state, metrics, tuple(self.events), report)
+
+    def hold(self, report: ScalingReport | None = None) -> Executed:
+        """Make the result for a job that is left as it is."""
+        return self.finish(Hold(tuple(self.reasons)), report=report)

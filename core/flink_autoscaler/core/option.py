@@ -1,0 +1,127 @@
+"""One declaration per option: key, type, default, limits and description, and how a value is found.
+
+An options class is a plain class whose attributes are :class:`Option` objects. An instance wraps one
+flat configuration (key to text) and parses a value when it is first read, so that a bad value of an
+option that nobody needs does not stop a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Generic, Self, TypeVar, overload
+
+from flink_autoscaler.core.errors import ConfigError
+
+T = TypeVar("T")
+
+PREFIX = "job.autoscaler."
+LEGACY_PREFIX = "kubernetes.operator."
+
+
+class ValueParseError(ConfigError):
+    """A value does not have the syntax of its option."""
+
+    def __init__(self, key: str, value: str, expected: str) -> None:
+        super().__init__(f"Could not parse value '{value}' for key '{key}': expected {expected}")
+        self.key = key
+        self.value = value
+        self.expected = expected
+
+    def __reduce__(self) -> tuple[type[ValueParseError], tuple[str, str, str]]:
+        return ValueParseError, (self.key, self.value, self.expected)
+
+
+@dataclass(frozen=True, eq=False)
+class Option(Generic[T]):
+    """An option of a configuration.
+
+    Attributes:
+        key: The canonical key.
+        parse: Reads the text of a value; raises ValueError whose text says what is expected.
+        default: The value when no key is set; None where "unset" means something.
+        default_text: The default as a user would write it; empty when unset.
+        description: One line for the reference page and the sample configuration.
+        fallback_keys: Older keys, best first.
+        deprecated_keys: Keys that still work and are looked up last.
+        range_text: The permitted range, for the reference page; empty when any value goes.
+    """
+
+    key: str
+    parse: Callable[[str], T]
+    default: T
+    default_text: str
+    description: str
+    fallback_keys: tuple[str, ...] = ()
+    deprecated_keys: tuple[str, ...] = ()
+    range_text: str = ""
+    name: str = field(default="", init=False)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        object.__setattr__(self, "name", name)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Every key that sets this option, the one that wins first."""
+        return (self.key, *self.fallback_keys, *self.deprecated_keys)
+
+    def find(self, configuration: Mapping[str, str]) -> tuple[str, str] | None:
+        """Return the key that is set and its text, or None."""
+        for key in self.keys:
+            if key in configuration:
+                return key, configuration[key]
+        return None
+
+    def read(self, configuration: Mapping[str, str]) -> T:
+        """Return the value.
+
+        Raises:
+            ValueParseError: The text cannot be read.
+        """
+        found = self.find(configuration)
+        if found is None:
+            return self.default
+        try:
+            return self.parse(found[1])
+        except ValueError as error:
+            raise ValueParseError(self.key, found[1], str(error)) from error
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Option[T]: ...
+    @overload
+    def __get__(self, instance: OptionSet, owner: type) -> T: ...
+    def __get__(self, instance: OptionSet | None, owner: type) -> Option[T] | T:
+        if instance is None:
+            return self
+        value = self.read(instance.configuration)
+        instance.__dict__[self.name] = value
+        return value
+
+
+class OptionSet:
+    """Typed view of one flat configuration; attributes are parsed when first read."""
+
+    def __init__(self, configuration: Mapping[str, str]) -> None:
+        self.configuration = configuration
+
+    @classmethod
+    def declared(cls) -> tuple[Option[Any], ...]:
+        """Every option of this class, in the order of declaration."""
+        return tuple(value for value in vars(cls).values() if isinstance(value, Option))
+
+    def is_set(self, option: Option[Any]) -> bool:
+        """Tell whether any key of the option is present."""
+        return option.find(self.configuration) is not None
+
+    def with_changes(self, overrides: Mapping[str, str], removals: Iterable[str] = ()) -> Self:
+        """Return the options after removing some keys and then setting others."""
+        gone = frozenset(removals)
+        kept = {key: value for key, value in self.configuration.items() if key not in gone}
+        return type(self)({**kept, **overrides})
+
+
+def nearest(key: str, known: Iterable[str]) -> str:
+    """Return a half-sentence that names the most similar known key, or nothing."""
+    close = get_close_matches(key, list(known), n=1, cutoff=0.6)
+    return f"; did you mean '{close[0]}'?" if close else ""

@@ -1,0 +1,187 @@
+"""The borders of the core, named as in FLIP-334. Implementations register as entry points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from flink_autoscaler.core.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.errors import AutoscalerError
+from flink_autoscaler.core.events import Event, ScalingReport
+from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.metrics import VertexId
+from flink_autoscaler.core.reading import ClusterReading, CollectorMemory, JobReading
+from flink_autoscaler.core.state import ConfigChanges, JobState
+
+
+@dataclass(frozen=True, slots=True)
+class JobList:
+    """The jobs of one cluster.
+
+    Attributes:
+        jobs: Contexts, in the cluster's order, with distinct keys.
+        unreadable: Jobs that exist but whose context could not be built, and why. They are not looked at in this
+            pass and count as present for clean-up.
+    """
+
+    jobs: tuple[JobAutoScalerContext, ...]
+    unreadable: Mapping[JobKey, AutoscalerError] = field(default_factory=dict)
+
+
+class JobListFetcher(Protocol):
+    """Lists the jobs of one cluster. Called once per pass, from one thread."""
+
+    def fetch(self) -> JobList:
+        """Return all jobs, finished ones too.
+
+        Raises:
+            AutoscalerError: The list could not be read; nothing is concluded from that about any job.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release connections. Called once."""
+        ...
+
+
+class MetricCollector(Protocol):
+    """Reads the metrics of a job. Only sends requests that change nothing."""
+
+    def read_cluster(self, context: JobAutoScalerContext) -> ClusterReading:
+        """Return cluster-wide metrics; failures are in ``error``. Never raises."""
+        ...
+
+    def read_job(self, request: PassRequest) -> JobReading:
+        """Return what the cluster says about one job; failures are in ``error``. Never raises."""
+        ...
+
+
+class EvaluationEngine(Protocol):
+    """Runs collect, evaluate and decide for all jobs of a cluster."""
+
+    def evaluate(self, requests: Sequence[PassRequest]) -> Sequence[PassOutcome]:
+        """Return one outcome per request, in the same order; a job that fails has its error in the outcome.
+
+        All requests belong to one cluster. Calls for different clusters may come from different threads.
+
+        Raises:
+            AutoscalerError: The engine itself failed; no outcome is known for any job.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release resources. Called once."""
+        ...
+
+
+class AutoScalerStateStore(Protocol):
+    """Remembers one :class:`JobState` per job across passes and, where it can, across restarts.
+
+    Calls for different jobs may come from different threads; calls for one job never overlap.
+    Implementations raise :class:`StoreError` and nothing else.
+    """
+
+    def load(self, job_key: JobKey) -> JobState:
+        """Return what was saved last, or an empty state. Later passes rely on seeing the last save."""
+        ...
+
+    def save(self, job_key: JobKey, state: JobState) -> None:
+        """Replace the state of one job, all of it or nothing. Saving an equal state may do nothing."""
+        ...
+
+    def delete(self, job_key: JobKey) -> None:
+        """Forget one job. Deleting an unknown job does nothing."""
+        ...
+
+    def job_keys(self) -> frozenset[JobKey]:
+        """Return the keys of all jobs with a state."""
+        ...
+
+    def close(self) -> None:
+        """Release resources; everything saved is kept. Further calls may raise."""
+        ...
+
+
+class AutoScalerEventHandler(Protocol):
+    """Takes events and scaling reports. De-duplication is its own business.
+
+    Calls for different jobs may come from different threads. May raise :class:`StoreError`.
+    """
+
+    def handle_event(self, context: JobAutoScalerContext, event: Event) -> None:
+        """Take one event. A repetition within ``event.interval`` may be dropped or merged."""
+        ...
+
+    def handle_scaling_report(self, context: JobAutoScalerContext, report: ScalingReport) -> None:
+        """Take one report. Executed ones are never dropped; others within ``report.interval`` per hash."""
+        ...
+
+    def close(self) -> None:
+        """Release resources. Called once."""
+        ...
+
+
+class RealizeResult(StrEnum):
+    """What a realizer did."""
+
+    UNCHANGED = "unchanged"
+    REQUESTED = "requested"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Realization:
+    """Outcome of realizing: what was done, and what should be told about it.
+
+    Attributes:
+        requested: Parallelism per vertex that the cluster was asked for; empty unless REQUESTED.
+        events: To be handed to the event handler, in order.
+    """
+
+    result: RealizeResult
+    requested: Mapping[VertexId, int] = field(default_factory=dict)
+    events: tuple[Event, ...] = ()
+
+
+class ScalingRealizer(Protocol):
+    """Applies decisions. Called in every pass with what should be so; idempotent and cheap when it is.
+
+    Calls for different jobs may come from different threads. Must leave a job that is not running alone.
+    """
+
+    def realize_overrides(self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int]) -> Realization:
+        """Give every named vertex its parallelism. ``overrides`` is not empty.
+
+        Raises:
+            AutoscalerError: It could not be applied; the next pass tries again.
+        """
+        ...
+
+    def realize_config(self, context: JobAutoScalerContext, changes: ConfigChanges) -> Realization:
+        """Apply tuned configuration, where the realizer can. Called in every pass while memory tuning is on.
+
+        Raises:
+            AutoscalerError: It could not be applied; the next pass tries again.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release resources. Called once."""
+        ...
+
+
+__all__ = [
+    "AutoScalerEventHandler",
+    "AutoScalerStateStore",
+    "ClusterReading",
+    "CollectorMemory",
+    "EvaluationEngine",
+    "JobList",
+    "JobListFetcher",
+    "MetricCollector",
+    "Realization",
+    "RealizeResult",
+    "ScalingRealizer",
+]

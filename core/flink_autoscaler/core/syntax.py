@@ -1,0 +1,207 @@
+"""How Flink writes values in its configuration: durations, memory sizes, lists, maps, numbers."""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+_E = TypeVar("_E", bound=StrEnum)
+
+_INT = re.compile(r"[+-]?\d+", re.ASCII)
+_DOUBLE = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[dDfF]?)", re.ASCII)
+_QUANTITY = re.compile(r"(\d+)\s*(\S.*)?", re.ASCII | re.DOTALL)
+_INT32 = range(-(2**31), 2**31)
+_INT64_MAX = 2**63 - 1
+_BLANKS = " \t\n\r\f\v"
+
+_DURATION_UNITS = {
+    unit: nanoseconds
+    for nanoseconds, units in {
+        86_400_000_000_000: ("d", "day", "days"),
+        3_600_000_000_000: ("h", "hour", "hours"),
+        60_000_000_000: ("m", "min", "minute", "minutes"),
+        1_000_000_000: ("s", "sec", "secs", "second", "seconds"),
+        1_000_000: ("", "ms", "milli", "millis", "millisecond", "milliseconds"),
+        1_000: ("µs", "micro", "micros", "microsecond", "microseconds"),
+        1: ("ns", "nano", "nanos", "nanosecond", "nanoseconds"),
+    }.items()
+    for unit in units
+}
+_MEMORY_UNITS = {
+    unit: size
+    for size, units in {
+        1: ("", "b", "bytes"),
+        1 << 10: ("k", "kb", "kibibytes"),
+        1 << 20: ("m", "mb", "mebibytes"),
+        1 << 30: ("g", "gb", "gibibytes"),
+        1 << 40: ("t", "tb", "tebibytes"),
+    }.items()
+    for unit in units
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Duration:
+    """A length of time, exact to the nanosecond."""
+
+    nanoseconds: int
+
+    @property
+    def ms(self) -> int:
+        """Whole milliseconds, rounded toward minus infinity."""
+        return self.nanoseconds // 1_000_000
+
+    @property
+    def seconds(self) -> int:
+        """Whole seconds, rounded toward minus infinity."""
+        return self.nanoseconds // 1_000_000_000
+
+    @property
+    def exact_seconds(self) -> float:
+        """Seconds with their fraction, for timeouts and intervals."""
+        return self.nanoseconds / 1e9
+
+    def __str__(self) -> str:
+        for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
+            if self.ms and self.nanoseconds % (size * 1_000_000) == 0:
+                return f"{self.ms // size} {unit}"
+        return f"{self.ms} ms" if self.nanoseconds % 1_000_000 == 0 else f"{self.nanoseconds} ns"
+
+
+def _quantity(text: str, units: dict[str, int]) -> int:
+    match = _QUANTITY.fullmatch(text.strip(_BLANKS))
+    if match is None:
+        raise ValueError("a whole number with an optional unit")
+    size = units.get((match[2] or "").strip(_BLANKS).lower())
+    number = int(match[1])
+    if size is None or number > _INT64_MAX:
+        raise ValueError(f"unit must be one of {', '.join(unit for unit in units if unit)}")
+    return number * size
+
+
+def parse_duration(text: str) -> Duration:
+    """Read ``10 s``, ``5min``, ``100`` (milliseconds). No fractions, no sign, no ISO 8601."""
+    return Duration(_quantity(text, _DURATION_UNITS))
+
+
+def parse_memory(text: str) -> int:
+    """Read ``2g``, ``512 mb``, ``100`` as bytes; units are powers of 1024."""
+    return _quantity(text, _MEMORY_UNITS)
+
+
+def parse_bool(text: str) -> bool:
+    """Read ``true`` or ``false`` in any case; nothing else."""
+    lowered = text.lower()
+    if lowered not in ("true", "false"):
+        raise ValueError("true or false")
+    return lowered == "true"
+
+
+def parse_int(text: str) -> int:
+    """Read a 32-bit integer in decimal digits, without blanks."""
+    if not _INT.fullmatch(text) or int(text) not in _INT32:
+        raise ValueError("a whole number of at most 32 bits")
+    return int(text)
+
+
+def parse_double(text: str) -> float:
+    """Read a decimal number; blanks around it, ``NaN``, ``Infinity`` and an ``f``/``d`` suffix are fine."""
+    stripped = text.strip(_BLANKS)
+    if not _DOUBLE.fullmatch(stripped):
+        raise ValueError("a decimal number")
+    return float(stripped if stripped.endswith(("NaN", "Infinity")) else stripped.rstrip("dDfF"))
+
+
+def parse_float32(text: str) -> float:
+    """Read a decimal number as a 32-bit float, widened to a double (0.1 is 0.10000000149011612)."""
+    widened: float = struct.unpack("<f", struct.pack("<f", parse_double(text)))[0]
+    return widened
+
+
+def parse_enum(text: str, kind: type[_E]) -> _E:
+    """Read a name of an enumeration in any case."""
+    for member in kind:
+        if member.value.upper() == text.upper():
+            return member
+    raise ValueError(f"one of {', '.join(member.value for member in kind)}")
+
+
+def split_quoted(text: str, delimiter: str) -> list[str]:
+    """Split at a delimiter that is not inside quotes; parts are trimmed, empty ones at the end dropped."""
+    parts: list[str] = []
+    rest = text
+    while True:
+        part, found, rest = _take(rest, delimiter)
+        parts.append(part)
+        if not found:
+            break
+    while parts and not parts[-1]:
+        parts.pop()
+    return parts
+
+
+def _take(text: str, delimiter: str) -> tuple[str, bool, str]:
+    """Return the first part, whether a delimiter followed it, and what is left."""
+    trimmed = text.lstrip(_BLANKS)
+    if trimmed[:1] in ("'", '"') and trimmed:
+        part, rest = _take_quoted(trimmed)
+        rest = rest.lstrip(_BLANKS)
+        if rest and not rest.startswith(delimiter):
+            raise ValueError(f"{delimiter!r} must follow a closing quote")
+        return part, bool(rest), rest[1:]
+    part, found, rest = text.partition(delimiter)
+    return part.strip(_BLANKS), bool(found), rest
+
+
+def _take_quoted(text: str) -> tuple[str, str]:
+    """Read a quoted part; a doubled quote inside stands for one."""
+    quote, at, part = text[0], 1, ""
+    while at < len(text):
+        if text[at] != quote:
+            part, at = part + text[at], at + 1
+        elif text[at + 1 : at + 2] == quote:
+            part, at = part + quote, at + 2
+        else:
+            return part, text[at + 1 :]
+    raise ValueError("a quote is not closed")
+
+
+def _flow(text: str, brackets: str) -> str | None:
+    """Return the inside of a YAML flow list or map, or None when the text is not one."""
+    stripped = text.strip(_BLANKS)
+    if len(stripped) > 1 and stripped[0] == brackets[0] and stripped[-1] == brackets[1]:
+        return stripped[1:-1]
+    return None
+
+
+def parse_list(text: str) -> tuple[str, ...]:
+    """Read ``a;b;c`` or ``[a, b, c]``. A comma alone does not separate."""
+    inside = _flow(text, "[]")
+    return tuple(split_quoted(text, ";") if inside is None else split_quoted(inside, ","))
+
+
+def parse_map(text: str) -> dict[str, str]:
+    """Read ``k:v,k2:v2`` or ``{k: v, k2: v2}``."""
+    inside = _flow(text, "{}")
+    pairs = split_quoted(text if inside is None else inside, ",")
+    result = {}
+    for pair in pairs:
+        parts = split_quoted(pair, ":")
+        if len(parts) != 2:  # noqa: PLR2004 - a key and a value
+            raise ValueError("pairs of key:value, separated by commas")
+        result[parts[0]] = parts[1]
+    return result
+
+
+def format_list(values: tuple[str, ...] | list[str]) -> str:
+    """Write a list so that :func:`parse_list` reads it back."""
+    return ";".join(_quote(value, ";") for value in values)
+
+
+def _quote(value: str, delimiter: str) -> str:
+    if delimiter in value or value[:1] in ("'", '"', "[") or value != value.strip(_BLANKS):
+        return "'" + value.replace("'", "''") + "'"
+    return value

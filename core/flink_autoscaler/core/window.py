@@ -1,0 +1,155 @@
+"""The metric window: which samples count, and rates and averages over them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from flink_autoscaler.core.metrics import MetricSample, ScalingMetric, VertexId
+from flink_autoscaler.core.numbers import INFINITY, NAN
+
+COUNTERS = (ScalingMetric.NUM_RECORDS_IN, ScalingMetric.NUM_RECORDS_OUT, ScalingMetric.ACCUMULATED_BUSY_TIME)
+
+
+class MetricWindow:
+    """Rates and averages over the samples of one job, each computed once.
+
+    Args:
+        samples: Oldest first; samples from before the window was stable take part like all others.
+    """
+
+    def __init__(self, samples: Sequence[MetricSample]) -> None:
+        self.samples = samples
+        self._rates: dict[tuple[ScalingMetric, VertexId], float] = {}
+
+    def rate(self, metric: ScalingMetric, vertex_id: VertexId) -> float:
+        """Return the growth per second between the first and the last known value.
+
+        Returns:
+            Records/s (or milliseconds/s of busy time); negative where a counter went back; NaN with fewer than
+            two known values.
+        """
+        key = (metric, vertex_id)
+        if key not in self._rates:
+            self._rates[key] = self._rate(metric, vertex_id)
+        return self._rates[key]
+
+    def _rate(self, metric: ScalingMetric, vertex_id: VertexId) -> float:
+        first = self._first_known(self.samples, metric, vertex_id)
+        last = self._first_known(reversed(self.samples), metric, vertex_id)  # type: ignore[arg-type]
+        if first is None or last is None or first[0] == last[0]:
+            return NAN
+        return 1000.0 * (last[1] - first[1]) / max(1, last[0] - first[0])
+
+    @staticmethod
+    def _first_known(
+        samples: Sequence[MetricSample], metric: ScalingMetric, vertex_id: VertexId
+    ) -> tuple[int, float] | None:
+        for sample in samples:
+            vertex = sample.vertices.get(vertex_id)
+            value = NAN if vertex is None else vertex.get(metric, NAN)
+            if not math.isnan(value):
+                return sample.at_ms, value
+        return None
+
+    def average(self, metric: ScalingMetric, vertex_id: VertexId, minimum: int = 1) -> float:
+        """Return the mean of the known finite values of a vertex (see :func:`mean_of`)."""
+        values = [v[metric] for s in self.samples if (v := s.vertices.get(vertex_id)) is not None and metric in v]
+        return mean_of(values, minimum)
+
+    def global_average(self, metric: ScalingMetric) -> float:
+        """Return the mean of the known finite values of a cluster-wide metric."""
+        return mean_of([s.globals_[metric] for s in self.samples if metric in s.globals_], 1)
+
+    def latest(self, metric: ScalingMetric, vertex_id: VertexId) -> float | None:
+        """Return the value of the newest sample, None where it has none."""
+        vertex = self.samples[-1].vertices.get(vertex_id)
+        return None if vertex is None else vertex.get(metric)
+
+
+def mean_of(values: Sequence[float], minimum: int) -> float:
+    """Return the mean of the finite values.
+
+    Returns:
+        NaN with fewer than ``minimum`` finite values, +infinity with no finite value but an infinite one.
+    """
+    total, count, saw_infinity = 0.0, 0, False
+    for value in values:
+        if value - value == 0.0:
+            total += value
+            count += 1
+        elif not math.isnan(value):
+            saw_infinity = True
+    if count == 0:
+        return INFINITY if saw_infinity else NAN
+    return NAN if count < minimum else total / count
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSettings:
+    """How long samples count.
+
+    Attributes:
+        stable_at_ms: First instant whose samples make the window full.
+        length_ms: Length of the window.
+        keeps_edge: Keep the newest sample at or before the start of the window, so that a full window stays full
+            when passes jitter.
+    """
+
+    stable_at_ms: int
+    length_ms: int
+    keeps_edge: bool
+
+
+def full_at_ms(samples: Sequence[MetricSample], settings: WindowSettings, now_ms: int) -> int:
+    """Return the instant from which the window counts as full, judged before the sample of this pass is added."""
+    first = next((s.at_ms for s in samples if s.at_ms >= settings.stable_at_ms), now_ms)
+    return first + settings.length_ms
+
+
+def trim(samples: tuple[MetricSample, ...], settings: WindowSettings, now_ms: int) -> tuple[MetricSample, ...]:
+    """Drop the samples that are older than a full window."""
+    start_ms = now_ms - settings.length_ms
+    older = sum(1 for s in samples if s.at_ms < start_ms)
+    if settings.keeps_edge and older and samples[older : older + 1] and samples[older].at_ms > start_ms:
+        older -= 1
+    return samples[older:]
+
+
+def forget_before_reset(
+    samples: tuple[MetricSample, ...], new: MetricSample, *, ignored: frozenset[VertexId]
+) -> tuple[MetricSample, ...]:
+    """Blank the counters of older samples where the new sample shows that a counter started again from zero.
+
+    Args:
+        samples: Older samples of one execution of the job.
+        new: The sample that is about to be added.
+        ignored: Vertices whose counters are not compared (finished ones).
+    """
+    reset = {
+        (vertex_id, metric)
+        for vertex_id, values in new.vertices.items()
+        if vertex_id not in ignored
+        for metric in COUNTERS
+        if _went_back(samples, vertex_id, metric, values.get(metric, NAN))
+    }
+    if not reset:
+        return samples
+    return tuple(_blanked(sample, reset) for sample in samples)
+
+
+def _went_back(samples: Sequence[MetricSample], vertex_id: VertexId, metric: ScalingMetric, value: float) -> bool:
+    for sample in reversed(samples):
+        before = sample.vertices.get(vertex_id, {}).get(metric, NAN)
+        if not math.isnan(before):
+            return value < before
+    return False
+
+
+def _blanked(sample: MetricSample, reset: set[tuple[VertexId, ScalingMetric]]) -> MetricSample:
+    vertices = {
+        vertex_id: {m: NAN if (vertex_id, m) in reset else value for m, value in values.items()}
+        for vertex_id, values in sample.vertices.items()
+    }
+    return replace(sample, vertices=vertices)
