@@ -5,7 +5,7 @@ from __future__ import annotations
 from flink_autoscaler.core.alignment import Aligned, AlignmentRequest, built_in_mode
 from flink_autoscaler.core.decision_run import DecisionRun
 from flink_autoscaler.core.errors import EvaluationError
-from flink_autoscaler.core.events import EventType
+from flink_autoscaler.core.events import Event, EventType
 from flink_autoscaler.core.metrics import ScalingMetric, VertexId, of
 from flink_autoscaler.core.numbers import plain
 from flink_autoscaler.core.options import AutoscalerOptions
@@ -107,18 +107,19 @@ def _aligned(run: DecisionRun, vertex: Vertex, sizing: Sizing) -> int:
     )
     aligned = built_in_mode(run.given.options)(request)
     if aligned.is_limited:
-        _tell_limited(run, request, aligned)
+        run.events.append(limited_event(request, aligned, run.given.options))
     return aligned.parallelism
 
 
-def _tell_limited(run: DecisionRun, request: AlignmentRequest, aligned: Aligned) -> None:
-    """Raise the event of a legacy alignment mode that had to deviate from a target."""
+def limited_event(request: AlignmentRequest, aligned: Aligned, options: AutoscalerOptions) -> Event:
+    """Make the event of a legacy alignment mode that had to deviate from a target."""
     message = (
         f"Scaling of vertex {request.vertex_id} is limited by key groups or partitions: expected parallelism "
         f"{request.target}, actual {aligned.parallelism}, key groups or partitions {request.groups}, "
         f"greatest parallelism {min(request.max_parallelism, request.upper)}, least {request.lower}"
     )
-    run.tell(EventType.WARNING, "ScalingLimited", message, f"ScalingLimited{request.vertex_id}")
+    key = f"ScalingLimited{request.vertex_id}"
+    return Event(EventType.WARNING, "ScalingLimited", message, key, options.scaling_event_interval)
 
 
 def _scale_up(run: DecisionRun, vertex: Vertex, change: DelayedRecommendation) -> DelayedRecommendation | None:

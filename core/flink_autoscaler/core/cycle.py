@@ -11,7 +11,7 @@ from dataclasses import replace
 from flink_autoscaler.core.decision import Evaluation, Hold, PassOutcome, PassRequest, Phase, Rescale
 from flink_autoscaler.core.decision_run import Executed, ExecutionInput
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, EvaluationError, NotReadyError
-from flink_autoscaler.core.evaluation import EvaluationSettings, evaluate
+from flink_autoscaler.core.evaluation import EvaluationSettings, evaluate, with_present_parallelism
 from flink_autoscaler.core.events import Event, EventType, exception_event
 from flink_autoscaler.core.execution import execute
 from flink_autoscaler.core.extensions import NO_PLUGINS, Plugins
@@ -57,9 +57,8 @@ def _untouched(request: PassRequest, phase: Phase, hold: Hold) -> PassOutcome:
 
 
 def _invalid(request: PassRequest, problem: str) -> PassOutcome:
-    event = Event(
-        EventType.WARNING, VALIDATION_REASON, problem, interval=request.context.options.scaling_event_interval
-    )
+    interval = request.context.validation_interval or request.context.options.scaling_event_interval
+    event = Event(EventType.WARNING, VALIDATION_REASON, problem, interval=interval)
     hold = Hold.because("INVALID_CONFIG", problem)
     return replace(_untouched(request, Phase.INVALID_CONFIG, hold), events=(event,))
 
@@ -152,8 +151,9 @@ def advance(
         return failed(request, error, finished_vertices(reading.details))
     except (ArithmeticError, ValueError, TypeError, LookupError) as error:
         return failed(request, _surprise(error))
+    progress = _Progress(observed, cluster, plugins)
     try:
-        outcome = _evaluate(observed, cluster, plugins)
+        outcome = progress.finish()
     except AutoscalerError as error:
         outcome = failed(observed.request, error, observed.excluded)
     except (ArithmeticError, ValueError, TypeError, LookupError) as error:
@@ -164,6 +164,8 @@ def advance(
         sample_count=len(observed.state.samples),
         is_window_full=observed.is_window_full,
         topology=observed.topology,
+        restart_time=progress.restart_time,
+        evaluation=outcome.evaluation or progress.evaluation,
     )
 
 
@@ -172,38 +174,54 @@ def _surprise(error: Exception) -> AutoscalerError:
     return EvaluationError(f"evaluation failed: {type(error).__name__}: {error}")
 
 
-def _evaluate(observed: Observed, cluster: ClusterReading, plugins: Plugins) -> PassOutcome:
-    request, state = observed.request, observed.state
-    if len(state.samples) < MIN_SAMPLES:
-        hold = Hold.because("COLLECTING", "the first metric sample of this execution was taken")
-        return _settled(observed, Phase.COLLECTING, hold)
-    assumed = restart_time(state.tracking, request.context.options)
-    settings = EvaluationSettings.of(request.context.options, assumed)
-    metrics = evaluate(observed.topology, state.samples, settings)
-    evaluation = Evaluation(metrics, observed.topology, assumed, observed.is_window_full)
-    if not observed.is_window_full:
-        hold = Hold.because("WINDOW_FILLING", "the metric window is not full yet")
-        return _settled(observed, Phase.WINDOW_FILLING, hold, evaluation)
-    return _decide(observed, evaluation, cluster, plugins)
+class _Progress:
+    """How far a pass came after its sample was added; what was found before an error stays visible."""
 
+    def __init__(self, observed: Observed, cluster: ClusterReading, plugins: Plugins) -> None:
+        self._observed = observed
+        self._cluster = cluster
+        self._plugins = plugins
+        self.restart_time: int | None = None
+        self.evaluation: Evaluation | None = None
 
-def _decide(observed: Observed, evaluation: Evaluation, cluster: ClusterReading, plugins: Plugins) -> PassOutcome:
-    request = observed.request
-    executed = execute(
-        ExecutionInput(
-            context=request.context,
-            topology=observed.topology,
-            metrics=evaluation.metrics,
-            state=observed.state,
-            cluster=cluster,
-            excluded=observed.excluded,
-            restart_time=evaluation.restart_time,
-            now_ms=request.now_ms,
-            plugins=plugins,
+    def finish(self) -> PassOutcome:
+        """Evaluate and decide, as far as the window allows."""
+        observed = self._observed
+        if len(observed.state.samples) < MIN_SAMPLES:
+            hold = Hold.because("COLLECTING", "the first metric sample of this execution was taken")
+            return _settled(observed, Phase.COLLECTING, hold)
+        evaluation = self._evaluate()
+        if not observed.is_window_full:
+            hold = Hold.because("WINDOW_FILLING", "the metric window is not full yet")
+            return _settled(observed, Phase.WINDOW_FILLING, hold, evaluation)
+        return self._decide(evaluation)
+
+    def _evaluate(self) -> Evaluation:
+        observed, options = self._observed, self._observed.request.context.options
+        assumed = self.restart_time = restart_time(observed.state.tracking, options)
+        metrics = evaluate(observed.topology, observed.state.samples, EvaluationSettings.of(options, assumed))
+        if observed.is_window_full:
+            metrics = with_present_parallelism(metrics)
+        self.evaluation = Evaluation(metrics, observed.topology, assumed, observed.is_window_full)
+        return self.evaluation
+
+    def _decide(self, evaluation: Evaluation) -> PassOutcome:
+        observed, request = self._observed, self._observed.request
+        executed = execute(
+            ExecutionInput(
+                context=request.context,
+                topology=observed.topology,
+                metrics=evaluation.metrics,
+                state=observed.state,
+                cluster=self._cluster,
+                excluded=observed.excluded,
+                restart_time=evaluation.restart_time,
+                now_ms=request.now_ms,
+                plugins=self._plugins,
+            )
         )
-    )
-    evaluation = replace(evaluation, metrics=executed.metrics)
-    return _settled(observed, Phase.EXECUTED, executed.decision, evaluation, executed)
+        evaluation = replace(evaluation, metrics=executed.metrics)
+        return _settled(observed, Phase.EXECUTED, executed.decision, evaluation, executed)
 
 
 def _settled(

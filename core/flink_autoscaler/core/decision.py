@@ -101,6 +101,7 @@ class PassOutcome:
         sample_count: Samples in the window after trimming; None when nothing was collected.
         is_window_full: Whether the window allows a decision; None when nothing was collected.
         topology: The job graph of this pass; None when nothing was collected.
+        restart_time: Seconds a restart was assumed to take; None when the pass did not come that far.
         evaluation: None when there was none.
         wanted: Parallelism per vertex to realize now, the user's own overrides merged in; empty realizes nothing.
         wanted_config: Whether config changes are to be handed to the realizer (memory tuning is on).
@@ -120,6 +121,7 @@ class PassOutcome:
     sample_count: int | None = None
     is_window_full: bool | None = None
     topology: JobTopology | None = None
+    restart_time: int | None = None
     evaluation: Evaluation | None = None
     wanted: Mapping[VertexId, int] = field(default_factory=dict)
     wanted_config: bool = False

@@ -246,3 +246,12 @@ def _evaluate_globals(window: MetricWindow) -> dict[ScalingMetric, EvaluatedMetr
     for metric in _GLOBAL_AVERAGES:
         metrics[metric] = EvaluatedMetric(r3(latest.get(metric, NAN)), r3(window.global_average(metric)))
     return metrics
+
+
+def with_present_parallelism(metrics: EvaluatedMetrics) -> EvaluatedMetrics:
+    """Recommend to every vertex the parallelism it has; where a decision begins."""
+    vertices = {
+        vertex_id: {**vertex, ScalingMetric.RECOMMENDED_PARALLELISM: vertex[ScalingMetric.PARALLELISM]}
+        for vertex_id, vertex in metrics.vertices.items()
+    }
+    return EvaluatedMetrics(vertices, metrics.globals_)

@@ -25,10 +25,7 @@ def execute(given: ExecutionInput) -> Executed:
     Raises:
         AutoscalerError: The decision could not be made; nothing of it is to be remembered.
     """
-    vertices = {
-        vertex_id: {**metrics, ScalingMetric.RECOMMENDED_PARALLELISM: metrics[ScalingMetric.PARALLELISM]}
-        for vertex_id, metrics in given.metrics.vertices.items()
-    }
+    vertices = {vertex_id: dict(metrics) for vertex_id, metrics in given.metrics.vertices.items()}
     run = DecisionRun(given, DelayedScaleDown(given.state.delayed), vertices)
     summaries = {} if has_memory_pressure(run) else collect_changes(run)
     if not summaries:

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from flink_autoscaler.core.flink_options import FlinkOptions
 from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.syntax import Duration
 
 JobKey = str
 """Identity of a job within the daemon: ``<cluster>/<job name>`` by default."""
@@ -91,6 +92,8 @@ class JobAutoScalerContext:
         cluster: Name of the cluster in the configuration.
         taskmanager_cpu: CPUs of one TaskManager, where known.
         taskmanager_memory: Bytes of one TaskManager; None takes ``taskmanager.memory.process.size``.
+        validation_interval: De-duplication interval of the event about an invalid configuration, from the
+            daemon's own configuration: that of the job may be what is invalid. None takes the job's.
         labels: Further facts for logs and reports, such as a YARN application id.
     """
 
@@ -103,6 +106,7 @@ class JobAutoScalerContext:
     cluster: str = ""
     taskmanager_cpu: float | None = None
     taskmanager_memory: int | None = None
+    validation_interval: Duration | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property

@@ -67,6 +67,10 @@ class Limits:
     upper: int
     bound: int
 
+    def __post_init__(self) -> None:
+        if self.lower > self.upper:
+            raise ValueError(f"least parallelism {self.lower} is above the greatest one {self.upper}")
+
     def clamp(self, parallelism: int) -> int:
         """Return the nearest parallelism within the bounds; the greatest one wins."""
         return min(max(self.lower, parallelism), self.bound)
@@ -126,7 +130,7 @@ def size_vertex(
         return None
     current = int(metrics[ScalingMetric.PARALLELISM].current)
     factor = _bounded_factor(divide(capacity, rate) / coefficient, settings)
-    wanted = _rounded_up(factor * current)
+    wanted = rounded_up(factor * current)
     limits = limits_of(vertex, current, settings)
     return Sizing(current, rate, capacity, factor, wanted, limits, limits.clamp(wanted))
 
@@ -137,7 +141,8 @@ def _bounded_factor(factor: float, settings: SizingSettings) -> float:
     return min(factor, settings.greatest_factor)
 
 
-def _rounded_up(parallelism: float) -> int:
+def rounded_up(parallelism: float) -> int:
+    """Return the next whole parallelism, within 32 bits; NaN is 0."""
     if not math.isfinite(parallelism):
         return trunc32(parallelism)
     return min(math.ceil(parallelism), _MAX_INT32)

@@ -1,0 +1,10 @@
+"""How a decision is applied to a job.
+
+``flink_autoscaler.realizers.contract`` has the tests that every implementation has to pass; it needs pytest
+and is therefore not imported here.
+"""
+
+from flink_autoscaler.realizers.log_only import LogOnlyRealizer
+from flink_autoscaler.realizers.rescale_api import RescaleApiRealizer
+
+__all__ = ["LogOnlyRealizer", "RescaleApiRealizer"]

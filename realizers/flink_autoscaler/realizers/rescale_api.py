@@ -1,0 +1,192 @@
+"""Rescales jobs in place through Flink's resource requirements (FLIP-291, Flink 1.18 and later)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import structlog
+
+from flink_autoscaler.clients import FlinkRestClient
+from flink_autoscaler.clients.blocking import EventLoopThread
+from flink_autoscaler.core.errors import FlinkRestError, JobGoneError, RealizeError, RefusedError
+from flink_autoscaler.core.events import Event, EventType
+from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
+from flink_autoscaler.core.metrics import VertexId
+from flink_autoscaler.core.options import Compat
+from flink_autoscaler.core.ports import Realization, RealizeResult
+from flink_autoscaler.core.state import ConfigChanges
+from flink_autoscaler.realizers.remembered import Remembered
+from flink_autoscaler.realizers.requirements import (
+    Requirements,
+    check_overrides,
+    describe_change,
+    wanted_requirements,
+)
+from flink_autoscaler.realizers.throttle import Throttle
+
+SCALING = "Scaling"
+REACTIVE_MODE = "ReactiveModeNotRescalable"
+NOT_SUPPORTED = "RescaleNotSupported"
+CONFIG_NOT_APPLIED = "ConfigNotApplied"
+
+_UNCHANGED = Realization(RealizeResult.UNCHANGED)
+_REFUSED = Realization(RealizeResult.REFUSED)
+_REQUESTS = 2
+"""One GET and at most one PUT; each has the endpoint's timeout."""
+_GRACE = 5.0
+"""Seconds that the event loop may need on top of the timeouts it keeps itself."""
+
+_TEXTS = {
+    REACTIVE_MODE: "The job runs in reactive mode, in which its parallelism follows the number of TaskManagers and "
+    "cannot be requested: add or remove TaskManagers, or start the cluster without scheduler-mode: reactive.",
+    NOT_SUPPORTED: "The cluster cannot change the parallelism of this job in place; that needs Flink 1.18 or later and "
+    "jobmanager.scheduler: adaptive. It is not tried again until the job or its configuration changes.",
+}
+
+log = structlog.get_logger(__name__)
+
+
+class _Change(NamedTuple):
+    """Requirements of all vertices before and after; equal when nothing had to be sent."""
+
+    before: Requirements
+    after: Requirements
+
+
+class RescaleApiRealizer:
+    """Compares the requirements of a job with what is wanted and, where they differ, replaces them with one request.
+
+    The request is accepted long before the job runs with the new parallelism, and is not a promise that it will.
+
+    Args:
+        clients: Gives the client of a cluster; the caller owns it, so that a cluster's connections are shared.
+        loop: Runs the requests of those clients; owned by the caller.
+        clock: Seconds that never run backward; spaces out warnings.
+    """
+
+    def __init__(
+        self,
+        clients: Callable[[Endpoint], FlinkRestClient],
+        loop: EventLoopThread,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clients = clients
+        self._loop = loop
+        self._throttle = Throttle(clock)
+        self._refused_for_good: Remembered[JobKey, tuple[int, str]] = Remembered()
+
+    def realize_overrides(self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int]) -> Realization:
+        """Request ``overrides`` as upper bounds, where the cluster does not have them yet.
+
+        Returns:
+            REQUESTED with the upper bounds of all vertices that have an override, UNCHANGED, or REFUSED when the job
+            cannot be rescaled as it is, which is said once per ``scaling.event.interval``.
+
+        Raises:
+            RealizeError: The cluster did not answer or refused; its cause is a FlinkRestError. Or a parallelism is
+                not a positive number, or the cluster holds an unusable bound of another vertex.
+            ConfigError: The id of the job is not one of Flink's.
+        """
+        refusal = self._refusal(context)
+        if refusal is not None:
+            return refusal
+        check_overrides(overrides)
+        try:
+            change = self._request(context, overrides)
+        except FlinkRestError as error:
+            return self._failure(context, error)
+        return _realization(change, overrides)
+
+    def realize_config(self, context: JobAutoScalerContext, changes: ConfigChanges) -> Realization:
+        """Refuse: a job that is rescaled in place keeps its configuration."""
+        if not changes.overrides and not changes.removals:
+            return _UNCHANGED
+        keys = ", ".join(sorted({*changes.overrides, *changes.removals}))
+        text = f"Configuration cannot be changed by an in-place rescale; set it yourself and restart the job: {keys}"
+        if context.options.compat is Compat.REFERENCE:
+            return self._refuse_with_line(context, CONFIG_NOT_APPLIED, keys=keys)
+        return self._refuse_with_event(context, CONFIG_NOT_APPLIED, text)
+
+    def close(self) -> None:
+        """Release nothing: clients and event loop belong to whoever made them."""
+
+    def _refusal(self, context: JobAutoScalerContext) -> Realization | None:
+        """Tell whether the job cannot be rescaled at all, without asking the cluster."""
+        flink = context.flink_options
+        if flink.scheduler_mode.strip().lower() == "reactive":
+            return self._refuse_with_event(context, REACTIVE_MODE, _TEXTS[REACTIVE_MODE])
+        if flink.scheduler.strip().lower() != "adaptive":
+            return self._refuse_with_line(context, "scheduler_not_adaptive", scheduler=flink.scheduler)
+        if context.status is not JobStatus.RUNNING or context.job_id is None:
+            return self._refuse_with_line(context, "job_not_running", status=context.status.value)
+        remembered = self._refused_for_good.get(context.job_key)
+        if remembered is not None and remembered[0] == _setup(context):
+            return self._refuse_with_event(context, remembered[1], _TEXTS[remembered[1]])
+        return None
+
+    def _refuse_with_line(self, context: JobAutoScalerContext, reason: str, **facts: object) -> Realization:
+        # A job that has ended is the normal course of things; everybody else should hear of a refusal.
+        write = log.debug if context.status.is_terminal else log.warning
+        if self._throttle.admits(context, reason):
+            write("rescale_refused", cluster=context.cluster, job_key=context.job_key, reason=reason, **facts)
+        return _REFUSED
+
+    def _refuse_with_event(self, context: JobAutoScalerContext, reason: str, text: str) -> Realization:
+        if not self._throttle.admits(context, reason):
+            return _REFUSED
+        event = Event(EventType.WARNING, reason, text, reason, context.options.scaling_event_interval)
+        return Realization(RealizeResult.REFUSED, events=(event,))
+
+    def _request(self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int]) -> _Change:
+        client = self._clients(context.endpoint)
+        timeout = _REQUESTS * context.endpoint.timeout + _GRACE
+        return self._loop.run(_change(client, context.job_id or "", overrides), timeout)
+
+    def _failure(self, context: JobAutoScalerContext, error: FlinkRestError) -> Realization:
+        reason = _lasting_reason(error)
+        if reason is not None:
+            self._refused_for_good.put(context.job_key, (_setup(context), reason))
+            return self._refuse_with_event(context, reason, _TEXTS[reason])
+        if isinstance(error, JobGoneError):
+            log.debug("job_gone", cluster=context.cluster, job_key=context.job_key, error=str(error))
+            return _REFUSED
+        raise RealizeError(f"job {context.job_id} was not rescaled: {error}") from error
+
+
+async def _change(client: FlinkRestClient, job_id: str, overrides: Mapping[VertexId, int]) -> _Change:
+    """Send one GET, and one PUT with all vertices when a bound differs; Flink refuses a PUT that leaves one out."""
+    before = await client.resource_requirements(job_id)
+    after = wanted_requirements(before, overrides)
+    if after != before:
+        await client.set_resource_requirements(job_id, after)
+    return _Change(before, after)
+
+
+def _lasting_reason(error: FlinkRestError) -> str | None:
+    """Return why the job will never be rescaled as it is configured; None when the next pass may succeed.
+
+    Flink answers an unknown job with status 500 here, so its "Not found" is about the path: Flink before 1.18.
+    """
+    text = error.body.lower() if isinstance(error, RefusedError) else ""
+    if "unsupportedoperationexception" in text:
+        return REACTIVE_MODE if "reactive mode" in text else NOT_SUPPORTED
+    return NOT_SUPPORTED if text.startswith("not found") else None
+
+
+def _realization(change: _Change, overrides: Mapping[VertexId, int]) -> Realization:
+    if change.after == change.before:
+        return _UNCHANGED
+    text = f"Requested new bounds of the parallelism: {describe_change(change.before, change.after)}"
+    requested = {vertex_id: bounds.upper for vertex_id, bounds in change.after.items() if vertex_id in overrides}
+    return Realization(RealizeResult.REQUESTED, requested, (Event(EventType.NORMAL, SCALING, text),))
+
+
+def _setup(context: JobAutoScalerContext) -> int:
+    """Return a digest of what has to change before a refusal for good is worth another try.
+
+    A digest, so that the configurations of all such jobs, with what they may hold, are not kept in memory.
+    """
+    return hash((context.job_id, frozenset(context.configuration.items())))
