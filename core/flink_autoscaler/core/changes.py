@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from flink_autoscaler.core.alignment import Aligned, AlignmentRequest, built_in_mode
+from flink_autoscaler.core.alignment import Aligned, AlignmentRequest, balanced, built_in_mode, custom_mode_name
+from flink_autoscaler.core.bottleneck import find_bottleneck, limited_sizing
 from flink_autoscaler.core.decision_run import DecisionRun
-from flink_autoscaler.core.errors import EvaluationError
+from flink_autoscaler.core.errors import EvaluationError, PluginError
 from flink_autoscaler.core.events import Event, EventType
+from flink_autoscaler.core.extensions import ALIGNMENT, AlignmentContext, plugin_class, with_plugin_options
 from flink_autoscaler.core.metrics import ScalingMetric, VertexId, of
 from flink_autoscaler.core.numbers import plain
 from flink_autoscaler.core.options import AutoscalerOptions
@@ -39,16 +41,12 @@ def _memory_event(run: DecisionRun, key: str, subject: str, option_key: str) -> 
 
 def collect_changes(run: DecisionRun) -> dict[VertexId, ScalingSummary]:
     """Return the changes of all vertices; none unless some vertex is outside its bounds."""
-    settings = SizingSettings.of(run.given.options, run.given.restart_time)
     summaries, is_any_outside = {}, False
-    for vertex_id, vertex in run.given.topology.vertices.items():
-        if vertex_id in run.given.excluded:
-            run.explain("EXCLUDED", "the vertex is excluded, has finished, or reports no busy time", vertex_id)
-            continue
-        change = _change_of(run, vertex, settings)
-        if change is not None and change.parallelism != vertex.parallelism:
+    for vertex_id, sizing in _sizings(run).items():
+        change = _change_of(run, run.given.topology.vertices[vertex_id], sizing)
+        if change is not None and change.parallelism != sizing.current:
             is_any_outside = is_any_outside or change.is_outside
-            summaries[vertex_id] = ScalingSummary(vertex.parallelism, change.parallelism, run.vertices[vertex_id])
+            summaries[vertex_id] = ScalingSummary(sizing.current, change.parallelism, run.vertices[vertex_id])
     if summaries and not is_any_outside:
         run.explain("WITHIN_BOUNDS", "every vertex that would change is within its utilization bounds")
         return {}
@@ -57,20 +55,54 @@ def collect_changes(run: DecisionRun) -> dict[VertexId, ScalingSummary]:
     return summaries
 
 
-def _change_of(run: DecisionRun, vertex: Vertex, settings: SizingSettings) -> DelayedRecommendation | None:
+def _sizings(run: DecisionRun) -> dict[VertexId, Sizing]:
+    """Size every vertex that may be scaled and whose rates are known."""
+    settings = SizingSettings.of(run.given.options, run.given.restart_time)
+    sizings = {}
+    for vertex_id, vertex in run.given.topology.vertices.items():
+        if vertex_id in run.given.excluded:
+            run.explain("EXCLUDED", "the vertex is excluded, has finished, or reports no busy time", vertex_id)
+            continue
+        sizing = size_vertex(vertex, run.vertices[vertex_id], settings, _coefficient(run, vertex_id))
+        if sizing is None:
+            run.explain("UNKNOWN_RATE", "its processing rate or target rate is unknown", vertex_id)
+        else:
+            sizings[vertex_id] = sizing
+    return _limited(run, sizings, settings)
+
+
+def _limited(run: DecisionRun, sizings: dict[VertexId, Sizing], settings: SizingSettings) -> dict[VertexId, Sizing]:
+    """Scale the rest of the job to no more than a bottleneck that cannot grow lets through."""
+    options, topology = run.given.options, run.given.topology
+    bottleneck = find_bottleneck(topology, run.vertices, sizings)
+    if bottleneck is None or not options.improves(options.bottleneck_limit):
+        return sizings
+    limited = {
+        vertex_id: limited_sizing(
+            topology.vertices[vertex_id],
+            run.vertices[vertex_id],
+            settings,
+            sizing=sizing,
+            bottleneck=bottleneck,
+            coefficient=_coefficient(run, vertex_id),
+        )
+        for vertex_id, sizing in sizings.items()
+    }
+    if limited != sizings:
+        text = f"it cannot grow and sustains {plain(bottleneck.share)} of its target: the rest is scaled to that"
+        run.explain("BOTTLENECK", text, bottleneck.vertex_id)
+    return limited
+
+
+def _change_of(run: DecisionRun, vertex: Vertex, sizing: Sizing) -> DelayedRecommendation | None:
     """Return the parallelism a vertex should have from now on, None for the one it has."""
     vertex_id, metrics = vertex.vertex_id, run.vertices[vertex.vertex_id]
-    sizing = size_vertex(vertex, metrics, settings, _coefficient(run, vertex_id))
-    if sizing is None:
-        run.explain("UNKNOWN_RATE", "its processing rate or target rate is unknown", vertex_id)
-        return None
     parallelism = _aligned(run, vertex, sizing)
     if parallelism == sizing.current:
         run.delayed.clear(vertex_id)
         run.explain("AT_TARGET", _sized_text(sizing, parallelism), vertex_id)
         return None
-    expected = of((sizing.rate / sizing.current) * parallelism)
-    metrics[ScalingMetric.EXPECTED_PROCESSING_RATE] = expected
+    metrics[ScalingMetric.EXPECTED_PROCESSING_RATE] = of((sizing.rate / sizing.current) * parallelism)
     change = DelayedRecommendation(run.given.now_ms, parallelism, is_outside_bounds(metrics))
     run.explain("SIZED", _sized_text(sizing, parallelism), vertex_id)
     return _scale_up(run, vertex, change) if parallelism > sizing.current else _scale_down(run, vertex, change)
@@ -105,10 +137,48 @@ def _aligned(run: DecisionRun, vertex: Vertex, sizing: Sizing) -> int:
         upper=sizing.limits.upper,
         strategies=frozenset(vertex.inputs.values()),
     )
-    aligned = built_in_mode(run.given.options)(request)
+    aligned = _align(run, request)
     if aligned.is_limited:
         run.events.append(limited_event(request, aligned, run.given.options))
-    return aligned.parallelism
+    return _within_partitions(run, vertex, sizing, aligned.parallelism)
+
+
+def _within_partitions(run: DecisionRun, vertex: Vertex, sizing: Sizing, parallelism: int) -> int:
+    """Keep a source within its partitions, whatever aligned it."""
+    caps = run.given.options.improves(run.given.options.source_partition_cap)
+    is_partitioned_source = vertex.is_source and vertex.source_partitions > 0
+    return (
+        min(parallelism, max(sizing.current, vertex.source_partitions))
+        if caps and is_partitioned_source
+        else parallelism
+    )
+
+
+def _align(run: DecisionRun, request: AlignmentRequest) -> Aligned:
+    """Align with the configured mode; BALANCED stands in for a custom one that is not there.
+
+    Raises:
+        PluginError: A custom mode failed or returned something that is not a parallelism.
+    """
+    options, context = run.given.options, run.given.context
+    name = custom_mode_name(options)
+    if name is None:
+        return built_in_mode(options)(request)
+    identity = plugin_class(context.configuration, ALIGNMENT, name)
+    mode = run.given.plugins.alignment_modes.get(identity or "")
+    if mode is None:
+        text = f"alignment mode {name!r} is replaced by BALANCED: no plug-in {identity!r}"
+        run.warn_about_plugin("ALIGNMENT_MODE", text)
+        return balanced(request)
+    job = with_plugin_options(context, ALIGNMENT, name)
+    try:
+        given = AlignmentContext(job, request, run.vertices[request.vertex_id])
+        parallelism = mode.align(given) if mode.is_applicable(given) else request.target
+    except Exception as error:
+        raise PluginError(f"alignment mode {name!r} failed: {type(error).__name__}: {error}") from error
+    if not isinstance(parallelism, int) or parallelism < 1:
+        raise PluginError(f"alignment mode {name!r} returned {parallelism!r}, not a parallelism")
+    return Aligned(parallelism)
 
 
 def limited_event(request: AlignmentRequest, aligned: Aligned, options: AutoscalerOptions) -> Event:
@@ -149,6 +219,9 @@ def _tell_ineffective(run: DecisionRun, vertex_id: VertexId, gains: Gains) -> No
 
 def _scale_down(run: DecisionRun, vertex: Vertex, change: DelayedRecommendation) -> DelayedRecommendation | None:
     options, vertex_id = run.given.options, vertex.vertex_id
+    if _is_saturated(run, vertex):
+        run.explain("SATURATED", "it is busier than the target although its upstream says it needs less", vertex_id)
+        return None
     highest = run.delayed.recommend(vertex_id, change, options.scale_down_interval.ms)
     if highest is None:
         run.explain("SCALE_DOWN_DELAYED", f"waits {options.scale_down_interval} before it is scaled down", vertex_id)
@@ -157,3 +230,10 @@ def _scale_down(run: DecisionRun, vertex: Vertex, change: DelayedRecommendation)
         run.explain("SCALE_DOWN_STALE", "an older recommendation exceeds the current parallelism", vertex_id)
         return None
     return highest
+
+
+def _is_saturated(run: DecisionRun, vertex: Vertex) -> bool:
+    """Tell whether a vertex that is fed by others is too busy to believe that it has capacity to spare."""
+    options, load = run.given.options, run.vertices[vertex.vertex_id][ScalingMetric.LOAD].average
+    is_guarded = not vertex.is_source and options.improves(options.saturated_vertex_guard)
+    return is_guarded and load >= options.utilization_target

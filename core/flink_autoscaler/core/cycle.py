@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from flink_autoscaler.core.decision import Evaluation, Hold, PassOutcome, PassRequest, Phase, Rescale
+from flink_autoscaler.core.custom_evaluation import CustomEvaluation
+from flink_autoscaler.core.decision import Evaluation, Hold, PassOutcome, PassRequest, Phase, Reason, Rescale
 from flink_autoscaler.core.decision_run import Executed, ExecutionInput
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, EvaluationError, NotReadyError
 from flink_autoscaler.core.evaluation import EvaluationSettings, evaluate, with_present_parallelism
@@ -19,7 +20,7 @@ from flink_autoscaler.core.history import restart_time
 from flink_autoscaler.core.job import JobAutoScalerContext, JobStatus
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.observation import Observed, finished_vertices, observe
-from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.options import AutoscalerOptions, Compat
 from flink_autoscaler.core.reading import EMPTY_MEMORY, ClusterReading, JobReading
 from flink_autoscaler.core.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.validation import validate
@@ -166,6 +167,18 @@ def advance(
         topology=observed.topology,
         restart_time=progress.restart_time,
         evaluation=outcome.evaluation or progress.evaluation,
+        events=(*_plugin_events(request.context.options, progress.problems), *outcome.events),
+    )
+
+
+def _plugin_events(options: AutoscalerOptions, problems: tuple[Reason, ...]) -> tuple[Event, ...]:
+    """Tell about plug-ins that cannot be used; the reference only logs that."""
+    if options.compat is Compat.REFERENCE:
+        return ()
+    interval = options.scaling_event_interval
+    return tuple(
+        Event(EventType.WARNING, "PluginProblem", problem.text, f"{problem.code}{problem.vertex_id or ''}", interval)
+        for problem in problems
     )
 
 
@@ -183,6 +196,7 @@ class _Progress:
         self._plugins = plugins
         self.restart_time: int | None = None
         self.evaluation: Evaluation | None = None
+        self.problems: tuple[Reason, ...] = ()
 
     def finish(self) -> PassOutcome:
         """Evaluate and decide, as far as the window allows."""
@@ -199,7 +213,16 @@ class _Progress:
     def _evaluate(self) -> Evaluation:
         observed, options = self._observed, self._observed.request.context.options
         assumed = self.restart_time = restart_time(observed.state.tracking, options)
-        metrics = evaluate(observed.topology, observed.state.samples, EvaluationSettings.of(options, assumed))
+        samples = observed.state.samples
+        custom = CustomEvaluation(observed.request.context, observed.topology, samples, assumed)
+        settings = EvaluationSettings.of(options, assumed)
+        try:
+            metrics = evaluate(observed.topology, samples, settings, custom.hook(self._plugins))
+        except EvaluationError as error:
+            if settings.is_strict and not observed.is_window_full:
+                raise NotReadyError(str(error)) from error
+            raise
+        self.problems = tuple(custom.problems)
         if observed.is_window_full:
             metrics = with_present_parallelism(metrics)
         self.evaluation = Evaluation(metrics, observed.topology, assumed, observed.is_window_full)

@@ -10,7 +10,7 @@ from flink_autoscaler.core.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.extensions import NO_PLUGINS, Plugins
 from flink_autoscaler.core.job import JobAutoScalerContext
 from flink_autoscaler.core.metrics import EvaluatedMetric, EvaluatedMetrics, ScalingMetric, VertexId
-from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.options import AutoscalerOptions, Compat
 from flink_autoscaler.core.reading import ClusterReading
 from flink_autoscaler.core.state import JobState
 from flink_autoscaler.core.topology import JobTopology
@@ -78,6 +78,12 @@ class DecisionRun:
     def tell(self, event_type: EventType, reason: str, message: str, key: str | None) -> None:
         """Add an event that is repeated at most once per event interval."""
         self.events.append(Event(event_type, reason, message, key, self.given.options.scaling_event_interval))
+
+    def warn_about_plugin(self, code: str, text: str) -> None:
+        """Explain and, unless the reference is followed to the letter, tell that a plug-in cannot be used."""
+        self.explain(code, text)
+        if self.given.options.compat is not Compat.REFERENCE:
+            self.tell(EventType.WARNING, "PluginProblem", text, code)
 
     def finish(
         self, decision: Hold | Rescale, state: JobState | None = None, report: ScalingReport | None = None

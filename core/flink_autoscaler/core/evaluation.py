@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from flink_autoscaler.core.errors import EvaluationError
@@ -43,6 +43,7 @@ class EvaluationSettings:
     min_observations: int
     switch_threshold: float
     is_strict: bool
+    refreshes_thresholds: bool
 
     @classmethod
     def of(cls, options: AutoscalerOptions, restart_time: int) -> EvaluationSettings:
@@ -59,16 +60,27 @@ class EvaluationSettings:
             min_observations=options.observed_rate_min_observations,
             switch_threshold=options.observed_rate_switch_threshold,
             is_strict=options.improves(options.unknown_when_incomplete),
+            refreshes_thresholds=options.improves(options.thresholds_after_evaluator),
         )
 
 
-def evaluate(topology: JobTopology, samples: Sequence[MetricSample], settings: EvaluationSettings) -> EvaluatedMetrics:
+Customize = Callable[[VertexId, EvaluatedVertex, Mapping[VertexId, EvaluatedVertex], bool], EvaluatedVertex]
+"""From vertex, its metrics, the vertices evaluated before and the backlog flag to metrics to merge; may be empty."""
+
+
+def evaluate(
+    topology: JobTopology,
+    samples: Sequence[MetricSample],
+    settings: EvaluationSettings,
+    customize: Customize | None = None,
+) -> EvaluatedMetrics:
     """Evaluate all vertices, inputs before outputs.
 
     Args:
         topology: The job graph.
         samples: At least two samples, oldest first.
         settings: Option values.
+        customize: Changes the metrics of a vertex before those behind it are evaluated.
 
     Returns:
         Evaluated metrics of every vertex, without recommendations, and of the cluster.
@@ -84,8 +96,38 @@ def evaluate(topology: JobTopology, samples: Sequence[MetricSample], settings: E
         metrics.update(_target_rates(vertex, topology, window, vertices, settings))
         metrics.update(_processing_rate(vertex, window, settings))
         metrics.update(rate_thresholds(metrics, settings, has_backlog=has_backlog))
+        if customize is not None:
+            changes = customize(vertex.vertex_id, metrics, vertices, has_backlog)
+            metrics = _customized(metrics, changes, settings, has_backlog=has_backlog)
         vertices[vertex.vertex_id] = metrics
     return EvaluatedMetrics(vertices, _evaluate_globals(window))
+
+
+def _customized(
+    metrics: dict[ScalingMetric, EvaluatedMetric],
+    changes: EvaluatedVertex,
+    settings: EvaluationSettings,
+    *,
+    has_backlog: bool,
+) -> dict[ScalingMetric, EvaluatedMetric]:
+    """Merge what a custom evaluator returned; thresholds follow the changed rates unless it set them itself."""
+    merged = merge(metrics, changes)
+    if changes and settings.refreshes_thresholds:
+        thresholds = rate_thresholds(merged, settings, has_backlog=has_backlog)
+        merged.update({metric: value for metric, value in thresholds.items() if metric not in changes})
+    return merged
+
+
+def merge(metrics: EvaluatedVertex, changes: EvaluatedVertex) -> dict[ScalingMetric, EvaluatedMetric]:
+    """Lay changes over metrics, field by field where they are not NaN."""
+    merged = dict(metrics)
+    for metric, change in changes.items():
+        present = merged.get(metric, change)
+        merged[metric] = EvaluatedMetric(
+            present.current if math.isnan(change.current) else r3(change.current),
+            present.average if math.isnan(change.average) else r3(change.average),
+        )
+    return merged
 
 
 def is_processing_backlog(topology: JobTopology, window: MetricWindow, threshold: int) -> bool:

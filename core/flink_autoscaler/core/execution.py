@@ -15,7 +15,7 @@ from flink_autoscaler.core.memory_tuning import TuningInput, recommendation_even
 from flink_autoscaler.core.metrics import ScalingMetric, of
 from flink_autoscaler.core.options import AutoscalerOptions
 from flink_autoscaler.core.report import blocked_header, scaling_report
-from flink_autoscaler.core.resources import apply_executors, fits_resources
+from flink_autoscaler.core.resources import apply_executors, within_resources
 from flink_autoscaler.core.state import ConfigChanges, JobState, ScalingRecord, ScalingSummaries
 
 
@@ -43,9 +43,8 @@ def _carry_out(run: DecisionRun, summaries: ScalingSummaries) -> Executed:
         run.explain("SCALING_DISABLED", blocked_by.rstrip(":"))
         return run.hold(_report(run, summaries, blocked_by))
     changes = _tuned(run, summaries)
-    if not fits_resources(run, summaries, changes):
-        return run.hold()
-    final = apply_executors(run, summaries, changes)
+    held = within_resources(run, summaries, changes)
+    final = apply_executors(run, held, changes) if held else held
     if not final:
         return run.hold()
     decision = Rescale(final, tuple(run.reasons))

@@ -118,6 +118,7 @@ class ResourceRequest:
         memory: Bytes per TaskManager.
         slots_used: Slots in use in the cluster now.
         slots_needed: Estimated slots in use after the plan.
+        more_slots: Slots that the job itself takes more than now; negative when fewer.
     """
 
     current: int
@@ -126,6 +127,7 @@ class ResourceRequest:
     memory: int
     slots_used: int
     slots_needed: int
+    more_slots: int
 
 
 class ResourceCheck(Protocol):

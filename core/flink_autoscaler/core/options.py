@@ -290,6 +290,12 @@ class AutoscalerOptions(OptionSet):
     )
     quota_memory = _unset("quota.memory", syntax.parse_memory, "Most memory that all TaskManagers of the job may take.")
     quota_cpu = _unset("quota.cpu", syntax.parse_double, "Most CPUs that all TaskManagers of the job may take.")
+    resource_check = _option(
+        "resource-check",
+        str,
+        "",
+        "Asked whether the cluster can hold a plan: free-slots or the name of a plug-in. Unset: nothing is asked.",
+    )
     legacy_alignment_mode = _option(
         "scaling.key-group.partitions.adjust.mode",
         _legacy_mode,

@@ -14,50 +14,108 @@ from flink_autoscaler.core.extensions import (
     with_plugin_options,
 )
 from flink_autoscaler.core.flink_options import FlinkOptions
-from flink_autoscaler.core.metrics import EvaluatedMetrics, ScalingMetric
+from flink_autoscaler.core.metrics import EvaluatedMetrics, ScalingMetric, VertexId, of
 from flink_autoscaler.core.numbers import trunc32
-from flink_autoscaler.core.slots import Quota, exceeds_quota, slots_after, taskmanagers_for
-from flink_autoscaler.core.state import ConfigChanges, ScalingSummaries
+from flink_autoscaler.core.slots import (
+    Quota,
+    exceeds_quota,
+    planned_parallelism,
+    slots_after,
+    slots_of,
+    taskmanagers_for,
+    within_quota,
+)
+from flink_autoscaler.core.state import ConfigChanges, ScalingSummaries, ScalingSummary
 
 
-def fits_resources(run: DecisionRun, summaries: ScalingSummaries, changes: ConfigChanges) -> bool:
-    """Tell whether the cluster and the quotas can hold a plan, with tuned memory where that is on."""
+def within_resources(run: DecisionRun, summaries: ScalingSummaries, changes: ConfigChanges) -> ScalingSummaries:
+    """Return what the cluster and the quotas can hold of a plan, with tuned memory where that is on.
+
+    Returns:
+        The plan, a smaller one, or nothing.
+    """
     tuned = run.given.context.flink_options.with_changes(changes.overrides, changes.removals)
     memory = tuned.process_memory or run.given.context.taskmanager_memory or 0
-    return _is_schedulable(run, summaries, tuned, memory) and _is_within_quota(run, summaries, tuned, memory)
+    if not _is_schedulable(run, summaries, tuned, memory):
+        return {}
+    options = run.given.options
+    if options.quota_cpu is None and options.quota_memory is None:
+        return summaries
+    cpu = run.given.context.taskmanager_cpu or 0.0
+    quota = Quota(options.quota_cpu, options.quota_memory, cpu, memory, max(1, tuned.task_slots))
+    if options.improves(options.exact_quota):
+        return _limited_by_quota(run, summaries, quota)
+    return _refused_by_quota(run, summaries, quota)
 
 
 def _is_schedulable(run: DecisionRun, summaries: ScalingSummaries, tuned: FlinkOptions, memory: int) -> bool:
-    cpu = run.given.context.taskmanager_cpu or 0.0
-    if cpu <= 0 or memory <= 0:
+    """Ask the resource check of the job; without one, everything can be scheduled."""
+    check = run.given.plugins.resource_checks.get(run.given.options.resource_check)
+    if check is None:
+        if run.given.options.resource_check:
+            name = run.given.options.resource_check
+            run.warn_about_plugin("RESOURCE_CHECK", f"resource check {name!r} is ignored: there is no such plug-in")
         return True
+    request = _resource_request(run, summaries, tuned, memory)
+    if check.try_schedule(request, run.given.cluster):
+        return True
+    text = f"the cluster has no room for {request.slots_needed} slots, {request.slots_used} are in use"
+    run.explain("NOT_SCHEDULABLE", text)
+    run.tell(EventType.WARNING, "NotSchedulable", f"Scaling is held back: {text}", "NotSchedulable")
+    return False
+
+
+def _resource_request(
+    run: DecisionRun, summaries: ScalingSummaries, tuned: FlinkOptions, memory: int
+) -> ResourceRequest:
     used = run.given.metrics.globals_[ScalingMetric.NUM_TASK_SLOTS_USED].current
     needed = slots_after(run.given.topology, summaries, used)
-    request = ResourceRequest(
-        current=taskmanagers_for(trunc32(used), tuned.task_slots),
-        new=taskmanagers_for(needed, tuned.task_slots),
-        cpu=cpu,
+    planned = planned_parallelism(run.given.topology, summaries)
+    current = {vertex_id: vertex.parallelism for vertex_id, vertex in run.given.topology.vertices.items()}
+    return ResourceRequest(
+        current=taskmanagers_for(trunc32(used), max(1, tuned.task_slots)),
+        new=taskmanagers_for(needed, max(1, tuned.task_slots)),
+        cpu=run.given.context.taskmanager_cpu or 0.0,
         memory=memory,
         slots_used=trunc32(used),
         slots_needed=needed,
+        more_slots=slots_of(run.given.topology, planned) - slots_of(run.given.topology, current),
     )
-    for check in run.given.plugins.resource_checks.values():
-        if not check.try_schedule(request, run.given.cluster):
-            run.explain("NOT_SCHEDULABLE", f"the cluster cannot hold {request.new} TaskManagers")
-            return False
-    return True
 
 
-def _is_within_quota(run: DecisionRun, summaries: ScalingSummaries, tuned: FlinkOptions, memory: int) -> bool:
-    options = run.given.options
-    cpu = run.given.context.taskmanager_cpu or 0.0
-    quota = Quota(options.quota_cpu, options.quota_memory, cpu, memory, tuned.task_slots)
+def _refused_by_quota(run: DecisionRun, summaries: ScalingSummaries, quota: Quota) -> ScalingSummaries:
     if not exceeds_quota(run.given.topology, summaries, quota):
-        return True
+        return summaries
+    _tell_quota(run)
+    return {}
+
+
+def _limited_by_quota(run: DecisionRun, summaries: ScalingSummaries, quota: Quota) -> ScalingSummaries:
+    allowed = within_quota(run.given.topology, summaries, quota)
+    if allowed == {vertex_id: summary.new for vertex_id, summary in summaries.items()}:
+        return summaries
+    _tell_quota(run)
+    return {
+        vertex_id: _with_parallelism(run, vertex_id, summaries[vertex_id], parallelism)
+        for vertex_id, parallelism in allowed.items()
+    }
+
+
+def _with_parallelism(
+    run: DecisionRun, vertex_id: VertexId, summary: ScalingSummary, parallelism: int
+) -> ScalingSummary:
+    """Return the summary with another parallelism, and keep the metrics of the vertex in line with it."""
+    metrics = run.vertices[vertex_id]
+    rate = metrics[ScalingMetric.TRUE_PROCESSING_RATE].average
+    metrics[ScalingMetric.EXPECTED_PROCESSING_RATE] = of((rate / summary.current) * parallelism)
+    metrics[ScalingMetric.RECOMMENDED_PARALLELISM] = of(float(parallelism))
+    return ScalingSummary(summary.current, parallelism, metrics)
+
+
+def _tell_quota(run: DecisionRun) -> None:
     message = "Resource usage is above the allowed limit for scaling operations. Please adjust the quota by hand."
     run.tell(EventType.WARNING, "ResourceQuotaReached", message, None)
     run.explain("QUOTA_REACHED", message)
-    return False
 
 
 def apply_executors(run: DecisionRun, summaries: ScalingSummaries, changes: ConfigChanges) -> ScalingSummaries:
@@ -72,7 +130,7 @@ def apply_executors(run: DecisionRun, summaries: ScalingSummaries, changes: Conf
         identity = plugin_class(configuration, EXECUTOR, name)
         executor = run.given.plugins.executors.get(identity or "")
         if executor is None:
-            run.explain("EXECUTOR_UNKNOWN", f"scaling executor {name!r} is ignored: no plug-in {identity!r}")
+            run.warn_about_plugin("SCALING_EXECUTOR", f"scaling executor {name!r} is ignored: no plug-in {identity!r}")
         else:
             chosen.append((name, executor))
     for name, executor in sorted(chosen, key=lambda entry: entry[1].priority):

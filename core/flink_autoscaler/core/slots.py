@@ -77,6 +77,44 @@ def group_slots(
     return total
 
 
+def taskmanagers_of(topology: JobTopology, parallelism: Mapping[VertexId, int], slots_per_taskmanager: int) -> int:
+    """Return how many TaskManagers a job takes; one slot sharing group where the cluster reports none."""
+    return taskmanagers_for(slots_of(topology, parallelism), slots_per_taskmanager)
+
+
+def slots_of(topology: JobTopology, parallelism: Mapping[VertexId, int]) -> int:
+    """Return the slots that a job takes; all vertices share them where the cluster reports no groups."""
+    return group_slots(topology, parallelism) or max(parallelism.values())
+
+
+def within_quota(topology: JobTopology, summaries: ScalingSummaries, quota: Quota) -> dict[VertexId, int]:
+    """Return how far a plan can go without exceeding a quota.
+
+    Returns:
+        New parallelism of the vertices that still change: all of the plan when it fits, else all scale-downs and
+        the greatest equal share of every scale-up that fits; a job that is over its quota already does not grow.
+    """
+    current = {vertex_id: vertex.parallelism for vertex_id, vertex in topology.vertices.items()}
+    before = taskmanagers_of(topology, current, quota.slots_per_taskmanager)
+    steps = max(summary.new - summary.current for summary in summaries.values())
+    for step in range(max(steps, 0), -1, -1):
+        plan = _partly(summaries, step, steps)
+        needed = taskmanagers_of(topology, {**current, **plan}, quota.slots_per_taskmanager)
+        if needed <= before or not quota.is_exceeded_by(needed):
+            return {vertex_id: new for vertex_id, new in plan.items() if new != current[vertex_id]}
+    return {vertex_id: summary.new for vertex_id, summary in summaries.items() if not summary.is_scale_up}
+
+
+def _partly(summaries: ScalingSummaries, step: int, steps: int) -> dict[VertexId, int]:
+    """Return the plan with ``step / steps`` of every scale-up, rounded down."""
+    return {
+        vertex_id: summary.current + (summary.new - summary.current) * step // steps
+        if summary.is_scale_up
+        else summary.new
+        for vertex_id, summary in summaries.items()
+    }
+
+
 def exceeds_quota(topology: JobTopology, summaries: ScalingSummaries, quota: Quota) -> bool:
     """Tell whether a plan needs more than the quota, as the reference counts.
 

@@ -1,0 +1,119 @@
+"""Reading the metrics of clusters and jobs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+from flink_autoscaler.clients.blocking import EventLoopThread
+from flink_autoscaler.clients.concurrent import run_all, run_both
+from flink_autoscaler.clients.remembered_names import current_memory, forget_unanswered, remember, vertices_to_ask
+from flink_autoscaler.clients.rest import FlinkRestClient
+from flink_autoscaler.core.decision import PassRequest
+from flink_autoscaler.core.errors import AutoscalerError, NotReadyError
+from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext
+from flink_autoscaler.core.metric_names import (
+    JOBMANAGER_METRICS,
+    TASKMANAGER_METRICS,
+    TASKMANAGER_METRICS_WITH_GC,
+    by_meaning,
+)
+from flink_autoscaler.core.metrics import Aggregate, VertexId
+from flink_autoscaler.core.reading import ClusterReading, JobReading, MetricNames, VertexAggregates
+from flink_autoscaler.core.topology import JobDetails, build_topology
+
+
+async def read_cluster(client: FlinkRestClient) -> ClusterReading:
+    """Return cluster-wide metrics; failures are in ``error``. Never raises.
+
+    TaskManager metrics without garbage collection are asked for only when those with it are not all there.
+    """
+    try:
+        jobmanager, (with_gc, without_gc) = await run_both(
+            client.jobmanager_metrics(JOBMANAGER_METRICS), _taskmanager_metrics(client)
+        )
+    except AutoscalerError as error:
+        return ClusterReading(error=error)
+    return ClusterReading(jobmanager, with_gc, without_gc)
+
+
+async def _taskmanager_metrics(client: FlinkRestClient) -> tuple[dict[str, Aggregate], dict[str, Aggregate]]:
+    with_gc = await client.taskmanager_metrics(TASKMANAGER_METRICS_WITH_GC)
+    return with_gc, {} if with_gc else await client.taskmanager_metrics(TASKMANAGER_METRICS)
+
+
+async def read_job(client: FlinkRestClient, request: PassRequest) -> JobReading:
+    """Return what the cluster says about one job; failures are in ``error``. Never raises.
+
+    Requests: the details, then the names of the vertices that need them, then the values of all vertices that have
+    not finished. What was read before a failure is in the reading.
+    """
+    details: JobDetails | None = None
+    memory = request.memory
+    try:
+        options = request.context.options
+        is_cached = options.improves(options.cached_metric_names)
+        details = await _details(client, request)
+        memory = current_memory(request, details)
+        topology = build_topology(details)
+        asked = vertices_to_ask(topology, memory, now_ms=request.now_ms, is_cached=is_cached)
+        offered = await run_all({v: client.vertex_metric_names(details.job_id, v) for v in asked})
+        memory, missing = remember(topology, memory, offered, now_ms=request.now_ms, is_cached=is_cached)
+        if missing is not None:
+            raise missing
+        aggregates = await _values(client, details.job_id, memory.names)
+    except AutoscalerError as error:
+        return JobReading(details, memory=memory, error=error)
+    if is_cached:
+        memory = forget_unanswered(memory, aggregates, asked)
+    return JobReading(details, aggregates, memory)
+
+
+async def _details(client: FlinkRestClient, request: PassRequest) -> JobDetails:
+    context = request.context
+    if context.job_id is None:
+        raise NotReadyError(f"job {context.job_key} has not started yet")
+    return await client.job_details(context.job_id, timeout=context.options.rest_client_timeout.exact_seconds)
+
+
+async def _values(
+    client: FlinkRestClient, job_id: str, names: Mapping[VertexId, MetricNames]
+) -> dict[VertexId, VertexAggregates]:
+    answers = await run_all({v: client.vertex_metrics(job_id, v, tuple(chosen)) for v, chosen in names.items()})
+    return {vertex_id: by_meaning(names[vertex_id], answer) for vertex_id, answer in answers.items()}
+
+
+class RestMetricCollector:
+    """The port ``MetricCollector`` over REST, for callers in threads. Keeps one client per endpoint."""
+
+    def __init__(self, loop: EventLoopThread) -> None:
+        self._loop = loop
+        self._clients: dict[Endpoint, FlinkRestClient] = {}
+        self._lock = threading.Lock()
+
+    def read_cluster(self, context: JobAutoScalerContext) -> ClusterReading:
+        """Return cluster-wide metrics; failures are in ``error``. Never raises."""
+        try:
+            return self._loop.run(read_cluster(self._client(context)))
+        except AutoscalerError as error:
+            return ClusterReading(error=error)
+
+    def read_job(self, request: PassRequest) -> JobReading:
+        """Return what the cluster says about one job; failures are in ``error``. Never raises."""
+        try:
+            return self._loop.run(read_job(self._client(request.context), request))
+        except AutoscalerError as error:
+            return JobReading(None, memory=request.memory, error=error)
+
+    def close(self) -> None:
+        """Close all connections; the loop stays."""
+        with self._lock:
+            clients, self._clients = list(self._clients.values()), {}
+        for client in clients:
+            self._loop.run(client.aclose())
+
+    def _client(self, context: JobAutoScalerContext) -> FlinkRestClient:
+        with self._lock:
+            if context.endpoint not in self._clients:
+                self._clients[context.endpoint] = FlinkRestClient(context.endpoint)
+            return self._clients[context.endpoint]

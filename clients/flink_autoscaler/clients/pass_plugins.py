@@ -1,0 +1,49 @@
+"""The plug-ins that take part in a pass, found by their entry points, once per process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final
+
+import structlog
+
+from flink_autoscaler.core.extensions import Plugins
+
+_EVALUATORS: Final = "flink_autoscaler.evaluators"
+_EXECUTORS: Final = "flink_autoscaler.executors"
+_ALIGNMENT_MODES: Final = "flink_autoscaler.alignment_modes"
+_RESOURCE_CHECKS: Final = "flink_autoscaler.resource_checks"
+
+log = structlog.get_logger(__name__)
+
+
+@lru_cache(maxsize=1)
+def installed_plugins() -> Plugins:
+    """Return the installed plug-ins of a pass. One that cannot be loaded is reported and left out.
+
+    Evaluators, executors and alignment modes are known by the ``module.Class`` that their entry point names, as
+    the ``class`` options of a job name them; resource checks by the name of their entry point.
+    """
+    return Plugins(
+        evaluators=_by_identity(_EVALUATORS),
+        executors=_by_identity(_EXECUTORS),
+        alignment_modes=_by_identity(_ALIGNMENT_MODES),
+        resource_checks={entry.name: part for entry, part in _loaded(_RESOURCE_CHECKS).items()},
+    )
+
+
+def _by_identity(group: str) -> Mapping[str, Any]:
+    return {entry.value.replace(":", "."): part for entry, part in _loaded(group).items()}
+
+
+def _loaded(group: str) -> dict[EntryPoint, Any]:
+    parts = {}
+    for entry in entry_points(group=group):
+        try:
+            parts[entry] = entry.load()()
+        except Exception as error:
+            # Foreign code may fail in any way; the jobs that do not use it are not concerned.
+            log.warning("plugin_not_loaded", group=group, name=entry.name, error=f"{type(error).__name__}: {error}")
+    return parts

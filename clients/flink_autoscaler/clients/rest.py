@@ -1,0 +1,189 @@
+"""The part of Flink's REST API that the autoscaler uses, typed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, Protocol, TypeVar
+from urllib.parse import quote
+
+from flink_autoscaler.clients import decode
+from flink_autoscaler.clients.decode import ClusterInfo, JobOverview, ParallelismBounds
+from flink_autoscaler.clients.transport import HttpTransport
+from flink_autoscaler.core.errors import RealizeError, ResponseError
+from flink_autoscaler.core.job import Endpoint
+from flink_autoscaler.core.metrics import Aggregate, VertexId
+from flink_autoscaler.core.topology import JobDetails
+
+T = TypeVar("T")
+
+QUERY_LIMIT: Final = 3500
+"""Characters of metric names in one URL: Netty, inside Flink, reads request lines of up to 4096."""
+
+_ID: Final = re.compile(r"[0-9a-fA-F]{32}")
+
+
+class Transport(Protocol):
+    """Carries requests to a JobManager and decoded answers back. May raise :class:`FlinkRestError`."""
+
+    @property
+    def url(self) -> str:
+        """Base URL, for messages."""
+        ...
+
+    async def get_json(
+        self, path: str, *, params: Mapping[str, str] | None = None, timeout: float | None = None
+    ) -> object:
+        """Return the answer of a GET."""
+        ...
+
+    async def put_json(self, path: str, body: object, *, timeout: float | None = None) -> object:
+        """Return the answer of a PUT."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release connections."""
+        ...
+
+
+class FlinkRestClient:
+    """Talks to one JobManager. All methods raise :class:`FlinkRestError` and nothing else.
+
+    Belongs to one event loop; calls may overlap.
+    """
+
+    def __init__(self, endpoint: Endpoint, transport: Transport | None = None) -> None:
+        """Make a client.
+
+        Args:
+            endpoint: The JobManager.
+            transport: Carries the requests; HTTP by default.
+        """
+        self.endpoint = endpoint
+        self._transport: Transport = transport or HttpTransport(endpoint)
+
+    async def jobs_overview(self) -> tuple[JobOverview, ...]:
+        """Return all jobs that the cluster remembers, ended ones too."""
+        return await self._get("/jobs/overview", decode.jobs_overview)
+
+    async def job_details(self, job_id: str, *, timeout: float | None = None) -> JobDetails:
+        """Return graph, counters and timestamps of a job; the JobManager's copy may be 3 s old."""
+        return await self._get(_job(job_id), decode.job_details, timeout=timeout)
+
+    async def job_configuration(self, job_id: str) -> dict[str, str]:
+        """Return the configuration of the job's JobManager. In a session cluster unknown jobs have it, too."""
+        return await self._get(f"{_job(job_id)}/jobmanager/config", decode.configuration)
+
+    async def cluster_configuration(self) -> dict[str, str]:
+        """Return the configuration of the JobManager; sensitive values are ``******``."""
+        return await self._get("/jobmanager/config", decode.configuration)
+
+    async def job_user_config(self, job_id: str) -> dict[str, str]:
+        """Return the global parameters of a job."""
+        return await self._get(f"{_job(job_id)}/config", decode.user_configuration)
+
+    async def cluster_config_info(self) -> ClusterInfo:
+        """Return the version of Flink."""
+        return await self._get("/config", decode.cluster_info)
+
+    async def vertex_metric_names(self, job_id: str, vertex_id: VertexId) -> tuple[str, ...]:
+        """Return the metric ids of a vertex; empty while none is known yet, and for unknown jobs and vertices."""
+        return await self._get(_vertex_metrics(job_id, vertex_id), decode.metric_names)
+
+    async def vertex_metrics(self, job_id: str, vertex_id: VertexId, names: Sequence[str]) -> dict[str, Aggregate]:
+        """Return metrics over all subtasks; empty when any of them has no value at the moment."""
+        return await self._aggregates(_vertex_metrics(job_id, vertex_id), names, {})
+
+    async def taskmanager_metrics(self, names: Sequence[str]) -> dict[str, Aggregate]:
+        """Return metrics over all TaskManagers; empty when any of them has no value at the moment."""
+        return await self._aggregates("/taskmanagers/metrics", names, {"agg": "min,max,avg"})
+
+    async def jobmanager_metrics(self, names: Sequence[str]) -> dict[str, str]:
+        """Return metrics of the JobManager, without those that have no value."""
+        values: dict[str, str] = {}
+        for part in _parts(names):
+            values |= await self._get("/jobmanager/metrics", decode.metric_values, params={"get": part})
+        return values
+
+    async def resource_requirements(self, job_id: str) -> dict[VertexId, ParallelismBounds]:
+        """Return what the adaptive scheduler was asked for, for all vertices of the job."""
+        return await self._get(_requirements(job_id), decode.resource_requirements)
+
+    async def set_resource_requirements(self, job_id: str, bounds: Mapping[VertexId, ParallelismBounds]) -> None:
+        """Ask for a parallelism. Returns when the wish is accepted, long before it comes true. Never sent twice.
+
+        Args:
+            job_id: A running job of an adaptive scheduler.
+            bounds: Of all vertices of the job, ``1 <= lower <= upper``: Flink stores -1 before it chokes on it.
+
+        Raises:
+            RealizeError: Bounds that are never right; nothing was sent.
+            RefusedError: Flink did not accept it.
+            FlinkRestError: No usable answer; it may have been accepted nevertheless.
+        """
+        for vertex_id, (lower, upper) in bounds.items():
+            if not 1 <= lower <= upper:
+                raise RealizeError(f"vertex {vertex_id}: a parallelism from {lower} to {upper} is not possible")
+        await self._transport.put_json(_requirements(job_id), decode.encode_requirements(bounds))
+
+    async def aclose(self) -> None:
+        """Close all connections. May be called more than once."""
+        await self._transport.aclose()
+
+    async def _get(
+        self,
+        path: str,
+        decoder: Callable[[object], T],
+        *,
+        params: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> T:
+        answer = await self._transport.get_json(path, params=params, timeout=timeout)
+        try:
+            return decoder(answer)
+        except ResponseError as exc:
+            raise ResponseError(f"GET {self._transport.url}{path}: {exc}") from exc
+
+    async def _aggregates(self, path: str, names: Sequence[str], extra: Mapping[str, str]) -> dict[str, Aggregate]:
+        """Ask for several metrics; as in a single answer, one name without a value empties the whole."""
+        values: dict[str, Aggregate] = {}
+        for part in _parts(names):
+            answer = await self._get(path, decode.aggregates, params={"get": part, **extra})
+            if not answer:
+                return {}
+            values |= answer
+        return values
+
+
+def _job(job_id: str) -> str:
+    return f"/jobs/{_checked_id(job_id)}"
+
+
+def _requirements(job_id: str) -> str:
+    return f"{_job(job_id)}/resource-requirements"
+
+
+def _vertex_metrics(job_id: str, vertex_id: VertexId) -> str:
+    return f"{_job(job_id)}/vertices/{_checked_id(vertex_id)}/subtasks/metrics"
+
+
+def _checked_id(text: str) -> str:
+    """Let only ids into a path: they come from a remote answer and could otherwise lead to another path."""
+    if _ID.fullmatch(text) is None:
+        raise ResponseError(f"{text[:40]!r} is not an id, expected 32 hex digits")
+    return text
+
+
+def _parts(names: Sequence[str]) -> Iterator[str]:
+    """Join names by commas into as few texts as fit into a URL."""
+    part: list[str] = []
+    length = 0
+    for name in names:
+        quoted = len(quote(name)) + 1
+        if part and length + quoted > QUERY_LIMIT:
+            yield ",".join(part)
+            part, length = [], 0
+        part.append(name)
+        length += quoted
+    if part:
+        yield ",".join(part)
