@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Mapping
+from typing import Final
 
 from flink_autoscaler.clients.blocking import EventLoopThread
 from flink_autoscaler.clients.concurrent import run_all, run_both
@@ -21,6 +23,10 @@ from flink_autoscaler.core.metric_names import (
 from flink_autoscaler.core.metrics import Aggregate, VertexId
 from flink_autoscaler.core.reading import ClusterReading, JobReading, MetricNames, VertexAggregates
 from flink_autoscaler.core.topology import JobDetails, build_topology
+
+READINGS: Final = 5
+READ_AGAIN_AFTER: Final = 0.8
+"""Seconds between readings of contradicting details; all of them outlast the 3 s that Flink caches details."""
 
 
 async def read_cluster(client: FlinkRestClient) -> ClusterReading:
@@ -70,10 +76,34 @@ async def read_job(client: FlinkRestClient, request: PassRequest) -> JobReading:
 
 
 async def _details(client: FlinkRestClient, request: PassRequest) -> JobDetails:
+    """Return the details of the job as it is now.
+
+    After a rescale Flink serves a copy of the details that is up to 3 s old. Details that contradict the list of
+    jobs are read again, so that the graph of one execution is not mixed with the metrics of another.
+
+    Raises:
+        NotReadyError: The job has not started, or the details still contradict the list.
+        FlinkRestError: They could not be read.
+    """
     context = request.context
     if context.job_id is None:
         raise NotReadyError(f"job {context.job_key} has not started yet")
-    return await client.job_details(context.job_id, timeout=context.options.rest_client_timeout.exact_seconds)
+    timeout = context.options.rest_client_timeout.exact_seconds
+    is_checked = context.options.improves(context.options.consistent_answers)
+    for _ in range(READINGS):
+        details = await client.job_details(context.job_id, timeout=timeout)
+        if not is_checked or _is_consistent(details, context):
+            return details
+        await asyncio.sleep(READ_AGAIN_AFTER)
+    raise NotReadyError(f"job {context.job_id}: its details and the list of jobs contradict each other")
+
+
+def _is_consistent(details: JobDetails, context: JobAutoScalerContext) -> bool:
+    """Tell whether the details agree with themselves and have as many tasks as the list of jobs says."""
+    parallelism = {vertex.vertex_id: vertex.parallelism for vertex in details.vertices}
+    agrees = all(parallelism.get(node.vertex_id, node.parallelism) == node.parallelism for node in details.plan)
+    tasks = sum(node.parallelism for node in details.plan)
+    return agrees and (not details.plan or context.task_count is None or context.task_count == tasks)
 
 
 async def _values(

@@ -55,10 +55,10 @@ def optional_objects(fields: Fields, name: str, where: str) -> list[Fields]:
 
 
 def text(fields: Fields, name: str, where: str) -> str:
-    """Return a required text."""
+    """Return a required text. Halves of surrogate pairs, which nobody could print or store, become ``?``."""
     value = fields.get(name, _MISSING)
     if isinstance(value, str):
-        return value
+        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
     raise wrong(f"{where}.{name}", "text", value)
 
 

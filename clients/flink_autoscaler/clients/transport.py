@@ -39,7 +39,7 @@ _UNREADABLE: Final = (httpx.DecodingError, aiohttp.ClientResponseError)
 """Not HTTP, or not compressed as announced."""
 
 _retries = stamina.AsyncRetryingCaller(
-    attempts=ATTEMPTS - 1, timeout=None, wait_initial=0.05, wait_max=0.5, wait_jitter=0.05
+    attempts=ATTEMPTS, timeout=None, wait_initial=0.05, wait_max=0.5, wait_jitter=0.05
 )
 
 
@@ -84,13 +84,14 @@ class HttpTransport:
             RefusedError: An HTTP error status; :class:`JobGoneError` when the job is unknown.
         """
         url = f"{self.url}{path}?{urlencode(params, safe=',', quote_via=quote)}" if params else self.url + path
-        request = httpx.Request("GET", url, headers=self._headers)
+        request = self._request("GET", url)
         seconds = self._endpoint.timeout if timeout is None else timeout
         try:
             async with asyncio.timeout(seconds):
-                return json_of(await self._get(request, path), self._what(request, path))
+                answer = await _retries(_is_transient, self._exchange, self._reading, request, path)
         except TimeoutError as exc:
             raise ConnectError(f"{self._what(request, path)}: no complete answer within {seconds:g} s") from exc
+        return json_of(answer, self._what(request, path))
 
     async def put_json(self, path: str, body: object, *, timeout: float | None = None) -> object:
         """Return the decoded answer of a PUT, None when it is empty. Never sent twice.
@@ -104,7 +105,7 @@ class HttpTransport:
             FlinkRestError: As for :meth:`get_json`. After a ConnectError or ResponseError the change may have
                 been accepted nevertheless.
         """
-        request = httpx.Request("PUT", self.url + path, headers=self._headers, json=body)
+        request = self._request("PUT", self.url + path, json=body)
         seconds = self._endpoint.timeout if timeout is None else timeout
         try:
             async with asyncio.timeout(seconds):
@@ -118,17 +119,14 @@ class HttpTransport:
         await self._reading.aclose()
         await self._writing.aclose()
 
+    def _request(self, method: str, url: str, json: object = None) -> httpx.Request:
+        try:
+            return httpx.Request(method, url, headers=self._headers, json=json)
+        except httpx.InvalidURL as exc:  # a metric name of the cluster may be absurdly long
+            raise ResponseError(f"{method} {self.url}: this URL cannot be sent ({exc}): {url[:200]!r}") from exc
+
     def _what(self, request: httpx.Request, path: str) -> str:
         return f"{request.method} {self.url}{path}"
-
-    async def _get(self, request: httpx.Request, path: str) -> Answer:
-        try:
-            return await self._exchange(self._reading, request, path)
-        except FlinkRestError as exc:
-            if not _is_transient(exc):
-                raise
-        # Only failures pay for the bookkeeping of retries; it costs as much as a third of a request.
-        return await _retries(_is_transient, self._exchange, self._reading, request, path)
 
     async def _exchange(self, transport: httpx.AsyncBaseTransport, request: httpx.Request, path: str) -> Answer:
         async with self._slots:
@@ -175,15 +173,19 @@ class _KeptConnections(AiohttpTransport):
 
 def _base_and_headers(endpoint: Endpoint) -> tuple[str, dict[str, str]]:
     """Split credentials off the URL, so that it can stand in messages."""
-    parts = urlsplit(endpoint.url.rstrip("/"))
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"{_shown(endpoint.url)!r} is not a URL of a JobManager such as http://host:8081")
+    try:
+        parts = urlsplit(endpoint.url.rstrip("/"))
+        host = httpx.URL(scheme=parts.scheme, host=parts.hostname or "", port=parts.port).host
+    except (ValueError, httpx.InvalidURL):
+        raise _no_url(endpoint) from None  # the cause may contain credentials
+    if parts.scheme not in ("http", "https") or not host or "@" in parts.path:
+        raise _no_url(endpoint)
     headers = {"accept": "application/json", "accept-encoding": "identity", **_checked(endpoint.headers)}
-    _, at, host = parts.netloc.rpartition("@")
+    _, at, address = parts.netloc.rpartition("@")
     if at:
         pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
         headers["authorization"] = "Basic " + base64.b64encode(pair.encode()).decode("ascii")
-    return urlunsplit((parts.scheme, host, parts.path, "", "")), headers
+    return urlunsplit((parts.scheme, address, parts.path, "", "")), headers
 
 
 def _checked(headers: tuple[tuple[str, str], ...]) -> dict[str, str]:
@@ -194,8 +196,9 @@ def _checked(headers: tuple[tuple[str, str], ...]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers}
 
 
-def _shown(url: str) -> str:
-    return url.rpartition("@")[2]
+def _no_url(endpoint: Endpoint) -> ConfigError:
+    shown = endpoint.url.rpartition("@")[2]
+    return ConfigError(f"{shown!r} is not a URL of a JobManager such as http://host:8081")
 
 
 def _is_transient(error: Exception) -> bool:

@@ -92,6 +92,7 @@ class JobAutoScalerContext:
         cluster: Name of the cluster in the configuration.
         taskmanager_cpu: CPUs of one TaskManager, where known.
         taskmanager_memory: Bytes of one TaskManager; None takes ``taskmanager.memory.process.size``.
+        task_count: Tasks of the job according to the list of jobs, which is never cached; None when not known.
         validation_interval: De-duplication interval of the event about an invalid configuration, from the
             daemon's own configuration: that of the job may be what is invalid. None takes the job's.
         labels: Further facts for logs and reports, such as a YARN application id.
@@ -106,6 +107,7 @@ class JobAutoScalerContext:
     cluster: str = ""
     taskmanager_cpu: float | None = None
     taskmanager_memory: int | None = None
+    task_count: int | None = None
     validation_interval: Duration | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
 

@@ -1,0 +1,457 @@
+"""What is asked for in a pass, and what is remembered for the next."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from fake_flink import Canned, FakeFlink, FakeJob, Fault, chain, flink_error
+
+from flink_autoscaler.clients.blocking import EventLoopThread
+from flink_autoscaler.clients.collector import RestMetricCollector, read_cluster, read_job
+from flink_autoscaler.clients.remembered_names import REFRESH_MS, REFRESH_WITHOUT_LAG_MS
+from flink_autoscaler.clients.rest import FlinkRestClient
+from flink_autoscaler.core.decision import PassRequest
+from flink_autoscaler.core.errors import (
+    AutoscalerError,
+    ConfigError,
+    ConnectError,
+    JobGoneError,
+    MissingMetricError,
+    NotReadyError,
+    RefusedError,
+    ResponseError,
+)
+from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.metrics import Aggregate, FlinkMetric, MetricSample
+from flink_autoscaler.core.reading import ClusterReading, CollectorMemory, JobReading
+from flink_autoscaler.core.state import EMPTY_STATE, JobState
+
+NOW = 1_000_000_000_000
+START = NOW - 3_600_000
+REFERENCE = {"job.autoscaler.compat": "reference"}
+
+
+def a_request(flink: FakeFlink, job: FakeJob, *, memory: CollectorMemory | None = None) -> PassRequest:
+    context = JobAutoScalerContext(
+        job_key="test/orders",
+        job_id=job.job_id,
+        status=JobStatus.RUNNING,
+        configuration={},
+        endpoint=flink.endpoint(),
+    )
+    return PassRequest(context, EMPTY_STATE, NOW, memory or CollectorMemory())
+
+
+def with_options(request: PassRequest, options: dict[str, str]) -> PassRequest:
+    return replace(request, context=replace(request.context, configuration=options))
+
+
+def read(flink: FakeFlink, request: PassRequest) -> JobReading:
+    async def run() -> JobReading:
+        client = FlinkRestClient(flink.endpoint())
+        try:
+            return await read_job(client, request)
+        finally:
+            await client.aclose()
+
+    return asyncio.run(run())
+
+
+def next_pass(request: PassRequest, reading: JobReading, *, later_ms: int = 10_000) -> PassRequest:
+    return replace(request, memory=reading.memory, now_ms=request.now_ms + later_ms)
+
+
+def asked(flink: FakeFlink) -> Counter[str]:
+    """Count requests since the last call: details, names and values."""
+    kinds = Counter(
+        "values" if request.query.get("get") else "names" if request.path.endswith("/metrics") else "details"
+        for request in flink.requests
+    )
+    flink.requests.clear()
+    return kinds
+
+
+@pytest.fixture
+def job(flink: FakeFlink) -> FakeJob:
+    return flink.add_job("orders", chain(sources=2, vertices=10), start_ms=START)
+
+
+def test_first_pass_reads_details_names_and_values(flink: FakeFlink, job: FakeJob) -> None:
+    reading = read(flink, a_request(flink, job))
+
+    source, sink = job.vertices[0], job.vertices[-1]
+    assert reading.error is None
+    assert reading.details is not None
+    assert reading.details.running_at_ms == START
+    assert reading.aggregates.keys() == {vertex.vertex_id for vertex in job.vertices}
+    assert reading.aggregates[source.vertex_id].keys() == {
+        FlinkMetric.BUSY_TIME,
+        FlinkMetric.BACKPRESSURE_TIME,
+        FlinkMetric.SOURCE_RECORDS_IN,
+        FlinkMetric.SOURCE_RECORDS_IN_RATE,
+        FlinkMetric.SOURCE_RECORDS_OUT,
+        FlinkMetric.PENDING_RECORDS,
+    }
+    assert reading.aggregates[sink.vertex_id][FlinkMetric.RECORDS_IN_RATE] == Aggregate(100, 100, 100, 100, 0)
+    assert reading.memory.partitions == {vertex.vertex_id: 4 for vertex in job.vertices[:2]}
+    assert reading.memory.names_at_ms == NOW
+    assert asked(flink) == {"details": 1, "names": 10, "values": 10}
+
+
+def test_warm_pass_of_ten_vertices_needs_eleven_requests(flink: FakeFlink, job: FakeJob) -> None:
+    request = a_request(flink, job)
+    first = read(flink, request)
+    asked(flink)
+
+    second = read(flink, next_pass(request, first))
+
+    assert asked(flink) == {"details": 1, "values": 10}
+    assert second == replace(first, details=second.details)
+
+
+def test_requests_of_a_job_are_under_way_at_the_same_time(flink: FakeFlink, job: FakeJob) -> None:
+    flink.delay = 0.02
+
+    read(flink, a_request(flink, job))
+
+    assert flink.most_at_once == 10
+
+
+def test_names_of_sources_are_read_again_after_five_minutes(flink: FakeFlink, job: FakeJob) -> None:
+    request = a_request(flink, job)
+    first = read(flink, request)
+    job.vertices[0].names_without_value.append(
+        "Source__source_0.KafkaSourceReader.topic.orders_0.partition.4.currentOffset"
+    )
+    asked(flink)
+
+    early = read(flink, next_pass(request, first, later_ms=REFRESH_MS - 1))
+    late = read(flink, next_pass(request, first, later_ms=REFRESH_MS))
+
+    assert early.memory.partitions[job.vertices[0].vertex_id] == 4
+    assert late.memory.partitions[job.vertices[0].vertex_id] == 5
+    assert late.memory.names_at_ms == NOW + REFRESH_MS
+    assert asked(flink) == {"details": 2, "names": 2, "values": 20}
+
+
+def test_names_are_read_again_sooner_while_a_source_reports_no_lag(flink: FakeFlink, job: FakeJob) -> None:
+    lag = {"Source__source_0.pendingRecords": job.vertices[0].metrics.pop("Source__source_0.pendingRecords")}
+    request = a_request(flink, job)
+    first = read(flink, request)
+    job.vertices[0].metrics |= lag
+    asked(flink)
+
+    read(flink, next_pass(request, first, later_ms=REFRESH_WITHOUT_LAG_MS - 1))
+    late = read(flink, next_pass(request, first, later_ms=REFRESH_WITHOUT_LAG_MS))
+
+    assert FlinkMetric.PENDING_RECORDS in late.aggregates[job.vertices[0].vertex_id]
+    assert asked(flink)["names"] == 2
+
+
+def test_clock_that_goes_back_refreshes_names(flink: FakeFlink, job: FakeJob) -> None:
+    request = a_request(flink, job)
+    first = read(flink, request)
+    asked(flink)
+
+    read(flink, next_pass(request, first, later_ms=-1))
+
+    assert asked(flink)["names"] == 2
+
+
+def test_refresh_without_any_name_keeps_what_is_remembered(flink: FakeFlink, job: FakeJob) -> None:
+    request = a_request(flink, job)
+    first = read(flink, request)
+    flink.fault(job.vertices[0].vertex_id, Canned(b"[]"), times=1)
+
+    late = read(flink, next_pass(request, first, later_ms=REFRESH_MS))
+
+    assert late.error is None
+    assert late.memory.names == first.memory.names
+    assert late.memory.partitions == first.memory.partitions
+
+
+@pytest.mark.parametrize(
+    ("state", "is_read_again"),
+    [
+        pytest.param(JobState(samples=(MetricSample(START, {}, {}),)), False, id="sample of this execution"),
+        pytest.param(JobState(samples=(MetricSample(START - 1, {}, {}),)), True, id="sample of before the restart"),
+        pytest.param(JobState(job_id="f" * 32), True, id="another job"),
+        pytest.param(JobState(), False, id="no samples yet"),
+    ],
+)
+def test_names_are_forgotten_after_a_restart(
+    flink: FakeFlink, job: FakeJob, state: JobState, is_read_again: bool
+) -> None:
+    request = a_request(flink, job)
+    first = read(flink, request)
+    asked(flink)
+
+    read(flink, replace(next_pass(request, first), state=state))
+
+    assert asked(flink)["names"] == (10 if is_read_again else 0)
+
+
+def test_flag_about_garbage_collection_is_kept_until_a_restart(flink: FakeFlink, job: FakeJob) -> None:
+    request = a_request(flink, job, memory=CollectorMemory(reports_gc=False))
+    restarted = replace(request, state=JobState(samples=(MetricSample(START - 1, {}, {}),)))
+
+    assert read(flink, request).memory.reports_gc is False
+    assert read(flink, restarted).memory.reports_gc is None
+
+
+def test_remembered_names_without_values_are_read_again_once(flink: FakeFlink, job: FakeJob) -> None:
+    request = a_request(flink, job)
+    first = read(flink, request)
+    silent = job.vertices[5]
+    silent.names_without_value = list(silent.metrics)
+    silent.metrics = {}
+    asked(flink)
+
+    readings = [first]
+    counts = []
+    for _ in range(3):
+        request = next_pass(request, readings[-1])
+        readings.append(read(flink, request))
+        counts.append(asked(flink)["names"])
+
+    assert [reading.aggregates[silent.vertex_id] for reading in readings[1:]] == [{}, {}, {}]
+    assert all(reading.error is None for reading in readings)
+    assert counts == [0, 1, 0]
+
+
+def test_renamed_metric_is_found_in_the_pass_after(flink: FakeFlink, job: FakeJob) -> None:
+    request = a_request(flink, job)
+    first = read(flink, request)
+    source = job.vertices[0]
+    source.metrics = {name.replace("source_0", "renamed"): value for name, value in source.metrics.items()}
+
+    second = read(flink, next_pass(request, first))
+    third = read(flink, next_pass(request, second))
+
+    assert second.aggregates[source.vertex_id] == {}
+    assert third.aggregates[source.vertex_id] == first.aggregates[source.vertex_id]
+
+
+def test_finished_vertices_are_left_alone(flink: FakeFlink, job: FakeJob) -> None:
+    request = a_request(flink, job)
+    first = read(flink, request)
+    job.vertices[0].status = "FINISHED"
+    asked(flink)
+
+    second = read(flink, next_pass(request, first))
+    third = read(flink, next_pass(request, second))
+
+    assert job.vertices[0].vertex_id not in second.aggregates
+    assert second.aggregates.keys() == third.aggregates.keys()
+    assert asked(flink) == {"details": 2, "values": 18}
+
+
+def test_missing_required_metric_ends_the_reading_before_values(flink: FakeFlink, job: FakeJob) -> None:
+    del job.vertices[4].metrics["busyTimeMsPerSecond"]
+    request = a_request(flink, job)
+
+    reading = read(flink, request)
+
+    assert isinstance(reading.error, MissingMetricError)
+    assert reading.error.vertex_id == job.vertices[4].vertex_id
+    assert reading.details is not None
+    assert reading.aggregates == {}
+    assert asked(flink) == {"details": 1, "names": 10}
+
+
+def test_only_what_was_missing_is_read_again(flink: FakeFlink, job: FakeJob) -> None:
+    busy = job.vertices[4].metrics.pop("busyTimeMsPerSecond")
+    request = a_request(flink, job)
+    first = read(flink, request)
+    job.vertices[4].metrics["busyTimeMsPerSecond"] = busy
+    asked(flink)
+
+    second = read(flink, next_pass(request, first))
+
+    assert second.error is None
+    assert asked(flink) == {"details": 1, "names": 1, "values": 10}
+
+
+def test_job_that_has_just_started_has_no_names_yet(flink: FakeFlink, job: FakeJob) -> None:
+    flink.fault("/subtasks/metrics", Canned(b"[]"))
+
+    assert isinstance(read(flink, a_request(flink, job)).error, MissingMetricError)
+
+
+def test_reference_reads_names_of_sources_in_every_pass(flink: FakeFlink, job: FakeJob) -> None:
+    request = with_options(a_request(flink, job), REFERENCE)
+    first = read(flink, request)
+    asked(flink)
+
+    second = read(flink, next_pass(request, first))
+
+    assert second == replace(first, details=second.details, memory=replace(first.memory, names_at_ms=NOW + 10_000))
+    assert asked(flink) == {"details": 1, "names": 2, "values": 10}
+
+
+def test_reference_reads_all_names_while_a_vertex_has_finished(flink: FakeFlink, job: FakeJob) -> None:
+    job.vertices[9].status = "FINISHED"
+    request = with_options(a_request(flink, job), REFERENCE)
+    first = read(flink, request)
+    asked(flink)
+
+    read(flink, next_pass(request, first))
+
+    assert asked(flink) == {"details": 1, "names": 9, "values": 9}
+
+
+def test_reference_counts_partitions_of_finished_sources(flink: FakeFlink, job: FakeJob) -> None:
+    job.vertices[0].status = "FINISHED"
+    request = with_options(a_request(flink, job), REFERENCE)
+
+    reading = read(flink, request)
+
+    assert asked(flink) == {"details": 1, "names": 10, "values": 9}
+    assert reading.memory.partitions.keys() == {job.vertices[1].vertex_id}
+
+
+def test_one_improvement_can_be_switched_off(flink: FakeFlink, job: FakeJob) -> None:
+    request = with_options(a_request(flink, job), {"job.autoscaler.improvement.cached-metric-names": "false"})
+    first = read(flink, request)
+    asked(flink)
+
+    read(flink, next_pass(request, first))
+
+    assert asked(flink)["names"] == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "behaviour", "kind", "has_details"),
+    [
+        pytest.param("/jobs/", flink_error(404, "Job not found"), JobGoneError, False, id="job gone"),
+        pytest.param("/jobs/", Fault.HTML, ResponseError, False, id="details are a page"),
+        pytest.param("/jobs/", Canned(b"[]"), ResponseError, False, id="details are a list"),
+        pytest.param("/subtasks/metrics", Fault.TRUNCATED_JSON, ResponseError, True, id="names are cut off"),
+        pytest.param("/subtasks/metrics", flink_error(500, "no"), RefusedError, True, id="names are refused"),
+    ],
+)
+def test_failures_are_in_the_reading(
+    flink: FakeFlink,
+    job: FakeJob,
+    path: str,
+    behaviour: Fault | Canned,
+    kind: type[AutoscalerError],
+    has_details: bool,
+) -> None:
+    memory = CollectorMemory(reports_gc=True)
+    flink.fault(path, behaviour)
+
+    reading = read(flink, a_request(flink, job, memory=memory))
+
+    assert isinstance(reading.error, kind)
+    assert (reading.details is not None) is has_details
+    assert reading.memory == memory
+
+
+def test_failure_of_values_keeps_the_names(flink: FakeFlink, job: FakeJob) -> None:
+    request = a_request(flink, job)
+    first = read(flink, request)
+    flink.fault(job.vertices[3].vertex_id, Fault.HTML)
+
+    second = read(flink, next_pass(request, first))
+
+    assert isinstance(second.error, ResponseError)
+    assert second.memory == first.memory
+    assert second.aggregates == {}
+
+
+def test_details_have_the_timeout_of_the_job(flink: FakeFlink, job: FakeJob) -> None:
+    flink.fault(job.job_id, Fault.HANG)
+    request = with_options(a_request(flink, job), {"job.autoscaler.flink.rest-client.timeout": "200 ms"})
+
+    reading = read(flink, request)
+
+    assert isinstance(reading.error, ConnectError)
+    assert "within 0.2 s" in str(reading.error)
+
+
+def test_plan_without_vertices_is_not_ready(flink: FakeFlink) -> None:
+    job = flink.add_job("empty", [])
+
+    reading = read(flink, a_request(flink, job))
+
+    assert isinstance(reading.error, NotReadyError)
+    assert reading.details is not None
+
+
+def test_job_without_id_is_not_ready(flink: FakeFlink, job: FakeJob) -> None:
+    request = a_request(flink, job)
+    request = replace(request, context=replace(request.context, job_id=None))
+
+    assert isinstance(read(flink, request).error, NotReadyError)
+    assert flink.requests == []
+
+
+def read_cluster_of(flink: FakeFlink) -> ClusterReading:
+    async def run() -> ClusterReading:
+        client = FlinkRestClient(flink.endpoint())
+        try:
+            return await read_cluster(client)
+        finally:
+            await client.aclose()
+
+    return asyncio.run(run())
+
+
+def test_cluster_is_read_with_two_requests(flink: FakeFlink) -> None:
+    reading = read_cluster_of(flink)
+
+    assert reading.error is None
+    assert reading.jobmanager == {"taskSlotsTotal": "16", "taskSlotsAvailable": "8"}
+    assert reading.taskmanagers["Status.JVM.GarbageCollector.All.TimeMsPerSecond"].maximum == 5.0
+    assert reading.taskmanagers_without_gc == {}
+    assert sorted(flink.paths()) == ["/jobmanager/metrics", "/taskmanagers/metrics"]
+
+
+def test_taskmanagers_that_do_not_report_garbage_collection_are_asked_without(flink: FakeFlink) -> None:
+    del flink.taskmanager_metrics["Status.JVM.GarbageCollector.All.TimeMsPerSecond"]
+
+    reading = read_cluster_of(flink)
+
+    assert reading.taskmanagers == {}
+    assert len(reading.taskmanagers_without_gc) == 4
+
+
+@pytest.mark.parametrize("path", ["/jobmanager/metrics", "/taskmanagers/metrics"])
+def test_failure_of_the_cluster_is_in_the_reading(flink: FakeFlink, path: str) -> None:
+    flink.fault(path, Fault.HTML)
+
+    reading = read_cluster_of(flink)
+
+    assert isinstance(reading.error, ResponseError)
+
+
+@pytest.fixture
+def collector() -> Iterator[RestMetricCollector]:
+    loop = EventLoopThread()
+    port = RestMetricCollector(loop)
+    yield port
+    port.close()
+    loop.close()
+
+
+def test_port_reads_in_a_thread(flink: FakeFlink, job: FakeJob, collector: RestMetricCollector) -> None:
+    request = a_request(flink, job)
+
+    cluster, reading = collector.read_cluster(request.context), collector.read_job(request)
+
+    assert (cluster.error, reading.error) == (None, None)
+    assert len(reading.aggregates) == 10
+
+
+def test_port_never_raises(flink: FakeFlink, job: FakeJob, collector: RestMetricCollector) -> None:
+    request = a_request(flink, job)
+    context = replace(request.context, endpoint=Endpoint("not a url"))
+
+    cluster = collector.read_cluster(context)
+    reading = collector.read_job(replace(request, context=context))
+
+    assert isinstance(cluster.error, ConfigError)
+    assert isinstance(reading.error, ConfigError)

@@ -1,0 +1,124 @@
+"""Many jobs of one cluster in one pass."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import pytest
+from fake_flink import Canned, FakeFlink, FakeJob, Fault
+
+from flink_autoscaler.clients.collector import read_cluster
+from flink_autoscaler.clients.passes import COLLECT, EVALUATE, run_passes
+from flink_autoscaler.clients.rest import FlinkRestClient
+from flink_autoscaler.core.decision import PassOutcome, PassRequest, Phase
+from flink_autoscaler.core.errors import ConnectError, PluginError
+from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.state import EMPTY_STATE
+
+ENABLED = {"job.autoscaler.enabled": "true"}
+
+
+def a_request(endpoint: Endpoint, job: FakeJob, status: JobStatus = JobStatus.RUNNING) -> PassRequest:
+    context = JobAutoScalerContext(f"test/{job.name}", job.job_id, status, ENABLED, endpoint)
+    return PassRequest(context, EMPTY_STATE, time.time_ns() // 1_000_000)
+
+
+def run(
+    requests: Sequence[PassRequest], endpoint: Endpoint, *, job_deadline: float = 5.0, pass_deadline: float = 60.0
+) -> list[PassOutcome]:
+    async def main() -> list[PassOutcome]:
+        client = FlinkRestClient(endpoint)
+        try:
+            cluster = await read_cluster(client)
+            return await run_passes(client, requests, cluster, job_deadline=job_deadline, pass_deadline=pass_deadline)
+        finally:
+            await client.aclose()
+
+    return asyncio.run(main())
+
+
+def test_outcomes_come_in_the_order_of_the_requests(flink: FakeFlink) -> None:
+    endpoint = flink.endpoint(max_connections=2)
+    requests = [a_request(endpoint, flink.add_job(f"job {number}")) for number in range(20)]
+
+    outcomes = run(requests, endpoint)
+
+    assert [outcome.job_key for outcome in outcomes] == [f"test/job {number}" for number in range(20)]
+    assert {outcome.phase for outcome in outcomes} == {Phase.COLLECTING}
+    assert all(outcome.error is None and outcome.sample is not None for outcome in outcomes)
+
+
+def test_stages_are_timed(flink: FakeFlink) -> None:
+    endpoint = flink.endpoint()
+    flink.delay = 0.02
+
+    outcome = run([a_request(endpoint, flink.add_job())], endpoint)[0]
+
+    assert outcome.seconds.keys() == {COLLECT, EVALUATE}
+    assert outcome.seconds[COLLECT] >= 0.06
+
+
+def test_no_requests_have_no_outcomes(flink: FakeFlink) -> None:
+    assert run([], flink.endpoint()) == []
+
+
+def test_job_that_needs_no_reading_is_not_asked_for(flink: FakeFlink) -> None:
+    endpoint = flink.endpoint()
+    job = flink.add_job()
+
+    outcome = run([a_request(endpoint, job, JobStatus.CREATED)], endpoint)[0]
+
+    assert outcome.phase is Phase.NOT_RUNNING
+    assert not any(job.job_id in path for path in flink.paths())
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [Fault.HANG, Fault.RESET, Fault.HTML, Canned.json({"jid": 7}), Fault.HUGE],
+    ids=["hangs", "resets", "is a page", "has wrong types", "is too long"],
+)
+def test_broken_job_hurts_no_other(flink: FakeFlink, behaviour: Fault | Canned) -> None:
+    endpoint = flink.endpoint()
+    jobs = [flink.add_job(f"job {number}") for number in range(4)]
+    flink.fault(jobs[1].job_id, behaviour)
+
+    outcomes = run([a_request(endpoint, job) for job in jobs], endpoint, job_deadline=0.5)
+
+    assert [outcome.error is None for outcome in outcomes] == [True, False, True, True]
+    assert outcomes[1].phase is Phase.ERROR
+
+
+def test_job_that_is_not_read_in_time_has_an_error(flink: FakeFlink) -> None:
+    endpoint = flink.endpoint()
+    flink.fault("/subtasks/metrics", Fault.HANG)
+    started = time.monotonic()
+
+    outcome = run([a_request(endpoint, flink.add_job())], endpoint, job_deadline=0.3)[0]
+
+    assert isinstance(outcome.error, ConnectError)
+    assert str(outcome.error) == "job test/orders: not read within 0.3 s"
+    assert time.monotonic() - started < 2.0
+
+
+def test_pass_ends_in_time_however_many_jobs_hang(flink: FakeFlink) -> None:
+    endpoint = flink.endpoint(max_connections=1)
+    requests = [a_request(endpoint, flink.add_job(f"job {number}")) for number in range(10)]
+    flink.fault("/jobs/", Fault.HANG)
+    started = time.monotonic()
+
+    outcomes = run(requests, endpoint, job_deadline=0.3, pass_deadline=0.5)
+
+    assert time.monotonic() - started < 2.0
+    assert all(isinstance(outcome.error, ConnectError) for outcome in outcomes)
+
+
+def test_surprise_in_one_job_hurts_no_other(flink: FakeFlink) -> None:
+    endpoint = flink.endpoint()
+    good, bad = a_request(endpoint, flink.add_job("good")), a_request(endpoint, flink.add_job("bad"))
+    broken = PassRequest(bad.context, bad.state, "not an instant")  # type: ignore[arg-type]
+
+    outcomes = run([broken, good], endpoint)
+
+    assert outcomes[0].phase is Phase.ERROR
+    assert isinstance(outcomes[0].error, PluginError)
+    assert outcomes[1].error is None

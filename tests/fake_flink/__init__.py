@@ -1,0 +1,22 @@
+"""A fake Flink cluster over real sockets, for tests.
+
+``with FakeFlink() as flink:`` listens on a free loopback port in a thread of its own.
+
+* ``flink.url``, ``flink.endpoint(timeout=1.0, ...)``: where it is.
+* ``job = flink.add_job("orders", chain(sources=1, vertices=3))``: serve a job. The :class:`FakeJob` and its
+  :class:`FakeVertex` values may be changed at any time; answers follow at once.
+* ``job.rescale({vertex_id: 4})``: change the parallelism as a rescale does; with ``job.obeys = True`` every accepted
+  PUT of resource requirements does that, else it only changes ``job.requirements``.
+* ``flink.requests``: what arrived, in order, as :class:`FakeRequest`; ``flink.paths("GET")`` for short.
+* ``flink.fault("/jobs/overview", Fault.HANG, times=1)``: misbehave for paths that contain a text; instead of a
+  :class:`Fault` a :class:`Canned` answer can be given. ``flink.clear_faults()`` ends it.
+* ``flink.pause()`` / ``flink.resume()``: refuse connections, on the same port.
+* ``flink.delay``: seconds before every answer. ``flink.connections``, ``flink.most_at_once``: what was counted.
+"""
+
+from fake_flink.cluster import FakeFlink
+from fake_flink.faults import Canned, Fault, flink_error
+from fake_flink.job import FakeJob, FakeVertex, chain
+from fake_flink.server import FakeRequest
+
+__all__ = ["Canned", "FakeFlink", "FakeJob", "FakeRequest", "FakeVertex", "Fault", "chain", "flink_error"]
