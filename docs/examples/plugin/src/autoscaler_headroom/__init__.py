@@ -41,8 +41,8 @@ class PowersOfTwo:
     """Aligns to the next power of two that the vertex can have."""
 
     def is_applicable(self, context: AlignmentContext) -> bool:
-        """Align every vertex."""
-        return True
+        """Align every vertex that can have more than one subtask."""
+        return context.request.max_parallelism > 1
 
     def align(self, context: AlignmentContext) -> int:
         """Return the least power of two from the target up; the target itself where that is too much."""
