@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline_setup import a_request, next_pass
-from static_flink import StaticFlink
+from pipeline_setup.static_flink import StaticFlink
 
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.decision import PassOutcome, PassRequest

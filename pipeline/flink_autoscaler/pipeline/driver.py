@@ -1,0 +1,200 @@
+"""A Spark driver of our own: a JVM beside this process, reached through py4j."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import structlog
+from pyspark import SparkConf, SparkContext, SparkFiles
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.udf import UserDefinedFunction
+from pyspark.util import PythonEvalType
+
+from flink_autoscaler.pipeline.java import require_java
+from flink_autoscaler.pipeline.session import SparkSettings, spark_conf
+from flink_autoscaler.pipeline.supply import SparkLostError, reason_of
+from flink_autoscaler.pipeline.task import OUTCOMES_DDL, PassTask
+
+STOP_SECONDS: Final = 10.0
+"""How long a JVM may take to end by itself before it is killed."""
+
+_log = structlog.get_logger(__name__)
+
+
+class DriverSession:
+    """A session whose driver is ours (a ``PassSession``). One at a time per process: pyspark keeps it in globals."""
+
+    def __init__(self, settings: SparkSettings) -> None:
+        """Start the JVM and the session.
+
+        Raises:
+            ConfigError: Java is missing or too old.
+            SparkLostError: Spark did not start, or this process has a session already.
+        """
+        require_java()
+        if SparkContext._active_spark_context is not None:
+            raise SparkLostError("this process has a Spark session already")
+        self.scratch = Path(tempfile.mkdtemp(prefix="flink-autoscaler-spark-"))
+        self._output = _Output()
+        conf = SparkConf(loadDefaults=False)
+        conf.setAll(list(spark_conf(settings, self.scratch).items()))
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            self._gateway = launch_gateway(conf, popen_kwargs=self._output.popen_kwargs())  # type: ignore[no-untyped-call]
+            self._process = self._gateway.proc
+            self._output.seal()
+            self.spark = _new_session(conf, self._gateway, settings.is_embedded)
+        except Exception as exc:  # py4j, pyspark and the system raise dozens of kinds when a JVM does not start
+            reason = reason_of(exc)
+            self.close()
+            raise SparkLostError(f"{reason}; its last output: {self._output.tail()}") from exc
+
+    @property
+    def pid(self) -> int:
+        """Process id of the JVM."""
+        return int(self._gateway.proc.pid)
+
+    def slots(self) -> int:
+        """Return how many tasks run at the same time, at least 1."""
+        return max(1, self.spark.sparkContext.defaultParallelism)
+
+    def run(self, requests: pa.Table, task: PassTask, *, label: str) -> pa.Table:
+        """Run one Spark job and return its rows; one chunk of ``requests`` per partition. Raises what Spark raises."""
+        self.spark.sparkContext.setJobGroup(label, label, interruptOnCancel=True)
+        return _map_in_arrow(self.spark.createDataFrame(requests), task, OUTCOMES_DDL).toArrow()
+
+    def cancel(self, label: str) -> None:
+        """Cancel the job with a label. Raises what Spark raises."""
+        self.spark.sparkContext.cancelJobGroup(label)
+
+    def is_alive(self) -> bool:
+        """Whether the session still answers. May hang when Spark does."""
+        try:
+            return not self.spark.sparkContext._jsc.sc().isStopped()
+        except Exception:  # py4j and pyspark raise a dozen kinds when the JVM is gone
+            return False
+
+    def close(self) -> None:
+        """End the session and its processes, hung ones too, within bounded time. Never raises."""
+        if hasattr(self, "spark") and self._process is not None and self._process.poll() is None:
+            _within(STOP_SECONDS, self.spark.stop)
+        if self._process is not None:
+            _end(self._process)
+        _forget()
+        self._output.close()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def kill(self) -> None:
+        """End a session that is lost, without waiting for Spark to help. Never raises."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self.close()
+
+
+def _new_session(conf: SparkConf, gateway: Any, is_embedded: bool) -> SparkSession:
+    python = os.environ.get("PYSPARK_PYTHON")
+    if is_embedded:
+        # Read once by SparkContext; spark.pyspark.python only reaches drivers that spark-submit starts.
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+    try:
+        return SparkSession(SparkContext(conf=conf, gateway=gateway))
+    finally:
+        if is_embedded:
+            os.environ.pop("PYSPARK_PYTHON")
+            if python is not None:
+                os.environ["PYSPARK_PYTHON"] = python
+
+
+def _map_in_arrow(frame: DataFrame, task: PassTask, schema: str) -> DataFrame:
+    """Do what ``DataFrame.mapInArrow`` does, which insists on pandas without using it."""
+    function = UserDefinedFunction(
+        task, returnType=schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF, name="evaluate_jobs"
+    )
+    column = function(*[frame[name] for name in frame.columns])
+    return DataFrame(frame._jdf.mapInArrow(column._jc, False, None), frame.sparkSession)
+
+
+def _within(seconds: float, action: Callable[[], object]) -> None:
+    """Run something that may hang or fail, and wait for it no longer than that."""
+
+    def attempt() -> None:
+        with contextlib.suppress(Exception):
+            action()
+
+    thread = threading.Thread(target=attempt, name="spark-stop", daemon=True)
+    thread.start()
+    thread.join(seconds)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the JVM: it ends by itself when its standard input is closed."""
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _forget() -> None:
+    """Clear the globals in which pyspark keeps its JVM, so that the next session starts another one."""
+    context, gateway = SparkContext._active_spark_context, SparkContext._gateway
+    if gateway is not None:
+        _within(STOP_SECONDS, gateway.shutdown)
+    if context is not None:
+        _within(STOP_SECONDS, context.stop)
+        with contextlib.suppress(Exception):
+            sys.path.remove(SparkFiles.getRootDirectory())
+    SparkContext._active_spark_context = None
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    SparkSession._instantiatedSession = None
+    SparkSession._activeSession = None
+
+
+class _Output:
+    """What the JVM prints, kept away from our own output: logged at debug level, the last lines remembered."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+        self._lines: deque[str] = deque(maxlen=5)
+        self._thread = threading.Thread(target=self._read, name="spark-output", daemon=True)
+        self._thread.start()
+
+    def popen_kwargs(self) -> dict[str, Any]:
+        return {"stdout": self._writer, "stderr": self._writer}
+
+    def seal(self) -> None:
+        """Leave the writing end to the JVM alone, so that reading ends with it."""
+        if self._writer >= 0:
+            os.close(self._writer)
+            self._writer = -1
+
+    def tail(self) -> str:
+        return " | ".join(self._lines) or "none"
+
+    def close(self) -> None:
+        self.seal()
+        self._thread.join(STOP_SECONDS)
+
+    def _read(self) -> None:
+        with os.fdopen(self._reader, errors="replace") as stream:
+            for line in stream:
+                if line[:1].strip():  # frames of stack traces are indented
+                    self._lines.append(line.rstrip()[:500])
+                _log.debug("spark_output", line=line.rstrip()[:500])

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from pipeline_setup import Fleet, a_request, comparable, next_pass
+
+from flink_autoscaler.core.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.errors import PluginError, RefusedError
+from flink_autoscaler.core.job import Endpoint
+from flink_autoscaler.pipeline.codec import CodecError, decode, decode_outcome, encode, encode_outcome, portable
+
+REQUEST = a_request(Endpoint("http://127.0.0.1:1", headers=(("Authorization", "secret"),)), "orders")
+
+
+class ForeignError(RefusedError):
+    """An error that the core does not know."""
+
+
+class Unpicklable(str):
+    __slots__ = ()
+
+    def __reduce__(self) -> str:
+        raise RuntimeError("no")
+
+
+class Evil:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return eval, ("1",)
+
+
+@pytest.fixture
+def passed() -> Iterator[tuple[PassRequest, PassOutcome]]:
+    """A third pass over a job: its request with two samples, and its outcome with three."""
+    with Fleet.serving() as fleet:
+        request = fleet.add("orders")
+        for _ in range(2):
+            request = next_pass(request, fleet.inline.evaluate([request])[0])
+        yield request, fleet.inline.evaluate([request])[0]
+
+
+def test_request_arrives_as_it_was() -> None:
+    assert decode(encode(REQUEST), PassRequest) == REQUEST
+
+
+def test_outcome_arrives_as_it_was(passed: tuple[PassRequest, PassOutcome]) -> None:
+    request, outcome = passed
+    there = decode(encode(request), PassRequest)
+
+    back = decode_outcome(encode_outcome(outcome, request), there)
+
+    assert comparable(back) == comparable(outcome)
+    assert len(back.state.samples) == 3
+
+
+def test_outcome_shares_the_samples_of_the_request(passed: tuple[PassRequest, PassOutcome]) -> None:
+    request, outcome = passed
+
+    back = decode_outcome(encode_outcome(outcome, request), request)
+
+    assert all(mine is sent for mine, sent in zip(request.state.samples, back.state.samples, strict=False))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"garbage", id="not compressed"),
+        pytest.param(encode(REQUEST)[:-20], id="cut short"),
+        pytest.param(zlib.compress(b"\x80\x05garbage"), id="not pickled"),
+        pytest.param(encode(7), id="another kind"),
+        pytest.param(zlib.compress(pickle.dumps(Evil())), id="a call"),
+        pytest.param(zlib.compress(b"cflink_autoscaler.core.options\nre\n."), id="a module"),
+        pytest.param(
+            zlib.compress(b"\x80\x04\x8c\x1eflink_autoscaler.core.options\x8c\x0bre.template\x93."), id="dots"
+        ),
+        pytest.param(
+            zlib.compress(b"cbuiltins\ngetattr\n(cflink_autoscaler.core.job\nEndpoint\nS'url'\ntR."), id="getattr"
+        ),
+    ],
+)
+def test_decode_refuses_what_is_not_ours(data: bytes) -> None:
+    with pytest.raises(CodecError):
+        decode(data, PassRequest)
+
+
+def test_encode_refuses_what_cannot_travel() -> None:
+    poisoned = replace(REQUEST, state=replace(REQUEST.state, job_id=Unpicklable("x")))
+
+    with pytest.raises(CodecError, match="RuntimeError: no"):
+        encode(poisoned)
+
+
+def test_foreign_error_travels_as_a_plugin_error(passed: tuple[PassRequest, PassOutcome]) -> None:
+    _, outcome = passed
+
+    error = portable(replace(outcome, error=ForeignError("broken", 500)))
+
+    assert type(error) is PluginError
+    assert str(error) == "ForeignError: broken"

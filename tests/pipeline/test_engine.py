@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pipeline_setup import Fleet
+
+from flink_autoscaler.clients import EventLoopThread
+from flink_autoscaler.core.decision import Phase
+from flink_autoscaler.pipeline import ClientCache
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    with Fleet.serving(job_deadline=0.5) as fleet:
+        yield fleet
+
+
+def test_inline_engine_keeps_the_order_of_requests(fleet: Fleet) -> None:
+    requests = fleet.add_mixed()
+
+    outcomes = fleet.inline.evaluate(requests)
+
+    assert [o.job_key for o in outcomes] == [r.context.job_key for r in requests]
+
+
+def test_inline_engine_reports_each_kind_of_job(fleet: Fleet) -> None:
+    requests = fleet.add_mixed()
+
+    outcomes = fleet.inline.evaluate(requests)
+
+    phases = {outcome.job_key.removeprefix("test/"): outcome.phase for outcome in outcomes[:8]}
+    assert phases == {
+        "first": Phase.COLLECTING,
+        "disabled": Phase.DISABLED,
+        "not running": Phase.NOT_RUNNING,
+        "failing": Phase.ERROR,
+        "invalid": Phase.INVALID_CONFIG,
+        "vanished": Phase.ERROR,
+        "hanging": Phase.ERROR,
+        "not started": Phase.NOT_READY,
+    }
+
+
+def test_inline_engine_reads_the_cluster_once(fleet: Fleet) -> None:
+    requests = [fleet.add(f"job {number}") for number in range(5)]
+
+    fleet.inline.evaluate(requests)
+
+    assert fleet.flink.paths().count("/jobmanager/metrics") == 1
+    assert fleet.flink.paths().count("/taskmanagers/metrics") == 1
+
+
+def test_inline_engine_asks_nothing_for_nobody(fleet: Fleet) -> None:
+    assert fleet.inline.evaluate([]) == []
+    assert not fleet.flink.requests
+
+
+def test_inline_engine_keeps_connections_between_passes(fleet: Fleet) -> None:
+    requests = [fleet.add("orders")]
+    fleet.inline.evaluate(requests)
+    opened = fleet.flink.connections
+
+    fleet.inline.evaluate(requests)
+
+    assert fleet.flink.connections == opened
+
+
+def test_client_cache_gives_one_client_per_endpoint(fleet: Fleet) -> None:
+    loop = EventLoopThread()
+    cache = ClientCache(loop)
+
+    client = cache(fleet.endpoint)
+
+    assert cache(fleet.flink.endpoint()) is client
+    assert cache(fleet.flink.endpoint(timeout=1.0)) is not client
+    cache.close()
+    loop.close()

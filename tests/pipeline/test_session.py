@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flink_autoscaler.pipeline.session import SparkSettings, source_path, spark_conf
+
+SCRATCH = Path("/scratch")
+
+
+def test_embedded_session_binds_to_loopback_only() -> None:
+    conf = spark_conf(SparkSettings(), SCRATCH)
+
+    assert conf["spark.driver.host"] == "127.0.0.1"
+    assert conf["spark.driver.bindAddress"] == "127.0.0.1"
+    assert conf["spark.ui.enabled"] == "false"
+
+
+def test_embedded_session_writes_to_its_scratch_folder_only() -> None:
+    conf = spark_conf(SparkSettings(), SCRATCH)
+
+    assert conf["spark.local.dir"] == "/scratch"
+    assert conf["spark.sql.warehouse.dir"].startswith("/scratch/")
+    assert "-Djava.io.tmpdir=/scratch" in conf["spark.driver.extraJavaOptions"]
+    assert conf["spark.sql.catalogImplementation"] == "in-memory"
+
+
+def test_embedded_workers_run_this_python_with_our_packages() -> None:
+    conf = spark_conf(SparkSettings(), SCRATCH)
+
+    assert conf["spark.pyspark.python"] == sys.executable
+    assert conf["spark.executorEnv.PYTHONPATH"] == source_path()
+    assert all((Path(root) / "flink_autoscaler").is_dir() for root in source_path().split(os.pathsep))
+
+
+@pytest.mark.parametrize(
+    ("master", "passes", "expected"),
+    [
+        pytest.param("local[*]", 1, "local[*]", id="one cluster: all cores"),
+        pytest.param("local[*]", 3, f"local[{3 * (os.cpu_count() or 1)}]", id="three clusters: all cores for each"),
+        pytest.param("local[2]", 3, "local[2]", id="as the operator said"),
+        pytest.param("spark://host:7077", 3, "spark://host:7077", id="a real cluster"),
+    ],
+)
+def test_master_has_slots_for_every_cluster(master: str, passes: int, expected: str) -> None:
+    conf = spark_conf(SparkSettings(master=master, concurrent_passes=passes), SCRATCH)
+
+    assert conf["spark.master"] == expected
+
+
+def test_real_cluster_gets_our_archive_and_keeps_its_own_python() -> None:
+    conf = spark_conf(SparkSettings(master="spark://host:7077", python_files=("a.zip", "b.zip")), SCRATCH)
+
+    assert conf["spark.submit.pyFiles"] == "a.zip,b.zip"
+    assert "spark.pyspark.python" not in conf
+    assert "spark.driver.host" not in conf
+
+
+def test_configuration_of_the_operator_wins() -> None:
+    conf = spark_conf(SparkSettings(conf={"spark.scheduler.mode": "FIFO"}), SCRATCH)
+
+    assert conf["spark.scheduler.mode"] == "FIFO"
+
+
+def test_importing_the_package_does_not_load_spark_or_pandas() -> None:
+    program = "import sys, flink_autoscaler.pipeline; print(sorted({'pyspark', 'pandas'} & set(sys.modules)))"
+    environment = {**os.environ, "PYTHONPATH": source_path()}
+
+    answer = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+
+    assert answer.stdout.strip() == "[]"
