@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from flink_autoscaler.core import metric_names
-from flink_autoscaler.core.errors import ResponseError
 from flink_autoscaler.core.metrics import Aggregate, FlinkMetric, MetricSample, ScalingMetric, VertexId
 from flink_autoscaler.core.numbers import INFINITY, NAN, r3
 from flink_autoscaler.core.options import AutoscalerOptions, BusyTimeAggregator
@@ -82,6 +81,7 @@ def convert(
 def convert_vertex(vertex: Vertex, aggregates: VertexAggregates, conversion: Conversion) -> dict[ScalingMetric, float]:
     """Convert the metrics of one vertex; not rounded yet."""
     is_unknown = conversion.is_strict and not vertex.io.is_complete
+    aggregates = {} if is_unknown else aggregates
     values = {
         ScalingMetric.LOAD: _load(aggregates, conversion.aggregator),
         ScalingMetric.ACCUMULATED_BUSY_TIME: NAN if is_unknown else vertex.io.busy_ms,
@@ -204,5 +204,5 @@ def _slots_used(jobmanager: Mapping[str, str]) -> float | None:
         return None
     try:
         return float(total) - float(available)
-    except ValueError as error:
-        raise ResponseError(f"slots of the JobManager are not numbers: {total!r}, {available!r}") from error
+    except ValueError:
+        return None

@@ -19,7 +19,7 @@ from flink_autoscaler.core.extensions import NO_PLUGINS, Plugins
 from flink_autoscaler.core.history import restart_time
 from flink_autoscaler.core.job import JobAutoScalerContext, JobStatus
 from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.observation import Observed, finished_vertices, observe
+from flink_autoscaler.core.observation import Observed, finished_vertices, memory_after_failure, observe
 from flink_autoscaler.core.options import AutoscalerOptions, Compat
 from flink_autoscaler.core.reading import EMPTY_MEMORY, ClusterReading, JobReading
 from flink_autoscaler.core.state import EMPTY_STATE, JobState
@@ -149,6 +149,7 @@ def advance(
     try:
         observed = observe(request, reading, cluster)
     except AutoscalerError as error:
+        request = replace(request, memory=memory_after_failure(reading, cluster))
         return failed(request, error, finished_vertices(reading.details))
     except (ArithmeticError, ValueError, TypeError, LookupError) as error:
         return failed(request, _surprise(error))

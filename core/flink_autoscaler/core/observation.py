@@ -125,6 +125,13 @@ def _with_past(
     return replace(state, history=history, tracking=tracking)
 
 
+def memory_after_failure(reading: JobReading, cluster: ClusterReading) -> CollectorMemory:
+    """Forget whether garbage collection is reported when the TaskManagers answered nothing of what was asked for."""
+    asked = cluster.taskmanagers if reading.memory.reports_gc else base_taskmanager_metrics(cluster)
+    is_silent = reading.error is None and cluster.error is None and not asked
+    return replace(reading.memory, reports_gc=None) if is_silent else reading.memory
+
+
 def _with_gc_flag(reading: JobReading, cluster: ClusterReading) -> CollectorMemory:
     """Remember whether the TaskManagers report garbage collection; forget it when they report nothing."""
     if cluster.error is not None:

@@ -183,10 +183,23 @@ def parse_list(text: str) -> tuple[str, ...]:
     return tuple(split_quoted(text, ";") if inside is None else split_quoted(inside, ","))
 
 
+def _split_outside_quotes(text: str, delimiter: str) -> list[str]:
+    """Split at a delimiter that is not inside quotes; the quotes stay, blank parts are dropped."""
+    parts, quote = [""], ""
+    for character in text:
+        if not quote and character == delimiter:
+            parts.append("")
+            continue
+        if character == quote or (not quote and character in "'\""):
+            quote = "" if quote else character
+        parts[-1] += character
+    return [part for part in parts if part.strip(_BLANKS)]
+
+
 def parse_map(text: str) -> dict[str, str]:
     """Read ``k:v,k2:v2`` or ``{k: v, k2: v2}``."""
     inside = _flow(text, "{}")
-    pairs = split_quoted(text if inside is None else inside, ",")
+    pairs = split_quoted(text, ",") if inside is None else _split_outside_quotes(inside, ",")
     result = {}
     for pair in pairs:
         parts = split_quoted(pair, ":")
@@ -202,6 +215,6 @@ def format_list(values: tuple[str, ...] | list[str]) -> str:
 
 
 def _quote(value: str, delimiter: str) -> str:
-    if delimiter in value or value[:1] in ("'", '"', "[") or value != value.strip(_BLANKS):
+    if not value or delimiter in value or value[:1] in ("'", '"', "[") or value != value.strip(_BLANKS):
         return "'" + value.replace("'", "''") + "'"
     return value

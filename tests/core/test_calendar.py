@@ -1,0 +1,112 @@
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from flink_autoscaler.core.calendar import invalid_period, is_excluded
+
+
+def at(text: str) -> int:
+    """Read an instant in UTC as epoch milliseconds; 2024-01-03 is a Wednesday."""
+    return round(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
+
+
+@pytest.mark.parametrize(
+    ("expression", "instant", "expected"),
+    [
+        pytest.param("9:30-10:00", "2024-01-03T09:29:59.999", False, id="just before"),
+        pytest.param("9:30-10:00", "2024-01-03T09:30:00.000", True, id="the start belongs to it"),
+        pytest.param("9:30-10:00", "2024-01-03T10:00:00.000", True, id="the end belongs to it"),
+        pytest.param("9:30-10:00", "2024-01-03T10:00:00.001", False, id="just after"),
+        pytest.param("9:30:00:500-9:30:01", "2024-01-03T09:30:00.499", False, id="milliseconds count"),
+        pytest.param("9:30:00:500-9:30:01", "2024-01-03T09:30:00.500", True, id="to the millisecond"),
+        pytest.param("* * 9-11,14-16 * * ?", "2024-01-03T16:59:59.999", True, id="within the hours"),
+        pytest.param("* * 9-11,14-16 * * ?", "2024-01-03T17:00:00.000", False, id="after the hours"),
+        pytest.param("* * 22-2 * * ?", "2024-01-03T01:30:00.000", True, id="hours wrap around midnight"),
+        pytest.param("* * 22-2 * * ?", "2024-01-03T03:00:00.000", False, id="after midnight and beyond"),
+        pytest.param("12:30-18:45 && * * * ? * 4", "2024-01-03T12:30:00.000", True, id="both parts match"),
+        pytest.param("12:30-18:45 && * * * ? * 4", "2024-01-03T18:45:00.500", False, id="the daily part ends"),
+        pytest.param("12:30-18:45 && * * * ? * 4", "2024-01-04T13:00:00.000", False, id="on Thursday"),
+        pytest.param("0 0 12 ? * *", "2024-01-03T12:00:00.999", True, id="cut to the second"),
+        pytest.param("0 0 12 ? * *", "2024-01-03T12:00:01.000", False, id="the next second"),
+        pytest.param("* * * ? * FRI-MON", "2024-01-07T00:00:00.000", True, id="days wrap: Sunday"),
+        pytest.param("* * * ? * FRI-MON", "2024-01-03T00:00:00.000", False, id="days wrap: not Wednesday"),
+        pytest.param("* 0/15 * * * ?", "2024-01-03T00:45:00.000", True, id="steps from a start"),
+        pytest.param("* 0-30/15 * * * ?", "2024-01-03T00:45:00.000", False, id="steps within a range"),
+        pytest.param("* * * L * ?", "2024-02-29T00:00:00.000", True, id="last day"),
+        pytest.param("* * * L-2 * ?", "2024-02-27T00:00:00.000", True, id="two days before the last"),
+        pytest.param("* * * LW * ?", "2024-03-29T00:00:00.000", True, id="last weekday"),
+        pytest.param("* * * 6W * ?", "2024-01-05T00:00:00.000", True, id="Saturday the 6th moves to Friday"),
+        pytest.param("* * * 7W * ?", "2024-01-08T00:00:00.000", True, id="Sunday the 7th moves to Monday"),
+        pytest.param("* * * 1W 6 ?", "2024-06-03T00:00:00.000", True, id="Saturday the 1st stays in its month"),
+        pytest.param("* * * ? * 4#1", "2024-01-03T00:00:00.000", True, id="first Wednesday"),
+        pytest.param("* * * ? * 4#2", "2024-01-03T00:00:00.000", False, id="second Wednesday"),
+        pytest.param("* * * ? * WEDL", "2024-01-31T00:00:00.000", True, id="last Wednesday"),
+        pytest.param("* * * ? * 4L", "2024-01-24T00:00:00.000", False, id="not the last Wednesday"),
+        pytest.param("* * * * jan-mar ?", "2024-01-03T00:00:00.000", True, id="names in any case"),
+        pytest.param("* * * * * ? 2025", "2024-01-03T00:00:00.000", False, id="another year"),
+        pytest.param("* * * * * ? 2024-2026", "2024-01-03T00:00:00.000", True, id="within the years"),
+    ],
+)
+def test_instants_are_excluded_as_expressions_say(expression: str, instant: str, expected: bool) -> None:
+    assert invalid_period(expression) is None
+    assert is_excluded([expression], at(instant), UTC) is expected
+
+
+def test_one_matching_expression_of_several_is_enough() -> None:
+    expressions = ["0:00-1:00", "9:00-10:00"]
+
+    assert is_excluded(expressions, at("2024-01-03T09:30:00"), UTC)
+    assert not is_excluded(expressions, at("2024-01-03T11:00:00"), UTC)
+
+
+def test_nothing_is_excluded_without_expressions() -> None:
+    assert not is_excluded([], 0)
+
+
+def test_expressions_are_local_time() -> None:
+    zone = timezone(timedelta(hours=8))
+
+    assert is_excluded(["17:30-18:00"], at("2024-01-03T09:30:00"), zone)
+
+
+def test_instants_before_the_epoch_are_handled() -> None:
+    assert is_excluded(["23:59-23:59:59:999"], -1, UTC)
+
+
+@pytest.mark.parametrize("expression", ["9:00-10:00", "9:00-10:00&&", " 9:00-10:00 && 0 0 12 ? * * ", "0 0 12 ? * *"])
+def test_valid_expressions(expression: str) -> None:
+    assert invalid_period(expression) is None
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("&&9:00-10:00", id="an empty first part"),
+        pytest.param("9:00-10:00 && ", id="a blank second part"),
+        pytest.param("10:00-9:00", id="end before start"),
+        pytest.param("9:00-9:00", id="end at start"),
+        pytest.param("9:00 - 10:00", id="inner blanks"),
+        pytest.param("24:00-25:00", id="hours out of range"),
+        pytest.param("9:60-10:00", id="minutes out of range"),
+        pytest.param("9-10", id="one component"),
+        pytest.param("9:00:00:000:0-10:00", id="five components"),
+        pytest.param("9:00-10:00-11:00", id="two hyphens"),
+        pytest.param("9:00-10:00 && 11:00-12:00", id="two daily parts"),
+        pytest.param("0 0 12 ? * * && 0 0 13 ? * *", id="two cron parts"),
+        pytest.param("9:00-10:00 && 0 0 12 ? * * && 0 0 12 ? * *", id="three parts"),
+        pytest.param("* * * * * *", id="no question mark"),
+        pytest.param("* * * ? * ?", id="two question marks"),
+        pytest.param("* * ? * * *", id="a question mark elsewhere"),
+        pytest.param("60 * * * * ?", id="seconds out of range"),
+        pytest.param("* * 24 * * ?", id="hour out of range in cron"),
+        pytest.param("* * * ? * 0", id="day 0"),
+        pytest.param("* * * ? * 8", id="day 8"),
+        pytest.param("* * * * *", id="five fields"),
+        pytest.param("* * * * FOO ?", id="unknown name"),
+        pytest.param("* * * 32 * ?", id="day of month out of range"),
+        pytest.param("* * * 0 * ?", id="day of month 0"),
+    ],
+)
+def test_invalid_expressions_are_explained(expression: str) -> None:
+    assert invalid_period(expression)

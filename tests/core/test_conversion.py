@@ -1,0 +1,272 @@
+import dataclasses
+import math
+
+import pytest
+from core_builders import a_cluster, a_reading, a_sample, a_topology, a_vertex, of_total, options_with, vertex_id
+
+from flink_autoscaler.core import metric_names
+from flink_autoscaler.core.conversion import Conversion, convert, convert_globals, convert_vertex
+from flink_autoscaler.core.metrics import Aggregate, FlinkMetric, MetricSample, ScalingMetric
+from flink_autoscaler.core.numbers import r3
+from flink_autoscaler.core.reading import ClusterReading, VertexAggregates
+from flink_autoscaler.core.topology import IoMetrics, ShipStrategy, Vertex
+
+NAN, INF = math.nan, math.inf
+SOURCE = a_vertex(1)
+OPERATOR = a_vertex(2, inputs={1: ShipStrategy.HASH})
+
+
+def conversion(options: dict[str, str] | None = None, samples: tuple[MetricSample, ...] = ()) -> Conversion:
+    return Conversion.of(options_with(options), samples)
+
+
+def converted(
+    vertex: Vertex, answers: VertexAggregates, options: dict[str, str] | None = None
+) -> dict[ScalingMetric, float]:
+    return convert_vertex(vertex, answers, conversion(options))
+
+
+@pytest.mark.parametrize(("aggregator", "expected"), [("MAX", 0.61), ("MIN", 0.13), ("AVG", 0.403)])
+def test_load_is_the_busy_time_of_the_chosen_subtask(aggregator: str, expected: float) -> None:
+    busy = Aggregate(minimum=130.0, maximum=610.0, average=402.5)
+
+    values = converted(OPERATOR, {FlinkMetric.BUSY_TIME: busy}, {"metrics.busy-time.aggregator": aggregator})
+
+    assert r3(values[ScalingMetric.LOAD]) == expected
+
+
+@pytest.mark.parametrize(
+    ("busy", "expected"),
+    [
+        pytest.param(Aggregate(maximum=-5.0), 0.0, id="never negative"),
+        pytest.param(Aggregate(maximum=NAN), NAN, id="NaN is unknown"),
+        pytest.param(Aggregate(maximum=INF), NAN, id="infinite is unknown"),
+        pytest.param(Aggregate(minimum=1.0), NAN, id="not the aggregate that is needed"),
+        pytest.param(None, NAN, id="no such metric"),
+    ],
+)
+def test_load_is_unknown_without_a_finite_busy_time(busy: Aggregate | None, expected: float) -> None:
+    answers = {} if busy is None else {FlinkMetric.BUSY_TIME: busy}
+
+    assert converted(OPERATOR, answers)[ScalingMetric.LOAD] == pytest.approx(expected, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("read", "records_in", "records_out", "expected"),
+    [
+        pytest.param(7000, 100.0, 200.0, 7000.0, id="the vertex counts its input"),
+        pytest.param(0, 5400.0, 9900.0, 5400.0, id="the source task counts its input"),
+        pytest.param(0, 0.0, 9900.0, 9900.0, id="only the output is counted"),
+        pytest.param(0, -1.0, 9900.0, 0.0, id="negative is not zero, and clamped"),
+    ],
+)
+def test_records_in_of_a_source_come_from_the_first_counter_that_counts(
+    read: int, records_in: float, records_out: float, expected: float
+) -> None:
+    source = dataclasses.replace(SOURCE, io=IoMetrics(records_in=read))
+    answers = {
+        FlinkMetric.SOURCE_RECORDS_IN: of_total(records_in),
+        FlinkMetric.SOURCE_RECORDS_OUT: of_total(records_out),
+    }
+
+    assert converted(source, answers)[ScalingMetric.NUM_RECORDS_IN] == expected
+
+
+def test_records_in_of_an_operator_are_those_of_the_vertex() -> None:
+    answers = {FlinkMetric.SOURCE_RECORDS_IN: of_total(5400.0)}
+
+    assert converted(OPERATOR, answers)[ScalingMetric.NUM_RECORDS_IN] == 0.0
+
+
+PREVIOUS = 777.0
+
+
+@pytest.mark.parametrize(
+    ("rate", "lag", "backpressure_ms", "expected"),
+    [
+        pytest.param(640.0, 25000.0, 350.0, 984.615, id="catching up"),
+        pytest.param(640.0, 19200.0, 350.0, 984.615, id="30 s of lag are enough"),
+        pytest.param(640.0, 19000.0, 350.0, PREVIOUS, id="not catching up: carried over"),
+        pytest.param(640.0, 25000.0, 1000.0, PREVIOUS, id="fully backpressured: carried over"),
+        pytest.param(640.0, 25000.0, NAN, PREVIOUS, id="backpressure unknown: carried over"),
+        pytest.param(0.0, 500.0, 0.0, INF, id="no input"),
+        pytest.param(-3.0, 500.0, 0.0, INF, id="negative input counts as none"),
+    ],
+)
+def test_observed_rate_is_measured_while_a_source_catches_up(
+    rate: float, lag: float, backpressure_ms: float, expected: float
+) -> None:
+    answers = {
+        FlinkMetric.SOURCE_RECORDS_IN_RATE: of_total(rate),
+        FlinkMetric.PENDING_RECORDS: of_total(lag),
+        FlinkMetric.BACKPRESSURE_TIME: Aggregate(average=backpressure_ms),
+    }
+    samples = tuple(a_sample(at, {vertex_id(1): {ScalingMetric.OBSERVED_TPR: PREVIOUS}}) for at in (0, 1))
+
+    values = convert_vertex(SOURCE, answers, conversion(samples=samples))
+
+    assert r3(values[ScalingMetric.OBSERVED_TPR]) == expected
+
+
+def test_nothing_is_carried_over_from_too_few_observations() -> None:
+    answers = {FlinkMetric.SOURCE_RECORDS_IN_RATE: of_total(640.0)}
+    samples = (a_sample(0, {vertex_id(1): {ScalingMetric.OBSERVED_TPR: PREVIOUS}}),)
+
+    values = convert_vertex(SOURCE, answers, conversion(samples=samples))
+
+    assert math.isnan(values[ScalingMetric.OBSERVED_TPR])
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        pytest.param({}, None, id="no input rate"),
+        pytest.param({FlinkMetric.SOURCE_RECORDS_IN_RATE: of_total(NAN)}, None, id="unknown input rate"),
+        pytest.param(
+            {
+                FlinkMetric.SOURCE_RECORDS_IN_RATE: of_total(0.0),
+                FlinkMetric.SOURCE_RECORDS_OUT_RATE: of_total(10.0),
+                FlinkMetric.PENDING_RECORDS: of_total(1e6),
+                FlinkMetric.BACKPRESSURE_TIME: Aggregate(average=500.0),
+            },
+            20.0,
+            id="the output rate stands in",
+        ),
+    ],
+)
+def test_observed_rate_is_set_only_where_a_rate_is_known(answers: VertexAggregates, expected: float | None) -> None:
+    assert converted(SOURCE, answers).get(ScalingMetric.OBSERVED_TPR) == expected
+
+
+def test_an_operator_has_an_input_rate_and_no_lag() -> None:
+    values = converted(OPERATOR, {FlinkMetric.RECORDS_IN_RATE: of_total(12.0)})
+
+    assert values[ScalingMetric.NUM_RECORDS_IN_PER_SECOND] == 12.0
+    assert ScalingMetric.LAG not in values
+    assert ScalingMetric.NUM_RECORDS_IN_PER_SECOND not in converted(OPERATOR, {})
+
+
+def test_lag_is_zero_for_a_source_that_does_not_report_it() -> None:
+    values = converted(SOURCE, {FlinkMetric.BUSY_TIME: Aggregate(maximum=1.0)})
+
+    assert values[ScalingMetric.LAG] == 0.0
+
+
+def test_cumulative_metrics_are_those_of_the_vertex() -> None:
+    vertex = dataclasses.replace(OPERATOR, io=IoMetrics(records_in=1, records_out=2, busy_ms=3.0))
+
+    values = converted(vertex, {})
+
+    assert values[ScalingMetric.NUM_RECORDS_IN] == 1.0
+    assert values[ScalingMetric.NUM_RECORDS_OUT] == 2.0
+    assert values[ScalingMetric.ACCUMULATED_BUSY_TIME] == 3.0
+
+
+def test_a_sample_holds_rounded_values_of_every_vertex() -> None:
+    reading = a_reading([SOURCE], {vertex_id(1): {FlinkMetric.BUSY_TIME: Aggregate(maximum=402.51)}})
+
+    sample, excluded = convert(5, a_topology(SOURCE), reading, a_cluster(), conversion())
+
+    assert sample.at_ms == 5
+    assert sample.vertices[vertex_id(1)][ScalingMetric.LOAD] == 0.403
+    assert excluded == frozenset()
+
+
+def test_a_vertex_without_busy_time_is_not_scaled() -> None:
+    _, excluded = convert(0, a_topology(SOURCE), a_reading([SOURCE]), a_cluster(), conversion())
+
+    assert excluded == {vertex_id(1)}
+
+
+def test_a_finished_source_is_all_zero_and_infinitely_fast() -> None:
+    finished = a_vertex(1, is_finished=True)
+
+    sample, excluded = convert(0, a_topology(finished), a_reading([finished]), a_cluster(), conversion())
+
+    assert excluded == frozenset()
+    assert sample.vertices[vertex_id(1)] == {
+        ScalingMetric.LOAD: 0.0,
+        ScalingMetric.ACCUMULATED_BUSY_TIME: 0.0,
+        ScalingMetric.NUM_RECORDS_IN: 0.0,
+        ScalingMetric.NUM_RECORDS_OUT: 0.0,
+        ScalingMetric.LAG: 0.0,
+        ScalingMetric.OBSERVED_TPR: INF,
+    }
+
+
+def test_cluster_metrics_are_those_of_the_worst_taskmanager_and_not_rounded() -> None:
+    cluster = a_cluster(slots_used=6, heap_used=520.0, heap_max=1000.0, gc_ms=123.456)
+
+    values = convert_globals(cluster, reports_gc=True)
+
+    assert values[ScalingMetric.GC_PRESSURE] == 0.123456
+    assert values[ScalingMetric.HEAP_MEMORY_USED] == 520.0
+    assert values[ScalingMetric.HEAP_MAX_USAGE_RATIO] == 0.52
+    assert values[ScalingMetric.NUM_TASK_SLOTS_USED] == 6.0
+
+
+def test_cluster_metrics_that_were_not_answered_are_absent() -> None:
+    assert convert_globals(ClusterReading(), reports_gc=True) == {}
+
+
+def test_heap_usage_needs_its_maximum() -> None:
+    cluster = ClusterReading(taskmanagers={metric_names.HEAP_USED: Aggregate(maximum=1.0)})
+
+    assert convert_globals(cluster, reports_gc=True) == {}
+
+
+@pytest.mark.parametrize(
+    "jobmanager",
+    [
+        pytest.param({metric_names.SLOTS_TOTAL: "8"}, id="one is missing"),
+        pytest.param({metric_names.SLOTS_TOTAL: "8", metric_names.SLOTS_AVAILABLE: "few"}, id="one is not numeric"),
+    ],
+)
+def test_used_slots_are_known_only_from_two_numbers(jobmanager: dict[str, str]) -> None:
+    values = convert_globals(ClusterReading(jobmanager=jobmanager), reports_gc=True)
+
+    assert ScalingMetric.NUM_TASK_SLOTS_USED not in values
+
+
+INCOMPLETE = dataclasses.replace(SOURCE, io=IoMetrics(records_in=5, records_out=6, busy_ms=7.0, is_complete=False))
+REFERENCE = {"compat": "reference"}
+
+
+def test_counters_of_an_incomplete_vertex_are_unknown() -> None:
+    values = converted(INCOMPLETE, {FlinkMetric.BUSY_TIME: Aggregate(maximum=100.0)})
+
+    counters = (ScalingMetric.NUM_RECORDS_IN, ScalingMetric.NUM_RECORDS_OUT, ScalingMetric.ACCUMULATED_BUSY_TIME)
+    assert all(math.isnan(values[counter]) for counter in counters)
+
+
+def test_counters_of_an_incomplete_vertex_count_in_the_reference() -> None:
+    values = converted(INCOMPLETE, {FlinkMetric.BUSY_TIME: Aggregate(maximum=100.0)}, REFERENCE)
+
+    assert values[ScalingMetric.NUM_RECORDS_IN] == 5.0
+    assert values[ScalingMetric.ACCUMULATED_BUSY_TIME] == 7.0
+
+
+def test_the_lag_of_an_incomplete_source_is_unknown() -> None:
+    values = converted(INCOMPLETE, {FlinkMetric.PENDING_RECORDS: of_total(3.0)})
+
+    assert math.isnan(values[ScalingMetric.LAG])
+
+
+def test_a_source_that_did_not_answer_is_unknown() -> None:
+    values = converted(SOURCE, {})
+
+    assert math.isnan(values[ScalingMetric.LAG])
+    assert math.isnan(values[ScalingMetric.NUM_RECORDS_IN])
+
+
+def test_a_source_that_did_not_answer_is_zero_in_the_reference() -> None:
+    values = converted(SOURCE, {}, REFERENCE)
+
+    assert values[ScalingMetric.LAG] == 0.0
+    assert values[ScalingMetric.NUM_RECORDS_IN] == 0.0
+
+
+def test_a_sample_remembers_which_vertices_were_incomplete() -> None:
+    sample, _ = convert(0, a_topology(INCOMPLETE), a_reading([INCOMPLETE]), a_cluster(), conversion())
+
+    assert sample.incomplete == {vertex_id(1)}

@@ -1,0 +1,279 @@
+import pytest
+from core_builders import (
+    JOB_ID,
+    MINUTE,
+    SINGLE_SOURCE,
+    SINGLE_SOURCE_OPTIONS,
+    JobDriver,
+    a_cluster,
+    a_context,
+    a_request,
+    full_window,
+    history_entry,
+    single_source,
+    vertex_id,
+)
+
+from flink_autoscaler.core.cycle import without_reading
+from flink_autoscaler.core.decision import Hold, PassOutcome, Phase, Rescale
+from flink_autoscaler.core.errors import ConnectError, EvaluationError, MissingMetricError, NotReadyError
+from flink_autoscaler.core.events import EventType
+from flink_autoscaler.core.job import JobStatus
+from flink_autoscaler.core.reading import JobReading
+from flink_autoscaler.core.state import EMPTY_STATE, DelayedRecommendation, DelayedVertex, JobState, ScalingRecord
+
+OPTIONS = dict(SINGLE_SOURCE_OPTIONS)
+REMEMBERED = JobState(
+    job_id=JOB_ID,
+    history={SINGLE_SOURCE: (history_entry(0, 2, 4),)},
+    tracking=(ScalingRecord(0, 1),),
+    overrides={SINGLE_SOURCE: 4},
+    delayed={SINGLE_SOURCE: DelayedVertex(0, (DelayedRecommendation(0, 2, True),))},
+)
+
+
+def codes(outcome: PassOutcome) -> list[str]:
+    return [reason.code for reason in outcome.decision.reasons]
+
+
+def test_a_running_job_needs_a_reading() -> None:
+    assert without_reading(a_request(a_context(OPTIONS))) is None
+
+
+def test_a_disabled_job_is_forgotten() -> None:
+    outcome = without_reading(a_request(a_context({"enabled": "false"}), state=REMEMBERED))
+
+    assert outcome is not None
+    assert (outcome.phase, outcome.state, outcome.wanted) == (Phase.DISABLED, EMPTY_STATE, {})
+    assert outcome.events == ()
+    assert codes(outcome) == ["DISABLED"]
+
+
+@pytest.mark.parametrize("tuning", [True, False])
+def test_config_changes_are_realized_only_with_memory_tuning(tuning: bool) -> None:
+    context = a_context({"enabled": "false", "memory.tuning.enabled": str(tuning)})
+
+    outcome = without_reading(a_request(context))
+
+    assert outcome is not None
+    assert outcome.wanted_config is tuning
+
+
+def test_an_invalid_configuration_is_one_event_and_nothing_else() -> None:
+    context = a_context({"utilization.target": "7"})
+
+    outcome = without_reading(a_request(context, state=REMEMBERED))
+
+    assert outcome is not None
+    assert (outcome.phase, outcome.state, outcome.wanted) == (Phase.INVALID_CONFIG, REMEMBERED, {})
+    (event,) = outcome.events
+    assert (event.type, event.reason) == (EventType.WARNING, "AutoScaler Options Validation")
+    assert event.key is None
+    assert event.interval == context.options.scaling_event_interval
+
+
+@pytest.mark.parametrize("status", [status for status in JobStatus if status is not JobStatus.RUNNING])
+def test_a_job_that_does_not_run_keeps_its_state_and_its_overrides(status: JobStatus) -> None:
+    outcome = without_reading(a_request(a_context(OPTIONS, status=status), state=REMEMBERED))
+
+    assert outcome is not None
+    assert (outcome.phase, outcome.state) == (Phase.NOT_RUNNING, REMEMBERED)
+    assert outcome.wanted == {SINGLE_SOURCE: 4}
+    assert outcome.events == ()
+
+
+def test_an_unreadable_switch_is_an_error_that_still_applies_overrides() -> None:
+    outcome = without_reading(a_request(a_context({"enabled": "maybe"}), state=REMEMBERED))
+
+    assert outcome is not None
+    assert outcome.phase is Phase.ERROR
+    assert outcome.wanted == {SINGLE_SOURCE: 4}
+    assert [event.reason for event in outcome.events] == ["AutoscalerError"]
+
+
+def test_an_unreadable_window_is_an_error_of_the_pass() -> None:
+    driver = JobDriver(a_context({**OPTIONS, "metrics.window": "soon"}), REMEMBERED)
+
+    outcome = driver.run(0, single_source(0, rate=1.0, busy_ms=1.0))
+
+    assert (outcome.phase, outcome.state) == (Phase.ERROR, REMEMBERED)
+
+
+def missing(minute: float) -> JobReading:
+    reading = single_source(minute, rate=100.0, busy_ms=500.0)
+    error = MissingMetricError(SINGLE_SOURCE, "BUSY_TIME_PER_SEC")
+    return JobReading(reading.details, {}, reading.memory, error)
+
+
+def test_a_missing_metric_is_expected_while_the_job_stabilizes() -> None:
+    driver = JobDriver(a_context(OPTIONS), REMEMBERED)
+
+    outcome = driver.run(MINUTE - 1, missing(0.9))
+
+    assert (outcome.phase, outcome.events) == (Phase.NOT_READY, ())
+    assert isinstance(outcome.error, NotReadyError)
+    assert (outcome.state, outcome.sample) == (REMEMBERED, None)
+    assert outcome.wanted == {SINGLE_SOURCE: 4}
+
+
+def test_a_missing_metric_is_an_error_from_the_end_of_stabilization_on() -> None:
+    driver = JobDriver(a_context(OPTIONS), REMEMBERED)
+
+    outcome = driver.run(MINUTE, missing(1))
+
+    assert outcome.phase is Phase.ERROR
+    (event,) = outcome.events
+    assert (event.type, event.reason, event.key, event.interval) == (EventType.WARNING, "AutoscalerError", None, None)
+    assert SINGLE_SOURCE in event.message
+    assert "BUSY_TIME_PER_SEC" in event.message
+    assert outcome.wanted == {SINGLE_SOURCE: 4}
+
+
+def test_a_job_without_details_is_an_error_with_its_cause() -> None:
+    driver = JobDriver(a_context(OPTIONS), REMEMBERED)
+    cause = ConnectError("nobody there")
+
+    outcome = driver.run(MINUTE, JobReading(None, error=cause))
+
+    assert outcome.phase is Phase.ERROR
+    assert outcome.error is cause
+    assert outcome.state == REMEMBERED
+
+
+def test_a_job_without_a_plan_is_not_ready() -> None:
+    reading = single_source(1, rate=1.0, busy_ms=1.0)
+    assert reading.details is not None
+    details = type(reading.details)(JOB_ID, "a job", "RUNNING", 0, reading.details.vertices, ())
+
+    outcome = JobDriver(a_context(OPTIONS)).run(MINUTE, JobReading(details))
+
+    assert outcome.phase is Phase.NOT_READY
+
+
+def test_a_job_without_a_running_timestamp_is_an_error() -> None:
+    reading = single_source(1, rate=1.0, busy_ms=1.0)
+    assert reading.details is not None
+    details = type(reading.details)(JOB_ID, "a job", "RUNNING", None, reading.details.vertices, reading.details.plan)
+
+    outcome = JobDriver(a_context(OPTIONS)).run(MINUTE, JobReading(details))
+
+    assert outcome.phase is Phase.ERROR
+    assert "RUNNING" in str(outcome.error)
+
+
+def test_an_error_of_the_cluster_is_an_error_of_the_pass() -> None:
+    driver = JobDriver(a_context(OPTIONS))
+    cause = ConnectError("nobody there")
+
+    outcome = driver.run(MINUTE, single_source(1, rate=1.0, busy_ms=1.0), a_cluster(error=cause))
+
+    assert (outcome.phase, outcome.error, outcome.sample) == (Phase.ERROR, cause, None)
+
+
+def test_an_error_adds_no_sample() -> None:
+    driver = JobDriver(a_context(OPTIONS))
+    driver.run(MINUTE, single_source(1, rate=1.0, busy_ms=1.0))
+
+    driver.run(2 * MINUTE, missing(2))
+
+    assert [sample.at_ms for sample in driver.state.samples] == [MINUTE]
+
+
+def test_the_first_sample_is_only_collected() -> None:
+    outcome = JobDriver(a_context(OPTIONS)).run(MINUTE, single_source(1, rate=100.0, busy_ms=500.0))
+
+    assert (outcome.phase, outcome.sample_count, outcome.is_window_full) == (Phase.COLLECTING, 1, False)
+    assert outcome.evaluation is None
+    assert outcome.state.job_id == JOB_ID
+
+
+def test_samples_of_the_stabilization_are_evaluated_but_do_not_fill_the_window() -> None:
+    driver = JobDriver(a_context({**OPTIONS, "stabilization.interval": "10 min"}))
+    outcomes = [
+        driver.run(minute * MINUTE, single_source(minute, rate=100.0, busy_ms=500.0)) for minute in range(1, 12)
+    ]
+
+    assert {outcome.phase for outcome in outcomes[1:]} == {Phase.WINDOW_FILLING}
+    assert outcomes[-1].sample_count == 11
+
+
+@pytest.mark.parametrize(
+    ("rate", "busy_ms", "expected"),
+    [
+        pytest.param(200.0, 1000.0, 8, id="always busy: twice"),
+        pytest.param(100.0, 500.0, None, id="half busy: stay"),
+        pytest.param(50.0, 250.0, 2, id="a quarter busy: half"),
+        pytest.param(0.0, 0.0, 2, id="idle: the greatest step down"),
+        pytest.param(120.0, 600.0, None, id="within bounds"),
+    ],
+)
+def test_a_full_window_leads_to_a_decision(rate: float, busy_ms: float, expected: int | None) -> None:
+    outcome = full_window(JobDriver(a_context(OPTIONS)), rate=rate, busy_ms=busy_ms)
+
+    assert outcome.phase is Phase.EXECUTED
+    if expected is None:
+        assert isinstance(outcome.decision, Hold)
+        assert outcome.state.overrides == {}
+    else:
+        assert isinstance(outcome.decision, Rescale)
+        assert outcome.wanted == {SINGLE_SOURCE: expected}
+
+
+@pytest.mark.parametrize(
+    ("rate", "busy_ms", "code"),
+    [
+        pytest.param(100.0, 500.0, "AT_TARGET", id="nothing to do"),
+        pytest.param(120.0, 600.0, "WITHIN_BOUNDS", id="within bounds"),
+        pytest.param(200.0, 1000.0, "SIZED", id="sized"),
+    ],
+)
+def test_every_decision_carries_its_reasons(rate: float, busy_ms: float, code: str) -> None:
+    outcome = full_window(JobDriver(a_context(OPTIONS)), rate=rate, busy_ms=busy_ms)
+
+    assert code in codes(outcome)
+
+
+@pytest.mark.parametrize(
+    ("options", "cluster", "key"),
+    [
+        pytest.param({"memory.gc-pressure.threshold": "0.5"}, a_cluster(gc_ms=501.0), "gcPressure", id="GC"),
+        pytest.param({"memory.heap-usage.threshold": "0.49"}, a_cluster(), "heapUsage", id="heap"),
+    ],
+)
+def test_memory_pressure_holds_everything(options: dict[str, str], cluster: object, key: str) -> None:
+    assert isinstance(cluster, type(a_cluster()))
+    driver = JobDriver(a_context({**OPTIONS, **options}))
+    for minute in (1, 2, 3):
+        outcome = driver.run(minute * MINUTE, single_source(minute, rate=200.0, busy_ms=1000.0), cluster)
+
+    assert isinstance(outcome.decision, Hold)
+    assert codes(outcome) == ["MEMORY_PRESSURE"]
+    (event,) = outcome.events
+    assert (event.type, event.reason, event.key) == (EventType.NORMAL, "MemoryPressure", key)
+
+
+def test_memory_use_at_the_threshold_is_no_pressure() -> None:
+    driver = JobDriver(a_context({**OPTIONS, "memory.heap-usage.threshold": "0.5"}))
+
+    assert isinstance(full_window(driver, rate=200.0, busy_ms=1000.0).decision, Rescale)
+
+
+def test_an_impossible_parallelism_is_an_error() -> None:
+    driver = JobDriver(a_context({**OPTIONS, "vertex.min-parallelism": "0", "scale-down.max-factor": "1.0"}))
+
+    outcome = full_window(driver, rate=0.0, busy_ms=0.0)
+
+    assert outcome.phase is Phase.ERROR
+    assert isinstance(outcome.error, EvaluationError)
+    assert outcome.state.overrides == {}
+
+
+@pytest.mark.parametrize("excluded", [SINGLE_SOURCE, f"{vertex_id(9)};{SINGLE_SOURCE}"])
+def test_an_excluded_vertex_is_left_alone(excluded: str) -> None:
+    driver = JobDriver(a_context({**OPTIONS, "vertex.exclude.ids": excluded}))
+
+    outcome = full_window(driver, rate=200.0, busy_ms=1000.0)
+
+    assert isinstance(outcome.decision, Hold)
+    assert "EXCLUDED" in codes(outcome)
+    assert SINGLE_SOURCE in outcome.excluded

@@ -1,0 +1,270 @@
+"""What is not known never lowers anything, and no value whatever ends a pass with an exception."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+import pytest
+from core_builders import (
+    MINUTE,
+    SINGLE_SOURCE,
+    SINGLE_SOURCE_OPTIONS,
+    JobDriver,
+    a_cluster,
+    a_context,
+    a_reading,
+    a_vertex,
+    of_total,
+    operator_answers,
+    single_source,
+    source_answers,
+    vertex_id,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flink_autoscaler.core import metric_names
+from flink_autoscaler.core.decision import Hold, PassOutcome, Phase, Rescale
+from flink_autoscaler.core.errors import AutoscalerError
+from flink_autoscaler.core.metrics import Aggregate, FlinkMetric, VertexId
+from flink_autoscaler.core.reading import ClusterReading, JobReading, VertexAggregates
+from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.topology import IoMetrics, ShipStrategy, Vertex
+
+OPTIONS = dict(SINGLE_SOURCE_OPTIONS)
+REFERENCE = {**OPTIONS, "compat": "reference"}
+
+
+def lowered(outcome: PassOutcome) -> set[VertexId]:
+    """Return the vertices that a decision gives fewer subtasks."""
+    summaries = outcome.decision.summaries if isinstance(outcome.decision, Rescale) else {}
+    return {vertex for vertex, summary in summaries.items() if not summary.is_scale_up}
+
+
+def last_of(options: dict[str, str], *readings: JobReading) -> PassOutcome:
+    """Read a job once a minute and return the last pass."""
+    driver = JobDriver(a_context(options))
+    for minute, reading in enumerate(readings, start=1):
+        outcome = driver.run(minute * MINUTE, reading)
+    return outcome
+
+
+def steady(minute: int) -> JobReading:
+    return single_source(minute, rate=100.0, busy_ms=500.0)
+
+
+def test_an_unanswered_source_is_not_lowered() -> None:
+    silent = single_source(3, rate=0.0, busy_ms=0.0, is_answered=False)
+
+    assert lowered(last_of(OPTIONS, steady(1), steady(2), silent)) == set()
+
+
+def test_an_incomplete_source_is_not_lowered_by_counters_that_are_too_low() -> None:
+    incomplete = single_source(3, rate=10.0, busy_ms=500.0, is_complete=False)
+
+    assert lowered(last_of(OPTIONS, steady(1), steady(2), incomplete)) == set()
+    assert lowered(last_of(REFERENCE, steady(1), steady(2), incomplete)) == {SINGLE_SOURCE}
+
+
+def test_an_incomplete_source_is_not_lowered_by_a_lag_that_is_too_low() -> None:
+    lagging = [single_source(minute, rate=100.0, busy_ms=500.0, pending=12_000.0) for minute in (1, 2)]
+    incomplete = single_source(3, rate=100.0, busy_ms=500.0, pending=0.0, is_complete=False)
+
+    assert lowered(last_of(OPTIONS, *lagging, incomplete)) == set()
+
+
+def test_an_incomplete_source_is_not_lowered_by_a_busy_time_of_some_subtasks() -> None:
+    incomplete = single_source(3, rate=100.0, busy_ms=0.0, is_complete=False)
+
+    assert lowered(last_of(OPTIONS, steady(1), steady(2), incomplete)) == set()
+
+
+def test_a_source_that_was_never_complete_ends_the_pass() -> None:
+    readings = [single_source(minute, rate=1.0, busy_ms=1.0, is_complete=False) for minute in (1, 2, 3)]
+
+    outcome = last_of(OPTIONS, *readings)
+
+    assert outcome.phase is Phase.ERROR
+    assert "ingestion rate" in str(outcome.error)
+
+
+rates = st.floats(min_value=0.0, max_value=1000.0)
+busy = st.floats(min_value=0.0, max_value=1000.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Load:
+    """What flows through a random job at one minute: per vertex its rate and busy time, and the source's lag."""
+
+    rates: tuple[float, ...]
+    busy_ms: tuple[float, ...]
+    pending: float
+
+
+def loads(size: int) -> st.SearchStrategy[Load]:
+    return st.builds(
+        Load,
+        rates=st.tuples(*[rates] * size),
+        busy_ms=st.tuples(*[busy] * size),
+        pending=st.floats(min_value=0.0, max_value=1e6),
+    )
+
+
+@st.composite
+def graphs(draw: st.DrawFn, size: int) -> tuple[Mapping[int, ShipStrategy], ...]:
+    """Draw the inputs of every vertex: only vertices with lower numbers, none for the first."""
+    strategies = st.sampled_from(list(ShipStrategy))
+    inputs: list[Mapping[int, ShipStrategy]] = [{}]
+    for number in range(2, size + 1):
+        upstream = st.integers(1, number - 1)
+        inputs.append(draw(st.dictionaries(upstream, strategies, max_size=2)))
+    return tuple(inputs)
+
+
+def loaded(
+    graph: tuple[Mapping[int, ShipStrategy], ...], minute: int, load: Load, *, incomplete: set[int], silent: set[int]
+) -> JobReading:
+    """Read a job under a load; some vertices are incomplete, some do not answer."""
+    vertices, answers = [], {}
+    for number, inputs in enumerate(graph, start=1):
+        rate, busy_ms = load.rates[number - 1], load.busy_ms[number - 1]
+        count = round(rate * 60 * minute)
+        io = IoMetrics(count, count, busy_ms * 60 * minute, is_complete=number not in incomplete)
+        vertices.append(a_vertex(number, parallelism=4, inputs=inputs, io=io))
+        of_source = source_answers(busy_ms=busy_ms, rate=rate, pending=load.pending)
+        answers[vertex_id(number)] = operator_answers(busy_ms=busy_ms, rate=rate) if inputs else of_source
+    return a_reading(vertices, {v: {} if int(v, 16) in silent else a for v, a in answers.items()})
+
+
+SIZE = 4
+
+
+@pytest.mark.parametrize("aggregator", ["MAX", "AVG"])
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_vertices_with_incomplete_or_unanswered_metrics_are_never_lowered(aggregator: str, data: st.DataObject) -> None:
+    graph = data.draw(graphs(SIZE))
+    affected = data.draw(st.sets(st.integers(1, SIZE), min_size=1))
+    silent = data.draw(st.sets(st.sampled_from(sorted(affected))))
+    minutes = [data.draw(loads(SIZE)) for _ in range(3)]
+    options = {**OPTIONS, "metrics.busy-time.aggregator": aggregator}
+
+    outcome = last_of(
+        options,
+        *(loaded(graph, minute, minutes[minute - 1], incomplete=set(), silent=set()) for minute in (1, 2)),
+        loaded(graph, 3, minutes[2], incomplete=affected - silent, silent=silent),
+    )
+
+    assert lowered(outcome).isdisjoint(vertex_id(number) for number in affected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_vertices_below_one_that_is_unknown_all_along_are_never_lowered(data: st.DataObject) -> None:
+    inputs: tuple[Mapping[int, ShipStrategy], ...] = ({}, {1: ShipStrategy.HASH}, {2: ShipStrategy.HASH})
+    minutes = [data.draw(loads(3)) for _ in range(3)]
+
+    outcome = last_of(
+        OPTIONS, *(loaded(inputs, at, load, incomplete={2}, silent=set()) for at, load in enumerate(minutes, start=1))
+    )
+
+    assert lowered(outcome).isdisjoint({vertex_id(2), vertex_id(3)})
+
+
+anything = st.floats() | st.sampled_from([0.0, -0.0, 1e308, -1e308, 5e-324, math.inf, -math.inf, math.nan])
+maybe = st.none() | anything
+aggregates = st.builds(Aggregate, maybe, maybe, maybe, maybe, maybe)
+counters = st.integers(-(2**70), 2**70)
+
+
+@st.composite
+def garbage_vertices(draw: st.DrawFn) -> list[Vertex]:
+    graph = draw(graphs(3))
+    return [
+        a_vertex(
+            number,
+            parallelism=draw(st.integers(1, 2**31 - 1)),
+            max_parallelism=draw(st.integers(1, 2**15)),
+            inputs=inputs,
+            io=IoMetrics(draw(counters), draw(counters), draw(anything), draw(st.booleans())),
+            is_finished=draw(st.booleans()),
+            partitions=draw(st.integers(0, 5)),
+            group=draw(st.sampled_from([None, "g"])),
+        )
+        for number, inputs in enumerate(graph, start=1)
+    ]
+
+
+@st.composite
+def garbage_readings(draw: st.DrawFn) -> JobReading:
+    vertices = draw(garbage_vertices())
+    answers: dict[VertexId, VertexAggregates] = {
+        v.vertex_id: draw(st.dictionaries(st.sampled_from(list(FlinkMetric)), aggregates)) for v in vertices
+    }
+    return a_reading(vertices, answers, running_at_ms=draw(st.integers(-1, MINUTE)))
+
+
+garbage_clusters = st.builds(
+    ClusterReading,
+    jobmanager=st.dictionaries(
+        st.sampled_from(metric_names.JOBMANAGER_METRICS), anything.map(str) | st.sampled_from(["", "few", "8"])
+    ),
+    taskmanagers=st.dictionaries(st.sampled_from(metric_names.TASKMANAGER_METRICS_WITH_GC), aggregates),
+    taskmanagers_without_gc=st.dictionaries(st.sampled_from(metric_names.TASKMANAGER_METRICS), aggregates),
+)
+garbage_options = st.fixed_dictionaries(
+    {},
+    optional={
+        "compat": st.sampled_from(["reference", "improved"]),
+        "utilization.target": st.sampled_from(["0", "0.7", "1", "NaN"]),
+        "catch-up.duration": st.sampled_from(["0", "1 ms", "1 h"]),
+        "metrics.busy-time.aggregator": st.sampled_from(["AVG", "MIN"]),
+        "scale-down.max-factor": st.sampled_from(["0", "1", "9", "Infinity"]),
+        "vertex.min-parallelism": st.sampled_from(["-5", "0", "300"]),
+        "memory.tuning.enabled": st.just("true"),
+        "observed-scalability.enabled": st.just("true"),
+        "observed-scalability.min-observations": st.just("1"),
+        "scaling.key-group.partitions.adjust.mode": st.sampled_from(["EVENLY_SPREAD", "MAXIMIZE_UTILISATION"]),
+        "quota.cpu": st.just("1"),
+        "history.max.count": st.sampled_from(["-1", "0", "1"]),
+    },
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(options=garbage_options, readings=st.lists(garbage_readings(), min_size=4, max_size=4), cluster=garbage_clusters)
+def test_no_value_ends_a_pass_with_an_exception(
+    options: dict[str, str], readings: list[JobReading], cluster: ClusterReading
+) -> None:
+    flink = {"taskmanager.memory.process.size": "2g"}
+    driver = JobDriver(a_context({**OPTIONS, **options}, flink, taskmanager_cpu=1.0))
+
+    for minute, reading in enumerate(readings, start=2):
+        outcome = driver.run(minute * MINUTE, reading, cluster)
+
+        assert outcome.error is None or isinstance(outcome.error, AutoscalerError)
+        assert all(parallelism >= 1 for parallelism in outcome.wanted.values())
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_a_decision_stays_within_the_key_groups_and_partitions(data: st.DataObject) -> None:
+    readings = [data.draw(garbage_vertices()) for _ in range(1)] * 3
+    answers = {
+        v.vertex_id: data.draw(st.dictionaries(st.sampled_from(list(FlinkMetric)), aggregates)) for v in readings[0]
+    }
+    usable = {
+        **answers,
+        vertex_id(1): {**answers[vertex_id(1)], FlinkMetric.SOURCE_RECORDS_IN: of_total(data.draw(rates))},
+    }
+    driver = JobDriver(a_context(OPTIONS), JobState())
+
+    for minute, vertices in enumerate(readings, start=1):
+        outcome = driver.run(minute * MINUTE, a_reading(vertices, usable), a_cluster())
+
+    summaries = {} if isinstance(outcome.decision, Hold) else outcome.decision.summaries
+    for vertex in readings[-1]:
+        if vertex.vertex_id in summaries and summaries[vertex.vertex_id].is_scale_up:
+            new = summaries[vertex.vertex_id].new
+            assert new <= max(vertex.max_parallelism, vertex.parallelism)
+            assert not (vertex.is_source and vertex.source_partitions) or new <= vertex.source_partitions

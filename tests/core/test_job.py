@@ -1,0 +1,47 @@
+import pickle
+
+import pytest
+from core_builders import a_context
+
+from flink_autoscaler.core.job import Endpoint, JobStatus, effective_status
+
+
+@pytest.mark.parametrize(
+    ("state", "tasks", "expected"),
+    [
+        pytest.param("RUNNING", {"total": 4, "running": 4}, JobStatus.RUNNING, id="all tasks run"),
+        pytest.param("RUNNING", {"total": 4, "running": 3, "finished": 1}, JobStatus.RUNNING, id="some have finished"),
+        pytest.param("RUNNING", {"total": 4, "running": 3, "scheduled": 1}, JobStatus.CREATED, id="one is scheduled"),
+        pytest.param("RUNNING", {"total": 4, "initializing": 4}, JobStatus.CREATED, id="none runs yet"),
+        pytest.param("RUNNING", {}, JobStatus.RUNNING, id="no tasks"),
+        pytest.param("RESTARTING", {"total": 4, "running": 1}, JobStatus.RESTARTING, id="other states pass through"),
+        pytest.param("FINISHED", {"total": 4, "finished": 4}, JobStatus.FINISHED, id="finished"),
+        pytest.param("HIBERNATING", {}, JobStatus.UNKNOWN, id="a state of the future"),
+    ],
+)
+def test_effective_status_is_running_only_when_all_tasks_are(
+    state: str, tasks: dict[str, int], expected: JobStatus
+) -> None:
+    assert effective_status(state, tasks) is expected
+
+
+@pytest.mark.parametrize("status", list(JobStatus))
+def test_only_three_states_are_terminal(status: JobStatus) -> None:
+    assert status.is_terminal is (status.value in {"FAILED", "CANCELED", "FINISHED"})
+
+
+def test_a_context_travels_without_what_is_derived() -> None:
+    context = a_context({"metrics.window": "9 s"})
+    assert context.options.metrics_window.seconds == 9
+
+    travelled = pickle.loads(pickle.dumps(context))
+
+    assert travelled == context
+    assert "options" not in travelled.__dict__
+    assert travelled.options.metrics_window.seconds == 9
+
+
+def test_headers_do_not_show_in_the_text_of_an_endpoint() -> None:
+    endpoint = Endpoint("http://localhost", headers=(("Authorization", "Bearer secret"),))
+
+    assert "secret" not in repr(endpoint)

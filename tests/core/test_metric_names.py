@@ -1,0 +1,139 @@
+import pytest
+from core_builders import a_vertex
+
+from flink_autoscaler.core.errors import MissingMetricError
+from flink_autoscaler.core.metric_names import by_meaning, choose_names, count_partitions
+from flink_autoscaler.core.metrics import Aggregate, FlinkMetric
+from flink_autoscaler.core.topology import ShipStrategy
+
+SOURCE = a_vertex(1)
+OPERATOR = a_vertex(2, inputs={1: ShipStrategy.HASH})
+REQUIRED = {
+    "busyTimeMsPerSecond": FlinkMetric.BUSY_TIME,
+    "backPressuredTimeMsPerSecond": FlinkMetric.BACKPRESSURE_TIME,
+    "Source__S.numRecordsInPerSecond": FlinkMetric.SOURCE_RECORDS_IN_RATE,
+    "Source__S.numRecordsIn": FlinkMetric.SOURCE_RECORDS_IN,
+}
+
+
+def test_a_source_is_asked_for_everything_it_offers() -> None:
+    optional = {
+        "Source__S.numRecordsOut": FlinkMetric.SOURCE_RECORDS_OUT,
+        "a.pendingRecords": FlinkMetric.PENDING_RECORDS,
+    }
+    others = ["numRecordsInPerSecond", "Source__S.numRecordsOutPerSecond", "0.numRecordsIn", "currentInputWatermark"]
+
+    names = choose_names(SOURCE, [*REQUIRED, *optional, *others])
+
+    assert names == {**REQUIRED, **optional}
+
+
+def test_the_optional_metrics_of_a_source_may_be_missing() -> None:
+    assert choose_names(SOURCE, list(REQUIRED)) == REQUIRED
+
+
+@pytest.mark.parametrize("missing", list(REQUIRED))
+def test_a_source_without_a_required_metric_is_not_ready(missing: str) -> None:
+    with pytest.raises(MissingMetricError) as raised:
+        choose_names(SOURCE, [name for name in REQUIRED if name != missing])
+
+    assert raised.value.metric == REQUIRED[missing].value
+    assert raised.value.vertex_id == SOURCE.vertex_id
+
+
+def test_an_operator_needs_its_busy_time_only() -> None:
+    assert choose_names(OPERATOR, ["busyTimeMsPerSecond"]) == {"busyTimeMsPerSecond": FlinkMetric.BUSY_TIME}
+
+
+def test_an_operator_is_asked_for_its_input_rate_where_it_offers_it() -> None:
+    names = choose_names(OPERATOR, [*REQUIRED, "numRecordsInPerSecond", "x.pendingRecords"])
+
+    assert names == {
+        "busyTimeMsPerSecond": FlinkMetric.BUSY_TIME,
+        "numRecordsInPerSecond": FlinkMetric.RECORDS_IN_RATE,
+    }
+
+
+@pytest.mark.parametrize("vertex", [SOURCE, OPERATOR], ids=["source", "operator"])
+def test_a_vertex_that_offers_nothing_is_not_ready(vertex: object) -> None:
+    assert isinstance(vertex, type(SOURCE))
+
+    with pytest.raises(MissingMetricError):
+        choose_names(vertex, [])
+
+
+def test_all_pending_records_are_asked_for() -> None:
+    names = choose_names(SOURCE, [*REQUIRED, "b.pendingRecords", "a.pendingRecords"])
+
+    assert [name for name, meaning in names.items() if meaning is FlinkMetric.PENDING_RECORDS] == [
+        "a.pendingRecords",
+        "b.pendingRecords",
+    ]
+
+
+def test_the_first_id_in_lexicographical_order_is_chosen_of_several() -> None:
+    available = [*REQUIRED, "Source__R.numRecordsIn", "Source__T.numRecordsIn"]
+
+    names = choose_names(SOURCE, available)
+
+    chosen = [name for name, meaning in names.items() if meaning is FlinkMetric.SOURCE_RECORDS_IN]
+    assert chosen == ["Source__R.numRecordsIn"]
+
+
+KAFKA = "S.KafkaSourceReader.topic.a.partition"
+
+
+@pytest.mark.parametrize(
+    ("available", "expected"),
+    [
+        pytest.param(
+            [
+                f"{KAFKA}.0.currentOffset",
+                f"{KAFKA}.1.currentOffset",
+                "S.kafkaCluster.c1.KafkaSourceReader.topic.a.partition.1.currentOffset",
+                f"{KAFKA}.2.committedOffset",
+            ],
+            3,
+            id="Kafka, the cluster is part of the identity",
+        ),
+        pytest.param(
+            [
+                "P.PulsarConsumer.t-partition-4.x1.numMsgsReceived",
+                "P.PulsarConsumer.t-partition-4.x2.numMsgsReceived",
+            ],
+            1,
+            id="Pulsar, consumers of one partition count once",
+        ),
+        pytest.param([f"{KAFKA}.0.currentOffset", f"R.{KAFKA}.0.currentOffset"], 1, id="the prefix does not count"),
+        pytest.param(
+            [f"S.KafkaSourceReader.topic.{topic}.partition.0.currentOffset" for topic in ("a.b", "a.c")],
+            2,
+            id="topics with dots",
+        ),
+        pytest.param([".KafkaSourceReader.topic.a.partition.0.currentOffset"], 1, id="an empty prefix"),
+        pytest.param([f"{KAFKA}.x.currentOffset", f"{KAFKA}.1.currentOffset.more"], 0, id="not the shape"),
+        pytest.param([], 0, id="nothing"),
+    ],
+)
+def test_distinct_partitions_are_counted(available: list[str], expected: int) -> None:
+    assert count_partitions(available) == expected
+
+
+def test_by_meaning_groups_answers_and_ignores_unknown_ids() -> None:
+    names = {"busyTimeMsPerSecond": FlinkMetric.BUSY_TIME}
+    busy = Aggregate(1.0, 2.0, 1.5, 3.0)
+
+    assert by_meaning(names, {"busyTimeMsPerSecond": busy, "other": busy}) == {FlinkMetric.BUSY_TIME: busy}
+
+
+def test_by_meaning_combines_several_ids_of_one_meaning() -> None:
+    names = {f"{name}.pendingRecords": FlinkMetric.PENDING_RECORDS for name in "abc"}
+    answers = {
+        "a.pendingRecords": Aggregate(minimum=1.0, maximum=5.0, average=2.0, total=10.0, skew=30.0),
+        "b.pendingRecords": Aggregate(minimum=0.5, maximum=9.0, average=3.0, total=20.0, skew=10.0),
+        "c.pendingRecords": Aggregate(total=30.0),
+    }
+
+    combined = by_meaning(names, answers)
+
+    assert combined == {FlinkMetric.PENDING_RECORDS: Aggregate(0.5, 9.0, None, 60.0, 30.0)}

@@ -1,0 +1,73 @@
+import math
+
+import pytest
+from core_builders import history_entry, options_with
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flink_autoscaler.core.errors import EvaluationError
+from flink_autoscaler.core.scalability import Gains, ineffective_gains, scalability_coefficient
+from flink_autoscaler.core.state import HistoryEntry
+
+NAN, INF = math.nan, math.inf
+
+
+def entries(*observations: tuple[int, float]) -> tuple[HistoryEntry, ...]:
+    """Make a history, oldest first, from pairs of (parallelism, rate)."""
+    return tuple(history_entry(at, p, p + 1, rate=rate) for at, (p, rate) in enumerate(observations))
+
+
+@pytest.mark.parametrize(
+    ("history", "expected"),
+    [
+        pytest.param(entries((4, 400.0), (8, 720.0), (16, 1280.0)), 0.83, id="rounded up"),
+        pytest.param(entries((4, 400.0), (1, 150.0), (8, 500.0)), 0.5, id="parallelism 1 is the baseline; clamped"),
+        pytest.param(entries((4, 400.0), (4, 380.0), (8, 760.0)), 1.0, id="the newest of the least; clamped"),
+        pytest.param(entries((4, 400.0), (8, 720.0)), 1.0, id="too few"),
+        pytest.param(entries(), 1.0, id="none"),
+        pytest.param(entries((4, 400.0), (8, NAN), (16, 1280.0)), 1.0, id="a rate is unknown"),
+        pytest.param(entries((4, NAN), (8, 720.0), (16, 1280.0)), 1.0, id="the baseline is unknown"),
+        pytest.param(entries((4, 0.0), (8, 720.0), (16, 1280.0)), 1.0, id="a baseline of zero"),
+    ],
+)
+def test_the_coefficient_is_a_least_squares_fit(history: tuple[HistoryEntry, ...], expected: float) -> None:
+    assert scalability_coefficient(history, options_with()) == expected
+
+
+@pytest.mark.parametrize(
+    "history",
+    [entries((4, 0.0), (8, 0.0), (16, 0.0)), entries((4, INF), (8, 720.0), (16, 1280.0))],
+    ids=["all rates are zero", "an infinite baseline"],
+)
+def test_an_undefined_coefficient_is_one_but_fails_in_the_reference(history: tuple[HistoryEntry, ...]) -> None:
+    assert scalability_coefficient(history, options_with()) == 1.0
+    with pytest.raises(EvaluationError, match="undefined"):
+        scalability_coefficient(history, options_with({"compat": "reference"}))
+
+
+@given(st.lists(st.tuples(st.integers(1, 200), st.floats(min_value=0.0)), max_size=6))
+def test_the_coefficient_stays_between_its_minimum_and_one(observations: list[tuple[int, float]]) -> None:
+    assert 0.5 <= scalability_coefficient(entries(*observations), options_with()) <= 1.0
+
+
+LAST = (history_entry(0, 4, 8, rate=500.0, expected=1000.0),)
+
+
+@pytest.mark.parametrize(
+    ("history", "current", "rate", "expected"),
+    [
+        pytest.param(LAST, 8, 540.0, Gains(500.0, 40.0), id="8 % of the gain"),
+        pytest.param(LAST, 8, 550.0, None, id="exactly a tenth"),
+        pytest.param(LAST, 7, 540.0, None, id="somebody has changed the parallelism since"),
+        pytest.param((history_entry(0, 8, 4, rate=500.0, expected=250.0),), 4, 1.0, None, id="the last was down"),
+        pytest.param((), 8, 540.0, None, id="no history"),
+    ],
+)
+def test_a_scale_up_is_ineffective_when_it_gains_too_little(
+    history: tuple[HistoryEntry, ...], current: int, rate: float, expected: Gains | None
+) -> None:
+    assert ineffective_gains(history, current, rate, 0.1) == expected
+
+
+def test_unknown_gains_are_not_effective() -> None:
+    assert ineffective_gains(LAST, 8, NAN, 0.1) is not None

@@ -1,0 +1,75 @@
+import math
+
+import pytest
+from core_builders import a_plan, a_topology, a_vertex
+
+from flink_autoscaler.core.slots import Quota, exceeds_quota, slots_after, taskmanagers_for
+from flink_autoscaler.core.topology import ShipStrategy
+
+HASH = ShipStrategy.HASH
+CHAIN = a_topology(
+    a_vertex(1, parallelism=4),
+    a_vertex(2, parallelism=6, inputs={1: HASH}),
+    a_vertex(3, parallelism=6, inputs={2: HASH}),
+)
+
+
+@pytest.mark.parametrize(
+    ("slots_used", "expected"),
+    [
+        pytest.param(6.0, 10, id="shared: the widest vertex counts"),
+        pytest.param(16.0, 22, id="not shared: all count"),
+        pytest.param(10.0, 22, id="neither: all count"),
+        pytest.param(math.nan, 22, id="unknown: all count"),
+    ],
+)
+def test_slots_are_shared_when_as_many_are_used_as_the_widest_vertex_has(slots_used: float, expected: int) -> None:
+    assert slots_after(CHAIN, a_plan({1: (4, 10)}), slots_used) == expected
+
+
+@pytest.mark.parametrize(("slots", "expected"), [(12, 3), (22, 6), (0, 0), (1, 1)])
+def test_taskmanagers_are_rounded_up(slots: int, expected: int) -> None:
+    assert taskmanagers_for(slots, 4) == expected
+
+
+GROUPS = a_topology(
+    a_vertex(1, parallelism=8, group="g1"),
+    a_vertex(2, parallelism=5, inputs={1: HASH}, group="g1"),
+    a_vertex(3, parallelism=3, inputs={2: HASH}, group="g2"),
+    a_vertex(4, parallelism=40, inputs={3: HASH}, group="g2"),
+)
+PLAN = a_plan({1: (8, 20), 2: (5, 6), 3: (3, 9)})
+GIB = 1 << 30
+
+
+def quota(cpu: float | None = None, memory_gib: int | None = None) -> Quota:
+    return Quota(cpu, None if memory_gib is None else memory_gib * GIB, 2.0, 4 * GIB, 4)
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        pytest.param(quota(cpu=12), True, id="14 CPUs, 12 allowed"),
+        pytest.param(quota(cpu=13.9), True, id="14 CPUs, 13.9 allowed"),
+        pytest.param(quota(cpu=14), False, id="14 CPUs, 14 allowed"),
+        pytest.param(quota(memory_gib=27), True, id="28 GiB, 27 allowed"),
+        pytest.param(quota(memory_gib=28), False, id="28 GiB, 28 allowed"),
+        pytest.param(quota(memory_gib=30), False, id="28 GiB, 30 allowed"),
+        pytest.param(quota(cpu=99, memory_gib=27), True, id="one of two is enough"),
+        pytest.param(quota(), False, id="no quota"),
+    ],
+)
+def test_quota_counts_changed_vertices_only_and_rounds_down_in_the_reference(limit: Quota, expected: bool) -> None:
+    assert exceeds_quota(GROUPS, PLAN, limit) is expected
+
+
+def test_a_plan_that_needs_no_more_taskmanagers_is_within_any_quota() -> None:
+    assert not exceeds_quota(GROUPS, a_plan({1: (8, 9)}), quota(cpu=0.1))
+
+
+def test_a_scale_down_is_within_any_quota() -> None:
+    assert not exceeds_quota(GROUPS, a_plan({4: (40, 20)}), quota(cpu=0.1))
+
+
+def test_there_is_no_quota_without_slot_sharing_groups() -> None:
+    assert not exceeds_quota(CHAIN, a_plan({1: (4, 400)}), quota(cpu=0.1))

@@ -1,0 +1,41 @@
+"""Builders of core values for tests: every one fills in what a case does not care about."""
+
+from core_builders.driver import JobDriver
+from core_builders.graphs import a_plan, a_topology, a_vertex, details_of, vertex_id
+from core_builders.jobs import JOB_ID, a_configuration, a_context, a_request, options_with
+from core_builders.measurements import a_sample, evaluated, history_entry
+from core_builders.ports import Journal, RecordingEvents, RecordingRealizer, RecordingStore, ScriptedCollector
+from core_builders.readings import a_cluster, a_reading, of_total, operator_answers, source_answers
+from core_builders.single_source import MINUTE, SINGLE_SOURCE, SINGLE_SOURCE_OPTIONS, full_window, single_source
+
+__all__ = [
+    "JOB_ID",
+    "MINUTE",
+    "SINGLE_SOURCE",
+    "SINGLE_SOURCE_OPTIONS",
+    "JobDriver",
+    "Journal",
+    "RecordingEvents",
+    "RecordingRealizer",
+    "RecordingStore",
+    "ScriptedCollector",
+    "a_cluster",
+    "a_configuration",
+    "a_context",
+    "a_plan",
+    "a_reading",
+    "a_request",
+    "a_sample",
+    "a_topology",
+    "a_vertex",
+    "details_of",
+    "evaluated",
+    "full_window",
+    "history_entry",
+    "of_total",
+    "operator_answers",
+    "options_with",
+    "single_source",
+    "source_answers",
+    "vertex_id",
+]

@@ -1,0 +1,40 @@
+"""Pass after pass over one job, without any port."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from core_builders.readings import a_cluster
+from flink_autoscaler.core.cycle import advance, without_reading
+from flink_autoscaler.core.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.extensions import NO_PLUGINS, Plugins
+from flink_autoscaler.core.job import JobAutoScalerContext
+from flink_autoscaler.core.reading import EMPTY_MEMORY, ClusterReading, JobReading
+from flink_autoscaler.core.state import EMPTY_STATE, JobState
+
+
+class JobDriver:
+    """Remembers between passes what a daemon would remember.
+
+    Attributes:
+        context: The job; may be replaced between passes.
+        state: What the last pass left behind.
+    """
+
+    def __init__(
+        self, context: JobAutoScalerContext, state: JobState = EMPTY_STATE, plugins: Plugins = NO_PLUGINS
+    ) -> None:
+        self.context = context
+        self.state = state
+        self.memory = EMPTY_MEMORY
+        self._plugins = plugins
+
+    def run(self, at_ms: int, reading: JobReading, cluster: ClusterReading | None = None) -> PassOutcome:
+        """Do one pass; the partitions of the reading replace those that are remembered."""
+        request = PassRequest(self.context, self.state, at_ms, self.memory)
+        reading = replace(reading, memory=replace(self.memory, partitions=reading.memory.partitions))
+        outcome = without_reading(request)
+        if outcome is None:
+            outcome = advance(request, reading, cluster or a_cluster(), self._plugins)
+        self.state, self.memory = outcome.state, outcome.memory
+        return outcome
