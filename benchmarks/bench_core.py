@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from statistics import median
 
 from rich.console import Console
@@ -103,11 +103,9 @@ def main() -> None:
         outcome = advance(request, answer, CLUSTER)
         assert outcome.phase == "executed", outcome
         topology = build_topology(details(vertices, request.now_ms))
-        settings = EvaluationSettings.of(replace(request.context).options, 300)
-        whole = milliseconds(lambda r=request, a=answer: advance(r, a, CLUSTER), arguments.seconds)
-        pure = milliseconds(
-            lambda t=topology, s=outcome.state.samples, e=settings: evaluate(t, s, e), arguments.seconds
-        )
+        settings = EvaluationSettings.of(request.context.options, 300)
+        whole = milliseconds(partial(advance, request, answer, CLUSTER), arguments.seconds)
+        pure = milliseconds(partial(evaluate, topology, outcome.state.samples, settings), arguments.seconds)
         table.add_row(str(vertices), str(samples), f"{whole:.3f}", f"{pure:.3f}", budget)
     Console().print(table)
 

@@ -21,7 +21,9 @@ from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.job import Endpoint
 from flink_autoscaler.core.ports import EvaluationEngine
-from flink_autoscaler.pipeline import ClientCache, InlineEngine, SparkEngine, SparkSettings
+from flink_autoscaler.pipeline import ClientCache, InlineEngine
+from flink_autoscaler.pipeline.live import SparkEngine
+from flink_autoscaler.pipeline.session import SparkSettings
 
 TICKS = os.sysconf("SC_CLK_TCK")
 

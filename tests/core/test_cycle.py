@@ -49,6 +49,14 @@ def test_a_disabled_job_is_forgotten() -> None:
     assert codes(outcome) == ["DISABLED"]
 
 
+@pytest.mark.parametrize("key", ["memory.tuning.enabled", "compat", "improvement.forget-when-disabled"])
+def test_a_disabled_job_is_forgotten_and_left_alone_whatever_else_is_unreadable(key: str) -> None:
+    outcome = without_reading(a_request(a_context({"enabled": "false", key: "maybe"}), state=REMEMBERED))
+
+    assert outcome is not None
+    assert (outcome.wanted, outcome.state.overrides, outcome.state.history) == ({}, {}, {})
+
+
 @pytest.mark.parametrize("tuning", [True, False])
 def test_config_changes_are_realized_only_with_memory_tuning(tuning: bool) -> None:
     context = a_context({"enabled": "false", "memory.tuning.enabled": str(tuning)})
@@ -91,6 +99,14 @@ def test_an_unreadable_switch_is_an_error_that_still_applies_overrides() -> None
     assert [event.reason for event in outcome.events] == ["AutoscalerError"]
 
 
+def test_an_unreadable_memory_switch_does_not_keep_overrides_from_being_applied() -> None:
+    outcome = without_reading(a_request(a_context({"memory.tuning.enabled": "maybe"}), state=REMEMBERED))
+
+    assert outcome is not None
+    assert outcome.phase is Phase.ERROR
+    assert outcome.wanted == {SINGLE_SOURCE: 4}
+
+
 def test_an_unreadable_window_is_an_error_of_the_pass() -> None:
     driver = JobDriver(a_context({**OPTIONS, "metrics.window": "soon"}), REMEMBERED)
 
@@ -123,10 +139,21 @@ def test_a_missing_metric_is_an_error_from_the_end_of_stabilization_on() -> None
 
     assert outcome.phase is Phase.ERROR
     (event,) = outcome.events
-    assert (event.type, event.reason, event.key, event.interval) == (EventType.WARNING, "AutoscalerError", None, None)
+    assert (event.type, event.reason, event.key) == (EventType.WARNING, "AutoscalerError", None)
     assert SINGLE_SOURCE in event.message
     assert "BUSY_TIME_PER_SEC" in event.message
     assert outcome.wanted == {SINGLE_SOURCE: 4}
+
+
+@pytest.mark.parametrize(
+    ("compat", "seconds"),
+    [pytest.param("improved", 1800, id="improved"), pytest.param("reference", None, id="reference")],
+)
+def test_the_same_error_is_told_in_every_pass_in_the_reference_only(compat: str, seconds: int | None) -> None:
+    outcome = JobDriver(a_context({**OPTIONS, "compat": compat})).run(MINUTE, missing(1))
+
+    (event,) = outcome.events
+    assert (None if event.interval is None else event.interval.seconds) == seconds
 
 
 def test_a_job_without_details_is_an_error_with_its_cause() -> None:
@@ -252,10 +279,14 @@ def test_memory_pressure_holds_everything(options: dict[str, str], cluster: obje
     assert (event.type, event.reason, event.key) == (EventType.NORMAL, "MemoryPressure", key)
 
 
-def test_memory_use_at_the_threshold_is_no_pressure() -> None:
-    driver = JobDriver(a_context({**OPTIONS, "memory.heap-usage.threshold": "0.5"}))
+@pytest.mark.parametrize("key", ["memory.heap-usage.threshold", "memory.gc-pressure.threshold"])
+def test_memory_use_at_the_threshold_is_no_pressure(key: str) -> None:
+    driver = JobDriver(a_context({**OPTIONS, key: "0.5"}))
+    for minute in (1, 2, 3):
+        reading = single_source(minute, rate=200.0, busy_ms=1000.0)
+        outcome = driver.run(minute * MINUTE, reading, a_cluster(gc_ms=500.0))
 
-    assert isinstance(full_window(driver, rate=200.0, busy_ms=1000.0).decision, Rescale)
+    assert isinstance(outcome.decision, Rescale)
 
 
 def test_an_impossible_parallelism_is_an_error() -> None:

@@ -116,6 +116,15 @@ def test_tuning_variants(options: dict[str, str], managed_used: float, total: st
     assert changes.overrides[PREFIX + "jvm-overhead.fraction"] == overhead
 
 
+def test_more_taskmanagers_do_not_shrink_the_heap() -> None:
+    growing = a_plan({1: (8, 16), 2: (12, 24)})
+    off = {"memory.tuning.scale-down-compensation.enabled": "false"}
+
+    with_compensation = tune(dataclasses.replace(given(), summaries=growing))
+
+    assert with_compensation == tune(dataclasses.replace(given(off), summaries=growing))
+
+
 def test_nothing_is_recommended_without_a_valid_configuration() -> None:
     assert tune(dataclasses.replace(given(), flink_options=FlinkOptions({}))) is None
 

@@ -1,4 +1,5 @@
 import math
+from decimal import ROUND_HALF_UP, Context, Decimal
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,8 @@ from flink_autoscaler.core import numbers
         pytest.param(2.6755, 2.676, id="by the decimal text again"),
         pytest.param(1234.56789, 1234.568, id="plain"),
         pytest.param(math.inf, math.inf, id="infinity stays"),
+        pytest.param(-math.inf, -math.inf, id="negative infinity stays"),
+        pytest.param(0.0, 0.0, id="zero"),
     ],
 )
 def test_r3_rounds_to_three_decimals(value: float, expected: float) -> None:
@@ -25,8 +28,6 @@ def test_r3_rounds_to_three_decimals(value: float, expected: float) -> None:
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_r3_fast_path_agrees_with_the_decimal_text(value: float) -> None:
-    from decimal import ROUND_HALF_UP, Context, Decimal
-
     text = float(Decimal(repr(value)).quantize(Decimal("0.001"), ROUND_HALF_UP, Context(prec=400)))
 
     assert numbers.r3(value) == (text if text != 0 else value)

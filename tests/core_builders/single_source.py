@@ -40,12 +40,13 @@ def single_source(
     is_answered: bool = True,
     pending: float = 0.0,
     partitions: int = 0,
+    group: str | None = None,
     job_id: str = JOB_ID,
 ) -> JobReading:
     """Read the job at some minute after it has received ``rate`` records/s all along."""
     at_ms = round(minute * MINUTE)
     io = IoMetrics(records_in=round(rate * at_ms / 1000), busy_ms=busy_ms * at_ms / 1000, is_complete=is_complete)
-    vertex = a_vertex(1, parallelism=parallelism, io=io, partitions=partitions)
+    vertex = a_vertex(1, parallelism=parallelism, io=io, partitions=partitions, group=group)
     answers = source_answers(busy_ms=busy_ms, rate=rate, pending=pending) if is_answered else {}
     running_at_ms = round(running_at_minute * MINUTE)
     return a_reading([vertex], {SINGLE_SOURCE: answers}, running_at_ms=running_at_ms, job_id=job_id)

@@ -12,9 +12,9 @@ from fake_flink import Fault
 from pipeline_setup import Fleet, comparable, next_pass
 
 from flink_autoscaler.core.decision import Phase
-from flink_autoscaler.pipeline import SparkEngine, SparkSettings
 from flink_autoscaler.pipeline.driver import DriverSession
-from flink_autoscaler.pipeline.session import PassSession, open_session
+from flink_autoscaler.pipeline.live import SparkEngine
+from flink_autoscaler.pipeline.session import PassSession, SparkSettings, open_session
 from flink_autoscaler.pipeline.supply import SparkLostError
 
 pytestmark = pytest.mark.spark

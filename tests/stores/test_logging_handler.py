@@ -70,15 +70,30 @@ def test_only_warnings_are_logged_as_warnings(event_type: EventType, level: str)
     assert [line["log_level"] for line in log.lines] == [level]
 
 
-def test_repetitions_within_the_interval_are_all_logged() -> None:
+@pytest.mark.parametrize(
+    ("seconds", "level"),
+    [pytest.param(59.0, "debug", id="within the interval"), pytest.param(60.0, "warning", id="after it")],
+)
+def test_a_repetition_is_written_for_debugging(seconds: float, level: str) -> None:
+    log, now = _Log(), [100.0]
+    handler = LoggingEventHandler(log.logger, clock=lambda: now[0])
+    event = Event(EventType.WARNING, "Reason", "Text.", "key", parse_duration("1 min"))
+
+    handler.handle_event(a_context(), event)
+    now[0] += seconds
+    handler.handle_event(a_context(), event)
+
+    assert [line["log_level"] for line in log.lines] == ["warning", level]
+
+
+def test_a_recommendation_is_repeated_for_debugging_until_it_changes() -> None:
     log = _Log()
     handler = LoggingEventHandler(log.logger)
-    event = Event(EventType.WARNING, "Reason", "Text.", "key", parse_duration("1 d"))
 
-    handler.handle_event(a_context(), event)
-    handler.handle_event(a_context(), event)
+    for new in (4, 4, 5):
+        handler.handle_scaling_report(a_context(), a_report(is_executed=False, new=new))
 
-    assert [line["text"] for line in log.lines] == ["Text.", "Text."]
+    assert [line["log_level"] for line in log.lines if line["event"] == "scaling_report"] == ["info", "debug", "info"]
 
 
 def test_a_report_is_one_line_for_programs_and_one_for_people() -> None:

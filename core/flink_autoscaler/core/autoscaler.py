@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from flink_autoscaler.core.cycle import ERROR_REASON, advance, without_reading
+from flink_autoscaler.core.cycle import advance, error_event, without_reading
 from flink_autoscaler.core.decision import PassOutcome, PassRequest
-from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.events import Event, exception_event
+from flink_autoscaler.core.errors import AutoscalerError, PluginError
+from flink_autoscaler.core.events import Event
 from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.ports import (
     AutoScalerEventHandler,
@@ -140,7 +140,7 @@ class JobAutoScaler:
     def _report_errors(self, context: JobAutoScalerContext, outcome: PassOutcome, effects: _Effects) -> None:
         """Tell about the errors of recording, reporting and realizing; the outcome's own has its event already."""
         own = 0 if outcome.error is None else 1
-        events = tuple(exception_event(ERROR_REASON, str(error)) for error in effects.errors[own:])
+        events = tuple(error_event(context, error) for error in effects.errors[own:])
         self._tell(context, events, effects)
 
     def cleanup(self, context: JobAutoScalerContext) -> tuple[AutoscalerError, ...]:
@@ -153,10 +153,15 @@ class JobAutoScaler:
 
 
 def _attempt(effects: _Effects, action: Callable[[], object]) -> bool:
-    """Do one thing; an error is noted and False returned."""
+    """Do one thing; an error is noted and False returned. Foreign code may raise anything."""
     try:
         action()
     except AutoscalerError as error:
         effects.errors.append(error)
-        return False
-    return True
+    except Exception as error:
+        wrapped = PluginError(f"{type(error).__name__}: {error}")
+        wrapped.__cause__ = error
+        effects.errors.append(wrapped)
+    else:
+        return True
+    return False

@@ -67,11 +67,15 @@ def _invalid(request: PassRequest, problem: str) -> PassOutcome:
 def _disabled(request: PassRequest) -> PassOutcome:
     """Forget the job's state; the samples stay where that is asked for, as if they had never been stored."""
     options, state, memory = request.context.options, EMPTY_STATE, EMPTY_MEMORY
-    if not options.improves(options.forget_when_disabled):
+    try:
+        keeps_samples, is_tuning = not options.improves(options.forget_when_disabled), options.memory_tuning
+    except ConfigError as error:
+        return failed(replace(request, state=state, memory=memory), error)
+    if keeps_samples:
         state, memory = JobState(job_id=request.state.job_id, samples=request.state.samples), request.memory
     hold = Hold.because("DISABLED", f"{AutoscalerOptions.enabled.key} is not true")
     outcome = _untouched(request, Phase.DISABLED, hold)
-    return replace(outcome, state=state, memory=memory, wanted_config=options.memory_tuning)
+    return replace(outcome, state=state, memory=memory, wanted_config=is_tuning)
 
 
 def failed(request: PassRequest, error: AutoscalerError, excluded: frozenset[VertexId] = frozenset()) -> PassOutcome:
@@ -83,14 +87,25 @@ def failed(request: PassRequest, error: AutoscalerError, excluded: frozenset[Ver
         decision=Hold.because(type(error).__name__.removesuffix("Error").upper(), str(error)),
         state=request.state,
         memory=request.memory,
-        events=(exception_event(ERROR_REASON, str(error)),) if is_ready else (),
+        events=(error_event(request.context, error),) if is_ready else (),
         error=error,
         excluded=excluded,
     )
     try:
-        return _with_wanted(outcome, request.context)
+        outcome = replace(outcome, wanted=wanted_parallelism(request.context, outcome.state.overrides, excluded))
+        return replace(outcome, wanted_config=request.context.options.memory_tuning)
     except AutoscalerError as other:
-        return replace(outcome, events=(*outcome.events, exception_event(ERROR_REASON, str(other))))
+        return replace(outcome, events=(*outcome.events, error_event(request.context, other)))
+
+
+def error_event(context: JobAutoScalerContext, error: AutoscalerError) -> Event:
+    """Make the event about an error; the same error is not told again in every pass, where that is wanted."""
+    options = context.options
+    try:
+        interval = options.scaling_event_interval if options.improves(options.errors_once) else None
+    except ConfigError:
+        interval = None
+    return exception_event(ERROR_REASON, str(error), interval)
 
 
 def _with_wanted(outcome: PassOutcome, context: JobAutoScalerContext) -> PassOutcome:

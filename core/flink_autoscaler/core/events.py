@@ -72,8 +72,14 @@ class ScalingReport:
     interval: Duration
 
 
-def exception_event(reason: str, message: str) -> Event:
-    """Make the event for an error: a warning without key and interval."""
+def exception_event(reason: str, message: str, interval: Duration | None = None) -> Event:
+    """Make the event for an error: a warning without a key.
+
+    Args:
+        reason: What kind of error.
+        message: Its text.
+        interval: A repetition within this time is not reported again; None reports every one.
+    """
     if len(message) > STACK_TRACE_LIMIT:
         message = message[: STACK_TRACE_LIMIT - 3] + "..."
-    return Event(EventType.WARNING, reason, message)
+    return Event(EventType.WARNING, reason, message, interval=interval)

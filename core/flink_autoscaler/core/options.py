@@ -371,7 +371,7 @@ class AutoscalerOptions(OptionSet):
     )
     saturated_vertex_guard = _improvement(
         "saturated-vertex-guard",
-        "A vertex that is itself busy beyond its upper utilization is not scaled down because of an upstream ratio.",
+        "A vertex that is fed by others and busier than the target utilization is not scaled down because of their ratio.",
     )
     bottleneck_limit = _improvement(
         "bottleneck-limit", "A bottleneck that cannot grow limits what the rest of the job is scaled to."
@@ -394,6 +394,8 @@ class AutoscalerOptions(OptionSet):
     cached_metric_names = _improvement(
         "cached-metric-names", "Metric names are remembered for all vertices and read again every five minutes."
     )
+
+    errors_once = _improvement("errors-once", "The same error of a job is told once per event interval.")
 
     def improves(self, switch: bool | None) -> bool:
         """Tell whether an improvement is on: by its own option, else by ``compat``."""

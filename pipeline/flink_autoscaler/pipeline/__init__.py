@@ -1,19 +1,9 @@
 """The data pipeline: live evaluation of a fleet of jobs, in this process or as a Spark job.
 
-Importing this package does not import Spark.
+Importing this package imports neither Spark nor Arrow. The Spark engine is in :mod:`flink_autoscaler.pipeline.live`,
+its session in :mod:`flink_autoscaler.pipeline.session`.
 """
 
 from flink_autoscaler.pipeline.engine import ClientCache, InlineEngine
-from flink_autoscaler.pipeline.live import SparkEngine
-from flink_autoscaler.pipeline.session import SparkSettings, open_session
-from flink_autoscaler.pipeline.supply import SessionSupply, SparkLostError
 
-__all__ = [
-    "ClientCache",
-    "InlineEngine",
-    "SessionSupply",
-    "SparkEngine",
-    "SparkLostError",
-    "SparkSettings",
-    "open_session",
-]
+__all__ = ["ClientCache", "InlineEngine"]

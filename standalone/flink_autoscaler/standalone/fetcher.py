@@ -13,8 +13,9 @@ from flink_autoscaler.core.errors import FlinkRestError
 from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobKey, effective_status
 from flink_autoscaler.core.options import AutoscalerOptions
 from flink_autoscaler.core.ports import JobList
-from flink_autoscaler.standalone.job_keys import JobKeyMode, keyed_jobs
+from flink_autoscaler.standalone.job_keys import keyed_jobs
 from flink_autoscaler.standalone.masking import MASK
+from flink_autoscaler.standalone.sections import JobKeyMode
 from flink_autoscaler.standalone.settings import Cluster
 
 REFRESH_AFTER = 300.0

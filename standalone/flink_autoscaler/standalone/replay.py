@@ -20,7 +20,7 @@ from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext
 from flink_autoscaler.core.options import AutoscalerOptions
 from flink_autoscaler.realizers import RescaleApiRealizer
 from flink_autoscaler.standalone.fetcher import REFRESH_AFTER, FlinkClusterFetcher
-from flink_autoscaler.standalone.job_keys import JobKeyMode
+from flink_autoscaler.standalone.sections import JobKeyMode
 from flink_autoscaler.standalone.settings import Cluster, EngineKind
 from flink_autoscaler.standalone.vector_cluster import VectorCluster
 from flink_autoscaler.standalone.vector_format import pass_output, state_output
@@ -71,6 +71,20 @@ def replay(vectors: Json, progress: Callable[[str], None]) -> Json:
         return {"cases": cases}
     finally:
         loop.close()
+
+
+def write_replay(vectors: Json, output: Path, progress: Callable[[str], None]) -> int:
+    """Replay all cases, write the outputs as JSON, and return how many there were.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
+    replayed = replay(vectors, progress)
+    try:
+        output.write_text(json.dumps(replayed))
+    except OSError as error:
+        raise ConfigError(f"--output {output}: {error}") from error
+    return len(replayed["cases"])
 
 
 class RecordingEventHandler:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
 from typing import Protocol
 
 import structlog
@@ -11,9 +15,12 @@ from flink_autoscaler.core.events import Event, EventType, ScalingReport, Vertex
 from flink_autoscaler.core.job import JobAutoScalerContext
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.numbers import plain
+from flink_autoscaler.core.syntax import Duration
 
 REPORT_REASON = "ScalingReport"
 REPORT_KEY = "ScalingExecutor"
+_REMEMBERED = 10_000
+"""Events whose repetitions are recognised."""
 
 
 class EventLogger(Protocol):
@@ -27,20 +34,55 @@ class EventLogger(Protocol):
         """Write a line at level warning."""
         ...
 
+    def debug(self, event: str, **facts: object) -> object:
+        """Write a line at level debug."""
+        ...
+
+
+class Write(Protocol):
+    """Writes a line at some level."""
+
+    def __call__(self, event: str, **facts: object) -> object:
+        """Write a line."""
+        ...
+
 
 class LoggingEventHandler:
-    """Writes every event to the log; nothing is ever dropped or merged.
+    """Writes events to the log; a repetition within its interval is written at level debug.
 
     An event is one line ``autoscaler_event``. A scaling report is two: ``scaling_report`` with every number as a
     field, for programs, and an ``autoscaler_event`` with the text of the report, for people.
     """
 
-    def __init__(self, log: EventLogger | None = None) -> None:
+    def __init__(self, log: EventLogger | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._log: EventLogger = log if log is not None else structlog.get_logger("flink_autoscaler.events")
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._written_at: OrderedDict[tuple[str, ...], float] = OrderedDict()
 
     def handle_event(self, context: JobAutoScalerContext, event: Event) -> None:
-        """Write one line: a warning as warning, everything else as info."""
+        """Write one line: a warning as warning, a repetition for debugging, everything else as info."""
         write = self._log.warning if event.type is EventType.WARNING else self._log.info
+        identity = event.message if event.key is None else event.key
+        if self._is_repetition((context.job_key, event.type, event.reason, identity), event.interval):
+            write = self._log.debug
+        self._write_event(write, context, event)
+
+    def _is_repetition(self, identity: tuple[str, ...], interval: Duration | None) -> bool:
+        """Tell whether the same was written less than an interval ago."""
+        now = self._clock()
+        with self._lock:
+            written_at = self._written_at.get(identity)
+            if interval is not None and written_at is not None and now - written_at < interval.exact_seconds:
+                return True
+            self._written_at[identity] = now
+            self._written_at.move_to_end(identity)
+            if len(self._written_at) > _REMEMBERED:
+                self._written_at.popitem(last=False)
+        return False
+
+    @staticmethod
+    def _write_event(write: Write, context: JobAutoScalerContext, event: Event) -> None:
         write(
             "autoscaler_event",
             cluster=context.cluster,
@@ -54,7 +96,10 @@ class LoggingEventHandler:
 
     def handle_scaling_report(self, context: JobAutoScalerContext, report: ScalingReport) -> None:
         """Write one line for programs and one for people."""
-        self._log.info(
+        key = (context.job_key, REPORT_REASON, report.parallelism_hash)
+        is_repetition = not report.is_executed and self._is_repetition(key, report.interval)
+        write = self._log.debug if is_repetition else self._log.info
+        write(
             "scaling_report",
             cluster=context.cluster,
             job_key=context.job_key,
@@ -62,7 +107,8 @@ class LoggingEventHandler:
             parallelism_hash=report.parallelism_hash,
             vertices=[_facts(vertex_id, vertex) for vertex_id, vertex in report.vertices.items()],
         )
-        self.handle_event(context, Event(EventType.NORMAL, REPORT_REASON, report.text, REPORT_KEY, report.interval))
+        event = Event(EventType.NORMAL, REPORT_REASON, report.text, REPORT_KEY, report.interval)
+        self._write_event(write, context, event)
 
     def close(self) -> None:
         """Release nothing: the log belongs to the process."""

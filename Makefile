@@ -1,0 +1,84 @@
+# flink-autoscaler: everything a contributor or a first-time user runs.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.setup-done
+BUILD ?= build
+ROOTS := core clients stores realizers pipeline standalone
+
+# The first interpreter that is new enough; `make setup PYTHON=/path/to/python3.12` chooses another.
+PYTHON ?= $(shell .ci/check-tools find-python)
+
+# Length of the demo, in seconds.
+DEMO_SECONDS ?= 300
+# What `make run` starts with.
+CONFIG ?= conf/autoscaler.yaml
+ARGS ?=
+# Handed to pytest, such as PYTEST_ARGS="-x -k transport".
+PYTEST_ARGS ?=
+
+.PHONY: help
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: setup
+setup: $(STAMP) ## Create .venv and install the project with its development tools.
+
+$(STAMP): pyproject.toml
+	@.ci/check-tools python "$(PYTHON)"
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { echo "setup: creating $(VENV)"; "$(PYTHON)" -m venv --clear $(VENV); }
+	@echo "setup: installing into $(VENV); the first time downloads about 600 MB (PySpark is most of it)"
+	$(BIN)/python -m pip install --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+	@echo "setup: done"
+
+.PHONY: check-tools
+check-tools: ## Print what this machine lacks, with the Debian package that has it.
+	@.ci/check-tools all "$(PYTHON)"
+
+.PHONY: demo
+demo: setup ## Watch a real Flink job being scaled up and down (DEMO_SECONDS=300).
+	@.ci/check-tools jdk
+	DEMO_SECONDS=$(DEMO_SECONDS) PYTHONPATH=tests $(BIN)/python -m demo
+
+.PHONY: run
+run: setup ## Run the daemon: make run CONFIG=conf/autoscaler.yaml ARGS="--dry-run".
+	$(BIN)/flink-autoscaler run --config $(CONFIG) $(ARGS)
+
+.PHONY: check
+check: setup ## Check format, lint, types and import directions.
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_architecture.py
+
+.PHONY: test
+test: setup ## Run every test that this machine can run, real Flink clusters included.
+	@.ci/check-tools jdk
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: test-fast
+test-fast: setup ## Run the tests that need no Flink cluster.
+	@.ci/check-tools jdk
+	$(BIN)/python -m pytest -m "not e2e" $(PYTEST_ARGS)
+
+.PHONY: bench
+bench: setup ## Run the benchmarks, one after the other.
+	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=tests $(BIN)/python "$$file"; done
+
+# Spark executors import the archive through zipimport, which before Python 3.14 sees a namespace
+# package only where the archive has directory entries. A renamed wheel has none, so it is packed here.
+.PHONY: pyfiles
+pyfiles: setup ## Pack the archive for Spark executors into build/pyfiles.zip.
+	rm -rf $(BUILD)/pyfiles $(BUILD)/pyfiles.zip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --target $(BUILD)/pyfiles .
+	cd $(BUILD)/pyfiles && $(abspath $(BIN))/python -m zipfile -c ../pyfiles.zip flink_autoscaler
+	@echo "$(BUILD)/pyfiles.zip"
+
+.PHONY: clean
+clean: ## Remove what was built and cached; .venv stays.
+	rm -rf $(BUILD) dist .coverage htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	find $(ROOTS) tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,149 @@
+"""Checks across options, and of what is set for jobs: the options of the core are validated by the core."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from flink_autoscaler.core.option import PREFIX as JOB_PREFIX
+from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.syntax import Duration
+from flink_autoscaler.core.validation import unreadable_options, validate
+from flink_autoscaler.standalone.entry import Value
+from flink_autoscaler.standalone.job_option_types import allowed
+from flink_autoscaler.standalone.keys import daemon_keys, job_keys
+from flink_autoscaler.standalone.masking import shown
+from flink_autoscaler.standalone.placement import cluster_numbers
+from flink_autoscaler.standalone.plugins import PluginGroup, unknown_plugin
+from flink_autoscaler.standalone.settings import Settings
+
+_KEY_IN_TEXT = re.compile(re.escape(JOB_PREFIX) + r"[a-z.-]*[a-z]")
+_INTERVAL = "autoscaler.standalone.control-loop.interval"
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What holds for the jobs of all clusters, or of one.
+
+    Attributes:
+        prefix: Of the keys that are set for this cluster only; empty for all clusters.
+        texts: The configuration of its jobs, flat.
+        interval: Seconds between passes.
+        interval_key: The key that sets the interval.
+    """
+
+    prefix: str
+    texts: Mapping[str, str]
+    interval: float
+    interval_key: str = _INTERVAL
+
+
+def check_settings(settings: Settings, values: Mapping[str, Value]) -> list[str]:
+    """Return what is wrong with settings that could be read, one sentence per problem, in no needed order.
+
+    Args:
+        settings: The settings.
+        values: The flat configuration they were made from, for origins.
+    """
+    problems = [*_duplicate_names(settings, values), *_unknown_plugins(settings, values)]
+    for scope in _scopes(settings, values):
+        problems += _option_problems(scope, values)
+        problems += _timing_problems(scope, values)
+    return problems
+
+
+def _scopes(settings: Settings, values: Mapping[str, Value]) -> Iterator[_Scope]:
+    interval = settings.standalone.control_loop_interval
+    yield _Scope("", settings.job_defaults, interval)
+    for number, cluster in zip(cluster_numbers(values), settings.clusters, strict=True):
+        prefix = f"autoscaler.clusters.{number}."
+        texts = {**settings.job_defaults, **cluster.options}
+        key = _INTERVAL if cluster.interval is None else f"{prefix}interval"
+        yield _Scope(f"{prefix}options.", texts, cluster.interval or interval, key)
+
+
+def _duplicate_names(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
+    counts = Counter(cluster.name for cluster in settings.clusters)
+    for name in (name for name, count in counts.items() if count > 1):
+        same = [
+            number
+            for number, cluster in zip(cluster_numbers(values), settings.clusters, strict=True)
+            if cluster.name == name
+        ]
+        places = ", ".join(f"{key} ({values[key].origin})" for key in map("autoscaler.clusters.{}.name".format, same))
+        yield f"the cluster name '{name}' is used more than once: {places}"
+
+
+def _unknown_plugins(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
+    """Check names that somebody wrote; a default cannot be a mistake of the operator."""
+    chosen = (
+        ("autoscaler.realizer", PluginGroup.REALIZERS, settings.realizer),
+        ("autoscaler.standalone.state-store.type", PluginGroup.STORES, settings.standalone.state_store),
+        ("autoscaler.standalone.event-handler.type", PluginGroup.EVENT_HANDLERS, settings.standalone.event_handler),
+    )
+    defaults = Settings()
+    built_in = {defaults.realizer, defaults.standalone.state_store, defaults.standalone.event_handler}
+    for key, group, name in chosen:
+        if name not in built_in and (problem := unknown_plugin(group, name)):
+            yield f"{_place(key, '', values)}: {problem}"
+
+
+def _option_problems(scope: _Scope, values: Mapping[str, Value]) -> Iterator[str]:
+    """Yield every problem that the core has with the options, not only the first one."""
+    texts = dict(scope.texts)
+    for error in unreadable_options(AutoscalerOptions(texts)):
+        option = job_keys()[error.key]
+        found = option.find(texts)
+        key = found[0] if found else error.key
+        yield f"{_place(key, scope.prefix, values)}: expected {allowed(option)}"
+    yield from _range_problems(AutoscalerOptions(_readable(texts)), scope, values)
+
+
+def _readable(texts: Mapping[str, str]) -> dict[str, str]:
+    """Leave out options that cannot be read, and switch the autoscaler on: jobs may do so themselves."""
+    broken = {key for error in unreadable_options(AutoscalerOptions(texts)) for key in job_keys()[error.key].keys}
+    kept = {key: text for key, text in texts.items() if key not in broken}
+    return {**kept, AutoscalerOptions.enabled.key: "true"}
+
+
+def _range_problems(options: AutoscalerOptions, scope: _Scope, values: Mapping[str, Value]) -> Iterator[str]:
+    """Validate again and again, each time without the option that was found last."""
+    while (problem := validate(options)) is not None:
+        option = next(job_keys()[key] for key in _KEY_IN_TEXT.findall(problem) if key in job_keys())
+        found = option.find(options.configuration)
+        yield f"{_place(found[0] if found else option.key, scope.prefix, values)}: {problem}"
+        if found is None:
+            return
+        options = options.with_changes({}, option.keys)
+
+
+def _timing_problems(scope: _Scope, values: Mapping[str, Value]) -> Iterator[str]:
+    options = AutoscalerOptions(_readable(scope.texts))
+    timeout = _place_of_option(AutoscalerOptions.rest_client_timeout.key, scope, values)
+    if options.rest_client_timeout.nanoseconds == 0:
+        yield f"{timeout}: expected more than 0 s"
+    if options.metrics_window.exact_seconds > scope.interval:
+        return
+    window = _place_of_option(AutoscalerOptions.metrics_window.key, scope, values)
+    interval = Duration(round(scope.interval * 1e9))
+    yield (
+        f"{window}: expected more than {interval}, the time between two passes"
+        f" ({_place(scope.interval_key, '', values)}), because a shorter window never holds two samples"
+    )
+
+
+def _place_of_option(key: str, scope: _Scope, values: Mapping[str, Value]) -> str:
+    found = job_keys()[key].find(scope.texts)
+    return _place(found[0] if found else key, scope.prefix, values)
+
+
+def _place(key: str, prefix: str, values: Mapping[str, Value]) -> str:
+    """Return key, value and origin, such as ``job.autoscaler.metrics.window = '5 s' (--set)``."""
+    old_keys = daemon_keys()[key].old_keys if key in daemon_keys() else ()
+    for candidate in (prefix + key, key, *old_keys):
+        if candidate in values:
+            return f"{candidate} = '{shown(candidate, values[candidate].text)}' ({values[candidate].origin})"
+    default = job_keys()[key].default_text if key in job_keys() else daemon_keys()[key].default_text
+    return f"{key} = '{default}' (default)"

@@ -1,0 +1,181 @@
+"""One pass over one cluster: list, clean up, evaluate, record and realize."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+
+from structlog.contextvars import bound_contextvars
+
+from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
+from flink_autoscaler.core.decision import PassOutcome, PassRequest, Phase
+from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, PluginError
+from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.ports import EvaluationEngine, JobList, JobListFetcher
+from flink_autoscaler.standalone.roster import Roster
+
+
+@dataclass(frozen=True)
+class PassReport:
+    """What one pass over one cluster came to.
+
+    Attributes:
+        jobs: The readable jobs, in the cluster's order.
+        reports: What was found out, by job; jobs that failed before are missing.
+        failures: Why a job has no report, by job key; also of jobs that could not be read.
+        gone: Jobs that were cleaned up.
+        seconds: How long the pass took.
+        error: Why the pass did not get to the jobs at all; None when it did.
+    """
+
+    cluster: str
+    jobs: tuple[JobAutoScalerContext, ...] = ()
+    reports: Mapping[JobKey, JobPassReport] = field(default_factory=dict)
+    failures: Mapping[JobKey, AutoscalerError] = field(default_factory=dict)
+    gone: tuple[JobAutoScalerContext, ...] = ()
+    seconds: float = 0.0
+    error: AutoscalerError | None = None
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether cluster and jobs could be read and nothing failed."""
+        return self.error is None and not self.failures and not any(problems(each) for each in self.reports.values())
+
+    @property
+    def stuck(self) -> int:
+        """Number of jobs that are still under way, or waited in vain for a worker."""
+        return sum(isinstance(error, NotReadyError) for error in self.failures.values())
+
+
+def problems(report: JobPassReport) -> tuple[str, ...]:
+    """Return what a person should look at; a job that is not ready yet is none of it."""
+    errors = tuple(str(error) for error in report.errors if not isinstance(error, NotReadyError))
+    if report.outcome.phase is Phase.INVALID_CONFIG:
+        return (*(reason.text for reason in report.outcome.decision.reasons), *errors)
+    return errors
+
+
+class ClusterPass:
+    """Runs the passes of one cluster, one after the other. Belongs to one thread at a time.
+
+    Args:
+        cluster: Name of the cluster.
+        fetcher: Lists its jobs.
+        engine: Collects, evaluates and decides.
+        autoscaler: Loads, records and realizes.
+        parallelism: Jobs that are recorded and realized at the same time.
+        deadline: Seconds to wait for that. A job that takes longer is left out of later passes until it is done.
+        selects: Tells which of the listed jobs to look at.
+        now_ms: The clock, epoch milliseconds.
+    """
+
+    def __init__(
+        self,
+        cluster: str,
+        *,
+        fetcher: JobListFetcher,
+        engine: EvaluationEngine,
+        autoscaler: JobAutoScaler,
+        parallelism: int,
+        deadline: float,
+        selects: Callable[[JobAutoScalerContext], bool] = lambda _: True,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self.cluster = cluster
+        self._fetcher = fetcher
+        self._engine = engine
+        self._autoscaler = autoscaler
+        self._deadline = deadline
+        self._selects = selects
+        self._now_ms = now_ms
+        self._roster = Roster()
+        self._workers = ThreadPoolExecutor(parallelism, thread_name_prefix=f"job-{cluster}")
+
+    def run(self) -> PassReport:
+        """Look at every job of the cluster once. Never raises; failures are in the report."""
+        started = time.monotonic()
+        with bound_contextvars(cluster=self.cluster):
+            try:
+                report = self._run()
+            except AutoscalerError as error:
+                report = PassReport(self.cluster, error=error)
+            except Exception as error:
+                # A fetcher or an engine that breaks its contract must not end the passes.
+                report = PassReport(self.cluster, error=_wrapped(error))
+        return replace(report, seconds=time.monotonic() - started)
+
+    def close(self) -> None:
+        """Release the fetcher and the idle workers; work under way is not waited for."""
+        self._workers.shutdown(wait=False, cancel_futures=True)
+        self._fetcher.close()
+
+    def _run(self) -> PassReport:
+        now_ms = self._now_ms()
+        job_list = self._fetcher.fetch()
+        gone = self._clean_up(job_list)
+        selected = tuple(context for context in job_list.jobs if self._selects(context))
+        failures = dict(job_list.unreadable)
+        requests = self._requests(selected, failures, now_ms)
+        outcomes = self._engine.evaluate(requests) if requests else ()
+        reports = self._complete_all(requests, outcomes, failures)
+        return PassReport(self.cluster, selected, reports, failures, gone)
+
+    def _clean_up(self, job_list: JobList) -> tuple[JobAutoScalerContext, ...]:
+        gone = self._roster.update(job_list)
+        for context in gone:
+            with bound_contextvars(job_key=context.job_key):
+                self._autoscaler.cleanup(context)
+        return gone
+
+    def _requests(
+        self, contexts: Sequence[JobAutoScalerContext], failures: dict[JobKey, AutoscalerError], now_ms: int
+    ) -> list[PassRequest]:
+        requests = []
+        for context in contexts:
+            try:
+                if self._roster.is_under_way(context.job_key):
+                    raise NotReadyError("still under way since an earlier pass")
+                requests.append(self._autoscaler.request(context, now_ms))
+            except AutoscalerError as error:
+                failures[context.job_key] = error
+        return requests
+
+    def _complete_all(
+        self,
+        requests: Sequence[PassRequest],
+        outcomes: Sequence[PassOutcome],
+        failures: dict[JobKey, AutoscalerError],
+    ) -> dict[JobKey, JobPassReport]:
+        work: dict[JobKey, Future[JobPassReport]] = {}
+        for request, outcome in zip(requests, outcomes, strict=True):
+            job_key = request.context.job_key
+            work[job_key] = self._workers.submit(self._complete, request.context, outcome)
+            self._roster.begin(job_key, work[job_key])  # type: ignore[arg-type]
+        wait(work.values(), timeout=self._deadline)
+        reports = {}
+        for job_key, future in work.items():
+            # Cancelling what has not begun keeps a hanging job from filling the queue pass by pass.
+            if future.cancel():
+                failures[job_key] = NotReadyError(f"no free worker within {self._deadline:g} s")
+            elif not future.done():
+                failures[job_key] = NotReadyError(f"still under way after {self._deadline:g} s")
+            else:
+                reports[job_key] = future.result()
+        return reports
+
+    def _complete(self, context: JobAutoScalerContext, outcome: PassOutcome) -> JobPassReport:
+        with bound_contextvars(cluster=self.cluster, job_key=context.job_key):
+            try:
+                return self._autoscaler.complete(context, outcome)
+            except Exception as error:
+                # The one catch-all per job: whatever a plug-in raises stays with this job.
+                return JobPassReport(context.job_key, outcome, None, (_wrapped(error),))
+
+
+def _wrapped(error: Exception) -> PluginError:
+    """Give an error of foreign code a place in our tree, with its cause for the log."""
+    wrapped = PluginError(f"{type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped

@@ -1,0 +1,77 @@
+"""Plug-ins: entry points of installed distributions, in groups named after the ports."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.option import nearest
+
+
+class PluginGroup(StrEnum):
+    """The groups of entry points."""
+
+    STORES = "flink_autoscaler.stores"
+    EVENT_HANDLERS = "flink_autoscaler.event_handlers"
+    REALIZERS = "flink_autoscaler.realizers"
+    FETCHERS = "flink_autoscaler.fetchers"
+    POLICIES = "flink_autoscaler.policies"
+    EVALUATORS = "flink_autoscaler.evaluators"
+    EXECUTORS = "flink_autoscaler.executors"
+    ALIGNMENT_MODES = "flink_autoscaler.alignment_modes"
+    ERROR_CHECKERS = "flink_autoscaler.error_checkers"
+    TASK_MANAGER_PROVIDERS = "flink_autoscaler.task_manager_providers"
+
+
+def plugin_names(group: str) -> tuple[str, ...]:
+    """Return the names of the installed plug-ins of a group, sorted; nothing is imported."""
+    return tuple(sorted({point.name for point in entry_points(group=group)}))
+
+
+def unknown_plugin(group: str, name: str) -> str | None:
+    """Return what is wrong with a name that no plug-in of the group has, with the known ones; None when one has it."""
+    names = plugin_names(group)
+    if name in names:
+        return None
+    known = ", ".join(names) or "none is installed"
+    return f"no plug-in '{name}' in {group}; known: {known}{nearest(name, names)}"
+
+
+def load_plugin(group: str, name: str) -> Any:
+    """Import a plug-in.
+
+    Args:
+        group: A :class:`PluginGroup`, or the group of somebody else.
+        name: Name of the entry point.
+
+    Returns:
+        What the entry point names, usually a class.
+
+    Raises:
+        ConfigError: No plug-in has the name, several distributions claim it for different things, or it cannot be
+            imported.
+    """
+    points = [point for point in entry_points(group=group) if point.name == name]
+    if not points:
+        raise ConfigError(unknown_plugin(group, name))
+    if len({point.value for point in points}) > 1:
+        owners = ", ".join(sorted(map(_distribution, points)))
+        raise ConfigError(f"plug-in '{name}' in {group} is in several distributions: {owners}")
+    return _import(points[0])
+
+
+def _import(point: EntryPoint) -> Any:
+    try:
+        return point.load()
+    except Exception as error:  # the import runs foreign code, which may raise anything
+        cause = f"{type(error).__name__}: {error}"
+        raise ConfigError(
+            f"plug-in '{point.name}' in {point.group} of {_distribution(point)} cannot be imported from"
+            f" {point.value}: {cause}"
+        ) from error
+
+
+def _distribution(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown distribution"

@@ -1,0 +1,246 @@
+"""The daemon's options, declared once: one frozen model per section, one field per option."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AliasGenerator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from flink_autoscaler.core import syntax
+from flink_autoscaler.standalone.fields import (
+    BaseUrl,
+    ClusterName,
+    Count,
+    Flag,
+    MemorySize,
+    OldKeys,
+    OptionalSeconds,
+    OptionalText,
+    Seconds,
+    Syntax,
+    Text,
+    TextMap,
+)
+
+_LOWEST_MEMORY = 450 << 20
+
+
+class JobKeyMode(StrEnum):
+    """What a job is known by."""
+
+    NAME = "name"
+    JOB_ID = "job-id"
+
+
+class EngineKind(StrEnum):
+    """Where jobs are evaluated."""
+
+    SPARK = "spark"
+    INLINE = "inline"
+
+
+class LogFormat(StrEnum):
+    """How log lines look."""
+
+    AUTO = "auto"
+    CONSOLE = "console"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    """The least severity that is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def _engine(value: object) -> object:
+    return syntax.parse_enum(value, EngineKind) if isinstance(value, str) else value
+
+
+def _format(value: object) -> object:
+    return syntax.parse_enum(value, LogFormat) if isinstance(value, str) else value
+
+
+def _level(value: object) -> object:
+    return syntax.parse_enum(value, LogLevel) if isinstance(value, str) else value
+
+
+def _plugin_name(value: object) -> object:
+    """Map the Java names to ours; names of plug-ins are in lower case."""
+    if not isinstance(value, str):
+        return value
+    return {"memory": "heap"}.get(value.strip().lower(), value.strip().lower())
+
+
+def _write_plugin(value: str) -> str:
+    return {"heap": "MEMORY", "logging": "LOGGING"}.get(value, value)
+
+
+def _key_mode(value: object) -> object:
+    return syntax.parse_enum(value, JobKeyMode) if isinstance(value, str) else value
+
+
+KeyMode = Annotated[JobKeyMode, BeforeValidator(_key_mode), Syntax("name or job-id")]
+Engine = Annotated[EngineKind, BeforeValidator(_engine), Syntax("spark or inline")]
+OptionalEngine = Annotated[EngineKind | None, BeforeValidator(_engine), Syntax("spark or inline")]
+Format = Annotated[LogFormat, BeforeValidator(_format), Syntax("auto, console or json")]
+Level = Annotated[LogLevel, BeforeValidator(_level), Syntax("debug, info, warning or error")]
+PluginName = Annotated[str, BeforeValidator(_plugin_name), Syntax("the name of an installed plug-in", _write_plugin)]
+
+
+class Section(BaseModel):
+    """A group of options. Keys are the field names with hyphens, unless a field says otherwise."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        hide_input_in_errors=True,
+        alias_generator=AliasGenerator(validation_alias=lambda name: name.replace("_", "-")),
+    )
+
+
+class ClusterSettings(Section):
+    """One Flink cluster."""
+
+    name: ClusterName = Field(description="Name of the cluster, unique; part of job keys, logs and metrics.")
+    url: BaseUrl = Field(description="URL of the JobManager's REST endpoint; a path prefix is fine.")
+    timeout: OptionalSeconds = Field(
+        default=None,
+        gt=0,
+        description="Timeout of one request; unset takes job.autoscaler.flink.rest-client.timeout.",
+    )
+    max_connections: Count = Field(default=16, ge=1, le=1024, description="Requests under way at the same time.")
+    max_response_bytes: MemorySize = Field(
+        default=8 << 20, ge=1 << 10, le=1 << 30, description="Longest answer that is read."
+    )
+    interval: OptionalSeconds = Field(
+        default=None,
+        ge=0.1,
+        description="Pause between passes over this cluster; unset takes the interval of the control loop.",
+    )
+    engine: OptionalEngine = Field(
+        default=None, description="Where jobs of this cluster are evaluated; unset takes autoscaler.engine.kind."
+    )
+    options: TextMap = Field(
+        default_factory=dict, description="Defaults for jobs of this cluster, such as job.autoscaler.metrics.window."
+    )
+
+
+class EngineSettings(Section):
+    """Where and how jobs are evaluated."""
+
+    kind: Engine = Field(
+        default=EngineKind.SPARK,
+        description="spark: as a Spark job, embedded or on a cluster; inline: in the daemon process.",
+    )
+    spark_master: Text = Field(default="local[*]", description="Master URL of Spark, or sc:// for Spark Connect.")
+    spark_config: TextMap = Field(default_factory=dict, description="Further Spark settings, such as spark.ui.enabled.")
+    driver_memory: MemorySize = Field(
+        default=480 << 20, ge=_LOWEST_MEMORY, description="Heap of the embedded Spark driver."
+    )
+    job_deadline: Seconds = Field(default=30.0, gt=0, description="Time that one job may take in a pass.")
+    pass_deadline: Seconds = Field(default=300.0, gt=0, description="Time that one pass over a cluster may take.")
+
+
+class HttpSettings(Section):
+    """The HTTP endpoint with health, metrics and status."""
+
+    enabled: Flag = Field(default=True, description="Whether there is an HTTP endpoint.")
+    host: Text = Field(
+        default="127.0.0.1", description="Address to listen on; anything but loopback shows job names to the network."
+    )
+    port: Count = Field(default=8484, ge=0, le=65535, description="Port to listen on; 0 takes any free one.")
+
+
+class LogSettings(Section):
+    """The log."""
+
+    format: Format = Field(
+        default=LogFormat.AUTO, description="auto: console when standard error is a terminal, else json."
+    )
+    level: Level = Field(default=LogLevel.INFO, description="The least severity that is logged.")
+
+
+class LoopSettings(Section):
+    """How the daemon runs and stops."""
+
+    shutdown_grace: Seconds = Field(
+        default=20.0, ge=0, description="Time that running passes get to finish after SIGTERM."
+    )
+    stale_after_intervals: Count = Field(
+        default=3, ge=1, description="Intervals without a completed pass after which a cluster counts as not ready."
+    )
+
+
+class StandaloneSettings(Section):
+    """The options of the Java standalone autoscaler."""
+
+    control_loop_interval: Annotated[Seconds, OldKeys(("scalingInterval",))] = Field(
+        default=10.0,
+        ge=0.1,
+        validation_alias="control-loop.interval",
+        description="Pause between the end of one pass and the start of the next.",
+    )
+    control_loop_parallelism: Count = Field(
+        default=100, ge=1, validation_alias="control-loop.parallelism", description="Jobs handled at the same time."
+    )
+    host: Annotated[Text, OldKeys(("flinkClusterHost",))] = Field(
+        default="localhost",
+        validation_alias="fetcher.flink-cluster.host",
+        description="Host of the only cluster, where autoscaler.clusters is empty.",
+    )
+    port: Annotated[Count, OldKeys(("flinkClusterPort",))] = Field(
+        default=8081,
+        ge=1,
+        le=65535,
+        validation_alias="fetcher.flink-cluster.port",
+        description="REST port of the only cluster, where autoscaler.clusters is empty.",
+    )
+    state_store: PluginName = Field(
+        default="heap",
+        validation_alias="state-store.type",
+        description="Where state lives: MEMORY or the name of a plug-in.",
+    )
+    event_handler: PluginName = Field(
+        default="logging",
+        validation_alias="event-handler.type",
+        description="Where events go: LOGGING or the name of a plug-in.",
+    )
+    jdbc_url: OptionalText = Field(
+        default=None, validation_alias="jdbc.url", description="JDBC URL of the database.", repr=False
+    )
+    jdbc_username: OptionalText = Field(default=None, validation_alias="jdbc.username", description="Database user.")
+    jdbc_password_env_variable: Text = Field(
+        default="JDBC_PWD",
+        validation_alias="jdbc.password-env-variable",
+        description="Name of the environment variable that holds the database password.",
+    )
+    jdbc_event_handler_ttl: Seconds = Field(
+        default=90 * 86_400.0,
+        ge=0,
+        validation_alias="jdbc.event-handler.ttl",
+        description="Age after which event rows are removed; 0 keeps them.",
+    )
+
+
+class DaemonSettings(Section):
+    """Every option of the daemon, below ``autoscaler.``."""
+
+    clusters: tuple[ClusterSettings, ...] = Field(default=(), description="The clusters to look after.")
+    dry_run: Flag = Field(default=False, description="Decide and report, but change nothing on any cluster.")
+    job_key: KeyMode = Field(
+        default=JobKeyMode.NAME,
+        description="What jobs are known by: name keeps what was learned when a job is submitted again; job-id is "
+        "what the Java process uses.",
+    )
+    realizer: PluginName = Field(default="rescale-api", description="How decisions are applied: a plug-in's name.")
+    engine: EngineSettings = EngineSettings()
+    http: HttpSettings = HttpSettings()
+    log: LogSettings = LogSettings()
+    loop: LoopSettings = LoopSettings()
+    standalone: StandaloneSettings = StandaloneSettings()

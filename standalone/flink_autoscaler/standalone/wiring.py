@@ -1,0 +1,198 @@
+"""Builds the parts that the settings ask for and connects them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import structlog
+
+from flink_autoscaler.clients import EventLoopThread
+from flink_autoscaler.core.autoscaler import JobAutoScaler
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError
+from flink_autoscaler.core.job import JobAutoScalerContext
+from flink_autoscaler.core.option import nearest
+from flink_autoscaler.core.ports import EvaluationEngine, ScalingRealizer
+from flink_autoscaler.pipeline.engine import ClientCache, InlineEngine
+from flink_autoscaler.realizers import LogOnlyRealizer
+from flink_autoscaler.standalone.cluster_pass import ClusterPass
+from flink_autoscaler.standalone.fetcher import FlinkClusterFetcher
+from flink_autoscaler.standalone.plugins import PluginGroup, load_plugin
+from flink_autoscaler.standalone.settings import Cluster, EngineKind, Settings
+
+log = structlog.get_logger(__name__)
+
+
+class Wiring:
+    """The connected parts; a context manager that closes them in reverse order.
+
+    Args:
+        settings: What to build.
+        engine: Evaluate here, whatever the settings say; None follows them.
+        on_fallback: Told why a pass meant for Spark ran in this process; may be called from several threads.
+
+    Raises:
+        AutoscalerError: A part cannot be built; those before it are closed again.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        engine: EngineKind | None = None,
+        on_fallback: Callable[[str], None] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._engine = engine
+        self._on_fallback = on_fallback
+        self._engines: dict[EngineKind, EvaluationEngine] = {}
+        self._open = ExitStack()
+        with ExitStack() as undo:
+            undo.callback(self.close)
+            self.loop = EventLoopThread()
+            self.on_close(self.loop.close)
+            self.clients = ClientCache(self.loop)
+            self.on_close(self.clients.close)
+            self.realizer = self._build_realizer()
+            self._autoscaler = self._build_autoscaler()
+            undo.pop_all()
+
+    def __enter__(self) -> Wiring:
+        """Return the wiring itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close everything."""
+        self.close()
+
+    def cluster_pass(
+        self, cluster: Cluster, *, selects: Callable[[JobAutoScalerContext], bool] = lambda _: True
+    ) -> ClusterPass:
+        """Make the passes of a cluster; they are closed with the rest."""
+        passes = ClusterPass(
+            cluster.name,
+            fetcher=self.fetcher(cluster),
+            engine=self.engine_of(cluster),
+            autoscaler=self._autoscaler,
+            parallelism=self._settings.standalone.control_loop_parallelism,
+            deadline=self._settings.engine.pass_deadline,
+            selects=selects,
+        )
+        self.on_close(passes.close)
+        return passes
+
+    def fetcher(self, cluster: Cluster) -> FlinkClusterFetcher:
+        """Make the fetcher of a cluster."""
+        return FlinkClusterFetcher(cluster, loop=self.loop, clients=self.clients, job_key=self._settings.job_key)
+
+    def close(self) -> None:
+        """Close everything, the last part first. A part that fails to close does not keep the others open."""
+        self._open.close()
+
+    def _build_realizer(self) -> ScalingRealizer:
+        if self._settings.dry_run:
+            # Never a plug-in: that nothing is changed must not depend on somebody else's code.
+            return LogOnlyRealizer()
+        realizer: ScalingRealizer = self._plugin(PluginGroup.REALIZERS, self._settings.realizer)
+        return realizer
+
+    def _build_autoscaler(self) -> JobAutoScaler:
+        settings = self._settings.standalone
+        store = self._plugin(PluginGroup.STORES, settings.state_store)
+        event_handler = self._plugin(PluginGroup.EVENT_HANDLERS, settings.event_handler)
+        return JobAutoScaler(store=store, realizer=self.realizer, event_handler=event_handler)
+
+    def _plugin(self, group: PluginGroup, name: str) -> Any:
+        offered = {"settings": self._settings, "loop": self.loop, "clients": self.clients}
+        part = build(load_plugin(group, name), offered, f"{group} plug-in '{name}'")
+        self.on_close(part.close)
+        return part
+
+    def engine_of(self, cluster: Cluster) -> EvaluationEngine:
+        """Return the engine of a cluster; clusters of one kind share it."""
+        kind = self._engine or cluster.engine
+        if kind not in self._engines:
+            self._engines[kind] = self._build_engine(kind)
+            self.on_close(self._engines[kind].close)
+        return self._engines[kind]
+
+    def _build_engine(self, kind: EngineKind) -> EvaluationEngine:
+        engine = self._settings.engine
+        inline = InlineEngine(
+            job_deadline=engine.job_deadline,
+            pass_deadline=engine.pass_deadline,
+            loop=self.loop,
+            clients=self.clients,
+        )
+        if kind is EngineKind.INLINE:
+            return inline
+        return self._build_spark_engine(inline)
+
+    def _build_spark_engine(self, inline: InlineEngine) -> EvaluationEngine:
+        # Imported here: the inline engine must not pay for pyspark and pyarrow.
+        from flink_autoscaler.pipeline.live import SparkEngine  # noqa: PLC0415
+        from flink_autoscaler.pipeline.session import SparkSettings  # noqa: PLC0415
+
+        engine = self._settings.engine
+        on_spark = [cluster for cluster in self._settings.effective_clusters() if cluster.engine is EngineKind.SPARK]
+        spark = SparkSettings(
+            master=engine.spark_master,
+            driver_memory=f"{engine.driver_memory >> 20}m",
+            concurrent_passes=max(1, len(on_spark)),
+            conf=engine.spark_config,
+        )
+        return SparkEngine(
+            spark,
+            inline,
+            job_deadline=engine.job_deadline,
+            pass_deadline=engine.pass_deadline,
+            on_fallback=self._on_fallback,
+        )
+
+    def on_close(self, close: Callable[[], object]) -> None:
+        """Have something closed with the rest, before everything that is open already."""
+        self._open.callback(_close_quietly, close)
+
+
+def build(factory: Callable[..., Any], offered: Mapping[str, object], what: str) -> Any:
+    """Call a plug-in's class or function with those of the offered values that it has parameters for.
+
+    Args:
+        factory: Takes ``settings``, ``loop`` and ``clients``, any of them or none, by name.
+        offered: Values by parameter name.
+        what: For the message.
+
+    Raises:
+        ConfigError: It raised something else than an error of ours.
+    """
+    try:
+        wanted = inspect.signature(factory).parameters
+        return factory(**{name: value for name, value in offered.items() if name in wanted})
+    except AutoscalerError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{what} could not be started: {type(error).__name__}: {error}") from error
+
+
+def chosen_clusters(settings: Settings, name: str | None) -> tuple[Cluster, ...]:
+    """Return the clusters with a name, or all of them without one.
+
+    Raises:
+        ConfigError: No cluster has the name.
+    """
+    clusters = settings.effective_clusters()
+    known = [cluster.name for cluster in clusters]
+    if name is None:
+        return clusters
+    if name not in known:
+        raise ConfigError(f"there is no cluster '{name}'; known: {', '.join(known)}{nearest(name, known)}")
+    return tuple(cluster for cluster in clusters if cluster.name == name)
+
+
+def _close_quietly(close: Callable[[], object]) -> None:
+    try:
+        close()
+    except Exception as error:
+        log.warning("close_failed", part=getattr(close, "__qualname__", repr(close)), error=str(error))

@@ -1,0 +1,1 @@
+"""``make demo``: a real Flink job being scaled up and down while you watch."""

@@ -1,0 +1,92 @@
+"""The command: environment in, exit status out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+
+from demo.plan import PlanError, parse_seconds, plan_for
+from demo.prerequisites import missing_parts
+from demo.show import FLINK_VERSION, Show
+from demo.stop_signals import StoppedError, StopSignals
+from demo.summary import print_summary, verdict
+from flink_cluster.errors import HarnessError
+
+_PLAIN_WIDTH = 140
+# Of Flink's directory: large, and of no use to a reader.
+_BULKY = ("flink/checkpoints", "flink/savepoints", "flink/tmp", "flink/upload", "spark")
+
+
+def main(environ: Mapping[str, str] = os.environ) -> int:
+    """Run the demo as the environment says; return the exit status.
+
+    ``DEMO_SECONDS`` is its length, ``DEMO_KEEP=1`` keeps the logs of a success too, ``DEMO_ENGINE=inline`` does
+    without Spark.
+
+    Returns:
+        0 when the job was scaled up and down and the lag drained, 1 when not, 2 for an unusable request, 130 after
+        Ctrl-C, 143 after SIGTERM.
+    """
+    try:
+        plan = plan_for(parse_seconds(environ.get("DEMO_SECONDS", "")))
+        engine = _engine(environ)
+    except PlanError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 2
+    if missing := missing_parts(FLINK_VERSION):
+        for part in missing:
+            print(f"missing: {part.what}\n         on Debian: {part.command}", file=sys.stderr)
+        return 1
+    directory = Path(tempfile.mkdtemp(prefix="flink-autoscaler-demo-"))
+    show = Show(plan, directory, _console(), engine)
+    status = _run(show)
+    _tidy(show, is_kept=status != 0 or environ.get("DEMO_KEEP") == "1")
+    return status
+
+
+def _engine(environ: Mapping[str, str]) -> str:
+    engine = environ.get("DEMO_ENGINE") or "spark"
+    if engine not in ("spark", "inline"):
+        raise PlanError(f"DEMO_ENGINE is {engine!r}; it must be spark or inline")
+    return engine
+
+
+def _console() -> Console:
+    return Console() if sys.stdout.isatty() else Console(width=_PLAIN_WIDTH)
+
+
+def _run(show: Show) -> int:
+    with StopSignals() as signals:
+        try:
+            missing, status = show.run(signals), None
+        except StoppedError as stop:
+            missing, status = [f"stopped by {stop}"], stop.code
+        except HarnessError as error:
+            missing, status = [str(error)], 1
+        signals.tidy_up()
+        return _conclude(show, missing, status)
+
+
+def _conclude(show: Show, missing: list[str], status: int | None) -> int:
+    if show.story is not None:
+        print_summary(show.console, show.story, show.start, show.totals)
+        line = verdict(show.story, missing)
+    else:
+        line = f"FAILED: {'; '.join(missing)}"
+    show.console.print(
+        line, markup=False, highlight=False, soft_wrap=True, style="bold red" if missing else "bold green"
+    )
+    return status if status is not None else int(bool(missing))
+
+
+def _tidy(show: Show, *, is_kept: bool) -> None:
+    for part in (show.directory / name for name in _BULKY) if is_kept else (show.directory,):
+        shutil.rmtree(part, ignore_errors=True)
+    if is_kept:
+        show.console.print(f"logs of the daemon and of Flink: {show.directory}", markup=False, soft_wrap=True)

@@ -1,0 +1,128 @@
+"""What happens when: the arrival curve, and waits of the daemon that fit into it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flink_cluster.curve import Curve
+from flink_cluster.job import ScalingJob
+
+SHORTEST = 120
+LONGEST = 7200
+DEFAULT_SECONDS = 300
+
+BASE_RATE = 150.0
+MIDDLE_RATE = 700.0
+PEAK_RATE = 1300.0
+# A subtask of the work vertex does 500 records/s: 1 is enough at the base rate, the peak needs 4 or 5 at a
+# utilization of 0.7. Sleeping longer than a millisecond keeps that number true on a machine that is busy.
+COST_MICROS = 2000
+SLOTS = 8
+# Has many divisors, so that alignment to key groups rounds little.
+MAX_PARALLELISM = 120
+JOB_NAME = "orders"
+
+LEAD_IN = 15
+"""Seconds at the base rate before the first second of the plan, in which the daemon gets going."""
+
+_DAY = 450
+_SHORTEST_DAY_WITH_STEPS = 240
+# Share of a day, records/s. Plateaus are several metric windows long.
+_STEPS = (
+    (0.0, BASE_RATE),
+    (0.15, BASE_RATE),
+    (0.17, MIDDLE_RATE),
+    (0.35, MIDDLE_RATE),
+    (0.37, PEAK_RATE),
+    (0.60, PEAK_RATE),
+    (0.63, BASE_RATE),
+)
+_ONE_STEP = ((0.0, BASE_RATE), (0.17, BASE_RATE), (0.20, PEAK_RATE), (0.55, PEAK_RATE), (0.58, BASE_RATE))
+
+
+class PlanError(ValueError):
+    """The demo cannot be planned like this; the message is for the person who asked."""
+
+
+@dataclass(frozen=True)
+class DemoPlan:
+    """The script of one demo.
+
+    Attributes:
+        seconds: Length, without the lead-in.
+        curve: Arrivals in records/s from the lead-in on; one or more days that begin and end at the base rate.
+        options: What the daemon is told, with waits that fit the length of a day.
+    """
+
+    seconds: int
+    curve: Curve
+    options: dict[str, str]
+
+    @property
+    def drained_lag(self) -> float:
+        """The lag up to which a job counts as having caught up: two seconds of input."""
+        return 2 * self.curve.rate(self.seconds)
+
+    def job(self, start_ms: int) -> ScalingJob:
+        """Return the job, with an instant for the second 0 of its curve."""
+        return ScalingJob(
+            name=JOB_NAME,
+            curve=str(self.curve),
+            start_ms=start_ms,
+            splits=SLOTS,
+            partition_metrics=True,
+            cost_micros=COST_MICROS,
+            max_parallelism=MAX_PARALLELISM,
+        )
+
+
+def parse_seconds(text: str) -> int:
+    """Read the length of the demo; empty means the default.
+
+    Raises:
+        PlanError: Not a whole number, or out of range.
+    """
+    if not text.strip():
+        return DEFAULT_SECONDS
+    try:
+        seconds = int(text)
+    except ValueError:
+        raise PlanError(f"DEMO_SECONDS is {text!r}; it must be a whole number of seconds") from None
+    if not SHORTEST <= seconds <= LONGEST:
+        raise PlanError(f"DEMO_SECONDS is {seconds}; it must be between {SHORTEST} and {LONGEST}")
+    return seconds
+
+
+def plan_for(seconds: int) -> DemoPlan:
+    """Plan a demo: days of some minutes, or one day when there is not time for two."""
+    days = max(1, seconds // _DAY)
+    return DemoPlan(seconds, _curve(seconds, days), _options(seconds / days))
+
+
+def _curve(seconds: int, days: int) -> Curve:
+    day = seconds / days
+    shape = _STEPS if day >= _SHORTEST_DAY_WITH_STEPS else _ONE_STEP
+    points = tuple((round((number + share) * day, 1), rate) for number in range(days) for share, rate in shape)
+    return Curve(((-float(LEAD_IN), BASE_RATE), *points))
+
+
+def _options(day: float) -> dict[str, str]:
+    """Return what is set for the job, with waits that are to a day as the defaults are to a real one."""
+    return {
+        "job.autoscaler.enabled": "true",
+        "job.autoscaler.metrics.window": _seconds(day * 0.07, 12, 30),
+        "job.autoscaler.stabilization.interval": _seconds(day * 0.025, 4, 10),
+        "job.autoscaler.scale-down.interval": _seconds(day * 0.065, 10, 30),
+        "job.autoscaler.catch-up.duration": _seconds(day * 0.2, 30, 60),
+        "job.autoscaler.restart.time": "3 s",
+        "job.autoscaler.utilization.target": "0.7",
+        "job.autoscaler.vertex.max-parallelism": str(SLOTS),
+        # Rates that Flink reports are means over a minute, too low for the first minute after every rescale.
+        # So busy time and records are taken from the counters, and no rate is measured while a source catches up.
+        "job.autoscaler.metrics.busy-time.aggregator": "AVG",
+        "job.autoscaler.observed-true-processing-rate.lag-threshold": "1 h",
+    }
+
+
+def _seconds(value: float, least: int, greatest: int) -> str:
+    return f"{round(min(max(value, least), greatest))} s"

@@ -1,0 +1,128 @@
+"""One demo from nothing to the verdict."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+
+from demo.daemon import DaemonPages, DaemonProcess, configuration
+from demo.daemon_log import Listening, LogReader
+from demo.job_watch import JobWatch
+from demo.live_view import LiveScreen
+from demo.plan import LEAD_IN, SLOTS, DemoPlan
+from demo.screen import Frame, PlainScreen, Screen
+from demo.stop_signals import StopSignals
+from demo.story import Story, shortfalls
+from flink_cluster import FlinkCluster
+from flink_cluster import job as scaling_job
+from flink_cluster.distribution import distribution
+from flink_cluster.waiting import wait_until
+
+FLINK_VERSION = "2.3"
+OVERTIME = 60.0
+"""Seconds after the end of the curve in which what is missing may still happen, on a slow machine."""
+_DAEMON_TIMEOUT = 120.0
+_LOOK_EVERY = 1.0
+
+
+@dataclass
+class Show:
+    """Runs the demo once.
+
+    Attributes:
+        plan: The script.
+        directory: Where logs and configurations go; the caller decides what becomes of them.
+        console: Where to tell about it.
+        engine: Where the daemon evaluates: ``spark`` or ``inline``.
+        story: What happened, also when the run was cut short; None before the job runs.
+        start: Second 0 of the curve, epoch seconds.
+        totals: The daemon's own counters at the end; empty when it was not asked.
+    """
+
+    plan: DemoPlan
+    directory: Path
+    console: Console
+    engine: str = "spark"
+    story: Story | None = None
+    start: float = 0.0
+    totals: dict[str, float] = field(default_factory=dict)
+
+    def run(self, signals: StopSignals) -> list[str]:
+        """Run everything, stop everything; return what is missing for a success.
+
+        Raises:
+            HarnessError: Flink or the daemon did not start, or ended on its own.
+        """
+        with ExitStack() as parts:
+            cluster = self._start_cluster(parts)
+            daemon, log, pages = self._start_daemon(cluster, parts)
+            watch = self._submit(cluster)
+            self.story = Story(watch.vertices)
+            self._watch(cluster, daemon, log, watch)
+            self.totals = pages.totals()
+            signals.tidy_up()
+        return shortfalls(self.story, self.plan.drained_lag)
+
+    def _say(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _start_cluster(self, parts: ExitStack) -> FlinkCluster:
+        release = distribution(FLINK_VERSION).release
+        scaling_job.build(FLINK_VERSION)
+        self._say(f"starting Flink {release} with the adaptive scheduler, one TaskManager of {SLOTS} slots")
+        cluster = FlinkCluster(FLINK_VERSION, slots=SLOTS, directory=self.directory / "flink")
+        parts.enter_context(cluster)
+        self._say(f"Flink's own page: {cluster.rest_url}")
+        return cluster
+
+    def _start_daemon(self, cluster: FlinkCluster, parts: ExitStack) -> tuple[DaemonProcess, LogReader, DaemonPages]:
+        config = configuration(cluster.rest_url, self.plan.options, self.engine)
+        daemon = parts.enter_context(DaemonProcess(config, self.directory))
+        self._say(f"starting flink-autoscaler run --config {daemon.config_file} ({self.engine} engine)")
+        log = LogReader(daemon.log_file)
+
+        def listening() -> str:
+            daemon.require_running()
+            return next((fact.url for fact in log.new_facts() if isinstance(fact, Listening)), "")
+
+        def is_ready() -> bool:
+            daemon.require_running()
+            return pages.is_ready()
+
+        pages = DaemonPages(wait_until("the daemon listens", listening, _DAEMON_TIMEOUT))
+        wait_until("the daemon has looked at the cluster", is_ready, _DAEMON_TIMEOUT)
+        return daemon, log, pages
+
+    def _submit(self, cluster: FlinkCluster) -> JobWatch:
+        self._say(f"submitting the job; arrivals follow {self.plan.curve} (second:records/s)")
+        start_ms = int((time.time() + LEAD_IN) * 1000)
+        self.start = start_ms / 1000
+        return JobWatch(cluster.rest, scaling_job.submit(cluster, self.plan.job(start_ms)))
+
+    def _watch(self, cluster: FlinkCluster, daemon: DaemonProcess, log: LogReader, watch: JobWatch) -> None:
+        story = self.story
+        if story is None:
+            raise ValueError("there is no story to tell yet")
+        screen: Screen = LiveScreen(self.console) if self.console.is_terminal else PlainScreen(self.console)
+        with screen:
+            while True:
+                daemon.require_running()
+                cluster.require_running()
+                for fact in log.new_facts():
+                    story.hear(fact)
+                story.see(watch.look())
+                frame = self._frame(story)
+                screen.show(frame)
+                if frame.second >= self.plan.seconds + (OVERTIME if frame.waiting_for else 0):
+                    return
+                time.sleep(_LOOK_EVERY)
+
+    def _frame(self, story: Story) -> Frame:
+        now = time.time()
+        is_over = now >= self.start + self.plan.seconds
+        missing = shortfalls(story, self.plan.drained_lag) if is_over else []
+        return Frame(self.plan, story, self.start, now, self.engine, tuple(missing))

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from demo.daemon import DaemonPages, DaemonProcess, configuration
+from demo.plan import plan_for
+
+from flink_cluster.configuration import free_ports
+from flink_cluster.errors import HarnessError
+from flink_cluster.waiting import wait_until
+
+NOBODY = "http://127.0.0.1:{}"
+
+
+@pytest.mark.parametrize("engine", ["spark", "inline"])
+def test_daemon_finds_nothing_wrong_with_its_configuration(engine: str, tmp_path: Path) -> None:
+    config = configuration("http://127.0.0.1:8081", plan_for(150).options, engine)
+    file = tmp_path / "autoscaler.yaml"
+    file.write_text(yaml.safe_dump(config))
+
+    command = [sys.executable, "-m", "flink_autoscaler.standalone", "check-config", "--config", str(file)]
+    result = subprocess.run(command, check=False, capture_output=True, text=True)
+
+    assert result.returncode == 0, result.stderr
+    assert "warning" not in result.stdout
+
+
+def test_daemon_runs_until_it_is_stopped(tmp_path: Path) -> None:
+    unreachable = NOBODY.format(free_ports(1)[0])
+
+    with DaemonProcess(configuration(unreachable, {}, "inline"), tmp_path) as daemon:
+        wait_until("the daemon writes its log", daemon.log_file.read_text, 30)
+        was_running = daemon.is_running
+
+    assert (was_running, daemon.is_running) == (True, False)
+
+
+def test_daemon_that_ended_on_its_own_is_an_error_with_the_end_of_its_log(tmp_path: Path) -> None:
+    with DaemonProcess({"autoscaler.nonsense": "1"}, tmp_path) as daemon:
+        wait_until("the daemon has ended", lambda: not daemon.is_running, 30)
+
+        with pytest.raises(HarnessError, match=r"ended with code (?s:.*)nonsense"):
+            daemon.require_running()
+
+
+def test_pages_of_a_daemon_that_is_gone_say_so() -> None:
+    pages = DaemonPages(NOBODY.format(free_ports(1)[0]))
+
+    assert (pages.is_ready(), pages.totals()) == (False, {})

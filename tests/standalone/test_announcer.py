@@ -1,0 +1,220 @@
+"""What is told about passes over real sockets: news once, gauges always."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from fake_flink import Canned, FakeFlink, Fault, flink_error
+from watching import LogLines, Watching, run_passes
+
+from flink_autoscaler.core.decision import Phase
+
+FAULTS = [
+    pytest.param(Fault.RESET, id="resets connections"),
+    pytest.param(Fault.HANG, id="hangs"),
+    pytest.param(Fault.HTML, id="answers HTML"),
+    pytest.param(Fault.TRUNCATED_JSON, id="truncates JSON"),
+    pytest.param(Canned(b"{}", status=503), id="is unavailable"),
+]
+
+
+@pytest.fixture
+def flink() -> Iterator[FakeFlink]:
+    with FakeFlink() as fake:
+        yield fake
+
+
+@pytest.fixture
+def lines() -> Iterator[LogLines]:
+    with LogLines() as lines:
+        yield lines
+
+
+@pytest.fixture
+def watching(lines: LogLines) -> Iterator[Watching]:
+    with Watching() as watching:
+        yield watching
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_bad_cluster_is_reported_once_and_once_when_it_is_back(
+    flink: FakeFlink, watching: Watching, lines: LogLines, fault: Fault | Canned
+) -> None:
+    flink.add_job("orders")
+    watch = watching.watch(flink, timeout=0.4)
+    flink.fault("/jobs/overview", fault)
+
+    run_passes(watch, 3)
+    flink.clear_faults()
+    run_passes(watch, 2)
+
+    assert len(lines.of("cluster_failed", cluster="main")) == 1
+    assert len(lines.of("cluster_recovered", cluster="main")) == 1
+    assert lines.of("job_gone") == []
+
+
+def test_cluster_that_refuses_connections_is_reported_once(
+    flink: FakeFlink, watching: Watching, lines: LogLines
+) -> None:
+    watch = watching.watch(flink)
+    flink.pause()
+
+    run_passes(watch, 2)
+
+    (line,) = lines.all()
+    assert line["event"] == "cluster_failed"
+    assert line["level"] == "warning"
+    assert flink.url in line["error"]
+    assert "exception" not in line
+
+
+def test_another_error_is_news(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
+    watch = watching.watch(flink)
+    flink.fault("/jobs/overview", Fault.HTML)
+    run_passes(watch, 2)
+
+    flink.pause()
+    run_passes(watch, 2)
+
+    assert len(lines.of("cluster_failed")) == 2
+    assert lines.of("cluster_recovered") == []
+
+
+def test_one_bad_cluster_leaves_the_others_alone(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
+    with FakeFlink() as other:
+        other.add_job("orders")
+        flink.fault("/jobs", Fault.TRUNCATED_JSON)
+        watches = [watching.watch(flink, "main"), watching.watch(other, "other")]
+
+        bad, good = (run_passes(watch)[0] for watch in watches)
+
+        assert bad.error is not None
+        assert good.is_clean
+        assert watching.sample("cluster_up", cluster="main") == 0
+        assert watching.sample("cluster_up", cluster="other") == 1
+
+
+def test_new_job_is_announced_once(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
+    job = flink.add_job("orders")
+
+    run_passes(watching.watch(flink), 3)
+
+    (line,) = lines.of("job_found")
+    assert (line["cluster"], line["job_key"], line["job_id"]) == ("main", "main/orders", job.job_id)
+
+
+def test_phase_is_told_when_it_changes(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
+    flink.add_job("orders", configuration={"job.autoscaler.stabilization.interval": "0 s"})
+
+    reports = run_passes(watching.watch(flink), 4)
+
+    phases = [report.reports["main/orders"].outcome.phase for report in reports]
+    changes = [phase for phase, before in zip(phases, [None, *phases], strict=False) if phase is not before]
+    assert phases[0] is Phase.COLLECTING
+    assert [line["phase"] for line in lines.of("job_phase")] == changes
+
+
+def test_job_that_is_gone_is_announced_and_loses_its_series(
+    flink: FakeFlink, watching: Watching, lines: LogLines
+) -> None:
+    job = flink.add_job("orders")
+    flink.add_job("payments")
+    watch = watching.watch(flink)
+    run_passes(watch)
+
+    del flink.jobs[job.job_id]
+    run_passes(watch, 2)
+
+    assert [line["job_key"] for line in lines.of("job_gone")] == ["main/orders"]
+    assert "main/orders" not in watching.gauges.render().decode()
+    assert "main/payments" in watching.gauges.render().decode()
+    assert watching.store.job_keys() == {"main/payments"}
+
+
+def test_job_that_vanishes_between_two_requests_disturbs_nobody(
+    flink: FakeFlink, watching: Watching, lines: LogLines
+) -> None:
+    doomed = flink.add_job("doomed")
+    flink.add_job("orders")
+    watch = watching.watch(flink)
+    run_passes(watch)
+
+    flink.fault(f"/jobs/{doomed.job_id}", flink_error(404, f"Job {doomed.job_id} not found"))
+    during = run_passes(watch)[0]
+    del flink.jobs[doomed.job_id]
+    after = run_passes(watch)[0]
+
+    assert during.error is None
+    assert during.reports["main/orders"].errors == ()
+    assert "not found" in lines.of("job_failed", job_key="main/doomed")[0]["error"]
+    assert [context.job_key for context in after.gone] == ["main/doomed"]
+    assert after.is_clean
+
+
+def test_failing_job_is_reported_once_and_once_when_it_recovers(
+    flink: FakeFlink, watching: Watching, lines: LogLines
+) -> None:
+    job = flink.add_job("orders")
+    flink.add_job("payments")
+    watch = watching.watch(flink)
+    flink.fault(f"/jobs/{job.job_id}/vertices", Fault.HTML)
+
+    run_passes(watch, 3)
+    flink.clear_faults()
+    run_passes(watch, 2)
+
+    assert [line["job_key"] for line in lines.of("job_failed")] == ["main/orders"]
+    assert [line["job_key"] for line in lines.of("job_recovered")] == ["main/orders"]
+
+
+def test_invalid_job_stays_alone_and_has_its_event(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
+    flink.add_job("invalid", configuration={"job.autoscaler.utilization.target": "7"})
+    flink.add_job("valid")
+
+    (report,) = run_passes(watching.watch(flink))
+
+    assert report.reports["main/invalid"].outcome.phase is Phase.INVALID_CONFIG
+    assert report.reports["main/valid"].outcome.phase is Phase.COLLECTING
+    assert [line["job_key"] for line in lines.of("autoscaler_event")] == ["main/invalid"]
+
+
+def test_cluster_that_restarted_empty_and_got_its_job_back(
+    flink: FakeFlink, watching: Watching, lines: LogLines
+) -> None:
+    flink.add_job("orders")
+    watch = watching.watch(flink)
+    run_passes(watch)
+
+    flink.pause()
+    run_passes(watch)
+    flink.jobs.clear()
+    resubmitted = flink.add_job("orders")
+    flink.resume()
+    (report,) = run_passes(watch)
+
+    assert report.is_clean
+    assert lines.of("job_gone") == []
+    assert [line["job_id"] for line in lines.of("job_found")][-1] == resubmitted.job_id
+
+
+def test_warm_pass_needs_few_requests(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
+    flink.add_job("orders")
+    watch = watching.watch(flink)
+    run_passes(watch, 2)
+    before = len(flink.requests)
+
+    run_passes(watch)
+
+    assert len(flink.requests) - before <= 12
+
+
+def test_no_line_without_news(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
+    flink.add_job("orders", configuration={"job.autoscaler.enabled": "false"})
+    watch = watching.watch(flink)
+    run_passes(watch)
+    before = len(lines.all())
+
+    run_passes(watch, 5)
+
+    assert len(lines.all()) == before

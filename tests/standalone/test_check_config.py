@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from flink_autoscaler.standalone.check_config import render_effective
+from flink_autoscaler.standalone.configuration import load_configuration
+from flink_autoscaler.standalone.loading import load_settings
+from flink_autoscaler.standalone.masking import shown
+
+
+def rendered(*overrides: str, as_json: bool) -> str:
+    configuration = load_configuration(file=None, environment={}, overrides=overrides)
+    return render_effective(configuration, load_settings(configuration), as_json)
+
+
+def origins(*overrides: str) -> dict[str, tuple[str | None, str]]:
+    document = json.loads(rendered(*overrides, as_json=True))
+    return {line["key"]: (line["value"], line["origin"]) for line in document["values"]}
+
+
+def test_every_option_is_shown_with_value_and_origin() -> None:
+    lines = origins("autoscaler.http.port=1", "pipeline.name=x")
+
+    assert lines["autoscaler.http.port"] == ("1", "--set")
+    assert lines["autoscaler.http.host"] == ("127.0.0.1", "default")
+    assert lines["job.autoscaler.metrics.window"] == ("15 min", "default")
+    assert lines["job.autoscaler.quota.cpu"] == (None, "default")
+    assert lines["pipeline.name"] == ("x", "--set")
+
+
+def test_an_old_key_is_named_in_the_origin() -> None:
+    lines = origins("scalingInterval=20 s", "kubernetes.operator.job.autoscaler.metrics.window=1 h")
+
+    assert lines["autoscaler.standalone.control-loop.interval"] == ("20 s", "--set, as scalingInterval")
+    assert lines["job.autoscaler.metrics.window"] == (
+        "1 h",
+        "--set, as kubernetes.operator.job.autoscaler.metrics.window",
+    )
+
+
+@pytest.mark.parametrize("as_json", [True, False], ids=["json", "table"])
+def test_secrets_are_masked(as_json: bool) -> None:
+    text = rendered(
+        "s3.Secret-Key=hunter2",
+        "security.token=hunter2",
+        "autoscaler.standalone.jdbc.url=jdbc:mysql://me:hunter2@db/x?password=hunter2&ssl=true",
+        as_json=as_json,
+    )
+
+    assert "hunter2" not in text
+    assert "******" in text
+    assert "ssl=true" in text
+
+
+def test_the_table_shows_keys_values_origins_and_clusters() -> None:
+    text = rendered("autoscaler.log.level=debug", "autoscaller.dry-run=true", as_json=False)
+
+    assert any(line.split() == ["autoscaler.log.level", "debug", "--set"] for line in text.splitlines())
+    assert any(line.split() == ["default", "http://localhost:8081", "10", "10", "spark"] for line in text.splitlines())
+    assert "warning: autoscaller.dry-run (--set)" in text
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "expected"),
+    [
+        ("my.PASSWORD", "x", "******"),
+        ("fs.azure.account.key.store", "x", "******"),
+        ("client.api-key", "x", "******"),
+        ("rest.http-headers", "x", "******"),
+        ("security.jaas.config", "x", "******"),
+        ("autoscaler.standalone.jdbc.password-env-variable", "JDBC_PWD", "JDBC_PWD"),
+        ("env.java.opts", "-Djavax.net.ssl.keyStorePassword=x -Da=b", "-Djavax.net.ssl.keyStorePassword=****** -Da=b"),
+        ("autoscaler.clusters.0.url", "http://u:p@h/x", "http://******@h/x"),
+        ("a", "plain", "plain"),
+    ],
+)
+def test_a_value_is_shown_without_its_secrets(key: str, text: str, expected: str) -> None:
+    assert shown(key, text) == expected

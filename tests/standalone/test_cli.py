@@ -1,0 +1,468 @@
+"""The command as users run it: a process, its output and its exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from fake_flink import FakeFlink, Fault, chain
+
+from flink_cluster.waiting import wait_until
+
+COMMANDS = ("run", "once", "jobs", "check-config")
+INLINE = ("--set", "autoscaler.engine.kind=inline")
+NO_HTTP = ("--set", "autoscaler.http.enabled=false")
+ENABLED = ("--set", "job.autoscaler.enabled=true")
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("AUTOSCALER", "FLINK"))}
+    return {**inherited, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **(extra or {})}
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "flink_autoscaler.standalone", *arguments]
+
+
+def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments), env=environment(), capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def at(flink: FakeFlink) -> tuple[str, ...]:
+    port = flink.url.rsplit(":", 1)[1]
+    prefix = "autoscaler.standalone.fetcher.flink-cluster."
+    return ("--set", f"{prefix}host=127.0.0.1", "--set", f"{prefix}port={port}")
+
+
+@pytest.fixture
+def flink() -> Iterator[FakeFlink]:
+    with FakeFlink() as fake:
+        yield fake
+
+
+@pytest.fixture
+def two_clusters(flink: FakeFlink, tmp_path: Path) -> Iterator[tuple[Path, FakeFlink, FakeFlink]]:
+    with FakeFlink() as other:
+        file = tmp_path / "autoscaler.yaml"
+        clusters = [{"name": "main", "url": flink.url}, {"name": "other", "url": other.url}]
+        # JSON is YAML.
+        file.write_text(json.dumps({"autoscaler": {"clusters": clusters}, "job.autoscaler.enabled": True}))
+        yield file, flink, other
+
+
+def test_help_names_every_command() -> None:
+    result = call("--help")
+
+    assert result.returncode == 0
+    assert all(name in result.stdout for name in COMMANDS)
+
+
+def test_call_without_a_command_shows_the_help() -> None:
+    result = call()
+
+    assert result.returncode == 2
+    assert all(name in result.stderr for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_every_command_has_examples(name: str) -> None:
+    result = call(name, "--help")
+
+    assert result.returncode == 0
+    assert f"  flink-autoscaler {name}" in result.stdout
+
+
+def test_version_is_shown() -> None:
+    assert re.fullmatch(r"flink-autoscaler \d+\.\d+\.\d+\S*\n", call("--version").stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        pytest.param(("once", "--bogus"), "--bogus", id="unknown option"),
+        pytest.param(("bogus",), "bogus", id="unknown command"),
+        pytest.param(("once", "--set", "nonsense"), "expected key=value", id="not a pair"),
+        pytest.param(("run", "--config", "/nonexistent.yaml"), "/nonexistent.yaml", id="no such file"),
+        pytest.param(("run", "--set", "autoscaler.http.prt=1"), "autoscaler.http.port", id="mistyped key"),
+        pytest.param(("once", "--cluster", "mian"), "default", id="unknown cluster"),
+    ],
+)
+def test_mistake_is_one_line_and_exit_code_2(arguments: tuple[str, ...], expected: str) -> None:
+    result = call(*arguments)
+
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert expected in result.stderr
+
+
+def test_debug_shows_the_traceback() -> None:
+    result = call("once", "--debug", "--cluster", "mian")
+
+    assert result.returncode == 2
+    assert "Traceback" in result.stderr
+
+
+def test_import_of_the_command_line_leaves_heavy_libraries_alone() -> None:
+    program = (
+        "import sys, flink_autoscaler.standalone.service, flink_autoscaler.standalone.commands;"
+        "print([name for name in ('pyspark', 'py4j', 'pandas') if name in sys.modules])"
+    )
+
+    result = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert result.stdout == "[]\n"
+
+
+def test_once_is_the_first_thing_that_works(flink: FakeFlink) -> None:
+    flink.add_job("orders")
+
+    result = call("once", *at(flink), *ENABLED)
+
+    assert result.returncode == 0, result.stderr
+    header, row = result.stdout.splitlines()
+    assert header.split() == ["JOB", "STATUS", "PHASE", "DECISION", "WHY"]
+    assert row.split()[:4] == ["default/orders", "RUNNING", "collecting", "hold"]
+
+
+def test_once_prints_nothing_but_json_on_standard_output(flink: FakeFlink) -> None:
+    job = flink.add_job("orders", chain(vertices=2, parallelism=3))
+
+    result = call("once", *at(flink), *ENABLED, "--json")
+
+    (cluster,) = json.loads(result.stdout)["clusters"]
+    (shown,) = cluster["jobs"]
+    assert (cluster["cluster"], cluster["error"]) == ("default", None)
+    assert (shown["job_key"], shown["job_id"], shown["enabled"]) == ("default/orders", job.job_id, True)
+    assert (shown["phase"], shown["decision"], shown["samples"]) == ("collecting", "hold", 1)
+    assert [(vertex["parallelism"], vertex["recommended"]) for vertex in shown["vertices"]] == [(3, None), (3, None)]
+
+
+def test_once_shows_jobs_with_odd_names_as_they_are(flink: FakeFlink) -> None:
+    flink.add_job("[bold]orders[/] \x1b[31m")
+
+    result = call("once", *at(flink), *ENABLED)
+
+    assert "default/[bold]orders[/] ?[31m" in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+def test_once_fails_when_the_cluster_does_not_answer(flink: FakeFlink) -> None:
+    flink.pause()
+
+    result = call("once", *at(flink))
+
+    assert result.returncode == 1
+    assert result.stdout.splitlines()[1].split()[:4] == ["default", "-", "error", "-"]
+    assert "Traceback" not in result.stderr
+
+
+def test_once_shows_the_good_cluster_beside_the_bad_one(two_clusters: tuple[Path, FakeFlink, FakeFlink]) -> None:
+    file, flink, other = two_clusters
+    flink.fault("/jobs/overview", Fault.HTML)
+    other.add_job("orders")
+
+    result = call("once", "--config", str(file))
+
+    assert result.returncode == 1
+    assert "other/orders" in result.stdout
+
+
+def test_once_looks_at_one_cluster_only(two_clusters: tuple[Path, FakeFlink, FakeFlink]) -> None:
+    file, flink, other = two_clusters
+    other.add_job("orders")
+
+    result = call("once", "--config", str(file), "--cluster", "other")
+
+    assert result.returncode == 0
+    assert flink.requests == []
+
+
+@pytest.mark.parametrize("pattern", ["default/ord*", "orders", "o?ders"])
+def test_once_looks_at_matching_jobs_only(flink: FakeFlink, pattern: str) -> None:
+    flink.add_job("orders")
+    flink.add_job("payments")
+
+    result = call("once", *at(flink), *ENABLED, "--job", pattern)
+
+    assert result.returncode == 0
+    assert "default/orders" in result.stdout
+    assert "payments" not in result.stdout
+
+
+def test_once_without_a_matching_job_fails(flink: FakeFlink) -> None:
+    flink.add_job("orders")
+
+    result = call("once", *at(flink), "--job", "nothing*")
+
+    assert result.returncode == 1
+    assert "no job matches 'nothing*'" in result.stderr
+
+
+def test_once_sends_no_put_in_a_dry_run(flink: FakeFlink) -> None:
+    flink.add_job("orders")
+
+    call("once", *at(flink), *ENABLED, "--dry-run")
+
+    assert flink.paths("PUT") == []
+
+
+def test_ctrl_c_ends_a_command_at_once(flink: FakeFlink) -> None:
+    flink.fault("/jobs/overview", Fault.HANG)
+    process = subprocess.Popen(command("once", *at(flink)), env=environment(), stderr=subprocess.PIPE, text=True)
+    wait_until("the first request", lambda: flink.requests, timeout=20, interval=0.01)
+    started = time.monotonic()
+
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+
+    assert process.returncode == -signal.SIGINT
+    assert time.monotonic() - started < 5
+    assert "Traceback" not in errors
+
+
+def test_reader_that_has_seen_enough_is_no_error(flink: FakeFlink) -> None:
+    flink.add_job("orders")
+    process = subprocess.Popen(
+        command("check-config"), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    process.wait(timeout=30)
+
+
+def test_jobs_lists_every_job(flink: FakeFlink) -> None:
+    job = flink.add_job("orders", chain(vertices=2, parallelism=3), configuration={"job.autoscaler.enabled": "true"})
+    flink.add_job("done", state="FINISHED")
+
+    result = call("jobs", *at(flink))
+
+    rows = [line.split() for line in result.stdout.splitlines()]
+    assert result.returncode == 0
+    assert rows[1] == ["default/orders", job.job_id, "RUNNING", "yes", "3"]
+    assert rows[2][0] == "default/done"
+    assert rows[2][2:] == ["FINISHED", "no", "-"]
+
+
+def test_jobs_without_any_says_so(flink: FakeFlink) -> None:
+    result = call("jobs", *at(flink))
+
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "no jobs\n")
+
+
+def test_check_config_shows_values_without_secrets() -> None:
+    result = call("check-config", "--set", "autoscaler.http.port=1234", "--set", "some.password=hunter2", "--json")
+
+    values = {value["key"]: value for value in json.loads(result.stdout)["values"]}
+    assert result.returncode == 0
+    assert values["autoscaler.http.port"]["value"] == "1234"
+    assert "hunter2" not in result.stdout
+
+
+class Running:
+    """A daemon process."""
+
+    def __init__(self, *arguments: str, **variables: str) -> None:
+        self.process = subprocess.Popen(
+            command("run", *arguments),
+            env=environment(variables),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def first_line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+    def stop(self, number: int = signal.SIGTERM) -> tuple[int, str]:
+        self.process.send_signal(number)
+        _, errors = self.process.communicate(timeout=30)
+        return self.process.returncode, errors
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate(timeout=30)
+
+
+def lines_of(errors: str) -> list[str]:
+    return [json.loads(line)["event"] for line in errors.splitlines()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_ends_the_daemon_in_good_order(flink: FakeFlink, number: signal.Signals) -> None:
+    flink.add_job("orders")
+    with Running(*at(flink), *ENABLED, *INLINE, *NO_HTTP) as daemon:
+        announcement = daemon.first_line()
+        wait_until("a sample", lambda: any("/metrics" in path for path in flink.paths()), timeout=20, interval=0.01)
+
+        code, errors = daemon.stop(number)
+
+    assert announcement == f"watching 1 cluster: default ({flink.url}, inline)\n"
+    assert code == 0
+    assert "stopping" in lines_of(errors)
+    assert lines_of(errors)[-1] == "stopped"
+
+
+# A window that is full after a second, and vertices that are always busy.
+IMPATIENT = (
+    *ENABLED,
+    *INLINE,
+    *NO_HTTP,
+    *("--set", "autoscaler.standalone.control-loop.interval=100ms"),
+    *("--set", "job.autoscaler.metrics.window=500ms"),
+    *("--set", "job.autoscaler.stabilization.interval=0s"),
+)
+
+
+def an_overloaded_job(flink: FakeFlink) -> None:
+    job = flink.add_job("orders", chain(sources=1, vertices=2), obeys=True)
+    job.vertices[1].metrics["busyTimeMsPerSecond"] = 1000.0
+
+
+def keep_counting(flink: FakeFlink) -> None:
+    """Let the counters grow as they do while a job works."""
+    for job in flink.jobs.values():
+        source, operator = job.vertices
+        for name in ("Source__source_0.numRecordsIn", "Source__source_0.numRecordsOut"):
+            source.metrics[name] = operator.records_in + 10.0
+        source.records_out = operator.records_in = operator.records_in + 10
+
+
+def test_overloaded_job_is_rescaled(flink: FakeFlink) -> None:
+    an_overloaded_job(flink)
+
+    def rescaled() -> bool:
+        keep_counting(flink)
+        return bool(flink.paths("PUT"))
+
+    with Running(*at(flink), *IMPATIENT) as daemon:
+        wait_until("a PUT", rescaled, timeout=20, interval=0.05)
+        code, errors = daemon.stop()
+
+    (requested, *_) = [
+        line for line in map(json.loads, errors.splitlines()) if line["event"] == "job_rescale_requested"
+    ]
+    assert code == 0
+    assert requested["job_key"] == "default/orders"
+    assert max(requested["parallelism"].values()) > 1
+
+
+def test_dry_run_decides_and_sends_no_put(flink: FakeFlink, tmp_path: Path) -> None:
+    an_overloaded_job(flink)
+    log = tmp_path / "log"
+
+    def decided() -> bool:
+        keep_counting(flink)
+        return "dry_run_rescale" in log.read_text()
+
+    with log.open("w") as errors:
+        daemon = subprocess.Popen(
+            command("run", *at(flink), *IMPATIENT, "--dry-run"),
+            env=environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+        )
+        try:
+            wait_until("a decision", decided, timeout=20, interval=0.05)
+        finally:
+            daemon.terminate()
+            daemon.wait(timeout=30)
+
+    assert flink.paths("PUT") == []
+
+
+def test_pass_that_hangs_is_given_the_grace_only(flink: FakeFlink) -> None:
+    flink.fault("/jobs/overview", Fault.HANG)
+    slow = ("--set", "job.autoscaler.flink.rest-client.timeout=25s", "--set", "autoscaler.loop.shutdown-grace=200ms")
+    with Running(*at(flink), *INLINE, *NO_HTTP, *slow) as daemon:
+        wait_until("the first request", lambda: flink.requests, timeout=20, interval=0.01)
+        started = time.monotonic()
+
+        code, errors = daemon.stop()
+
+    assert code == 0
+    assert time.monotonic() - started < 10
+    assert "pass_abandoned" in lines_of(errors)
+
+
+def test_second_ctrl_c_ends_the_daemon_at_once(flink: FakeFlink) -> None:
+    flink.fault("/jobs/overview", Fault.HANG)
+    slow = ("--set", "job.autoscaler.flink.rest-client.timeout=25s", "--set", "autoscaler.loop.shutdown-grace=25s")
+    with Running(*at(flink), *INLINE, *NO_HTTP, *slow) as daemon:
+        wait_until("the first request", lambda: flink.requests, timeout=20, interval=0.01)
+        assert daemon.process.stderr is not None
+        daemon.process.send_signal(signal.SIGINT)
+        announced = daemon.process.stderr.readline()
+
+        code, errors = daemon.stop(signal.SIGINT)
+
+    assert lines_of(announced) == ["stopping"]
+    assert code == 130
+    assert "Traceback" not in errors
+
+
+def test_port_in_use_is_a_clear_error(flink: FakeFlink) -> None:
+    result = call("run", *at(flink), *INLINE, "--set", f"autoscaler.http.port={flink.url.rsplit(':', 1)[1]}")
+
+    assert result.returncode == 2
+    assert result.stderr.splitlines()[-1].startswith("error: http: cannot listen on 127.0.0.1:")
+    assert "Traceback" not in result.stderr
+
+
+def test_daemon_tells_systemd_and_serves_its_pages(flink: FakeFlink, tmp_path: Path) -> None:
+    flink.add_job("orders")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(30)
+        variables = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
+        with Running(*at(flink), *ENABLED, *INLINE, "--set", "autoscaler.http.port=0", **variables) as daemon:
+            messages = [systemd.recv(4096).decode() for _ in range(4)]
+            assert daemon.process.stderr is not None
+            url = json.loads(daemon.process.stderr.readline())["url"]
+            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+            health = opener.open(f"{url}/healthz", timeout=10).status
+
+            code, _ = daemon.stop()
+            messages += _rest(systemd)
+
+    assert code == 0
+    assert health == 200
+    assert [message for message in messages if message != "WATCHDOG=1"] == [
+        f"READY=1\nSTATUS=watching 1 cluster: default ({flink.url}, inline)",
+        "STOPPING=1\nSTATUS=finishing the passes that run",
+    ]
+    assert messages.count("WATCHDOG=1") >= 2
+
+
+def _rest(channel: socket.socket) -> list[str]:
+    channel.setblocking(False)
+    messages = []
+    while True:
+        try:
+            messages.append(channel.recv(4096).decode())
+        except BlockingIOError:
+            return messages

@@ -1,0 +1,193 @@
+"""The loop over real sockets: schedules, independence, overruns, stopping."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from fake_flink import FakeFlink, Fault
+from watching import LogLines, Watching
+
+from flink_autoscaler.core.ports import JobList
+from flink_autoscaler.standalone.daemon import Daemon, Watch
+from flink_cluster.waiting import wait_until
+
+StartDaemon = Callable[..., Daemon]
+
+
+@pytest.fixture
+def flink() -> Iterator[FakeFlink]:
+    with FakeFlink() as fake:
+        yield fake
+
+
+@pytest.fixture
+def lines() -> Iterator[LogLines]:
+    with LogLines() as lines:
+        yield lines
+
+
+@pytest.fixture
+def watching(lines: LogLines) -> Iterator[Watching]:
+    with Watching() as watching:
+        yield watching
+
+
+@pytest.fixture
+def start_daemon(watching: Watching) -> Iterator[StartDaemon]:
+    with ExitStack() as running:
+
+        def start(*watches: Watch) -> Daemon:
+            daemon = Daemon(watches, gauges=watching.gauges)
+            daemon.start()
+            running.callback(daemon.stop, 10.0)
+            return daemon
+
+        yield start
+
+
+def passes(watching: Watching, cluster: str = "main", result: str = "succeeded") -> float:
+    return watching.sample("passes_total", cluster=cluster, result=result) or 0.0
+
+
+def soon(description: str, probe: Callable[[], object]) -> None:
+    wait_until(description, probe, timeout=15, interval=0.01)
+
+
+def test_first_pass_starts_at_once(flink: FakeFlink, watching: Watching, start_daemon: StartDaemon) -> None:
+    start_daemon(watching.watch(flink, interval=3600))
+
+    soon("a pass", lambda: passes(watching) == 1)
+
+
+def test_passes_follow_each_other(flink: FakeFlink, watching: Watching, start_daemon: StartDaemon) -> None:
+    start_daemon(watching.watch(flink, interval=0.05))
+
+    soon("five passes", lambda: passes(watching) >= 5)
+
+
+def test_failing_passes_do_not_end_the_schedule(
+    flink: FakeFlink, watching: Watching, start_daemon: StartDaemon
+) -> None:
+    flink.fault("/jobs/overview", Fault.HTML)
+    start_daemon(watching.watch(flink, interval=0.05))
+    soon("failures", lambda: passes(watching, result="failed") >= 3)
+
+    flink.clear_faults()
+
+    soon("a success", lambda: passes(watching) >= 1)
+
+
+def test_hanging_cluster_does_not_delay_another(
+    flink: FakeFlink, watching: Watching, start_daemon: StartDaemon
+) -> None:
+    with FakeFlink() as other:
+        flink.fault("/jobs/overview", Fault.HANG)
+        started = time.monotonic()
+        start_daemon(
+            watching.watch(flink, "main", interval=0.05, timeout=3.0), watching.watch(other, "other", interval=0.05)
+        )
+
+        soon("ten passes of the other", lambda: passes(watching, "other") >= 10)
+
+        assert time.monotonic() - started < 3.0
+        assert passes(watching, "main", "failed") == 0
+
+
+def test_pass_that_overruns_is_told_once_and_counted(
+    flink: FakeFlink, watching: Watching, start_daemon: StartDaemon, lines: LogLines
+) -> None:
+    flink.delay = 0.4
+    start_daemon(watching.watch(flink, interval=0.1))
+    soon("overruns", lambda: (watching.sample("pass_overruns_total", cluster="main") or 0) >= 3)
+
+    flink.delay = 0.0
+    soon("recovery", lambda: lines.of("pass_in_time_again"))
+
+    assert len(lines.of("pass_overran", cluster="main")) == 1
+
+
+def test_scheduler_adds_no_lines_of_its_own(
+    flink: FakeFlink, watching: Watching, start_daemon: StartDaemon, lines: LogLines
+) -> None:
+    flink.delay = 0.3
+    start_daemon(watching.watch(flink, interval=0.1))
+
+    soon("overruns", lambda: (watching.sample("pass_overruns_total", cluster="main") or 0) >= 3)
+
+    assert {line.get("logger") for line in lines.all()} == {None}
+
+
+def test_running_daemon_is_alive(flink: FakeFlink, watching: Watching, start_daemon: StartDaemon) -> None:
+    daemon = start_daemon(watching.watch(flink))
+
+    assert daemon.is_alive()
+
+
+def test_stop_waits_for_the_running_pass(flink: FakeFlink, watching: Watching) -> None:
+    flink.delay = 0.3
+    daemon = Daemon([watching.watch(flink, interval=3600)], gauges=watching.gauges)
+    daemon.start()
+    soon("the first request", lambda: flink.requests)
+
+    is_idle = daemon.stop(10.0)
+
+    assert is_idle
+    assert passes(watching) == 1
+
+
+def test_stop_gives_up_after_the_grace(flink: FakeFlink, watching: Watching) -> None:
+    flink.fault("/jobs/overview", Fault.HANG)
+    daemon = Daemon([watching.watch(flink, interval=3600, timeout=2.0)], gauges=watching.gauges)
+    daemon.start()
+    soon("the first request", lambda: flink.requests)
+    started = time.monotonic()
+
+    is_idle = daemon.stop(0.1)
+
+    assert not is_idle
+    assert time.monotonic() - started < 1.5
+
+
+def test_stopped_daemon_starts_no_pass(flink: FakeFlink, watching: Watching) -> None:
+    daemon = Daemon([watching.watch(flink, interval=0.05)], gauges=watching.gauges)
+    daemon.start()
+    soon("a pass", lambda: passes(watching) >= 1)
+    daemon.stop(10.0)
+    before = len(flink.requests)
+
+    restarted = Daemon([watching.watch(flink, "other", interval=0.05)], gauges=watching.gauges)
+    restarted.start()
+    soon("three passes of another daemon", lambda: passes(watching, "other") >= 3)
+    restarted.stop(10.0)
+
+    assert passes(watching) == before
+
+
+class BrokenFetcher:
+    """A plug-in that breaks its contract."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def fetch(self) -> JobList:
+        self.calls += 1
+        raise SystemError("out of luck")
+
+    def close(self) -> None:
+        pass
+
+
+def test_broken_plugin_does_not_end_the_schedule(
+    flink: FakeFlink, watching: Watching, start_daemon: StartDaemon, lines: LogLines
+) -> None:
+    fetcher = BrokenFetcher()
+    start_daemon(watching.watch(flink, "other", interval=0.05, fetcher=fetcher))
+
+    soon("three attempts", lambda: fetcher.calls >= 3)
+
+    (line,) = lines.of("cluster_failed", cluster="other")
+    assert line["error"] == "SystemError: out of luck"
+    assert "Traceback" in line["exception"]

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flink_autoscaler.core.autoscaler import JobPassReport
+from flink_autoscaler.core.decision import Evaluation, Hold, PassOutcome, Phase, Rescale
+from flink_autoscaler.core.errors import EvaluationError, NotReadyError
+from flink_autoscaler.core.metrics import EvaluatedMetrics, ScalingMetric, of
+from flink_autoscaler.core.state import ScalingSummary
+from flink_autoscaler.core.topology import IoMetrics, JobTopology, Vertex
+from flink_autoscaler.standalone.gauges import NAME_LIMIT, Gauges
+
+V1, V2 = "a" * 32, "b" * 32
+HOLD = Hold.because("TEST", "nothing to do")
+RESCALE = Rescale({V1: ScalingSummary(1, 2, {})}, ())
+JOB = {"cluster": "c", "job_key": "c/orders"}
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def a_topology(**names: str) -> JobTopology:
+    return JobTopology({key: Vertex(key, name, 2, 128, {}, {}, IoMetrics()) for key, name in names.items()})
+
+
+def an_outcome(topology: JobTopology | None = None, **recommended: int) -> PassOutcome:
+    outcome = PassOutcome("c/orders", Phase.EXECUTED, HOLD, topology=topology)
+    if topology is None:
+        return outcome
+    vertices = {key: {ScalingMetric.RECOMMENDED_PARALLELISM: of(value)} for key, value in recommended.items()}
+    evaluation = Evaluation(EvaluatedMetrics(vertices, {}), topology, 0, is_window_full=True)
+    return replace(outcome, evaluation=evaluation)
+
+
+def record(gauges: Gauges, outcome: PassOutcome, *errors: EvaluationError | NotReadyError) -> None:
+    gauges.record_job("c", JobPassReport("c/orders", outcome, None, errors))
+
+
+def value(gauges: Gauges, name: str, **labels: str) -> float | None:
+    return gauges.registry.get_sample_value(f"flink_autoscaler_{name}", labels)
+
+
+def test_vertices_have_current_and_recommended_parallelism() -> None:
+    gauges = Gauges()
+
+    record(gauges, an_outcome(a_topology(**{V1: "source"}), **{V1: 5}))
+
+    vertex = {**JOB, "vertex_id": V1, "vertex_name": "source"}
+    assert value(gauges, "vertex_parallelism", **vertex) == 2
+    assert value(gauges, "vertex_recommended_parallelism", **vertex) == 5
+
+
+def test_vertices_that_left_the_graph_have_no_series() -> None:
+    gauges = Gauges()
+    record(gauges, an_outcome(a_topology(**{V1: "source", V2: "sink"})))
+
+    record(gauges, an_outcome(a_topology(**{V2: "sink"})))
+
+    assert V1 not in gauges.render().decode()
+    assert V2 in gauges.render().decode()
+
+
+def test_long_vertex_names_are_cut() -> None:
+    gauges = Gauges()
+
+    record(gauges, an_outcome(a_topology(**{V1: "n" * 500})))
+
+    assert "n" * NAME_LIMIT in gauges.render().decode()
+    assert "n" * (NAME_LIMIT + 1) not in gauges.render().decode()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "scalings", "balanced"),
+    [
+        pytest.param(an_outcome(), 0, 1, id="executed and held"),
+        pytest.param(replace(an_outcome(), decision=RESCALE), 1, 0, id="executed and rescaled"),
+        pytest.param(replace(an_outcome(), phase=Phase.WINDOW_FILLING), 0, 0, id="not executed"),
+    ],
+)
+def test_decisions_are_counted(outcome: PassOutcome, scalings: int, balanced: int) -> None:
+    gauges = Gauges()
+
+    record(gauges, outcome)
+
+    assert value(gauges, "job_scalings_total", **JOB) == scalings
+    assert value(gauges, "job_balanced_total", **JOB) == balanced
+
+
+def test_errors_are_counted_and_waiting_is_none() -> None:
+    gauges = Gauges()
+
+    record(gauges, an_outcome(), EvaluationError("x"), NotReadyError("wait"))
+
+    assert value(gauges, "job_errors_total", **JOB) == 1
+
+
+def test_evaluation_grows_old() -> None:
+    clock = Clock()
+    gauges = Gauges(clock=clock)
+    record(gauges, an_outcome(a_topology(**{V1: "source"})))
+
+    clock.now += 30
+    record(gauges, replace(an_outcome(), phase=Phase.NOT_READY))
+
+    assert value(gauges, "job_last_evaluation_age_seconds", **JOB) == 30
+
+
+def test_stages_are_measured() -> None:
+    gauges = Gauges()
+
+    record(gauges, replace(an_outcome(), seconds={"collect": 0.02}))
+
+    assert value(gauges, "stage_seconds_sum", cluster="c", stage="collect") == 0.02
+
+
+def test_forgotten_job_has_no_series() -> None:
+    gauges = Gauges()
+    record(gauges, an_outcome(a_topology(**{V1: "source"}), **{V1: 5}))
+    gauges.record_job("c", JobPassReport("c/other", an_outcome()))
+
+    gauges.forget_job("c", "c/orders")
+
+    assert "c/orders" not in gauges.render().decode()
+    assert "c/other" in gauges.render().decode()
+
+
+def test_forgetting_an_unknown_job_does_nothing() -> None:
+    Gauges().forget_job("c", "c/never")
+
+
+def test_passes_are_counted_by_result() -> None:
+    gauges = Gauges()
+
+    gauges.record_pass("c", 0.5, succeeded=True)
+    gauges.record_pass("c", 0.5, succeeded=False)
+    gauges.record_list("c", listed=3, unreadable=1, stuck=0)
+    gauges.record_overrun("c")
+    gauges.record_fallback()
+
+    assert value(gauges, "passes_total", cluster="c", result="succeeded") == 1
+    assert value(gauges, "passes_total", cluster="c", result="failed") == 1
+    assert value(gauges, "pass_seconds_count", cluster="c") == 2
+    assert value(gauges, "cluster_up", cluster="c") == 0
+    assert value(gauges, "jobs", cluster="c", kind="listed") == 3
+    assert value(gauges, "pass_overruns_total", cluster="c") == 1
+    assert value(gauges, "spark_fallbacks_total") == 1

@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.standalone.configuration import load_configuration
+from flink_autoscaler.standalone.loading import load_settings
+
+
+def a_file(directory: Path, text: str) -> Path:
+    file = directory / "a.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def problems_of(
+    sets: Mapping[str, str] | None = None,
+    *,
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Load a file, variables and overrides and return the lines of the error."""
+    overrides = [f"{key}={value}" for key, value in (sets or {}).items()]
+    with pytest.raises(ConfigError) as caught:
+        load_settings(load_configuration(file=file, environment=environment or {}, overrides=overrides))
+    return str(caught.value).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("a: 1\nb: 2\na: 3", "line 3: a is already set in line 1", id="duplicate key"),
+        pytest.param("a.b: 1\na: {b: 2}", "line 2: a.b is already set in line 1", id="nested and flat duplicate"),
+        pytest.param("a: [1, 2\nb: 3", "line 2 column 2: expected ',' or ']', but got ':'", id="syntax error"),
+        pytest.param("a: \x01", "line 1 column 4: special characters are not allowed", id="control character"),
+        pytest.param("a: 1\n---\nb: 2", "line 2 column 1: but found another document", id="two documents"),
+        pytest.param("- a\n- b", "line 1: expected a mapping of keys to values at the top level", id="list"),
+        pytest.param("hello", "line 1: expected a mapping of keys to values at the top level", id="plain text"),
+        pytest.param("[a]: 1", "line 1: a key must be text", id="list as a key"),
+        pytest.param("a: [[1], 2]", "line 1: a list holds either maps or plain values", id="list of lists"),
+        pytest.param(
+            "a: !!python/object/apply:os.getcwd []\nb: !c d", "line 2: the tag !c is not supported", id="foreign tag"
+        ),
+        pytest.param("a: &a\n  b: *a", "line 1: more than 20000 values or 40 levels", id="endless alias"),
+        pytest.param("a: " + "[" * 5000, "nested too deeply", id="thousands of levels"),
+        pytest.param("x: '" + "x" * (1 << 20) + "'", "larger than 1048576 bytes", id="too large"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_with_the_place(tmp_path: Path, text: str, expected: str) -> None:
+    problems = problems_of(file=a_file(tmp_path, text))
+
+    assert len(problems) == 1
+    assert problems[0].startswith(str(tmp_path / "a.yaml"))
+    assert problems[0].endswith(expected)
+
+
+def test_aliases_that_stand_for_each_other_many_times_are_refused(tmp_path: Path) -> None:
+    levels = "\n".join(f"l{n}: &l{n} [{', '.join([f'{{x: *l{n - 1}}}'] * 9)}]" for n in range(1, 9))
+
+    assert problems_of(file=a_file(tmp_path, f"l0: &l0 [1]\n{levels}"))[0].endswith(
+        "more than 20000 values or 40 levels"
+    )
+
+
+def test_a_file_that_is_not_utf8_is_named_with_the_line(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_bytes(b"a: 1\nb: \xff\n")
+
+    assert load_configuration(file=file, environment={}, overrides=()).problems == (f"{file} line 2: not UTF-8",)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "no.yaml"
+
+    assert load_configuration(file=file, environment={}, overrides=()).problems == (
+        f"{file}: No such file or directory",
+    )
+
+
+def test_a_syntax_error_does_not_show_the_line(tmp_path: Path) -> None:
+    assert "hunter2" not in problems_of(file=a_file(tmp_path, "password: [hunter2\nb: 3"))[0]
+
+
+def test_an_installation_directory_must_exist(tmp_path: Path) -> None:
+    missing = problems_of(environment={"FLINK_CONF_DIR": str(tmp_path / "no")})
+    empty = problems_of(environment={"FLINK_CONF_DIR": ""})
+    bare = problems_of(environment={"FLINK_CONF_DIR": str(tmp_path)})
+
+    assert missing == [f"environment variable FLINK_CONF_DIR: there is no directory '{tmp_path / 'no'}'"]
+    assert empty == ["environment variable FLINK_CONF_DIR: there is no directory ''"]
+    assert bare == [f"environment variable FLINK_CONF_DIR: {tmp_path} has neither config.yaml nor flink-conf.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("key", "suggestion"),
+    [
+        pytest.param("autoscaler.http.prt", "autoscaler.http.port", id="daemon"),
+        pytest.param("job.autoscaler.utilisation.target", "job.autoscaler.utilization.target", id="core"),
+        pytest.param(
+            "kubernetes.operator.job.autoscaler.metric.window",
+            "kubernetes.operator.job.autoscaler.metrics.window",
+            id="core with the legacy prefix",
+        ),
+        pytest.param("autoscaler.clusters.3.ulr", "autoscaler.clusters.3.url", id="entry of a list"),
+    ],
+)
+def test_an_unknown_key_names_its_origin_and_the_nearest_one(key: str, suggestion: str) -> None:
+    assert problems_of({key: "1"}) == [f"{key} (--set): unknown key; did you mean '{suggestion}'?"]
+
+
+def test_an_unknown_key_in_the_options_of_a_cluster_is_found() -> None:
+    key = "autoscaler.clusters.0.options.job.autoscaler.enable"
+
+    problems = problems_of({"autoscaler.clusters.0.name": "a", "autoscaler.clusters.0.url": "http://a", key: "1"})
+
+    assert problems == [f"{key} (--set): unknown key; did you mean 'job.autoscaler.enabled'?"]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "job.autoscaler.metrics.custom-evaluator.peaks.class",
+        "job.autoscaler.scaling.custom-executor.night.start.hour",
+        "kubernetes.operator.job.autoscaler.scaling.parallelism-alignment.mode.even.step",
+        "autoscaler.engine.spark-config.spark.ui.enabled",
+        "kubernetes.operator.reconcile.interval",
+        "pipeline.name",
+    ],
+)
+def test_parameters_of_plugins_and_keys_of_others_are_known(key: str) -> None:
+    assert load_configuration(file=None, environment={}, overrides=[f"{key}=x"]).problems == ()
+
+
+def test_a_foreign_key_that_is_nearly_ours_is_a_warning() -> None:
+    warnings = load_configuration(file=None, environment={}, overrides=["autoscaller.http.port=1"]).warnings
+
+    assert len(warnings) == 1
+    assert "did you mean 'autoscaler.http.port'?" in warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        pytest.param(
+            {"AUTOSCALER__HTPP__PORT": "1"},
+            "environment variable AUTOSCALER__HTPP__PORT: unknown; did you mean 'AUTOSCALER__HTTP__PORT'?",
+            id="unknown",
+        ),
+        pytest.param(
+            {"AUTOSCALER__DRY_RUN": "true", "autoscaler__dry_run": "false"},
+            "environment variable autoscaler__dry_run: autoscaler.dry-run is already set by environment variable"
+            " AUTOSCALER__DRY_RUN",
+            id="twice",
+        ),
+    ],
+)
+def test_a_variable_below_our_prefixes_must_be_known_and_set_once(environment: dict[str, str], expected: str) -> None:
+    assert problems_of(environment=environment) == [expected]
+
+
+def test_an_override_without_equals_sign_is_refused_without_showing_it() -> None:
+    configuration = load_configuration(file=None, environment={}, overrides=["a=1", "hunter2"])
+
+    assert configuration.problems == ("--set number 2: expected key=value",)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "expected"),
+    [
+        ("autoscaler.http.port", "99999", "a whole number, at least 0, at most 65535"),
+        ("autoscaler.http.port", "x", "a whole number, at least 0, at most 65535"),
+        ("autoscaler.dry-run", "yes", "true or false"),
+        ("autoscaler.engine.kind", "dask", "spark or inline"),
+        ("autoscaler.log.level", "loud", "debug, info, warning or error"),
+        ("autoscaler.engine.driver-memory", "1m", "a memory size such as '512m', at least 450m"),
+        ("autoscaler.engine.job-deadline", "0", "a duration such as '10 s', more than 0 s"),
+        ("autoscaler.engine.spark-master", " ", "text that is not blank"),
+        ("scalingInterval", "PT10S", "a duration such as '10 s', at least 100 ms"),
+        ("job.autoscaler.metrics.window", "quick", "a duration such as '10 s'"),
+        ("job.autoscaler.metrics.busy-time.aggregator", "P99", "one of AVG, MAX, MIN"),
+        ("job.autoscaler.flink.rest-client.timeout", "0", "more than 0 s"),
+    ],
+)
+def test_a_bad_value_is_named_with_origin_and_what_is_allowed(key: str, text: str, expected: str) -> None:
+    assert problems_of({key: text}) == [f"{key} = '{text}' (--set): expected {expected}"]
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("ftp://a", "ftp://a"),
+        ("http://", "http://"),
+        ("http://a:0", "http://a:0"),
+        ("http://a:port", "http://a:port"),
+        ("http://me:hunter2@a:1", "http://******@a:1"),
+        ("http://a?token=hunter2", "http://a?token=******"),
+    ],
+)
+def test_a_bad_url_is_refused_without_showing_its_password(url: str, shown: str) -> None:
+    problems = problems_of({"autoscaler.clusters.0.name": "a", "autoscaler.clusters.0.url": url})
+
+    assert len(problems) == 1
+    assert problems[0].startswith(f"autoscaler.clusters.0.url = '{shown}' (--set): expected http:// or https://")
+
+
+def test_an_option_of_the_core_out_of_range_is_named_with_its_range() -> None:
+    problems = problems_of({"job.autoscaler.utilization.target": "3", "job.autoscaler.scale-up.max-factor": "-1"})
+
+    assert len(problems) == 2
+    assert any("job.autoscaler.utilization.target = '3' (--set)" in line and "[0.0, 1.0]" in line for line in problems)
+    assert any("scale-up.max-factor = '-1' (--set)" in line and "[0.0, +Infinity]" in line for line in problems)
+
+
+@pytest.mark.parametrize(
+    ("sets", "start"),
+    [
+        pytest.param(
+            {"job.autoscaler.metrics.window": "10 s"},
+            "job.autoscaler.metrics.window = '10 s' (--set): expected more than 10 s,",
+            id="window set",
+        ),
+        pytest.param(
+            {"scalingInterval": "1 h"},
+            "job.autoscaler.metrics.window = '15 min' (default): expected more than 1 h, the time between two passes"
+            " (scalingInterval = '1 h' (--set))",
+            id="interval set",
+        ),
+        pytest.param(
+            {
+                "autoscaler.clusters.0.name": "a",
+                "autoscaler.clusters.0.url": "http://a",
+                "autoscaler.clusters.0.interval": "1 h",
+            },
+            "job.autoscaler.metrics.window = '15 min' (default): expected more than 1 h, the time between two passes"
+            " (autoscaler.clusters.0.interval = '1 h' (--set))",
+            id="interval of a cluster set",
+        ),
+    ],
+)
+def test_the_metric_window_must_be_longer_than_the_interval(sets: dict[str, str], start: str) -> None:
+    problems = problems_of(sets)
+
+    assert len(problems) == 1
+    assert problems[0].startswith(start)
+
+
+def test_a_name_that_no_plugin_has_is_refused() -> None:
+    problems = problems_of({"autoscaler.standalone.state-store.type": "stone-tablet"})
+
+    assert problems[0].startswith(
+        "autoscaler.standalone.state-store.type = 'stone-tablet' (--set): no plug-in 'stone-tablet' in"
+        " flink_autoscaler.stores; known: "
+    )
+
+
+def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
+    text = """
+autoscaler.clusters:
+  - {name: a, url: "http://a"}
+  - {name: a, url: "http://b", timeout: 0}
+  - {url: "http://c"}
+autoscaler.http.prt: 1
+job.autoscaler.restart.time: 3x
+autoscaler.log.level: loud
+"""
+
+    problems = problems_of(file=a_file(tmp_path, text), environment={"AUTOSCALER__X": "1"})
+
+    assert len(problems) == 7
+    for part in ("name 'a'", "1.timeout", "2.name is not set", "http.prt", "restart.time", "AUTOSCALER__X", "loud"):
+        assert any(part in problem for problem in problems), part

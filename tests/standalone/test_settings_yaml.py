@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flink_autoscaler.core.syntax import parse_list
+from flink_autoscaler.standalone.yaml_file import parse
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
+
+
+def flat(text: str) -> dict[str, str]:
+    layer = parse(text, "a.yaml")
+    assert layer.problems == ()
+    return {key: value.text for key, value in layer.values.items()}
+
+
+@given(st.dictionaries(TEXTS.filter(bool), TEXTS, max_size=8))
+def test_any_flat_map_of_texts_comes_back(values: dict[str, str]) -> None:
+    assert flat(yaml.safe_dump(values)) == values
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("", {}, id="empty"),
+        pytest.param("# nothing\n", {}, id="only comments"),
+        pytest.param("a: {b: {c: 1}}", {"a.b.c": "1"}, id="nested"),
+        pytest.param("a.b:\n  c: 1", {"a.b.c": "1"}, id="nested below a dotted key"),
+        pytest.param("a: 1.50\nb: 0x10\nc: 12:30\nd: 2026-01-01", None, id="numbers keep their text"),
+        pytest.param("a: yes\nb: OFF\nc: True", {"a": "yes", "b": "OFF", "c": "True"}, id="words keep their text"),
+        pytest.param("a: null\nb: ~\nc:\nd: ''\ne: 'null'", {"d": "", "e": "null"}, id="null is unset"),
+        pytest.param("a: [x, 2, 'y;z']", {"a": "x;2;'y;z'"}, id="list"),
+        pytest.param("a: []", {"a": ""}, id="empty list"),
+        pytest.param("a: [{b: 1}, {b: 2}]", {"a.0.b": "1", "a.1.b": "2"}, id="list of maps"),
+        pytest.param("x: &x {b: 1}\ny: *x", {"x.b": "1", "y.b": "1"}, id="alias"),
+    ],
+)
+def test_a_document_is_flattened(text: str, expected: dict[str, str] | None) -> None:
+    numbers = {"a": "1.50", "b": "0x10", "c": "12:30", "d": "2026-01-01"}
+
+    assert flat(text) == (numbers if expected is None else expected)
+
+
+def test_a_list_reads_back_as_a_list_of_flink() -> None:
+    assert parse_list(flat('a: ["9:00-10:00 && * * * * * ?", "x;y"]')["a"]) == ("9:00-10:00 && * * * * * ?", "x;y")
