@@ -45,7 +45,11 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         return 1
     directory = Path(tempfile.mkdtemp(prefix="flink-autoscaler-demo-"))
     show = Show(plan, directory, _console(), engine)
-    status = _run(show)
+    try:
+        status = _run(show)
+    except BaseException:
+        _tidy(show, is_kept=True)
+        raise
     _tidy(show, is_kept=status != 0 or environ.get("DEMO_KEEP") == "1")
     return status
 
@@ -64,25 +68,18 @@ def _console() -> Console:
 def _run(show: Show) -> int:
     with StopSignals() as signals:
         try:
-            missing, status = show.run(signals), None
+            missing = show.run(signals)
+            line, status = verdict(show.story, missing), int(bool(missing))
         except StoppedError as stop:
-            missing, status = [f"stopped by {stop}"], stop.code
+            line, status = f"STOPPED by {stop}", stop.code
         except HarnessError as error:
-            missing, status = [str(error)], 1
+            line, status = f"FAILED: {error}", 1
         signals.tidy_up()
-        return _conclude(show, missing, status)
-
-
-def _conclude(show: Show, missing: list[str], status: int | None) -> int:
-    if show.story is not None:
-        print_summary(show.console, show.story, show.start, show.totals)
-        line = verdict(show.story, missing)
-    else:
-        line = f"FAILED: {'; '.join(missing)}"
-    show.console.print(
-        line, markup=False, highlight=False, soft_wrap=True, style="bold red" if missing else "bold green"
-    )
-    return status if status is not None else int(bool(missing))
+        if show.story.looks:
+            print_summary(show.console, show.story, show.start, show.totals)
+        style = "bold red" if status else "bold green"
+        show.console.print(line, markup=False, highlight=False, soft_wrap=True, style=style)
+    return status
 
 
 def _tidy(show: Show, *, is_kept: bool) -> None:

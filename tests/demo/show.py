@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,7 +39,7 @@ class Show:
         directory: Where logs and configurations go; the caller decides what becomes of them.
         console: Where to tell about it.
         engine: Where the daemon evaluates: ``spark`` or ``inline``.
-        story: What happened, also when the run was cut short; None before the job runs.
+        story: What happened, also when the run was cut short; empty before the job runs.
         start: Second 0 of the curve, epoch seconds.
         totals: The daemon's own counters at the end; empty when it was not asked.
     """
@@ -47,7 +48,7 @@ class Show:
     directory: Path
     console: Console
     engine: str = "spark"
-    story: Story | None = None
+    story: Story = field(default_factory=Story)
     start: float = 0.0
     totals: dict[str, float] = field(default_factory=dict)
 
@@ -61,8 +62,13 @@ class Show:
             cluster = self._start_cluster(parts)
             daemon, log, pages = self._start_daemon(cluster, parts)
             watch = self._submit(cluster)
-            self.story = Story(watch.vertices)
-            self._watch(cluster, daemon, log, watch)
+            self.story.vertices = watch.vertices
+
+            def require_running() -> None:
+                daemon.require_running()
+                cluster.require_running()
+
+            self._watch(self.story, watch, log, require_running)
             self.totals = pages.totals()
             signals.tidy_up()
         return shortfalls(self.story, self.plan.drained_lag)
@@ -103,15 +109,11 @@ class Show:
         self.start = start_ms / 1000
         return JobWatch(cluster.rest, scaling_job.submit(cluster, self.plan.job(start_ms)))
 
-    def _watch(self, cluster: FlinkCluster, daemon: DaemonProcess, log: LogReader, watch: JobWatch) -> None:
-        story = self.story
-        if story is None:
-            raise ValueError("there is no story to tell yet")
+    def _watch(self, story: Story, watch: JobWatch, log: LogReader, require_running: Callable[[], None]) -> None:
         screen: Screen = LiveScreen(self.console) if self.console.is_terminal else PlainScreen(self.console)
         with screen:
             while True:
-                daemon.require_running()
-                cluster.require_running()
+                require_running()
                 for fact in log.new_facts():
                     story.hear(fact)
                 story.see(watch.look())

@@ -64,14 +64,14 @@ class Story:
     """Collects looks at the job and facts from the daemon's log. Belongs to one thread.
 
     Attributes:
-        vertices: Name by vertex id.
+        vertices: Name by vertex id; an id without a name stands for itself.
         parallelism: Real parallelism by vertex name, as last seen with every subtask running.
         wanted: Parallelism by vertex name that the daemon last requested; empty before the first time.
         decisions: What the daemon decided to change, in order.
         thinking: What the last pass came to.
     """
 
-    vertices: Mapping[str, str]
+    vertices: Mapping[str, str] = field(default_factory=dict)
     looks: list[Look] = field(default_factory=list)
     rescales: list[Rescale] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)

@@ -87,7 +87,9 @@ def summary(story: Story, start: float, totals: Mapping[str, float]) -> Renderab
     return Group(_rescales(story, start), Text(), numbers)
 
 
-def _rescales(story: Story, start: float) -> Table:
+def _rescales(story: Story, start: float) -> RenderableType:
+    if not (story.decisions or story.rescales):
+        return Text("no rescale was decided")
     table = Table(title="Rescales", title_justify="left", title_style="bold")
     table.add_column("time", justify="right")
     table.add_column("vertex")

@@ -82,7 +82,7 @@ def test_demo_that_is_stopped_tells_so_far_and_leaves_no_process(tmp_path: Path,
 
     told = output.read_text()
     assert "peak lag" in told
-    assert f"FAILED: stopped by {signal.Signals(number).name}" in told
+    assert f"STOPPED by {signal.Signals(number).name}" in told
     (logs,) = tmp_path.glob("flink-autoscaler-demo-*")
     assert f"logs of the daemon and of Flink: {logs}" in told
     wait_until(

@@ -77,3 +77,11 @@ def test_summary_shows_rescales_and_numbers() -> None:
     assert "10 s │ work │ 1 -> 4 │ yes, after 2.5 s │ input 1,300/s, capacity 500/s with 1" in text
     assert "peak lag 12 records final lag 12 records processed 1,125 records" in text
     assert "43, of which 0 fell back from Spark" in text
+
+
+def test_summary_of_a_demo_without_rescales_says_so() -> None:
+    console = Console(width=140, record=True, file=io.StringIO())
+
+    print_summary(console, story_of(), start=100.0, totals={})
+
+    assert "no rescale was decided" in console.export_text()

@@ -121,3 +121,24 @@ def test_close_closes_a_session_that_is_still_being_opened(setup: Setup) -> None
 
     with pytest.raises(SparkLostError):
         setup.supply.get(SOON)
+
+
+def test_first_opening_is_known_while_it_lasts(setup: Setup) -> None:
+    setup.may_open.clear()
+    before = setup.supply.is_first_opening
+    setup.supply.prepare()
+    meanwhile = setup.supply.is_first_opening
+    setup.may_open.set()
+
+    setup.supply.get(SOON)
+
+    assert (before, meanwhile, setup.supply.is_first_opening) == (False, True, False)
+
+
+def test_opening_after_a_loss_is_not_the_first(setup: Setup) -> None:
+    session = setup.supply.get(SOON)
+    setup.may_open.clear()
+
+    setup.supply.discard(session)
+
+    assert not setup.supply.is_first_opening

@@ -60,6 +60,9 @@ class WantingEngine:
             for request in requests
         ]
 
+    def start(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
@@ -83,6 +86,9 @@ class ActingRealizer:
 
     def realize_config(self, context: JobAutoScalerContext, changes: ConfigChanges) -> Realization:
         return DONE
+
+    def start(self) -> None:
+        pass
 
     def close(self) -> None:
         pass

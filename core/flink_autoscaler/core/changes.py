@@ -9,7 +9,7 @@ from flink_autoscaler.core.errors import EvaluationError, PluginError
 from flink_autoscaler.core.events import Event, EventType
 from flink_autoscaler.core.extensions import ALIGNMENT, AlignmentContext, plugin_class, with_plugin_options
 from flink_autoscaler.core.metrics import ScalingMetric, VertexId, of
-from flink_autoscaler.core.numbers import plain
+from flink_autoscaler.core.numbers import plain, two_decimals
 from flink_autoscaler.core.options import AutoscalerOptions
 from flink_autoscaler.core.parallelism import Sizing, SizingSettings, is_outside_bounds, size_vertex
 from flink_autoscaler.core.scalability import Gains, ineffective_gains, scalability_coefficient
@@ -89,7 +89,7 @@ def _limited(run: DecisionRun, sizings: dict[VertexId, Sizing], settings: Sizing
         for vertex_id, sizing in sizings.items()
     }
     if limited != sizings:
-        text = f"it cannot grow and sustains {plain(bottleneck.share)} of its target: the rest is scaled to that"
+        text = f"it cannot grow and sustains {two_decimals(bottleneck.share)} of its target: the rest is scaled to that"
         run.explain("BOTTLENECK", text, bottleneck.vertex_id)
     return limited
 
@@ -111,7 +111,8 @@ def _change_of(run: DecisionRun, vertex: Vertex, sizing: Sizing) -> DelayedRecom
 def _sized_text(sizing: Sizing, parallelism: int) -> str:
     return (
         f"needs {plain(sizing.capacity)} records/s, has {plain(sizing.rate)} at parallelism {sizing.current}: "
-        f"factor {plain(sizing.factor)}, wanted {sizing.wanted}, within limits {sizing.target}, aligned {parallelism}"
+        f"factor {two_decimals(sizing.factor)}, wanted {sizing.wanted}, within limits {sizing.target}, "
+        f"aligned {parallelism}"
     )
 
 

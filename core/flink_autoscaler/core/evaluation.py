@@ -44,6 +44,7 @@ class EvaluationSettings:
     switch_threshold: float
     is_strict: bool
     refreshes_thresholds: bool
+    is_busy_time_bounded: bool
 
     @classmethod
     def of(cls, options: AutoscalerOptions, restart_time: int) -> EvaluationSettings:
@@ -61,6 +62,7 @@ class EvaluationSettings:
             switch_threshold=options.observed_rate_switch_threshold,
             is_strict=options.improves(options.unknown_when_incomplete),
             refreshes_thresholds=options.improves(options.thresholds_after_evaluator),
+            is_busy_time_bounded=options.improves(options.counter_reset),
         )
 
 
@@ -216,6 +218,8 @@ def _processing_rate(
     vertex: Vertex, window: MetricWindow, settings: EvaluationSettings
 ) -> dict[ScalingMetric, EvaluatedMetric]:
     busy_ms, rate_in = _busy_and_input(vertex, window, settings.aggregator)
+    if settings.is_busy_time_bounded and busy_ms < 0:
+        busy_ms = 0.0
     from_busy_time = INFINITY if rate_in == 0 else divide(rate_in, busy_ms / 1000)
     observed = window.average(ScalingMetric.OBSERVED_TPR, vertex.vertex_id, settings.min_observations)
     rate = true_processing_rate(from_busy_time, observed, settings.switch_threshold)

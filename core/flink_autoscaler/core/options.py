@@ -371,7 +371,7 @@ class AutoscalerOptions(OptionSet):
     )
     saturated_vertex_guard = _improvement(
         "saturated-vertex-guard",
-        "A vertex that is fed by others and busier than the target utilization is not scaled down because of their ratio.",
+        "A vertex that is fed by others and busier than the target utilization is not scaled down for their ratio.",
     )
     bottleneck_limit = _improvement(
         "bottleneck-limit", "A bottleneck that cannot grow limits what the rest of the job is scaled to."

@@ -61,6 +61,10 @@ class MetricCollector(Protocol):
 class EvaluationEngine(Protocol):
     """Runs collect, evaluate and decide for all jobs of a cluster."""
 
+    def start(self) -> None:
+        """Get ready in the background. Optional; may be called once, before the first pass."""
+        ...
+
     def evaluate(self, requests: Sequence[PassRequest]) -> Sequence[PassOutcome]:
         """Return one outcome per request, in the same order; a job that fails has its error in the outcome.
 

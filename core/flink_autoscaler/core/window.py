@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from flink_autoscaler.core.metrics import MetricSample, ScalingMetric, VertexId
 from flink_autoscaler.core.numbers import INFINITY, NAN
 
-COUNTERS = (ScalingMetric.NUM_RECORDS_IN, ScalingMetric.NUM_RECORDS_OUT, ScalingMetric.ACCUMULATED_BUSY_TIME)
+RECORD_COUNTERS = (ScalingMetric.NUM_RECORDS_IN, ScalingMetric.NUM_RECORDS_OUT)
+_COUNTERS = frozenset({*RECORD_COUNTERS, ScalingMetric.ACCUMULATED_BUSY_TIME})
 
 
 class MetricWindow:
@@ -120,7 +121,10 @@ def trim(samples: tuple[MetricSample, ...], settings: WindowSettings, now_ms: in
 def forget_before_reset(
     samples: tuple[MetricSample, ...], new: MetricSample, *, ignored: frozenset[VertexId]
 ) -> tuple[MetricSample, ...]:
-    """Blank the counters of older samples where the new sample shows that a counter started again from zero.
+    """Blank the counters of older samples of vertices whose record counters started again from zero.
+
+    Accumulated busy time alone tells nothing: Flink derives it from idle and backpressured time, and it may go back by
+    some milliseconds while all is well.
 
     Args:
         samples: Older samples of one execution of the job.
@@ -128,11 +132,10 @@ def forget_before_reset(
         ignored: Vertices whose counters are not compared (finished ones).
     """
     reset = {
-        (vertex_id, metric)
+        vertex_id
         for vertex_id, values in new.vertices.items()
         if vertex_id not in ignored
-        for metric in COUNTERS
-        if _went_back(samples, vertex_id, metric, values.get(metric, NAN))
+        and any(_went_back(samples, vertex_id, metric, values.get(metric, NAN)) for metric in RECORD_COUNTERS)
     }
     if not reset:
         return samples
@@ -147,9 +150,11 @@ def _went_back(samples: Sequence[MetricSample], vertex_id: VertexId, metric: Sca
     return False
 
 
-def _blanked(sample: MetricSample, reset: set[tuple[VertexId, ScalingMetric]]) -> MetricSample:
+def _blanked(sample: MetricSample, reset: set[VertexId]) -> MetricSample:
     vertices = {
-        vertex_id: {m: NAN if (vertex_id, m) in reset else value for m, value in values.items()}
+        vertex_id: {m: NAN if m in _COUNTERS else value for m, value in values.items()}
+        if vertex_id in reset
+        else values
         for vertex_id, values in sample.vertices.items()
     }
     return replace(sample, vertices=vertices)

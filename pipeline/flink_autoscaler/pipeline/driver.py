@@ -27,7 +27,7 @@ from flink_autoscaler.pipeline.session import SparkSettings, spark_conf
 from flink_autoscaler.pipeline.supply import SparkLostError, reason_of
 from flink_autoscaler.pipeline.task import OUTCOMES_DDL, PassTask
 
-STOP_SECONDS: Final = 10.0
+STOP_SECONDS: Final = 3.0
 """How long a JVM may take to end by itself before it is killed."""
 
 _log = structlog.get_logger(__name__)

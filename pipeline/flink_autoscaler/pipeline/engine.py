@@ -99,5 +99,8 @@ class InlineEngine:
         )
         return self._loop.run(passes)
 
+    def start(self) -> None:
+        """Do nothing: there is nothing to wait for."""
+
     def close(self) -> None:
         """Do nothing: loop and clients belong to the caller."""

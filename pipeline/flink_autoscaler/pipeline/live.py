@@ -83,9 +83,11 @@ class SparkEngine:
         self._threads = ThreadPoolExecutor(MOST_PASSES, thread_name_prefix="spark-pass")
         self._labels = itertools.count(1)
         self._failures = 0
+        self._starts_aside = False
 
     def start(self) -> None:
-        """Start Spark in the background; without this the first pass does it."""
+        """Start Spark in the background; passes run inline until it is there. Without this the first pass waits."""
+        self._starts_aside = True
         self._supply.prepare()
 
     def evaluate(self, requests: Sequence[PassRequest]) -> Sequence[PassOutcome]:
@@ -98,6 +100,9 @@ class SparkEngine:
         """
         if not requests:
             return []
+        if self._starts_aside and self._supply.is_first_opening:
+            _log.info("spark_starting", jobs=len(requests))
+            return self._fallback.evaluate(requests)
         try:
             session = self._supply.get(min(self._settings.start_timeout, self._deadlines[1]))
         except SparkLostError as error:

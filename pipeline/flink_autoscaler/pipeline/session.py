@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,6 +125,8 @@ def open_session(settings: SparkSettings) -> PassSession:
         ConfigError: Java is missing or too old.
         SparkLostError: Spark did not start; the message has the last lines of its output.
     """
+    # pyspark warns of newer versions of pandas, of which nothing here makes use.
+    warnings.filterwarnings("ignore", message=".*does not yet fully support pandas.*", category=FutureWarning)
     if settings.is_connect:
         from flink_autoscaler.pipeline.connect import ConnectSession  # noqa: PLC0415 - loads grpc and pandas
 

@@ -70,11 +70,18 @@ class SessionSupply(Generic[S]):
         self._failures = 0
         self._not_before = 0.0
         self._is_closed = False
+        self._is_first = True
 
     def prepare(self) -> None:
         """Start opening a session when there is none and no pause to wait for."""
         with self._lock:
             self._open()
+
+    @property
+    def is_first_opening(self) -> bool:
+        """Whether the very first session is being opened right now."""
+        with self._lock:
+            return self._is_first and self._opening is not None and not self._opening.done()
 
     def get(self, timeout: float) -> S:
         """Return the session, waiting for one that is being opened.
@@ -146,8 +153,10 @@ class SessionSupply(Generic[S]):
                 self._failures += 1
                 if self._opening is future:
                     self._opening = None
+            self._is_first = False
             future.set_exception(exc)
         else:
+            self._is_first = False
             future.set_result(session)
 
     def _pause(self) -> None:

@@ -8,6 +8,7 @@ import structlog
 from structlog.contextvars import bound_contextvars
 
 from flink_autoscaler.core.autoscaler import JobPassReport
+from flink_autoscaler.core.decision import PassOutcome
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.ports import RealizeResult
@@ -72,9 +73,8 @@ class Announcer:
         self._gauges.record_job(context.cluster, report)
         if report.realization is not None and report.realization.result is RealizeResult.REQUESTED:
             log.info("job_rescale_requested", parallelism=dict(report.realization.requested))
-        reasons = [reason.text for reason in report.outcome.decision.reasons]
         write = log.info if self._changes.is_news(("phase", context.job_key), report.outcome.phase) else log.debug
-        write("job_phase", phase=report.outcome.phase.value, reasons=reasons)
+        write("job_phase", phase=report.outcome.phase.value, reasons=_reasons(report.outcome))
         self._announce_errors(context.job_key, "; ".join(problems(report)), _surprise(report.errors))
 
     def _announce_failures(self, failures: Mapping[JobKey, AutoscalerError]) -> None:
@@ -98,3 +98,13 @@ class Announcer:
 def _surprise(errors: Iterable[AutoscalerError]) -> BaseException | None:
     """Return what foreign code raised: only that is worth a traceback."""
     return next((error.__cause__ for error in errors if isinstance(error, PluginError)), None)
+
+
+def _reasons(outcome: PassOutcome) -> list[str]:
+    """Return the reasons of a decision, those about a vertex with its name in front."""
+    vertices = outcome.topology.vertices if outcome.topology is not None else {}
+    names = {vertex_id: vertex.name or vertex_id for vertex_id, vertex in vertices.items()}
+    return [
+        reason.text if reason.vertex_id is None else f"{names.get(reason.vertex_id, reason.vertex_id)}: {reason.text}"
+        for reason in outcome.decision.reasons
+    ]

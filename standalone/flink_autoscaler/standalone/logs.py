@@ -37,6 +37,7 @@ def configure_logging(*, log_format: str = "auto", level: str = "info", stream: 
             foreign_pre_chain=[structlog.stdlib.add_logger_name, *_common()],
         )
     )
+    handler.addFilter(_is_no_noise)
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.WARNING)
@@ -58,6 +59,11 @@ def configure_logging(*, log_format: str = "auto", level: str = "info", stream: 
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
+
+
+def _is_no_noise(record: logging.LogRecord) -> bool:
+    # py4j logs with a stack trace, in the name of the root logger, when its JVM goes; the Spark engine reports that.
+    return record.name == OUR_LOGGER or "py4j" not in record.pathname
 
 
 def masked(value: Any) -> Any:

@@ -37,6 +37,7 @@ def serve(settings: Settings) -> int:
         gauges = Gauges()
         wiring = parts.enter_context(Wiring(settings, on_fallback=lambda _: gauges.record_fallback()))
         daemon = _daemon(settings, wiring, gauges, parts)
+        wiring.start_engines()
         daemon.start()
         _start_watchdog(notifier, daemon, parts)
         summary = _summary(settings, settings.effective_clusters())

@@ -118,6 +118,11 @@ class Wiring:
             self.on_close(self._engines[kind].close)
         return self._engines[kind]
 
+    def start_engines(self) -> None:
+        """Let the engines get ready in the background, so that the first passes need not wait for them."""
+        for engine in self._engines.values():
+            engine.start()
+
     def _build_engine(self, kind: EngineKind) -> EvaluationEngine:
         engine = self._settings.engine
         inline = InlineEngine(
