@@ -87,9 +87,6 @@ class ActingRealizer:
     def realize_config(self, context: JobAutoScalerContext, changes: ConfigChanges) -> Realization:
         return DONE
 
-    def start(self) -> None:
-        pass
-
     def close(self) -> None:
         pass
 
