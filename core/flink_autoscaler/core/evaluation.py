@@ -221,7 +221,9 @@ def _processing_rate(
     if settings.is_busy_time_bounded and busy_ms < 0:
         busy_ms = 0.0
     from_busy_time = INFINITY if rate_in == 0 else divide(rate_in, busy_ms / 1000)
-    observed = window.average(ScalingMetric.OBSERVED_TPR, vertex.vertex_id, settings.min_observations)
+    observed = NAN  # only sources can tell
+    if vertex.is_source:
+        observed = window.average(ScalingMetric.OBSERVED_TPR, vertex.vertex_id, settings.min_observations)
     rate = true_processing_rate(from_busy_time, observed, settings.switch_threshold)
     return {ScalingMetric.LOAD: avg(busy_ms / 1000), ScalingMetric.TRUE_PROCESSING_RATE: avg(rate)}
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from flink_autoscaler.core.metrics import MetricSample, ScalingMetric, VertexId
+from flink_autoscaler.core.metrics import MetricSample, ScalingMetric, VertexId, VertexMetrics
 from flink_autoscaler.core.numbers import INFINITY, NAN
 
 RECORD_COUNTERS = (ScalingMetric.NUM_RECORDS_IN, ScalingMetric.NUM_RECORDS_OUT)
@@ -23,6 +23,7 @@ class MetricWindow:
     def __init__(self, samples: Sequence[MetricSample]) -> None:
         self.samples = samples
         self._rates: dict[tuple[ScalingMetric, VertexId], float] = {}
+        self._vertices: dict[VertexId, list[VertexMetrics]] = {}
 
     def rate(self, metric: ScalingMetric, vertex_id: VertexId) -> float:
         """Return the growth per second between the first and the last known value.
@@ -56,8 +57,15 @@ class MetricWindow:
 
     def average(self, metric: ScalingMetric, vertex_id: VertexId, minimum: int = 1) -> float:
         """Return the mean of the known finite values of a vertex (see :func:`mean_of`)."""
-        values = [v[metric] for s in self.samples if (v := s.vertices.get(vertex_id)) is not None and metric in v]
-        return mean_of(values, minimum)
+        return mean_of([vertex[metric] for vertex in self._vertex(vertex_id) if metric in vertex], minimum)
+
+    def _vertex(self, vertex_id: VertexId) -> list[VertexMetrics]:
+        """Return what the samples have of one vertex, oldest first."""
+        found = self._vertices.get(vertex_id)
+        if found is None:
+            found = [s.vertices[vertex_id] for s in self.samples if vertex_id in s.vertices]
+            self._vertices[vertex_id] = found
+        return found
 
     def global_average(self, metric: ScalingMetric) -> float:
         """Return the mean of the known finite values of a cluster-wide metric."""
@@ -75,16 +83,21 @@ def mean_of(values: Sequence[float], minimum: int) -> float:
     Returns:
         NaN with fewer than ``minimum`` finite values, +infinity with no finite value but an infinite one.
     """
-    total, count, saw_infinity = 0.0, 0, False
+    total = _sum(values)
+    if total - total != 0.0:  # some value is not finite: leave those out
+        finite = [value for value in values if value - value == 0.0]
+        if not finite and any(not math.isnan(value) for value in values):
+            return INFINITY
+        values, total = finite, _sum(finite)
+    return total / len(values) if len(values) >= max(1, minimum) else NAN
+
+
+def _sum(values: Sequence[float]) -> float:
+    """Add from left to right; ``sum`` compensates rounding errors since Python 3.12, which changes the last digit."""
+    total = 0.0
     for value in values:
-        if value - value == 0.0:
-            total += value
-            count += 1
-        elif not math.isnan(value):
-            saw_infinity = True
-    if count == 0:
-        return INFINITY if saw_infinity else NAN
-    return NAN if count < minimum else total / count
+        total += value
+    return total
 
 
 @dataclass(frozen=True, slots=True)
