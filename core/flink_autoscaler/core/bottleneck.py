@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from flink_autoscaler.core.metrics import EvaluatedMetric, EvaluatedVertex, ScalingMetric, VertexId
@@ -13,32 +13,53 @@ from flink_autoscaler.core.topology import JobTopology, Vertex
 
 @dataclass(frozen=True, slots=True)
 class Bottleneck:
-    """The vertex that limits a job, and the share of the target rates that it can sustain, below 1."""
+    """A vertex that cannot grow to what it needs.
+
+    Attributes:
+        share: Share of the target rates that it can sustain, below 1.
+        sources: The sources that feed it and are held back by it.
+    """
 
     vertex_id: VertexId
     share: float
+    sources: frozenset[VertexId]
 
 
-def find_bottleneck(
+def find_bottlenecks(
     topology: JobTopology, metrics: Mapping[VertexId, EvaluatedVertex], sizings: Mapping[VertexId, Sizing]
-) -> Bottleneck | None:
-    """Return the tightest vertex that cannot grow to what it needs, None when every vertex can.
+) -> list[Bottleneck]:
+    """Return the vertices that cannot grow to what they need, in topological order.
 
     Args:
         topology: The job graph.
         metrics: Evaluated metrics of all vertices.
         sizings: Sizings of the vertices that may be scaled; the others keep their parallelism.
     """
-    found: Bottleneck | None = None
+    found = []
     for vertex_id, vertex in topology.vertices.items():
         sizing = sizings.get(vertex_id)
         if vertex.is_finished or (sizing is not None and sizing.wanted <= sizing.limits.bound):
             continue
         growth = 1.0 if sizing is None else sizing.limits.bound / sizing.current
         share = _sustainable_share(metrics[vertex_id], growth)
-        if share < (1.0 if found is None else found.share):
-            found = Bottleneck(vertex_id, share)
+        if share < 1.0:
+            found.append(Bottleneck(vertex_id, share, sources_of(topology, vertex_id)))
     return found
+
+
+def sources_of(topology: JobTopology, vertex_id: VertexId) -> frozenset[VertexId]:
+    """Return the sources whose records reach a vertex; a source reaches itself."""
+    inputs = topology.vertices[vertex_id].inputs
+    if not inputs:
+        return frozenset({vertex_id})
+    return frozenset().union(*(sources_of(topology, upstream) for upstream in inputs))
+
+
+def tightest(bottlenecks: Sequence[Bottleneck], topology: JobTopology, vertex_id: VertexId) -> Bottleneck | None:
+    """Return the bottleneck that limits a vertex most: one that holds back everything which feeds the vertex."""
+    sources = sources_of(topology, vertex_id)
+    holding = [b for b in bottlenecks if sources <= b.sources and b.vertex_id != vertex_id]
+    return min(holding, key=lambda bottleneck: bottleneck.share, default=None)
 
 
 def _sustainable_share(metrics: EvaluatedVertex, growth: float) -> float:
@@ -56,13 +77,22 @@ def limited_sizing(
     settings: SizingSettings,
     *,
     sizing: Sizing,
-    bottleneck: Bottleneck,
+    share: float,
     coefficient: float,
 ) -> Sizing:
-    """Return the sizing for what gets through the bottleneck; never below the present parallelism."""
-    if vertex.vertex_id == bottleneck.vertex_id or sizing.target <= sizing.current:
+    """Return the sizing for a share of the target rates; never below the present parallelism.
+
+    Args:
+        vertex: The vertex.
+        metrics: Its evaluated metrics.
+        settings: Option values.
+        sizing: Its sizing for the whole target.
+        share: What gets through the bottleneck, below 1.
+        coefficient: Share of a linear speed-up that the vertex is known to achieve.
+    """
+    if sizing.target <= sizing.current:
         return sizing
-    limited = size_vertex(vertex, _scaled(metrics, bottleneck.share), settings, coefficient)
+    limited = size_vertex(vertex, _scaled(metrics, share), settings, coefficient)
     if limited is None or limited.target >= sizing.target:
         return sizing
     return replace(limited, target=max(sizing.current, limited.target))

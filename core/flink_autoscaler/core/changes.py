@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flink_autoscaler.core.alignment import Aligned, AlignmentRequest, balanced, built_in_mode, custom_mode_name
-from flink_autoscaler.core.bottleneck import find_bottleneck, limited_sizing
+from flink_autoscaler.core.bottleneck import find_bottlenecks, limited_sizing, tightest
 from flink_autoscaler.core.decision_run import DecisionRun
 from flink_autoscaler.core.errors import EvaluationError, PluginError
 from flink_autoscaler.core.events import Event, EventType
@@ -72,25 +72,27 @@ def _sizings(run: DecisionRun) -> dict[VertexId, Sizing]:
 
 
 def _limited(run: DecisionRun, sizings: dict[VertexId, Sizing], settings: SizingSettings) -> dict[VertexId, Sizing]:
-    """Scale the rest of the job to no more than a bottleneck that cannot grow lets through."""
+    """Scale what a bottleneck that cannot grow holds back to no more than it lets through."""
     options, topology = run.given.options, run.given.topology
-    bottleneck = find_bottleneck(topology, run.vertices, sizings)
-    if bottleneck is None or not options.improves(options.bottleneck_limit):
+    bottlenecks = find_bottlenecks(topology, run.vertices, sizings)
+    if not bottlenecks or not options.improves(options.bottleneck_limit):
         return sizings
-    limited = {
-        vertex_id: limited_sizing(
+    limited = dict(sizings)
+    for vertex_id, sizing in sizings.items():
+        bottleneck = tightest(bottlenecks, topology, vertex_id)
+        if bottleneck is None:
+            continue
+        limited[vertex_id] = limited_sizing(
             topology.vertices[vertex_id],
             run.vertices[vertex_id],
             settings,
             sizing=sizing,
-            bottleneck=bottleneck,
+            share=bottleneck.share,
             coefficient=_coefficient(run, vertex_id),
         )
-        for vertex_id, sizing in sizings.items()
-    }
-    if limited != sizings:
-        text = f"it cannot grow and sustains {two_decimals(bottleneck.share)} of its target: the rest is scaled to that"
-        run.explain("BOTTLENECK", text, bottleneck.vertex_id)
+        if limited[vertex_id] != sizing:
+            share = two_decimals(bottleneck.share)
+            run.explain("BOTTLENECK", f"{bottleneck.vertex_id} sustains only {share} of the target rates", vertex_id)
     return limited
 
 
