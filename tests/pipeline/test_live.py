@@ -61,7 +61,6 @@ def module_fleet() -> Iterator[Fleet]:
 @pytest.fixture(scope="module")
 def module_spark(module_fleet: Fleet) -> Iterator[Recorded]:
     recorded = Recorded(module_fleet)
-    recorded.engine.start()
     yield recorded
     recorded.engine.close()
 
@@ -221,3 +220,20 @@ def test_closed_engine_leaves_no_process_and_no_files(fleet: Fleet, spark: Recor
 def test_session_that_does_not_start_says_why() -> None:
     with pytest.raises(SparkLostError, match="Insufficient driver memory"):
         open_session(replace(SETTINGS, driver_memory="400m"))
+
+
+def test_passes_run_inline_while_spark_starts_aside(fleet: Fleet) -> None:
+    may_open, fallbacks = threading.Event(), list[str]()
+
+    def open_slowly(settings: SparkSettings) -> PassSession:
+        may_open.wait(PASS_DEADLINE)
+        raise SparkLostError("not today")
+
+    engine = SparkEngine(SETTINGS, fleet.inline, job_deadline=2.0, on_fallback=fallbacks.append, opener=open_slowly)
+    engine.start()
+
+    [outcome] = engine.evaluate([fleet.add("job")])
+
+    assert (outcome.phase, fallbacks) == (Phase.COLLECTING, [])
+    may_open.set()
+    engine.close()
