@@ -43,6 +43,8 @@ def limited(parallelism: int) -> Aligned:
         pytest.param(request(16, 20, 30, 128, 25), (20, 20, limited(16), limited(16)), id="blocked by 25"),
         pytest.param(request(14, 17, 40, 128, 18), (17, 17, limited(14), limited(14)), id="blocked by 18"),
         pytest.param(request(8, 10, 0, 64, 12), (11, 10, 10, 11), id="8 to 10 of 64 within 12"),
+        pytest.param(request(10, 13, 0, 120, 14), (14, 13, limited(12), 14), id="10 to 13 of 120, 15 is not allowed"),
+        pytest.param(request(14, 13, 0, 120), (14, 13, limited(12), 14), id="14 to 13 of 120, 15 would be up"),
         pytest.param(request(36, 18, 25, 30), (25, 25, 25, 25), id="36 to 18 of 25 partitions"),
     ],
 )

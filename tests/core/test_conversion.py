@@ -89,12 +89,14 @@ PREVIOUS = 777.0
         pytest.param(640.0, 19000.0, 350.0, PREVIOUS, id="not catching up: carried over"),
         pytest.param(640.0, 25000.0, 1000.0, PREVIOUS, id="fully backpressured: carried over"),
         pytest.param(640.0, 25000.0, NAN, PREVIOUS, id="backpressure unknown: carried over"),
+        pytest.param(640.0, 25000.0, None, PREVIOUS, id="backpressure without an average: carried over"),
+        pytest.param(0.5, 25000.0, 500.0, 1.0, id="less than a record per second"),
         pytest.param(0.0, 500.0, 0.0, INF, id="no input"),
         pytest.param(-3.0, 500.0, 0.0, INF, id="negative input counts as none"),
     ],
 )
 def test_observed_rate_is_measured_while_a_source_catches_up(
-    rate: float, lag: float, backpressure_ms: float, expected: float
+    rate: float, lag: float, backpressure_ms: float | None, expected: float
 ) -> None:
     answers = {
         FlinkMetric.SOURCE_RECORDS_IN_RATE: of_total(rate),
@@ -205,6 +207,23 @@ def test_cluster_metrics_are_those_of_the_worst_taskmanager_and_not_rounded() ->
     assert values[ScalingMetric.NUM_TASK_SLOTS_USED] == 6.0
 
 
+def test_managed_memory_and_metaspace_have_metrics_of_their_own() -> None:
+    values = convert_globals(a_cluster(managed_used=3.0, metaspace_used=4.0), reports_gc=True)
+
+    assert values[ScalingMetric.MANAGED_MEMORY_USED] == 3.0
+    assert values[ScalingMetric.METASPACE_MEMORY_USED] == 4.0
+
+
+@pytest.mark.parametrize(
+    ("used", "expected"),
+    [pytest.param(0.0, NAN, id="none"), pytest.param(1.0, INF, id="one"), pytest.param(-1.0, -INF, id="negative")],
+)
+def test_use_of_a_heap_without_a_size_is_not_a_share(used: float, expected: float) -> None:
+    values = convert_globals(a_cluster(heap_used=used, heap_max=0.0), reports_gc=True)
+
+    assert values[ScalingMetric.HEAP_MAX_USAGE_RATIO] == pytest.approx(expected, nan_ok=True)
+
+
 def test_cluster_metrics_that_were_not_answered_are_absent() -> None:
     assert convert_globals(ClusterReading(), reports_gc=True) == {}
 
@@ -270,3 +289,26 @@ def test_a_sample_remembers_which_vertices_were_incomplete() -> None:
     sample, _ = convert(0, a_topology(INCOMPLETE), a_reading([INCOMPLETE]), a_cluster(), conversion())
 
     assert sample.incomplete == {vertex_id(1)}
+
+
+def test_an_observed_rate_needs_backpressure_to_be_reported() -> None:
+    answers = {FlinkMetric.SOURCE_RECORDS_IN_RATE: of_total(640.0), FlinkMetric.PENDING_RECORDS: of_total(25_000.0)}
+
+    assert math.isnan(converted(SOURCE, answers)[ScalingMetric.OBSERVED_TPR])
+
+
+def test_a_metric_without_a_sum_is_unknown() -> None:
+    values = converted(SOURCE, {FlinkMetric.PENDING_RECORDS: Aggregate(maximum=3.0)})
+
+    assert math.isnan(values[ScalingMetric.LAG])
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        pytest.param({**REFERENCE, "improvement.unknown-when-incomplete": "true"}, True, id="on"),
+        pytest.param({"improvement.unknown-when-incomplete": "false"}, False, id="off"),
+    ],
+)
+def test_unknown_values_have_a_switch_of_their_own(options: dict[str, str], expected: bool) -> None:
+    assert math.isnan(converted(SOURCE, {}, options)[ScalingMetric.LAG]) is expected

@@ -5,6 +5,7 @@ from core_builders import MINUTE, SINGLE_SOURCE, SINGLE_SOURCE_OPTIONS, JobDrive
 
 from flink_autoscaler.core.decision import Hold, PassOutcome, Phase
 from flink_autoscaler.core.extensions import AlignmentContext, Plugins
+from flink_autoscaler.core.metrics import ScalingMetric
 
 MODE = "scaling.parallelism-alignment.mode"
 OPTIONS = {**SINGLE_SOURCE_OPTIONS, MODE: "mine", f"{MODE}.mine.class": "x.Mode", f"{MODE}.mine.limit": "7"}
@@ -14,19 +15,19 @@ OPTIONS = {**SINGLE_SOURCE_OPTIONS, MODE: "mine", f"{MODE}.mine.class": "x.Mode"
 class Mode:
     """Aligns everything to one parallelism, or fails."""
 
-    parallelism: int
+    parallelism: object
     applies: bool = True
     error: Exception | None = None
     seen: list[AlignmentContext] = field(default_factory=list)
 
     def is_applicable(self, context: AlignmentContext) -> bool:
-        return self.applies
+        return self.applies and context.metrics[ScalingMetric.TRUE_PROCESSING_RATE].average > 0
 
     def align(self, context: AlignmentContext) -> int:
         self.seen.append(context)
         if self.error is not None:
             raise self.error
-        return self.parallelism
+        return self.parallelism  # type: ignore[return-value]  # a foreign mode may return anything
 
 
 def aligned_by(mode: Mode, options: dict[str, str] | None = None) -> PassOutcome:
@@ -73,12 +74,42 @@ def test_a_custom_mode_that_fails_fails_the_pass() -> None:
     outcome = aligned_by(Mode(5, error=RuntimeError("boom")))
 
     assert outcome.phase is Phase.ERROR
-    assert "boom" in str(outcome.error)
+    assert str(outcome.error) == "alignment mode 'mine' failed: RuntimeError: boom"
 
 
-@pytest.mark.parametrize("parallelism", [0, -3])
-def test_a_custom_mode_cannot_ask_for_nothing(parallelism: int) -> None:
-    assert aligned_by(Mode(parallelism)).phase is Phase.ERROR
+@pytest.mark.parametrize("parallelism", [0, -3, "5"])
+def test_a_custom_mode_has_to_ask_for_a_parallelism(parallelism: object) -> None:
+    outcome = aligned_by(Mode(parallelism))
+
+    assert outcome.phase is Phase.ERROR
+    assert str(outcome.error) == f"alignment mode 'mine' returned {parallelism!r}, not a parallelism"
+
+
+def test_a_custom_mode_may_ask_for_a_single_subtask() -> None:
+    assert aligned_by(Mode(1)).wanted == {SINGLE_SOURCE: 1}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        pytest.param({}, 24, id="improved"),
+        pytest.param({"improvement.source-partition-cap": "false"}, 30, id="switched off"),
+        pytest.param({"compat": "reference"}, 30, id="reference"),
+        pytest.param({"compat": "reference", "improvement.source-partition-cap": "true"}, 24, id="switched on"),
+    ],
+)
+def test_a_custom_mode_cannot_take_a_source_beyond_its_partitions(options: dict[str, str], expected: int) -> None:
+    assert aligned_by(Mode(30), options).wanted == {SINGLE_SOURCE: expected}
+
+
+def test_a_source_of_one_partition_keeps_what_it_has_but_takes_no_more() -> None:
+    # Three subtasks of which two would do.
+    readings = [single_source(minute, rate=100.0, busy_ms=300.0, parallelism=3, partitions=1) for minute in (1, 2, 3)]
+    plugins = Plugins(alignment_modes={"x.Mode": Mode(5)})
+
+    outcome = JobDriver(a_context(OPTIONS), plugins=plugins).run_each_minute(readings)
+
+    assert outcome.wanted == {}
 
 
 def test_built_in_names_cannot_be_taken() -> None:

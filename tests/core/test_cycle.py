@@ -296,7 +296,18 @@ def test_an_impossible_parallelism_is_an_error() -> None:
 
     assert outcome.phase is Phase.ERROR
     assert isinstance(outcome.error, EvaluationError)
+    assert str(outcome.error) == (
+        f"vertex {SINGLE_SOURCE}: parallelism 0 is impossible; raise job.autoscaler.vertex.min-parallelism"
+    )
     assert outcome.state.overrides == {}
+
+
+def test_a_job_may_shrink_to_a_single_subtask() -> None:
+    driver = JobDriver(a_context({**OPTIONS, "scale-down.max-factor": "1.0"}))
+
+    outcome = full_window(driver, rate=0.0, busy_ms=0.0)
+
+    assert outcome.wanted == {SINGLE_SOURCE: 1}
 
 
 @pytest.mark.parametrize("excluded", [SINGLE_SOURCE, f"{vertex_id(9)};{SINGLE_SOURCE}"])

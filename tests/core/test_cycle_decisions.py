@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 import pytest
 from core_builders import (
     MINUTE,
+    PIPELINE_MAP,
+    PIPELINE_SOURCE,
     SINGLE_SOURCE,
     SINGLE_SOURCE_OPTIONS,
     JobDriver,
@@ -13,6 +15,7 @@ from core_builders import (
     full_window,
     history_entry,
     single_source,
+    stuck_pipeline,
     vertex_id,
 )
 
@@ -66,6 +69,12 @@ def test_memory_is_tuned_only_when_it_is_on_and_recommended_either_way(enabled: 
     assert outcome.wanted_config is stored
 
 
+def test_no_memory_is_recommended_for_taskmanagers_of_unknown_size() -> None:
+    driver = JobDriver(a_context(OPTIONS, {"taskmanager.memory.flink.size": "1g"}))
+
+    assert full_window(driver, rate=200.0, busy_ms=1000.0).events == ()
+
+
 def test_a_decision_is_repeated_while_it_has_no_effect() -> None:
     driver = JobDriver(a_context(OPTIONS))
     full_window(driver, rate=200.0, busy_ms=1000.0)
@@ -74,6 +83,7 @@ def test_a_decision_is_repeated_while_it_has_no_effect() -> None:
 
     assert isinstance(outcome.decision, Rescale)
     assert [entry.at_ms for entry in outcome.state.history[SINGLE_SOURCE]] == [3 * MINUTE, 4 * MINUTE]
+    assert outcome.state.tracking == (ScalingRecord(3 * MINUTE), ScalingRecord(4 * MINUTE))
 
 
 # A job that needs half of its parallelism, with a scale-down interval of two minutes.
@@ -104,6 +114,18 @@ def test_a_waiting_scale_down_is_forgotten_when_the_load_returns() -> None:
     assert outcome.state.delayed == {}
 
 
+def test_a_waiting_scale_down_is_forgotten_when_more_is_needed_even_within_bounds() -> None:
+    driver = JobDriver(a_context(DELAYED))
+    waiting = full_window(driver, rate=60.0, busy_ms=300.0).state.delayed
+
+    # From minute 2 on it has received 40800 records in 120 s at an average load of 0.533: it wants 5.
+    outcome = driver.run(4 * MINUTE, single_source(4, rate=200.0, busy_ms=1000.0))
+
+    assert set(waiting) == {SINGLE_SOURCE}
+    assert codes(outcome) == ["SIZED", "WITHIN_BOUNDS"]
+    assert outcome.state.delayed == {}
+
+
 def test_a_waiting_scale_down_survives_a_restart_and_memory_pressure() -> None:
     driver = JobDriver(a_context(DELAYED))
     waiting = full_window(driver, rate=50.0, busy_ms=250.0).state.delayed
@@ -130,7 +152,12 @@ def test_the_highest_recommendation_of_the_interval_is_executed() -> None:
 
 @pytest.mark.parametrize(
     ("options", "expected"),
-    [pytest.param({}, None, id="improved"), pytest.param({"compat": "reference"}, 8, id="reference")],
+    [
+        pytest.param({}, None, id="improved"),
+        pytest.param({"improvement.no-stale-scale-down": "false"}, 8, id="switched off"),
+        pytest.param({"compat": "reference"}, 8, id="reference"),
+        pytest.param({"compat": "reference", "improvement.no-stale-scale-down": "true"}, None, id="switched on"),
+    ],
 )
 def test_a_stale_recommendation_above_the_current_parallelism(options: dict[str, str], expected: int | None) -> None:
     driver = JobDriver(a_context({**DELAYED, **options}))
@@ -172,6 +199,7 @@ def test_a_prevented_change_is_reported_and_not_executed(options: dict[str, str]
     assert outcome.report is not None
     assert not outcome.report.is_executed
     assert outcome.report.header.startswith(f"Scaling execution disabled by config {setting}")
+    assert outcome.report.interval == driver.context.options.scaling_event_interval
     assert (outcome.state.overrides, outcome.state.history, outcome.wanted) == ({}, {}, {})
     assert outcome.evaluation is not None
     recommended = outcome.evaluation.metrics.vertices[SINGLE_SOURCE][ScalingMetric.RECOMMENDED_PARALLELISM]
@@ -235,9 +263,10 @@ def test_an_ineffective_scale_up_is_reported_and_blocked_on_demand(detection: st
     (event,) = outcome.events
     assert (event.type, event.reason) == (EventType.NORMAL, "IneffectiveScaling")
     assert event.key == f"ineffective{SINGLE_SOURCE}200.0"
-    assert "200.0" in event.message
-    assert "10.0" in event.message
-    assert ("enabled" if blocked else "disabled") in event.message
+    assert event.message == (
+        f"Ineffective scaling detected for vertex {SINGLE_SOURCE}: expected an increase of 200.0 records/s, got "
+        f"10.0 records/s. Blocking of ineffective scaling is {'enabled' if blocked else 'disabled'}."
+    )
 
 
 def test_an_undefined_scalability_fails_the_pass_in_the_reference_only() -> None:
@@ -279,6 +308,11 @@ def test_a_legacy_alignment_that_has_to_deviate_is_told() -> None:
         "ScalingLimited",
         f"ScalingLimited{SINGLE_SOURCE}",
     )
+    assert event.interval == driver.context.options.scaling_event_interval
+    assert event.message == (
+        f"Scaling of vertex {SINGLE_SOURCE} is limited by key groups or partitions: expected parallelism 8, "
+        "actual 6, key groups or partitions 6, greatest parallelism 128, least 1"
+    )
 
 
 def test_history_keeps_one_entry_more_than_its_count_until_the_next_pass() -> None:
@@ -289,3 +323,18 @@ def test_history_keeps_one_entry_more_than_its_count_until_the_next_pass() -> No
 
     assert len(outcome.state.history[SINGLE_SOURCE]) == 4
     assert set(outcome.state.history) == {SINGLE_SOURCE}
+
+
+POOR = tuple(
+    history_entry(at, p, p + 1, rate=rate) for at, (p, rate) in enumerate(((4, 400.0), (8, 720.0), (16, 1280.0)))
+)
+
+
+def test_a_vertex_held_back_by_a_bottleneck_is_sized_with_its_own_scalability() -> None:
+    options = {**OPTIONS, "observed-scalability.enabled": "true"}
+    driver = JobDriver(a_context(options), JobState(history={PIPELINE_MAP: POOR}))
+
+    outcome = driver.run_each_minute(stuck_pipeline())
+
+    # 200 records/s of 100 at a coefficient of 0.83: 4 * 2.41.
+    assert outcome.wanted == {PIPELINE_SOURCE: 4, PIPELINE_MAP: 10}

@@ -4,25 +4,20 @@ import dataclasses
 
 import pytest
 from core_builders import (
-    MINUTE,
+    PIPELINE_MAP,
     SINGLE_SOURCE,
     SINGLE_SOURCE_OPTIONS,
     JobDriver,
     a_context,
-    a_reading,
-    a_vertex,
-    operator_answers,
+    draining_pipeline,
+    pipeline,
     single_source,
-    source_answers,
-    vertex_id,
+    stuck_pipeline,
 )
 
 from flink_autoscaler.core.decision import PassOutcome, Rescale
 from flink_autoscaler.core.job import JobAutoScalerContext
 from flink_autoscaler.core.reading import JobReading
-from flink_autoscaler.core.topology import IoMetrics, ShipStrategy
-
-MAP = vertex_id(2)
 
 
 def context(options: dict[str, str], **job: float) -> JobAutoScalerContext:
@@ -30,10 +25,7 @@ def context(options: dict[str, str], **job: float) -> JobAutoScalerContext:
 
 
 def third_pass(job: JobAutoScalerContext, readings: list[JobReading]) -> PassOutcome:
-    driver = JobDriver(job)
-    for minute, reading in enumerate(readings, start=1):
-        outcome = driver.run(minute * MINUTE, reading)
-    return outcome
+    return JobDriver(job).run_each_minute(readings)
 
 
 def busy_source_of_a_group() -> list[JobReading]:
@@ -63,48 +55,23 @@ def test_a_quota_that_suffices_changes_nothing() -> None:
     assert outcome.events == ()
 
 
-def pipeline(
-    minute: int, *, pending: float, rate: float, busy_ms: tuple[float, float], partitions: int = 0
-) -> JobReading:
-    """Read a source and a map of parallelism 4 that pass on every record."""
-    io = IoMetrics(records_in=round(rate * 60 * minute), records_out=round(rate * 60 * minute))
-    source = a_vertex(1, parallelism=4, io=io, partitions=partitions)
-    following = a_vertex(2, parallelism=4, io=io, inputs={1: ShipStrategy.REBALANCE})
-    answers = {
-        SINGLE_SOURCE: source_answers(busy_ms=busy_ms[0], rate=rate, pending=pending),
-        MAP: operator_answers(busy_ms=busy_ms[1], rate=rate),
-    }
-    return a_reading([source, following], answers)
-
-
 @pytest.mark.parametrize(
     ("switch", "expected"), [pytest.param("true", 4, id="improved"), pytest.param("false", 2, id="reference")]
 )
 def test_a_busy_vertex_while_a_backlog_is_drained(switch: str, expected: int) -> None:
-    # 1000 records/s are processed, of which 900 are backlog: for the source's 100 records/s a tenth would do.
-    readings = [
-        pipeline(minute, pending=108_000.0 - 54_000.0 * (minute - 1), rate=1000.0, busy_ms=(500.0, 900.0))
-        for minute in (1, 2, 3)
-    ]
+    # For the 100 records/s that arrive, a tenth of the parallelism would do.
+    outcome = third_pass(context({"improvement.saturated-vertex-guard": switch}), draining_pipeline())
 
-    outcome = third_pass(context({"improvement.saturated-vertex-guard": switch}), readings)
-
-    assert outcome.wanted == {SINGLE_SOURCE: 2, MAP: expected}
+    assert outcome.wanted == {SINGLE_SOURCE: 2, PIPELINE_MAP: expected}
 
 
 @pytest.mark.parametrize(
     ("switch", "expected"), [pytest.param("true", 8, id="improved"), pytest.param("false", 16, id="reference")]
 )
 def test_a_vertex_behind_a_source_that_cannot_grow(switch: str, expected: int) -> None:
-    # Of 200 records/s that arrive, 4 partitions let 100 through.
-    readings = [
-        pipeline(minute, pending=6000.0 * minute, rate=100.0, busy_ms=(1000.0, 1000.0), partitions=4)
-        for minute in (1, 2, 3)
-    ]
+    outcome = third_pass(context({"improvement.bottleneck-limit": switch}), stuck_pipeline())
 
-    outcome = third_pass(context({"improvement.bottleneck-limit": switch}), readings)
-
-    assert outcome.wanted == {SINGLE_SOURCE: 4, MAP: expected}
+    assert outcome.wanted == {SINGLE_SOURCE: 4, PIPELINE_MAP: expected}
 
 
 def test_a_bottleneck_that_can_grow_limits_nothing() -> None:
@@ -113,7 +80,7 @@ def test_a_bottleneck_that_can_grow_limits_nothing() -> None:
     outcome = third_pass(context({}), readings)
 
     assert isinstance(outcome.decision, Rescale)
-    assert outcome.wanted == {SINGLE_SOURCE: 16, MAP: 16}
+    assert outcome.wanted == {SINGLE_SOURCE: 16, PIPELINE_MAP: 16}
 
 
 def test_the_same_inputs_lead_to_the_same_decision() -> None:

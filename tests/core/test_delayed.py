@@ -80,3 +80,17 @@ def test_what_was_remembered_is_not_changed() -> None:
     DelayedScaleDown(remembered).recommend(V, advice(1, 14, True), INTERVAL)
 
     assert remembered == {V: DelayedVertex(0, (advice(0, 12, True),))}
+
+
+def test_a_recommendation_as_old_as_the_interval_still_counts() -> None:
+    delayed = DelayedScaleDown({})
+    delayed.recommend(V, advice(0, 12, True), INTERVAL)
+
+    assert delayed.recommend(V, advice(10, 9, True), INTERVAL) == advice(0, 12, True)
+
+
+def test_the_shortest_interval_is_waited_for() -> None:
+    delayed = DelayedScaleDown({})
+
+    assert delayed.recommend(V, DelayedRecommendation(0, 12, True), 1) is None
+    assert delayed.recommend(V, DelayedRecommendation(1, 12, True), 1) == DelayedRecommendation(1, 12, True)

@@ -36,13 +36,15 @@ def test_history_and_tracking_keep_the_newest_within_age_and_count() -> None:
 
 def test_age_alone_keeps_what_is_exactly_as_old() -> None:
     history = trim_history({V: entries(3599, 3600)}, options_with(LIMITS), NOW_MS)
+    tracking = trim_tracking(records(3599, 3600, 9000), options_with(LIMITS), NOW_MS)
 
     assert history == {V: entries(3600)}
+    assert tracking == records(3600, 9000)
 
 
 def test_tracking_keeps_its_latest_record_however_old() -> None:
-    assert trim_history({V: entries(0, 10)}, options_with(LIMITS), NOW_MS) == {}
-    assert trim_tracking(records(0, 10), options_with(LIMITS), NOW_MS) == records(10)
+    assert trim_history({V: entries(0, 5, 10)}, options_with(LIMITS), NOW_MS) == {}
+    assert trim_tracking(records(0, 5, 10), options_with(LIMITS), NOW_MS) == records(10)
 
 
 def test_a_count_of_zero_keeps_no_history_and_the_latest_record() -> None:
@@ -50,6 +52,18 @@ def test_a_count_of_zero_keeps_no_history_and_the_latest_record() -> None:
 
     assert trim_history({V: entries(9000)}, options, NOW_MS) == {}
     assert trim_tracking(records(8000, 9000), options, NOW_MS) == records(9000)
+
+
+def test_a_count_of_one_keeps_the_latest() -> None:
+    options = options_with({"history.max.count": "1"})
+
+    assert trim_history({V: entries(8000, 9000)}, options, NOW_MS) == {V: entries(9000)}
+    assert trim_tracking(records(8000, 9000), options, NOW_MS) == records(9000)
+
+
+def test_fewer_than_the_count_are_all_kept() -> None:
+    assert trim_history({V: entries(8000, 9000)}, options_with(LIMITS), NOW_MS) == {V: entries(8000, 9000)}
+    assert trim_tracking(records(8000, 9000), options_with(LIMITS), NOW_MS) == records(8000, 9000)
 
 
 def test_nothing_to_trim_stays_nothing() -> None:
@@ -61,6 +75,7 @@ def test_vertices_that_are_gone_are_pruned() -> None:
     history = {V: entries(1), vertex_id(2): entries(2)}
 
     assert prune_history(history, a_topology(a_vertex(1))) == {V: entries(1)}
+    assert prune_history(history, a_topology(a_vertex(3))) == {}
 
 
 def test_a_decision_is_added_after_the_older_ones() -> None:
@@ -113,6 +128,10 @@ def completed(parallelism: int, *, number: int = 1, running_at_ms: int = 61_000)
 
 def test_a_restart_is_over_when_the_job_runs_at_its_target() -> None:
     assert completed(8) == (ScalingRecord(0), ScalingRecord(DECIDED_MS, 60_000))
+
+
+def test_a_restart_may_take_no_time() -> None:
+    assert completed(8, running_at_ms=DECIDED_MS)[-1].restart_ms == 0
 
 
 def test_a_restart_is_not_over_at_another_parallelism() -> None:

@@ -258,3 +258,17 @@ def test_the_sizing_does_not_change_the_metrics() -> None:
 
     assert metrics.keys() == before.keys()
     assert metrics[ScalingMetric.PARALLELISM].current == 3.0
+
+
+def test_limits_may_leave_one_parallelism_but_not_none() -> None:
+    assert Limits(lower=5, upper=5, bound=5).clamp(7) == 5
+    with pytest.raises(ValueError, match=r"^least parallelism 6 is above the greatest one 5$"):
+        Limits(lower=6, upper=5, bound=5)
+
+
+@pytest.mark.parametrize(("switch", "bound"), [("true", 6), ("false", 128)], ids=["on", "off"])
+@pytest.mark.parametrize("compat", ["reference", "improved"])
+def test_the_cap_of_sources_has_a_switch_of_its_own(switch: str, bound: int, compat: str) -> None:
+    source = a_vertex(parallelism=4, partitions=6)
+
+    assert limits_of(source, 4, settings({"improvement.source-partition-cap": switch}, compat=compat)).bound == bound

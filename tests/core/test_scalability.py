@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.scalability import Gains, ineffective_gains, scalability_coefficient
-from flink_autoscaler.core.state import HistoryEntry
+from flink_autoscaler.core.state import HistoryEntry, ScalingSummary
 
 NAN, INF = math.nan, math.inf
 
@@ -23,6 +23,8 @@ def entries(*observations: tuple[int, float]) -> tuple[HistoryEntry, ...]:
         pytest.param(entries((4, 400.0), (8, 720.0), (16, 1280.0)), 0.83, id="rounded up"),
         pytest.param(entries((4, 400.0), (1, 150.0), (8, 500.0)), 0.5, id="parallelism 1 is the baseline; clamped"),
         pytest.param(entries((4, 400.0), (4, 380.0), (8, 760.0)), 1.0, id="the newest of the least; clamped"),
+        # (4 * 380 + 4 * 400 + 8 * 760) / (96 * 100)
+        pytest.param(entries((4, 380.0), (4, 400.0), (8, 760.0)), 0.96, id="the newest of the least, which is greater"),
         pytest.param(entries((4, 400.0), (8, 720.0)), 1.0, id="too few"),
         pytest.param(entries(), 1.0, id="none"),
         pytest.param(entries((4, 400.0), (8, NAN), (16, 1280.0)), 1.0, id="a rate is unknown"),
@@ -71,3 +73,20 @@ def test_a_scale_up_is_ineffective_when_it_gains_too_little(
 
 def test_unknown_gains_are_not_effective() -> None:
     assert ineffective_gains(LAST, 8, NAN, 0.1) is not None
+
+
+def test_a_decision_without_a_rate_tells_nothing_and_fails_nothing() -> None:
+    without_rate = HistoryEntry(9, ScalingSummary(16, 24, {}))
+    history = (*entries((4, 400.0), (8, 720.0)), without_rate)
+
+    assert scalability_coefficient(history, options_with({"compat": "reference"})) == 1.0
+    assert ineffective_gains(history, 24, 540.0, 0.1) is not None
+
+
+def test_the_undefined_coefficient_has_a_switch_of_its_own() -> None:
+    zero = entries((4, 0.0), (8, 0.0), (16, 0.0))
+    switch = "improvement.undefined-scalability-is-one"
+
+    assert scalability_coefficient(zero, options_with({"compat": "reference", switch: "true"})) == 1.0
+    with pytest.raises(EvaluationError, match=r"^the observed scalability coefficient is undefined \(rates of 0"):
+        scalability_coefficient(zero, options_with({switch: "false"}))

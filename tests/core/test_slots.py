@@ -1,9 +1,9 @@
 import math
 
 import pytest
-from core_builders import a_plan, a_topology, a_vertex
+from core_builders import a_plan, a_topology, a_vertex, vertex_id
 
-from flink_autoscaler.core.slots import Quota, exceeds_quota, slots_after, taskmanagers_for
+from flink_autoscaler.core.slots import Quota, exceeds_quota, slots_after, slots_of, taskmanagers_for, within_quota
 from flink_autoscaler.core.topology import ShipStrategy
 
 HASH = ShipStrategy.HASH
@@ -73,3 +73,47 @@ def test_a_scale_down_is_within_any_quota() -> None:
 
 def test_there_is_no_quota_without_slot_sharing_groups() -> None:
     assert not exceeds_quota(CHAIN, a_plan({1: (4, 400)}), quota(cpu=0.1))
+
+
+def test_slots_of_a_job_are_those_of_its_groups_or_of_its_widest_vertex() -> None:
+    groups = {vertex.vertex_id: vertex.parallelism for vertex in GROUPS.vertices.values()}
+    chain = {vertex.vertex_id: vertex.parallelism for vertex in CHAIN.vertices.values()}
+
+    assert slots_of(GROUPS, groups) == 8 + 40
+    assert slots_of(CHAIN, chain) == 6
+
+
+def test_a_group_that_does_not_change_does_not_count_in_the_reference() -> None:
+    # 11 slots are still two TaskManagers, 12 are three of 2 CPUs.
+    assert not exceeds_quota(GROUPS, a_plan({1: (8, 11)}), quota(cpu=0.1))
+    assert not exceeds_quota(GROUPS, a_plan({1: (8, 12)}), quota(cpu=6))
+    assert exceeds_quota(GROUPS, a_plan({1: (8, 16)}), quota(cpu=6))
+
+
+UP = {1: (8, 20), 2: (5, 6), 3: (3, 13)}
+
+
+@pytest.mark.parametrize(
+    ("plan", "limit", "expected"),
+    [
+        # 20 and 40 slots are 15 TaskManagers; 14 have 56 slots, of which 16 are left for the first group.
+        pytest.param(UP, quota(cpu=30), {1: 20, 2: 6, 3: 13}, id="all of it fits"),
+        pytest.param(UP, quota(cpu=28), {1: 16, 3: 9}, id="an equal share of every scale-up"),
+        pytest.param({1: (8, 21)}, quota(cpu=28), {1: 16}, id="the last slot counts"),
+        pytest.param({1: (8, 9)}, quota(cpu=26), {1: 9}, id="a single step"),
+        pytest.param({1: (8, 9)}, quota(cpu=24), {}, id="not even a single step"),
+        pytest.param(UP, quota(cpu=10), {}, id="over the quota already"),
+        pytest.param({1: (8, 4), 4: (40, 39)}, quota(cpu=10), {1: 4, 4: 39}, id="scale-downs only"),
+        # Three of four steps take 9 and 43 slots, which are 13 TaskManagers.
+        pytest.param({1: (8, 10), 4: (40, 44)}, quota(cpu=26), {1: 9, 4: 43}, id="three quarters of the plan"),
+        pytest.param({1: (8, 30), 4: (40, 30)}, quota(cpu=26), {1: 22, 4: 30}, id="up and down"),
+        pytest.param({1: (8, 20), 4: (40, 30)}, quota(cpu=1), {1: 18, 4: 30}, id="what a scale-down frees may be used"),
+        pytest.param(UP, quota(), {1: 20, 2: 6, 3: 13}, id="no quota"),
+    ],
+)
+def test_a_plan_goes_as_far_as_the_quota_allows(
+    plan: dict[int, tuple[int, int]], limit: Quota, expected: dict[int, int]
+) -> None:
+    allowed = within_quota(GROUPS, a_plan(plan), limit)
+
+    assert allowed == {vertex_id(number): parallelism for number, parallelism in expected.items()}

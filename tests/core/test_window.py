@@ -26,6 +26,7 @@ def counted(*values: tuple[float, float]) -> tuple[MetricSample, ...]:
         pytest.param([(0, NAN), (10, 100), (20, 300), (30, NAN)], 20.0, id="unknown edges are skipped"),
         pytest.param([(0, 300), (10, 100)], -20.0, id="negative when the counter went back"),
         pytest.param([(0, 1.0), (0.0005, 2.0)], NAN, id="one instant is one sample"),
+        pytest.param([(0, 1.0), (0.001, 2.0)], 1000.0, id="a millisecond apart"),
         pytest.param([(0, 1), (10, NAN)], NAN, id="one known value"),
         pytest.param([(0, NAN)], NAN, id="no known value"),
     ],
@@ -66,6 +67,7 @@ def test_latest_looks_at_the_newest_sample_only() -> None:
     window = MetricWindow([a_sample(0, {V: {ScalingMetric.LAG: 5.0}}), a_sample(1, {V: {}})])
 
     assert window.latest(ScalingMetric.LAG, V) is None
+    assert window.latest(ScalingMetric.LAG, vertex_id(2)) is None
 
 
 REFERENCE = WindowSettings(stable_at_ms=60_000, length_ms=120_000, keeps_edge=False)
@@ -167,3 +169,24 @@ def test_a_reset_leaves_other_metrics_and_vertices_alone() -> None:
 
     assert sample.vertices[V][ScalingMetric.LOAD] == 0.5
     assert sample.vertices[other][COUNTER] == 9.0
+
+
+def test_a_counter_that_is_new_or_not_reported_any_more_has_not_gone_back() -> None:
+    other = vertex_id(2)
+    older = (a_sample(0, {V: {COUNTER: 9.0}}), a_sample(1, {other: {COUNTER: 9.0}}))
+
+    assert forget_before_reset(older, a_sample(2, {V: {COUNTER: 9.0}, other: {}}), ignored=frozenset()) is older
+
+
+def test_a_counter_is_compared_with_its_last_known_value_however_old() -> None:
+    older = (a_sample(0, {V: {COUNTER: 9.0}}), a_sample(1, {V: {COUNTER: NAN}}), a_sample(2))
+
+    (first, *_) = forget_before_reset(older, a_sample(3, {V: {COUNTER: 8.0}}), ignored=frozenset())
+
+    assert math.isnan(first.vertices[V][COUNTER])
+
+
+def test_one_known_global_value_is_its_own_average() -> None:
+    window = MetricWindow([a_sample(0), a_sample(1, globals_={ScalingMetric.HEAP_MEMORY_USED: 7.0}), a_sample(2)])
+
+    assert window.global_average(ScalingMetric.HEAP_MEMORY_USED) == 7.0

@@ -4,6 +4,7 @@ from core_builders.driver import JobDriver
 from core_builders.graphs import a_plan, a_topology, a_vertex, details_of, vertex_id
 from core_builders.jobs import JOB_ID, a_configuration, a_context, a_request, options_with
 from core_builders.measurements import a_sample, evaluated, history_entry
+from core_builders.pipeline import PIPELINE_MAP, PIPELINE_SOURCE, draining_pipeline, pipeline, stuck_pipeline
 from core_builders.ports import Journal, RecordingEvents, RecordingRealizer, RecordingStore, ScriptedCollector
 from core_builders.readings import a_cluster, a_reading, of_total, operator_answers, source_answers
 from core_builders.single_source import MINUTE, SINGLE_SOURCE, SINGLE_SOURCE_OPTIONS, full_window, single_source
@@ -11,6 +12,8 @@ from core_builders.single_source import MINUTE, SINGLE_SOURCE, SINGLE_SOURCE_OPT
 __all__ = [
     "JOB_ID",
     "MINUTE",
+    "PIPELINE_MAP",
+    "PIPELINE_SOURCE",
     "SINGLE_SOURCE",
     "SINGLE_SOURCE_OPTIONS",
     "JobDriver",
@@ -29,13 +32,16 @@ __all__ = [
     "a_topology",
     "a_vertex",
     "details_of",
+    "draining_pipeline",
     "evaluated",
     "full_window",
     "history_entry",
     "of_total",
     "operator_answers",
     "options_with",
+    "pipeline",
     "single_source",
     "source_answers",
+    "stuck_pipeline",
     "vertex_id",
 ]

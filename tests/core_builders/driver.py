@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from core_builders.readings import a_cluster
@@ -37,4 +38,10 @@ class JobDriver:
         if outcome is None:
             outcome = advance(request, reading, cluster or a_cluster(), self._plugins)
         self.state, self.memory = outcome.state, outcome.memory
+        return outcome
+
+    def run_each_minute(self, readings: Iterable[JobReading], cluster: ClusterReading | None = None) -> PassOutcome:
+        """Do one pass per reading, the first at minute 1, and return the last one."""
+        for minute, reading in enumerate(readings, start=1):
+            outcome = self.run(minute * 60_000, reading, cluster)
         return outcome

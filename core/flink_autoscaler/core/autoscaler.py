@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Final
 
 from flink_autoscaler.core.cycle import advance, error_event, without_reading
-from flink_autoscaler.core.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.decision import PassOutcome, PassRequest, Rescale
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.events import Event
 from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
@@ -18,8 +19,15 @@ from flink_autoscaler.core.ports import (
     MetricCollector,
     Realization,
     ScalingRealizer,
+    SharedStateStore,
 )
 from flink_autoscaler.core.reading import EMPTY_MEMORY, CollectorMemory
+from flink_autoscaler.core.state import EMPTY_STATE, JobState
+
+ALWAYS: Final = 0
+"""The term of a daemon that shares its jobs with nobody."""
+
+_NEVER: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +54,26 @@ class _Effects:
     realization: Realization | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What is kept in memory about one job.
+
+    Attributes:
+        memory: Of the collector.
+        term: Under which ``given`` was loaded; None when only looking on.
+        given: The state that the last pass began with.
+        unrecorded: What to go on with while the store does not take anything.
+    """
+
+    memory: CollectorMemory = EMPTY_MEMORY
+    term: int | None = _NEVER
+    given: JobState = EMPTY_STATE
+    unrecorded: JobState | None = None
+
+
+_NOTHING: Final = _Kept()
+
+
 class JobAutoScaler:
     """Looks after jobs (``JobAutoScaler`` of FLIP-334).
 
@@ -70,7 +98,7 @@ class JobAutoScaler:
         self._realizer = realizer
         self._events = event_handler
         self._collector = collector
-        self._memories: dict[JobKey, CollectorMemory] = {}
+        self._jobs: dict[JobKey, _Kept] = {}
         self._lock = threading.Lock()
 
     def scale(self, context: JobAutoScalerContext, now_ms: int) -> JobPassReport:
@@ -93,36 +121,63 @@ class JobAutoScaler:
             outcome = advance(request, self._collector.read_job(request), cluster)
         return self.complete(context, outcome)
 
-    def request(self, context: JobAutoScalerContext, now_ms: int) -> PassRequest:
+    def request(self, context: JobAutoScalerContext, now_ms: int, *, term: int | None = ALWAYS) -> PassRequest:
         """Return what an engine needs to look at a job.
+
+        Args:
+            context: The job.
+            now_ms: The instant of the pass, epoch milliseconds.
+            term: Under which this daemon acts. What was loaded under another term is loaded again: somebody else may
+                have written since. None only looks on and always loads again.
 
         Raises:
             StoreError: The state could not be loaded.
         """
-        with self._lock:
-            memory = self._memories.get(context.job_key, EMPTY_MEMORY)
-        return PassRequest(context, self._store.load(context.job_key), now_ms, memory)
+        kept = self._kept(context.job_key)
+        if term is None or kept.term not in (term, _NEVER):
+            kept = replace(kept, unrecorded=None)
+            if isinstance(self._store, SharedStateStore):
+                self._store.forget()
+        state = self._store.load(context.job_key) if kept.unrecorded is None else kept.unrecorded
+        self._keep(context.job_key, replace(kept, term=term, given=state))
+        return PassRequest(context, state, now_ms, kept.memory)
+
+    def observe(self, context: JobAutoScalerContext, outcome: PassOutcome) -> JobPassReport:
+        """Take what an outcome taught the collector, and nothing else: another daemon acts on it."""
+        self._keep(context.job_key, replace(self._kept(context.job_key), memory=outcome.memory))
+        return JobPassReport(context.job_key, outcome, None, () if outcome.error is None else (outcome.error,))
 
     def complete(self, context: JobAutoScalerContext, outcome: PassOutcome) -> JobPassReport:
         """Record, report and realize an outcome, in this order. Never raises.
 
-        Without a recorded state nothing is realized: a change that would be forgotten must not happen.
+        Without a recorded state nothing is realized: a change that would be forgotten must not happen. The decision
+        counts as not made then; what was collected is kept, and the next pass decides again.
         """
         effects = _Effects([outcome.error] if outcome.error is not None else [])
-        with self._lock:
-            self._memories[context.job_key] = outcome.memory
         is_recorded = _attempt(effects, lambda: self._store.save(context.job_key, outcome.state))
-        self._report(context, outcome, effects)
+        kept = self._kept(context.job_key)
+        unrecorded = None if is_recorded else _undecided(kept.given, outcome)
+        self._keep(context.job_key, replace(kept, memory=outcome.memory, unrecorded=unrecorded))
+        if is_recorded:
+            self._report(context, outcome, effects)
+        self._tell(context, outcome.events, effects)
         if is_recorded:
             _attempt(effects, lambda: self._realize(context, outcome, effects))
         self._report_errors(context, outcome, effects)
         return JobPassReport(context.job_key, outcome, effects.realization, tuple(effects.errors))
 
+    def _kept(self, job_key: JobKey) -> _Kept:
+        with self._lock:
+            return self._jobs.get(job_key, _NOTHING)
+
+    def _keep(self, job_key: JobKey, kept: _Kept) -> None:
+        with self._lock:
+            self._jobs[job_key] = kept
+
     def _report(self, context: JobAutoScalerContext, outcome: PassOutcome, effects: _Effects) -> None:
         report = outcome.report
         if report is not None:
             _attempt(effects, lambda: self._events.handle_scaling_report(context, report))
-        self._tell(context, outcome.events, effects)
 
     def _tell(self, context: JobAutoScalerContext, events: tuple[Event, ...], effects: _Effects) -> None:
         for event in events:
@@ -144,12 +199,27 @@ class JobAutoScaler:
         self._tell(context, events, effects)
 
     def cleanup(self, context: JobAutoScalerContext) -> tuple[AutoscalerError, ...]:
-        """Forget a job that is gone. Never raises; returns what went wrong."""
-        effects = _Effects()
+        """Forget a job that is gone, its state included. Never raises; returns what went wrong."""
+        self.drop(context.job_key)
+        return self.delete(context.job_key)
+
+    def drop(self, job_key: JobKey) -> None:
+        """Free the memory that a job takes; its state stays."""
         with self._lock:
-            self._memories.pop(context.job_key, None)
-        _attempt(effects, lambda: self._store.delete(context.job_key))
+            self._jobs.pop(job_key, None)
+
+    def delete(self, job_key: JobKey) -> tuple[AutoscalerError, ...]:
+        """Delete the state of a job. Never raises; returns what went wrong."""
+        effects = _Effects()
+        _attempt(effects, lambda: self._store.delete(job_key))
         return tuple(effects.errors)
+
+
+def _undecided(given: JobState, outcome: PassOutcome) -> JobState:
+    """Return the state of a pass as if it had not decided anything; what it collected stays."""
+    if not isinstance(outcome.decision, Rescale):
+        return outcome.state
+    return replace(given, job_id=outcome.state.job_id, samples=outcome.state.samples)
 
 
 def _attempt(effects: _Effects, action: Callable[[], object]) -> bool:

@@ -35,7 +35,7 @@ def find_bottlenecks(
         metrics: Evaluated metrics of all vertices.
         sizings: Sizings of the vertices that may be scaled; the others keep their parallelism.
     """
-    found = []
+    found, sources = [], sources_of(topology)
     for vertex_id, vertex in topology.vertices.items():
         sizing = sizings.get(vertex_id)
         if vertex.is_finished or (sizing is not None and sizing.wanted <= sizing.limits.bound):
@@ -43,21 +43,27 @@ def find_bottlenecks(
         growth = 1.0 if sizing is None else sizing.limits.bound / sizing.current
         share = _sustainable_share(metrics[vertex_id], growth)
         if share < 1.0:
-            found.append(Bottleneck(vertex_id, share, sources_of(topology, vertex_id)))
+            found.append(Bottleneck(vertex_id, share, sources[vertex_id]))
     return found
 
 
-def sources_of(topology: JobTopology, vertex_id: VertexId) -> frozenset[VertexId]:
-    """Return the sources whose records reach a vertex; a source reaches itself."""
-    inputs = topology.vertices[vertex_id].inputs
-    if not inputs:
-        return frozenset({vertex_id})
-    return frozenset().union(*(sources_of(topology, upstream) for upstream in inputs))
+def sources_of(topology: JobTopology) -> dict[VertexId, frozenset[VertexId]]:
+    """Return the sources whose records reach each vertex; a source reaches itself."""
+    sources: dict[VertexId, frozenset[VertexId]] = {}
+    for vertex_id, vertex in topology.vertices.items():
+        reached = frozenset().union(*(sources[upstream] for upstream in vertex.inputs))
+        sources[vertex_id] = reached or frozenset({vertex_id})
+    return sources
 
 
-def tightest(bottlenecks: Sequence[Bottleneck], topology: JobTopology, vertex_id: VertexId) -> Bottleneck | None:
-    """Return the bottleneck that limits a vertex most: one that holds back everything which feeds the vertex."""
-    sources = sources_of(topology, vertex_id)
+def tightest(bottlenecks: Sequence[Bottleneck], vertex_id: VertexId, sources: frozenset[VertexId]) -> Bottleneck | None:
+    """Return the bottleneck that limits a vertex most: one that holds back everything which feeds the vertex.
+
+    Args:
+        bottlenecks: All of them.
+        vertex_id: The vertex; it does not limit itself.
+        sources: The sources that feed it.
+    """
     holding = [b for b in bottlenecks if sources <= b.sources and b.vertex_id != vertex_id]
     return min(holding, key=lambda bottleneck: bottleneck.share, default=None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flink_autoscaler.core.alignment import Aligned, AlignmentRequest, balanced, built_in_mode, custom_mode_name
-from flink_autoscaler.core.bottleneck import find_bottlenecks, limited_sizing, tightest
+from flink_autoscaler.core.bottleneck import find_bottlenecks, limited_sizing, sources_of, tightest
 from flink_autoscaler.core.decision_run import DecisionRun
 from flink_autoscaler.core.errors import EvaluationError, PluginError
 from flink_autoscaler.core.events import Event, EventType
@@ -77,9 +77,9 @@ def _limited(run: DecisionRun, sizings: dict[VertexId, Sizing], settings: Sizing
     bottlenecks = find_bottlenecks(topology, run.vertices, sizings)
     if not bottlenecks or not options.improves(options.bottleneck_limit):
         return sizings
-    limited = dict(sizings)
+    limited, sources = dict(sizings), sources_of(topology)
     for vertex_id, sizing in sizings.items():
-        bottleneck = tightest(bottlenecks, topology, vertex_id)
+        bottleneck = tightest(bottlenecks, vertex_id, sources[vertex_id])
         if bottleneck is None:
             continue
         limited[vertex_id] = limited_sizing(

@@ -3,7 +3,8 @@
 AutoscalerError
 ├── ConfigError             the configuration must change
 ├── NotReadyError           expected; try again next cycle
-│   └── MissingMetricError
+│   ├── MissingMetricError
+│   └── NotLeaderError      another daemon may act, this one may not
 ├── FlinkRestError          the cluster did not answer as documented
 │   ├── ConnectError        nobody answered, or not in time
 │   ├── ResponseError       an answer that is not what Flink sends
@@ -40,6 +41,10 @@ class MissingMetricError(NotReadyError):
 
     def __reduce__(self) -> tuple[type[MissingMetricError], tuple[str, str]]:
         return MissingMetricError, (self.vertex_id, self.metric)
+
+
+class NotLeaderError(NotReadyError):
+    """Another daemon may act, or may begin to at any moment: this one leaves clusters alone."""
 
 
 class FlinkRestError(AutoscalerError):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from flink_autoscaler.core.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.errors import AutoscalerError
@@ -108,6 +108,50 @@ class AutoScalerStateStore(Protocol):
         ...
 
 
+@runtime_checkable
+class SharedStateStore(Protocol):
+    """What a state store can do besides, where other daemons write to it as well."""
+
+    def forget(self) -> None:
+        """Drop what is kept in memory, what was not written included, so that the next access reads it all again.
+
+        Called when another daemon may have written in the meantime; from any thread, also during other calls.
+        """
+        ...
+
+
+class JobTombstones(Protocol):
+    """Remembers which jobs are gone from their cluster, and since when, until their state is deleted.
+
+    A state store that keeps states across restarts should come with one that does so as well. Concerns only the
+    states that this installation wrote itself. Calls for different clusters may come from different threads.
+    Implementations raise :class:`StoreError` and nothing else.
+    """
+
+    def marked(self, cluster: str) -> frozenset[JobKey]:
+        """Return the jobs of a cluster that are marked as gone."""
+        ...
+
+    def mark(self, cluster: str, job_keys: Collection[JobKey]) -> None:
+        """Mark jobs as gone from now on. Those that are marked already keep their time."""
+        ...
+
+    def clear(self, cluster: str, job_keys: Collection[JobKey]) -> None:
+        """Forget about jobs, because they are back or their state is deleted. Unknown ones do nothing."""
+        ...
+
+    def due(self, cluster: str, seconds: float) -> frozenset[JobKey]:
+        """Return the jobs of a cluster that were marked at least so long ago."""
+        ...
+
+    def unseen(self, cluster: str, present: Collection[JobKey], seconds: float) -> frozenset[JobKey]:
+        """Return jobs of a cluster that have a state, are not present, and have not been for so long.
+
+        Those that are present count as seen now. Called rarely.
+        """
+        ...
+
+
 class AutoScalerEventHandler(Protocol):
     """Takes events and scaling reports. De-duplication is its own business.
 
@@ -184,8 +228,10 @@ __all__ = [
     "EvaluationEngine",
     "JobList",
     "JobListFetcher",
+    "JobTombstones",
     "MetricCollector",
     "Realization",
     "RealizeResult",
     "ScalingRealizer",
+    "SharedStateStore",
 ]

@@ -91,6 +91,10 @@ def _refused_by_quota(run: DecisionRun, summaries: ScalingSummaries, quota: Quot
 
 
 def _limited_by_quota(run: DecisionRun, summaries: ScalingSummaries, quota: Quota) -> ScalingSummaries:
+    if quota.is_unknown:
+        text = "a quota is set but not checked: CPU or memory of a TaskManager is not known"
+        run.explain("QUOTA_UNKNOWN", text)
+        run.tell(EventType.WARNING, "QuotaUnknown", f"Beware, {text}.", "QuotaUnknown")
     allowed = within_quota(run.given.topology, summaries, quota)
     if allowed == {vertex_id: summary.new for vertex_id, summary in summaries.items()}:
         return summaries

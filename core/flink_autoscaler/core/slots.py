@@ -53,6 +53,12 @@ class Quota:
     memory_per_taskmanager: int
     slots_per_taskmanager: int
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether a limit is set that cannot be checked."""
+        needs_cpu, needs_memory = self.cpu is not None, self.memory is not None
+        return (needs_cpu and self.cpu_per_taskmanager <= 0) or (needs_memory and self.memory_per_taskmanager <= 0)
+
     def is_exceeded_by(self, taskmanagers: int) -> bool:
         """Tell whether that many TaskManagers are too many."""
         return (self.cpu is not None and self.cpu_per_taskmanager * taskmanagers > self.cpu) or (
@@ -97,12 +103,14 @@ def within_quota(topology: JobTopology, summaries: ScalingSummaries, quota: Quot
     current = {vertex_id: vertex.parallelism for vertex_id, vertex in topology.vertices.items()}
     before = taskmanagers_of(topology, current, quota.slots_per_taskmanager)
     steps = max(summary.new - summary.current for summary in summaries.values())
-    for step in range(max(steps, 0), -1, -1):
+    step = max(steps, 0)
+    while True:
         plan = _partly(summaries, step, steps)
         needed = taskmanagers_of(topology, {**current, **plan}, quota.slots_per_taskmanager)
+        # Without any growth no more is needed than now, so this ends.
         if needed <= before or not quota.is_exceeded_by(needed):
             return {vertex_id: new for vertex_id, new in plan.items() if new != current[vertex_id]}
-    return {vertex_id: summary.new for vertex_id, summary in summaries.items() if not summary.is_scale_up}
+        step -= 1
 
 
 def _partly(summaries: ScalingSummaries, step: int, steps: int) -> dict[VertexId, int]:

@@ -1,0 +1,224 @@
+"""Evaluation at its edges: values that are missing, tiny or negative, a backlog, and metrics of custom evaluators."""
+
+import math
+from collections.abc import Mapping
+
+import pytest
+from core_builders import a_sample, a_topology, a_vertex, options_with, vertex_id
+
+from flink_autoscaler.core.evaluation import (
+    EvaluationSettings,
+    evaluate,
+    is_processing_backlog,
+    merge,
+    true_processing_rate,
+)
+from flink_autoscaler.core.metrics import EvaluatedMetric, EvaluatedVertex, MetricSample, ScalingMetric, VertexId, of
+from flink_autoscaler.core.topology import JobTopology, ShipStrategy
+from flink_autoscaler.core.window import MetricWindow
+
+NAN, INF = math.nan, math.inf
+M = ScalingMetric
+HASH = ShipStrategy.HASH
+S = vertex_id(1)
+SOURCE = a_topology(a_vertex(1))
+
+
+def settings(options: Mapping[str, str] | None = None) -> EvaluationSettings:
+    return EvaluationSettings.of(options_with(options), 300)
+
+
+def source_samples(*minutes: Mapping[ScalingMetric, float]) -> list[MetricSample]:
+    """Make one sample per minute of a source that receives 10 records/s, has no lag and is half busy."""
+    usual = {M.LAG: 0.0, M.LOAD: 0.5}
+    return [
+        a_sample(at * 60_000, {S: {M.NUM_RECORDS_IN: 600.0 * at, **usual, **given}}) for at, given in enumerate(minutes)
+    ]
+
+
+def evaluated_source(
+    *minutes: Mapping[ScalingMetric, float], options: Mapping[str, str] | None = None
+) -> EvaluatedVertex:
+    return evaluate(SOURCE, source_samples(*minutes), settings(options)).vertices[S]
+
+
+@pytest.mark.parametrize(
+    ("key", "attribute"),
+    [
+        ("improvement.unknown-when-incomplete", "is_strict"),
+        ("improvement.thresholds-after-evaluator", "refreshes_thresholds"),
+        ("improvement.counter-reset", "is_busy_time_bounded"),
+    ],
+)
+def test_each_improvement_of_evaluation_has_a_switch_of_its_own(key: str, attribute: str) -> None:
+    switches = {"is_strict", "refreshes_thresholds", "is_busy_time_bounded"}
+
+    on, off = settings({"compat": "reference", key: "true"}), settings({key: "false"})
+
+    assert {name for name in switches if getattr(on, name)} == {attribute}
+    assert {name for name in switches if not getattr(off, name)} == {attribute}
+
+
+def test_a_lag_that_is_not_reported_any_more_is_none() -> None:
+    reported = source_samples({M.LAG: 500.0}, {M.LAG: 500.0})
+    samples = [*reported, a_sample(120_000, {S: {M.NUM_RECORDS_IN: 1200.0}})]
+
+    source = evaluate(SOURCE, samples, settings()).vertices[S]
+
+    assert M.LAG not in source
+    assert source[M.CATCH_UP_DATA_RATE].current == 0.0
+
+
+def test_no_input_and_an_unreported_lag_are_no_backlog() -> None:
+    samples = [a_sample(at, {S: {M.NUM_RECORDS_IN: 5.0}}) for at in (0, 60_000)]
+
+    assert not is_processing_backlog(SOURCE, MetricWindow(samples), 300)
+
+
+def test_a_trickle_flows_downstream_like_anything_else() -> None:
+    topology = a_topology(a_vertex(1), a_vertex(2, inputs={1: HASH}))
+    samples = [
+        a_sample(
+            at * 60_000, {S: {M.NUM_RECORDS_IN: 30.0 * at, M.LAG: 0.0}, vertex_id(2): {M.NUM_RECORDS_IN: 15.0 * at}}
+        )
+        for at in (0, 1)
+    ]
+
+    metrics = evaluate(topology, samples, settings()).vertices
+
+    assert metrics[S][M.TARGET_DATA_RATE].average == 0.5
+    assert metrics[vertex_id(2)][M.TARGET_DATA_RATE].average == 0.25
+
+
+def test_what_has_to_be_caught_up_adds_up_over_the_inputs() -> None:
+    topology = a_topology(a_vertex(1), a_vertex(2), a_vertex(3, inputs={1: HASH, 2: HASH}))
+    samples = [
+        a_sample(
+            at * 60_000,
+            {
+                **{
+                    vertex_id(n): {M.NUM_RECORDS_IN: 60.0 * at, M.NUM_RECORDS_OUT: 60.0 * at, M.LAG: 1800.0}
+                    for n in (1, 2)
+                },
+                vertex_id(3): {M.NUM_RECORDS_IN: 120.0 * at},
+            },
+        )
+        for at in (0, 1)
+    ]
+
+    metrics = evaluate(topology, samples, settings({"catch-up.duration": "30 min"})).vertices
+
+    assert [metrics[vertex_id(n)][M.CATCH_UP_DATA_RATE].current for n in (1, 2, 3)] == [1.0, 1.0, 2.0]
+
+
+AVERAGE = {"metrics.busy-time.aggregator": "AVG"}
+
+
+@pytest.mark.parametrize(
+    ("options", "busy_ms", "load", "rate"),
+    [
+        pytest.param({}, -600.0, 0.0, INF, id="went back"),
+        pytest.param({}, 30.0, 0.001, 20_000.0, id="half a millisecond per second, rounded up"),
+        pytest.param({"improvement.counter-reset": "false"}, -600.0, -0.01, -1000.0, id="went back, in the reference"),
+    ],
+)
+def test_busy_time_that_went_back_is_no_busy_time(
+    options: dict[str, str], busy_ms: float, load: float, rate: float
+) -> None:
+    first, second = {M.ACCUMULATED_BUSY_TIME: 1000.0}, {M.ACCUMULATED_BUSY_TIME: 1000.0 + busy_ms}
+
+    source = evaluated_source(first, second, options={**AVERAGE, **options})
+
+    assert source[M.LOAD].average == load
+    assert source[M.TRUE_PROCESSING_RATE].average == rate
+
+
+@pytest.mark.parametrize(
+    ("observed", "expected"),
+    [
+        pytest.param((12.0, 14.0), 13.0, id="two observations: their mean"),
+        pytest.param((12.0, NAN), 20.0, id="one is too few: from busy time"),
+    ],
+)
+def test_a_source_uses_what_was_observed_while_it_caught_up(observed: tuple[float, float], expected: float) -> None:
+    source = evaluated_source(*({M.OBSERVED_TPR: value} for value in observed))
+
+    assert source[M.TRUE_PROCESSING_RATE].average == expected
+
+
+def test_busy_time_may_promise_exactly_the_tolerated_share_more() -> None:
+    assert true_processing_rate(1500.0, 1200.0, 0.25) == 1500.0
+    assert true_processing_rate(1501.0, 1200.0, 0.25) == 1200.0
+
+
+LAGGING = ({M.LAG: 9000.0}, {M.LAG: 9000.0})
+
+
+def test_while_a_backlog_is_processed_only_more_than_full_use_is_out_of_bounds() -> None:
+    source = evaluated_source(*LAGGING, options={"catch-up.duration": "0"})
+
+    assert source[M.SCALE_UP_RATE_THRESHOLD].current == 10.0
+    assert source[M.SCALE_DOWN_RATE_THRESHOLD].current == INF
+
+
+def test_the_latest_of_many_samples_counts_for_the_cluster() -> None:
+    samples = [a_sample(at, {S: {M.NUM_RECORDS_IN: at, M.LAG: 0.0}}, {M.GC_PRESSURE: at / 10}) for at in range(3)]
+
+    assert evaluate(SOURCE, samples, settings()).globals_[M.GC_PRESSURE].current == 0.2
+
+
+def custom(
+    topology: JobTopology, samples: list[MetricSample], changes: EvaluatedVertex, options: Mapping[str, str]
+) -> tuple[EvaluatedVertex, list[tuple[VertexId, bool]]]:
+    """Evaluate with the same changes for every vertex; also give what the evaluator was told."""
+    seen: list[tuple[VertexId, bool]] = []
+
+    def customize(
+        vertex_id: VertexId, metrics: EvaluatedVertex, evaluated: Mapping[VertexId, EvaluatedVertex], has_backlog: bool
+    ) -> EvaluatedVertex:
+        seen.append((vertex_id, has_backlog))
+        return changes
+
+    return evaluate(topology, samples, settings(options), customize).vertices[S], seen
+
+
+def test_a_custom_evaluator_is_told_the_vertex_and_the_backlog_which_its_thresholds_keep_to() -> None:
+    doubled = {M.TARGET_DATA_RATE: EvaluatedMetric(NAN, 20.0)}
+
+    source, seen = custom(SOURCE, source_samples(*LAGGING), doubled, {"catch-up.duration": "0"})
+
+    assert seen == [(S, True)]
+    assert source[M.SCALE_UP_RATE_THRESHOLD].current == 20.0
+    assert source[M.SCALE_DOWN_RATE_THRESHOLD].current == INF
+
+
+def test_thresholds_that_a_custom_evaluator_sets_stay() -> None:
+    changes = {M.TARGET_DATA_RATE: EvaluatedMetric(NAN, 20.0), M.SCALE_UP_RATE_THRESHOLD: of(7.0)}
+
+    source, _ = custom(SOURCE, source_samples({}, {}), changes, {"catch-up.duration": "0"})
+
+    assert source[M.SCALE_UP_RATE_THRESHOLD].current == 7.0
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        pytest.param(EvaluatedMetric(NAN, NAN), (1.0, 2.0), id="nothing known"),
+        pytest.param(EvaluatedMetric(5.0, NAN), (5.0, 2.0), id="current"),
+        pytest.param(EvaluatedMetric(NAN, 5.0), (1.0, 5.0), id="average"),
+        pytest.param(EvaluatedMetric(0.12345, INF), (0.123, INF), id="both, rounded"),
+    ],
+)
+def test_changes_are_laid_over_what_is_there_field_by_field(
+    change: EvaluatedMetric, expected: tuple[float, float]
+) -> None:
+    merged = merge({M.LOAD: EvaluatedMetric(1.0, 2.0), M.LAG: of(9.0)}, {M.LOAD: change})
+
+    assert tuple(merged[M.LOAD]) == expected
+    assert merged[M.LAG].current == 9.0
+
+
+def test_a_metric_that_was_not_there_is_added_as_it_is() -> None:
+    merged = merge({}, {M.LAG: EvaluatedMetric(5.0, NAN)})
+
+    assert tuple(merged[M.LAG]) == pytest.approx((5.0, NAN), nan_ok=True)

@@ -1,0 +1,221 @@
+"""Room in the cluster, quotas and executors: what they are asked, and what is told when they stop a plan."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+from core_builders import (
+    SINGLE_SOURCE,
+    SINGLE_SOURCE_OPTIONS,
+    JobDriver,
+    a_cluster,
+    a_context,
+    single_source,
+)
+
+from flink_autoscaler.core.decision import PassOutcome, Reason, Rescale
+from flink_autoscaler.core.events import Event, EventType
+from flink_autoscaler.core.extensions import ExecutorContext, Plugins, ResourceRequest
+from flink_autoscaler.core.job import JobAutoScalerContext
+from flink_autoscaler.core.metrics import ScalingMetric
+from flink_autoscaler.core.reading import ClusterReading
+from flink_autoscaler.core.state import ScalingSummaries
+from flink_autoscaler.core.syntax import parse_duration
+
+HALF_AN_HOUR = parse_duration("30 min")
+CLUSTER = a_cluster(slots_used=4)
+
+
+@dataclass
+class Check:
+    """A resource check with a fixed answer."""
+
+    answer: bool
+    seen: list[tuple[ResourceRequest, ClusterReading]] = field(default_factory=list)
+
+    def try_schedule(self, request: ResourceRequest, cluster: ClusterReading) -> bool:
+        self.seen.append((request, cluster))
+        return self.answer
+
+
+@dataclass
+class Veto:
+    """An executor that does not want any change, and writes down what it was given."""
+
+    priority: int = 0
+    seen: list[tuple[ExecutorContext, ScalingSummaries]] = field(default_factory=list)
+
+    def apply(self, context: ExecutorContext, summaries: ScalingSummaries) -> ScalingSummaries | None:
+        self.seen.append((context, summaries))
+        return {}
+
+
+def job(options: Mapping[str, str], flink: Mapping[str, str] | None = None, **resources: float) -> JobAutoScalerContext:
+    memory = resources.get("memory")
+    return a_context(
+        {**SINGLE_SOURCE_OPTIONS, **options},
+        flink,
+        taskmanager_cpu=resources.get("cpu"),
+        taskmanager_memory=None if memory is None else int(memory),
+    )
+
+
+def doubled(context: JobAutoScalerContext, plugins: Plugins | None = None) -> PassOutcome:
+    """Run a source that wants to go from 4 to 8."""
+    readings = [single_source(minute, rate=200.0, busy_ms=1000.0, group="g") for minute in (1, 2, 3)]
+    return JobDriver(context, plugins=plugins or Plugins()).run_each_minute(readings, CLUSTER)
+
+
+CHECKED = {"resource-check": "mine"}
+
+
+@pytest.mark.parametrize(
+    ("flink", "resources", "expected"),
+    [
+        pytest.param(
+            {},
+            {},
+            ResourceRequest(current=4, new=8, cpu=0.0, memory=0, slots_used=4, slots_needed=8, more_slots=4),
+            id="one slot per TaskManager, whose size is not known",
+        ),
+        pytest.param(
+            {"taskmanager.numberOfTaskSlots": "3", "taskmanager.memory.process.size": "4g"},
+            {"cpu": 2.0, "memory": 1 << 30},
+            ResourceRequest(current=2, new=3, cpu=2.0, memory=4 << 30, slots_used=4, slots_needed=8, more_slots=4),
+            id="configured memory comes first",
+        ),
+        pytest.param(
+            {},
+            {"memory": 1 << 30},
+            ResourceRequest(current=4, new=8, cpu=0.0, memory=1 << 30, slots_used=4, slots_needed=8, more_slots=4),
+            id="memory of the cluster where none is configured",
+        ),
+    ],
+)
+def test_a_resource_check_is_asked_about_the_whole_plan(
+    flink: Mapping[str, str], resources: dict[str, float], expected: ResourceRequest
+) -> None:
+    check = Check(answer=True)
+
+    doubled(job(CHECKED, flink, **resources), Plugins(resource_checks={"mine": check}))
+
+    assert check.seen == [(expected, CLUSTER)]
+
+
+def test_a_plan_without_room_is_told_and_no_executor_is_asked() -> None:
+    executor = Veto()
+    options = {**CHECKED, "scaling.custom-executors": "a", "scaling.custom-executor.a.class": "x.Veto"}
+    plugins = Plugins(resource_checks={"mine": Check(answer=False)}, executors={"x.Veto": executor})
+
+    outcome = doubled(job(options), plugins)
+
+    text = "the cluster has no room for 8 slots, 4 are in use"
+    message = f"Scaling is held back: {text}"
+    assert outcome.decision.reasons[-1] == Reason("NOT_SCHEDULABLE", text)
+    assert outcome.events == (Event(EventType.WARNING, "NotSchedulable", message, "NotSchedulable", HALF_AN_HOUR),)
+    assert executor.seen == []
+
+
+IGNORED = {
+    "resource check": (
+        CHECKED,
+        Reason("RESOURCE_CHECK", "resource check 'mine' is ignored: there is no such plug-in"),
+    ),
+    "executor": (
+        {"scaling.custom-executors": "mine", "scaling.custom-executor.mine.class": "x.Gone"},
+        Reason("SCALING_EXECUTOR", "scaling executor 'mine' is ignored: no plug-in 'x.Gone'"),
+    ),
+    "executor without class": (
+        {"scaling.custom-executors": "mine"},
+        Reason("SCALING_EXECUTOR", "scaling executor 'mine' is ignored: no plug-in None"),
+    ),
+    "alignment mode": (
+        {
+            "scaling.parallelism-alignment.mode": "mine",
+            "scaling.parallelism-alignment.mode.mine.class": "x.Gone",
+        },
+        Reason("ALIGNMENT_MODE", "alignment mode 'mine' is replaced by BALANCED: no plug-in 'x.Gone'"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "reason"), IGNORED.values(), ids=IGNORED.keys())
+def test_a_plugin_that_is_not_there_is_a_reason_and_an_event_and_nothing_else(
+    options: Mapping[str, str], reason: Reason
+) -> None:
+    outcome = doubled(job(options))
+
+    assert outcome.wanted == {SINGLE_SOURCE: 8}
+    assert reason in outcome.decision.reasons
+    assert outcome.events == (Event(EventType.WARNING, "PluginProblem", reason.text, reason.code, HALF_AN_HOUR),)
+
+
+@pytest.mark.parametrize(("options", "reason"), IGNORED.values(), ids=IGNORED.keys())
+def test_a_plugin_that_is_not_there_is_a_reason_only_in_the_reference(
+    options: Mapping[str, str], reason: Reason
+) -> None:
+    outcome = doubled(job({**options, "compat": "reference"}))
+
+    assert reason in outcome.decision.reasons
+    assert outcome.events == ()
+
+
+QUOTA_TEXT = "Resource usage is above the allowed limit for scaling operations. Please adjust the quota by hand."
+
+
+@pytest.mark.parametrize("compat", ["improved", "reference"])
+def test_a_quota_that_was_reached_is_explained_and_told(compat: str) -> None:
+    outcome = doubled(job({"quota.cpu": "6", "compat": compat}, cpu=1.0))
+
+    assert outcome.decision.reasons[-1] == Reason("QUOTA_REACHED", QUOTA_TEXT)
+    assert outcome.events == (Event(EventType.WARNING, "ResourceQuotaReached", QUOTA_TEXT, None, HALF_AN_HOUR),)
+
+
+@pytest.mark.parametrize(
+    ("quota", "resources", "expected"),
+    [
+        pytest.param({"quota.memory": "6g"}, {"memory": 1 << 30}, 6, id="memory"),
+        pytest.param({"quota.memory": "8g"}, {"memory": 1 << 30}, 8, id="memory that suffices"),
+        pytest.param({"quota.memory": "1 b"}, {}, 8, id="memory of a TaskManager is not known"),
+        pytest.param({"quota.cpu": "1"}, {}, 8, id="CPUs of a TaskManager are not known"),
+        pytest.param(
+            {"quota.cpu": "9", "quota.memory": "5g"}, {"cpu": 1.0, "memory": 1 << 30}, 5, id="the tighter one"
+        ),
+    ],
+)
+def test_each_quota_limits_on_its_own(quota: Mapping[str, str], resources: dict[str, float], expected: int) -> None:
+    assert doubled(job(quota, None, **resources)).wanted == {SINGLE_SOURCE: expected}
+
+
+def test_a_plan_cut_by_a_quota_expects_what_the_cut_parallelism_brings() -> None:
+    outcome = doubled(job({"quota.cpu": "6"}, cpu=1.0))
+
+    assert isinstance(outcome.decision, Rescale)
+    summary = outcome.decision.summaries[SINGLE_SOURCE]
+    assert (summary.current, summary.new) == (4, 6)
+    # 200 records/s at parallelism 4.
+    assert summary.metrics[ScalingMetric.EXPECTED_PROCESSING_RATE].current == 300.0
+    assert summary.metrics[ScalingMetric.RECOMMENDED_PARALLELISM].current == 6.0
+
+
+def test_an_executor_sees_the_plan_the_graph_and_the_metrics_of_job_and_cluster() -> None:
+    executor = Veto()
+    options = {"scaling.custom-executors": "a", "scaling.custom-executor.a.class": "x.Veto"}
+
+    doubled(job(options), Plugins(executors={"x.Veto": executor}))
+
+    ((context, summaries),) = executor.seen
+    assert summaries[SINGLE_SOURCE].new == 8
+    assert context.topology.vertices[SINGLE_SOURCE].parallelism == 4
+    assert context.metrics.vertices[SINGLE_SOURCE][ScalingMetric.TRUE_PROCESSING_RATE].average == 200.0
+    assert context.metrics.globals_[ScalingMetric.NUM_TASK_SLOTS_USED].current == 4.0
+
+
+def test_a_veto_names_the_executor_and_its_class() -> None:
+    options = {"scaling.custom-executors": "a", "scaling.custom-executor.a.class": "x.Veto"}
+
+    outcome = doubled(job(options), Plugins(executors={"x.Veto": Veto()}))
+
+    text = f"Scaling was vetoed by the scaling executor 'a' ({__name__}.Veto)"
+    assert outcome.decision.reasons[-1] == Reason("VETOED", text)
+    assert outcome.events == (Event(EventType.WARNING, "ScalingVetoed", text, "ScalingVetoed:a", HALF_AN_HOUR),)
