@@ -65,6 +65,10 @@ test-fast: setup ## Run the tests that need no Flink cluster.
 	@.ci/check-tools jdk
 	$(BIN)/python -m pytest -m "not e2e" $(PYTEST_ARGS)
 
+.PHONY: test-faults
+test-faults: setup ## Kill, stop and cut off real daemons and databases (FAULT_ROUNDS=1: all rounds).
+	FAULT_ROUNDS=$${FAULT_ROUNDS:-1} $(BIN)/python -m pytest -s -m faults $(PYTEST_ARGS)
+
 .PHONY: bench
 bench: setup ## Run the benchmarks, one after the other.
 	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=tests $(BIN)/python "$$file"; done

@@ -1,3 +1,3 @@
 """Fixtures that every part of the tests may use."""
 
-pytest_plugins = ["flink_cluster.fixtures"]
+pytest_plugins = ["databases.fixtures", "flink_cluster.fixtures"]

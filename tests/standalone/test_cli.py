@@ -43,7 +43,9 @@ def call(*arguments: str) -> subprocess.CompletedProcess[str]:
 def at(flink: FakeFlink) -> tuple[str, ...]:
     port = flink.url.rsplit(":", 1)[1]
     prefix = "autoscaler.standalone.fetcher.flink-cluster."
-    return ("--set", f"{prefix}host=127.0.0.1", "--set", f"{prefix}port={port}")
+    # What the commands show does not depend on the engine, and Spark takes ten seconds to start.
+    values = (f"{prefix}host=127.0.0.1", f"{prefix}port={port}", "autoscaler.engine.kind=inline")
+    return tuple(argument for value in values for argument in ("--set", value))
 
 
 @pytest.fixture

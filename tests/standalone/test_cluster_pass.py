@@ -14,7 +14,7 @@ from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobKey, Jo
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.ports import EvaluationEngine, JobList, Realization, RealizeResult
 from flink_autoscaler.core.state import ConfigChanges, JobState
-from flink_autoscaler.standalone.cluster_pass import ClusterPass, PassReport
+from flink_autoscaler.standalone.cluster_pass import ClusterPass, PassReport, Surroundings
 from flink_autoscaler.stores import HeapStateStore
 from flink_cluster.waiting import wait_until
 
@@ -153,7 +153,7 @@ class Bench:
             parallelism=parallelism,
             deadline=deadline,
             selects=selects,
-            now_ms=lambda: NOW_MS,
+            surroundings=Surroundings(now_ms=lambda: NOW_MS),
         )
         self.cleanup.callback(passes.close)
         return passes
@@ -229,6 +229,22 @@ def test_as_many_jobs_as_the_pool_is_large_run_at_the_same_time(bench: Bench) ->
     report = bench.cluster_pass(a_list(*(f"c/{n}" for n in range(10))), realize=meet, parallelism=10).run()
 
     assert report.is_clean
+
+
+def test_passes_are_idle_once_what_they_did_not_wait_for_has_ended(bench: Bench) -> None:
+    release = threading.Event()
+
+    def act(_: JobAutoScalerContext) -> Realization:
+        release.wait(timeout=30)
+        return DONE
+
+    passes = bench.cluster_pass(a_list("c/stuck"), realize=act, deadline=0.05)
+    passes.run()
+    during = passes.is_idle()
+    release.set()
+
+    wait_until("the job is done", passes.is_idle, timeout=10, interval=0.01)
+    assert not during
 
 
 def test_stuck_job_delays_the_others_by_one_pass_only(bench: Bench) -> None:

@@ -151,3 +151,11 @@ def test_passes_are_counted_by_result() -> None:
     assert value(gauges, "jobs", cluster="c", kind="listed") == 3
     assert value(gauges, "pass_overruns_total", cluster="c") == 1
     assert value(gauges, "spark_fallbacks_total") == 1
+
+
+def test_values_set_aside_are_counted_when_asked() -> None:
+    gauges, kept = Gauges(), [1]
+    gauges.follow_set_aside(lambda: kept[0])
+    kept[0] = 3
+
+    assert value(gauges, "values_set_aside") == 3

@@ -47,7 +47,7 @@ class Transport(Protocol):
 
 
 class FlinkRestClient:
-    """Talks to one JobManager. All methods raise :class:`FlinkRestError` and nothing else.
+    """Talks to one JobManager. All methods raise :class:`FlinkRestError` and, unless they say so, nothing else.
 
     Belongs to one event loop; calls may overlap.
     """
@@ -118,6 +118,7 @@ class FlinkRestClient:
 
         Raises:
             RealizeError: Bounds that are never right; nothing was sent.
+            NotLeaderError: Another daemon may act now; nothing was sent.
             RefusedError: Flink did not accept it.
             FlinkRestError: No usable answer; it may have been accepted nevertheless.
         """

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import socket
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote, unquote, urlencode, urlsplit, urlunsplit
 
@@ -17,7 +17,14 @@ from httpx_aiohttp import AiohttpTransport
 
 from flink_autoscaler.clients.answers import Answer, json_of
 from flink_autoscaler.clients.refusals import refusal
-from flink_autoscaler.core.errors import ConfigError, ConnectError, FlinkRestError, RefusedError, ResponseError
+from flink_autoscaler.core.errors import (
+    ConfigError,
+    ConnectError,
+    FlinkRestError,
+    NotLeaderError,
+    RefusedError,
+    ResponseError,
+)
 from flink_autoscaler.core.job import Endpoint
 
 ATTEMPTS: Final = 3
@@ -25,6 +32,12 @@ ATTEMPTS: Final = 3
 
 KEEP_ALIVE: Final = 60.0
 """Seconds that an idle connection is kept: longer than a usual pass interval, shorter than Flink's five minutes."""
+
+MayWrite = Callable[[float], bool]
+"""Tells whether something may be changed by a request that takes at most so many seconds."""
+
+_LAST_MOMENTS: Final = ("http11.send_request_headers.started", "http11.send_request_body.started")
+"""After them the bytes go to the socket at once; a PUT without its body is no request yet."""
 
 _TRANSIENT_STATUSES: Final = frozenset({502, 503, 504})
 _FOREIGN_ERRORS: Final = (
@@ -49,12 +62,17 @@ class HttpTransport:
     Belongs to the event loop that sends its first request. Connections are kept open between requests. Redirects
     are not followed: Flink sends none, and a proxy's lead to pages for people.
 
+    Args:
+        endpoint: The JobManager, and the limits of requests.
+        may_write: Asked immediately before a request that changes something is sent.
+
     Attributes:
         url: Base URL without credentials.
     """
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, *, may_write: MayWrite = lambda _: True) -> None:
         self._endpoint = endpoint
+        self._may_write = may_write
         self.url, self._headers = _base_and_headers(endpoint)
         self._slots = asyncio.Semaphore(endpoint.max_connections)
         context = httpx.create_ssl_context() if self.url.startswith("https:") else False
@@ -104,9 +122,11 @@ class HttpTransport:
         Raises:
             FlinkRestError: As for :meth:`get_json`. After a ConnectError or ResponseError the change may have
                 been accepted nevertheless.
+            NotLeaderError: It may not be sent now, and was not.
         """
-        request = self._request("PUT", self.url + path, json=body)
         seconds = self._endpoint.timeout if timeout is None else timeout
+        request = self._request("PUT", self.url + path, json=body)
+        request.extensions["trace"] = self._guard(self._what(request, path), seconds)
         try:
             async with asyncio.timeout(seconds):
                 answer = await self._exchange(self._writing, request, path)
@@ -118,6 +138,15 @@ class HttpTransport:
         """Close all connections. May be called more than once."""
         await self._reading.aclose()
         await self._writing.aclose()
+
+    def _guard(self, what: str, seconds: float) -> Callable[[str, object], Awaitable[None]]:
+        """Make what httpcore calls at each step: a process may have been paused since it was decided to send."""
+
+        async def step(name: str, _: object) -> None:
+            if name in _LAST_MOMENTS and not self._may_write(seconds):
+                raise NotLeaderError(f"{what}: not sent, because this daemon is not the leader for certain")
+
+        return step
 
     def _request(self, method: str, url: str, json: object = None) -> httpx.Request:
         try:

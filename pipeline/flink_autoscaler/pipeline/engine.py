@@ -10,6 +10,7 @@ from typing import Final
 from flink_autoscaler.clients import EventLoopThread, FlinkRestClient
 from flink_autoscaler.clients.collector import read_cluster
 from flink_autoscaler.clients.passes import run_passes
+from flink_autoscaler.clients.transport import HttpTransport, MayWrite
 from flink_autoscaler.core.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.job import Endpoint
 from flink_autoscaler.core.reading import ClusterReading
@@ -20,16 +21,23 @@ every restart, so that old ones have to go)."""
 
 
 class ClientCache:
-    """One client per endpoint, so that connections stay open from pass to pass. Belongs to one event loop."""
+    """One client per endpoint, so that connections stay open from pass to pass. Belongs to one event loop.
 
-    def __init__(self, loop: EventLoopThread) -> None:
+    Args:
+        loop: Where the requests run.
+        may_write: Asked before a request that changes something, with the seconds that it may take.
+    """
+
+    def __init__(self, loop: EventLoopThread, *, may_write: MayWrite = lambda _: True) -> None:
         self._loop = loop
+        self._may_write = may_write
         self._clients: OrderedDict[Endpoint, FlinkRestClient] = OrderedDict()
 
     async def get(self, endpoint: Endpoint) -> FlinkRestClient:
         """Return the client of an endpoint."""
         if endpoint not in self._clients:
-            self._clients[endpoint] = FlinkRestClient(endpoint)
+            transport = HttpTransport(endpoint, may_write=self._may_write)
+            self._clients[endpoint] = FlinkRestClient(endpoint, transport)
         self._clients.move_to_end(endpoint)
         if len(self._clients) > MOST_CLIENTS:
             _, oldest = self._clients.popitem(last=False)

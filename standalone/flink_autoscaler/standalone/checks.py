@@ -18,6 +18,7 @@ from flink_autoscaler.standalone.masking import shown
 from flink_autoscaler.standalone.placement import cluster_numbers
 from flink_autoscaler.standalone.plugins import PluginGroup, unknown_plugin
 from flink_autoscaler.standalone.settings import Settings
+from flink_autoscaler.standalone.storage import needs_database
 
 _KEY_IN_TEXT = re.compile(re.escape(JOB_PREFIX) + r"[a-z.-]*[a-z]")
 _INTERVAL = "autoscaler.standalone.control-loop.interval"
@@ -48,6 +49,7 @@ def check_settings(settings: Settings, values: Mapping[str, Value]) -> list[str]
         values: The flat configuration they were made from, for origins.
     """
     problems = [*_duplicate_names(settings, values), *_unknown_plugins(settings, values)]
+    problems += [*_database_problems(settings, values), *_lease_problems(settings, values)]
     for scope in _scopes(settings, values):
         problems += _option_problems(scope, values)
         problems += _timing_problems(scope, values)
@@ -88,6 +90,35 @@ def _unknown_plugins(settings: Settings, values: Mapping[str, Value]) -> Iterato
     for key, group, name in chosen:
         if name not in built_in and (problem := unknown_plugin(group, name)):
             yield f"{_place(key, '', values)}: {problem}"
+
+
+def _database_problems(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
+    standalone = settings.standalone
+    if settings.ha.enabled and standalone.state_store == Settings().standalone.state_store:
+        yield (
+            f"{_place('autoscaler.ha.enabled', '', values)}: expected autoscaler.standalone.state-store.type JDBC, so"
+            " that whoever takes over knows what was decided"
+        )
+    if needs_database(settings) and standalone.jdbc_url is None:
+        yield "autoscaler.standalone.jdbc.url is not set: expected the URL of the database that is to be used"
+
+
+def _lease_problems(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
+    """Check that a leader which can send nothing more for a pass and a request is replaced only after that."""
+    if not settings.ha.enabled:
+        return
+    for cluster in settings.effective_clusters():
+        least = cluster.interval + 2 * cluster.endpoint.timeout
+        if least > settings.ha.ttl:
+            yield (
+                f"{_place('autoscaler.ha.ttl', '', values)}: expected at least {_seconds(least)} for cluster"
+                f" '{cluster.name}', its interval of {_seconds(cluster.interval)} and twice the timeout of"
+                f" {_seconds(cluster.endpoint.timeout)}"
+            )
+
+
+def _seconds(seconds: float) -> str:
+    return str(Duration(round(seconds * 1e9)))
 
 
 def _option_problems(scope: _Scope, values: Mapping[str, Value]) -> Iterator[str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
-import traceback
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -14,35 +12,22 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.logs import masked
-
-EXIT_FAILED: Final = 1
-EXIT_CONFIG: Final = 2
-EXIT_INTERRUPTED: Final = 130
+from flink_autoscaler.standalone import database_cli
+from flink_autoscaler.standalone.cli_options import (
+    EXIT_CONFIG,
+    EXIT_INTERRUPTED,
+    ClusterOption,
+    ConfigOption,
+    DebugOption,
+    DryRunOption,
+    JobOption,
+    JsonOption,
+    SetOption,
+    call,
+)
 
 # Typer exports this class's child alone.
 _UsageError: Final[type[Any]] = typer.BadParameter.__mro__[1]
-
-ConfigOption = Annotated[
-    Path | None, typer.Option("--config", "-c", metavar="FILE", help="Configuration file (YAML).", show_default=False)
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Set one option; may be repeated.", show_default=False),
-]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Decide and report, but change nothing on any cluster.")]
-DebugOption = Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-ClusterOption = Annotated[
-    str | None, typer.Option("--cluster", metavar="NAME", help="Only this cluster.", show_default=False)
-]
-JobOption = Annotated[
-    str | None,
-    typer.Option(
-        "--job", metavar="PATTERN", help="Only jobs with this key, name or id; * and ? match.", show_default=False
-    ),
-]
 
 app = typer.Typer(
     help="Keeps Apache Flink jobs at the right parallelism.",
@@ -51,6 +36,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
+
+
+app.add_typer(database_cli.db, name="db")
 
 
 def _show_version(wanted: bool) -> None:
@@ -142,6 +130,9 @@ def check_config(
     _call(lambda commands: commands.check_config(config, settings or [], as_json=as_json), is_debug=debug)
 
 
+app.command(short_help="Show what happened.", epilog=database_cli.EVENTS_EXAMPLES)(database_cli.events)
+
+
 @app.command(epilog="\b\nExamples:\n  flink-autoscaler replay --vectors scenarios_00.json.gz --output out.json")
 def replay(
     vectors: Annotated[Path, typer.Option("--vectors", metavar="FILE", help="Recorded behaviour (JSON, .gz or not).")],
@@ -168,25 +159,10 @@ def main() -> None:
 
 
 def _call(command: Callable[[ModuleType], int], *, is_debug: bool) -> None:
-    """Run a command; an error is one line on standard error and an exit code."""
-    try:
+    def run_command() -> int:
         # Imported here, so that --help and mistyped options do not wait for what the commands need.
         from flink_autoscaler.standalone import commands  # noqa: PLC0415
 
-        code = command(commands)
-    except BrokenPipeError:
-        # The reader of a pipe has seen enough; the interpreter must not complain when it flushes at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = EXIT_FAILED
-    except Exception as error:
-        if is_debug:
-            traceback.print_exc()
-        _show_error(error)
-        code = EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAILED
-    raise typer.Exit(code)
+        return command(commands)
 
-
-def _show_error(error: Exception) -> None:
-    text = masked(str(error)) or type(error).__name__
-    for line in text.splitlines():
-        typer.echo(f"error: {line}", err=True)
+    call(run_command, is_debug=is_debug)

@@ -7,14 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 
+import structlog
 from structlog.contextvars import bound_contextvars
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
 from flink_autoscaler.core.decision import PassOutcome, PassRequest, Phase
-from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, PluginError
+from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, PluginError, StoreError
 from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.ports import EvaluationEngine, JobList, JobListFetcher
+from flink_autoscaler.standalone.leadership import Leadership, SoleLeader
 from flink_autoscaler.standalone.roster import Roster
+from flink_autoscaler.standalone.vanished import Patience, VanishedJobs
+from flink_autoscaler.stores.heap_tombstones import HeapTombstones
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -25,8 +31,10 @@ class PassReport:
         jobs: The readable jobs, in the cluster's order.
         reports: What was found out, by job; jobs that failed before are missing.
         failures: Why a job has no report, by job key; also of jobs that could not be read.
-        gone: Jobs that were cleaned up.
+        gone: Jobs that have left the cluster.
+        deleted: Jobs whose state was deleted, because they have been gone for long enough.
         seconds: How long the pass took.
+        is_acting: Whether what was decided was carried out; a daemon that stands by only looks on.
         error: Why the pass did not get to the jobs at all; None when it did.
     """
 
@@ -35,7 +43,9 @@ class PassReport:
     reports: Mapping[JobKey, JobPassReport] = field(default_factory=dict)
     failures: Mapping[JobKey, AutoscalerError] = field(default_factory=dict)
     gone: tuple[JobAutoScalerContext, ...] = ()
+    deleted: tuple[JobKey, ...] = ()
     seconds: float = 0.0
+    is_acting: bool = True
     error: AutoscalerError | None = None
 
     @property
@@ -57,6 +67,21 @@ def problems(report: JobPassReport) -> tuple[str, ...]:
     return errors
 
 
+@dataclass(frozen=True)
+class Surroundings:
+    """What is around the passes of a cluster.
+
+    Attributes:
+        leadership: Tells whether to act or to look on.
+        vanished: Deletes the state of jobs that are gone; None deletes it at once.
+        now_ms: The clock, epoch milliseconds.
+    """
+
+    leadership: Leadership = field(default_factory=SoleLeader)
+    vanished: VanishedJobs | None = None
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+
+
 class ClusterPass:
     """Runs the passes of one cluster, one after the other. Belongs to one thread at a time.
 
@@ -68,7 +93,7 @@ class ClusterPass:
         parallelism: Jobs that are recorded and realized at the same time.
         deadline: Seconds to wait for that. A job that takes longer is left out of later passes until it is done.
         selects: Tells which of the listed jobs to look at.
-        now_ms: The clock, epoch milliseconds.
+        surroundings: Clock, leadership and clean-up; those of a daemon that is alone unless given.
     """
 
     def __init__(
@@ -81,7 +106,7 @@ class ClusterPass:
         parallelism: int,
         deadline: float,
         selects: Callable[[JobAutoScalerContext], bool] = lambda _: True,
-        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        surroundings: Surroundings | None = None,
     ) -> None:
         self.cluster = cluster
         self._fetcher = fetcher
@@ -89,7 +114,12 @@ class ClusterPass:
         self._autoscaler = autoscaler
         self._deadline = deadline
         self._selects = selects
-        self._now_ms = now_ms
+        around = surroundings or Surroundings()
+        self._leadership = around.leadership
+        self._vanished = around.vanished or VanishedJobs(
+            cluster, autoscaler=autoscaler, tombstones=HeapTombstones(), patience=Patience()
+        )
+        self._now_ms = around.now_ms
         self._roster = Roster()
         self._workers = ThreadPoolExecutor(parallelism, thread_name_prefix=f"job-{cluster}")
 
@@ -106,52 +136,83 @@ class ClusterPass:
                 report = PassReport(self.cluster, error=_wrapped(error))
         return replace(report, seconds=time.monotonic() - started)
 
+    def is_idle(self) -> bool:
+        """Tell whether nothing is being recorded or realized any more, also of passes that did not wait for it."""
+        return self._roster.is_idle()
+
     def close(self) -> None:
         """Release the fetcher and the idle workers; work under way is not waited for."""
         self._workers.shutdown(wait=False, cancel_futures=True)
         self._fetcher.close()
 
     def _run(self) -> PassReport:
+        term = self._leadership.term()
         now_ms = self._now_ms()
         job_list = self._fetcher.fetch()
-        gone = self._clean_up(job_list)
+        gone, deleted = self._clean_up(job_list, term)
         selected = tuple(context for context in job_list.jobs if self._selects(context))
         failures = dict(job_list.unreadable)
-        requests = self._requests(selected, failures, now_ms)
+        requests = self._requests(selected, failures, term, now_ms)
         outcomes = self._engine.evaluate(requests) if requests else ()
-        reports = self._complete_all(requests, outcomes, failures)
-        return PassReport(self.cluster, selected, reports, failures, gone)
+        if term is not None and term == self._leadership.term():
+            reports = self._complete_all(requests, outcomes, failures, term)
+        else:
+            reports = self._look_on(requests, outcomes)
+        is_acting = term is not None and term == self._leadership.term()
+        return PassReport(self.cluster, selected, reports, failures, gone, deleted, is_acting=is_acting)
 
-    def _clean_up(self, job_list: JobList) -> tuple[JobAutoScalerContext, ...]:
+    def _clean_up(
+        self, job_list: JobList, term: int | None
+    ) -> tuple[tuple[JobAutoScalerContext, ...], tuple[JobKey, ...]]:
         gone = self._roster.update(job_list)
         for context in gone:
-            with bound_contextvars(job_key=context.job_key):
-                self._autoscaler.cleanup(context)
-        return gone
+            self._autoscaler.drop(context.job_key)
+        if term is None:
+            self._vanished.hand_over()
+            return gone, ()
+        present = {context.job_key for context in job_list.jobs} | job_list.unreadable.keys()
+        try:
+            with self._leadership.acting(term):
+                return gone, self._vanished.update(present, [context.job_key for context in gone])
+        except StoreError as error:
+            # Nothing is lost: what is due is done in a later pass, and who watches the store says that it is away.
+            log.debug("clean_up_put_off", error=str(error))
+            return gone, ()
 
     def _requests(
-        self, contexts: Sequence[JobAutoScalerContext], failures: dict[JobKey, AutoscalerError], now_ms: int
+        self,
+        contexts: Sequence[JobAutoScalerContext],
+        failures: dict[JobKey, AutoscalerError],
+        term: int | None,
+        now_ms: int,
     ) -> list[PassRequest]:
         requests = []
         for context in contexts:
             try:
                 if self._roster.is_under_way(context.job_key):
                     raise NotReadyError("still under way since an earlier pass")
-                requests.append(self._autoscaler.request(context, now_ms))
+                requests.append(self._autoscaler.request(context, now_ms, term=term))
             except AutoscalerError as error:
                 failures[context.job_key] = error
         return requests
+
+    def _look_on(self, requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome]) -> dict[JobKey, JobPassReport]:
+        return {
+            request.context.job_key: self._autoscaler.observe(request.context, outcome)
+            for request, outcome in zip(requests, outcomes, strict=True)
+        }
 
     def _complete_all(
         self,
         requests: Sequence[PassRequest],
         outcomes: Sequence[PassOutcome],
         failures: dict[JobKey, AutoscalerError],
+        term: int,
     ) -> dict[JobKey, JobPassReport]:
         work: dict[JobKey, Future[JobPassReport]] = {}
         for request, outcome in zip(requests, outcomes, strict=True):
             job_key = request.context.job_key
-            work[job_key] = self._workers.submit(self._complete, request.context, outcome)
+            work[job_key] = self._workers.submit(self._complete, request.context, outcome, term)
             self._roster.begin(job_key, work[job_key])  # type: ignore[arg-type]
         wait(work.values(), timeout=self._deadline)
         reports = {}
@@ -165,8 +226,8 @@ class ClusterPass:
                 reports[job_key] = future.result()
         return reports
 
-    def _complete(self, context: JobAutoScalerContext, outcome: PassOutcome) -> JobPassReport:
-        with bound_contextvars(cluster=self.cluster, job_key=context.job_key):
+    def _complete(self, context: JobAutoScalerContext, outcome: PassOutcome, term: int) -> JobPassReport:
+        with bound_contextvars(cluster=self.cluster, job_key=context.job_key), self._leadership.acting(term):
             try:
                 return self._autoscaler.complete(context, outcome)
             except Exception as error:

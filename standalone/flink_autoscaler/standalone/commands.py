@@ -11,8 +11,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from flink_autoscaler.clients import FlinkRestClient
 from flink_autoscaler.core.errors import AutoscalerError, FlinkRestError
 from flink_autoscaler.core.job import JobAutoScalerContext, JobStatus
@@ -20,13 +18,12 @@ from flink_autoscaler.core.ports import JobList
 from flink_autoscaler.standalone import report_view
 from flink_autoscaler.standalone.check_config import render_effective
 from flink_autoscaler.standalone.cluster_pass import PassReport
-from flink_autoscaler.standalone.configuration import Configuration, load_configuration
+from flink_autoscaler.standalone.configuration import load_configuration
 from flink_autoscaler.standalone.loading import load_settings
-from flink_autoscaler.standalone.logs import configure_logging, masked
-from flink_autoscaler.standalone.settings import Cluster, EngineKind, Settings
+from flink_autoscaler.standalone.logs import configure_logging
+from flink_autoscaler.standalone.preparation import prepare
+from flink_autoscaler.standalone.settings import Cluster, EngineKind
 from flink_autoscaler.standalone.wiring import Wiring, chosen_clusters
-
-log = structlog.get_logger(__name__)
 
 
 def run(file: Path | None, overrides: Sequence[str], *, is_dry_run: bool) -> int:
@@ -34,7 +31,7 @@ def run(file: Path | None, overrides: Sequence[str], *, is_dry_run: bool) -> int
     # Imported here: only the daemon needs scheduler, gauges and web server.
     from flink_autoscaler.standalone.service import serve  # noqa: PLC0415
 
-    settings = _prepare(_load(file, overrides, is_dry_run=is_dry_run))
+    settings = prepare(file, overrides, is_dry_run=is_dry_run)
     return serve(settings)
 
 
@@ -48,12 +45,16 @@ def once(
     as_json: bool,
 ) -> int:
     """Do one pass over the chosen clusters side by side and show it; return the exit code."""
-    settings = _prepare(_load(file, overrides, is_dry_run=is_dry_run))
+    settings = prepare(file, overrides, is_dry_run=is_dry_run)
     with Wiring(settings) as wiring:
         clusters = chosen_clusters(settings, cluster_name)
         passes = [wiring.cluster_pass(cluster, selects=_selection(job_pattern)) for cluster in clusters]
+        wiring.start()
+        wiring.storage.require_up()
         with ThreadPoolExecutor(len(passes)) as pool:
             reports = list(pool.map(lambda each: each.run(), passes))
+    if not all(report.is_acting for report in reports):
+        sys.stderr.write("another daemon leads: this pass only looked on, and nothing of it was carried out\n")
     if as_json:
         report_view.print_document(report_view.pass_document(reports))
     else:
@@ -63,7 +64,7 @@ def once(
 
 def jobs(file: Path | None, overrides: Sequence[str], *, cluster_name: str | None, as_json: bool) -> int:
     """List the jobs of the chosen clusters; return the exit code."""
-    settings = _prepare(_load(file, overrides, is_dry_run=True))
+    settings = prepare(file, overrides, is_dry_run=True)
     documents: list[dict[str, Any]] = []
     is_complete = True
     with Wiring(settings, engine=EngineKind.INLINE) as wiring:
@@ -71,12 +72,12 @@ def jobs(file: Path | None, overrides: Sequence[str], *, cluster_name: str | Non
             try:
                 job_list = wiring.fetcher(cluster).fetch()
             except AutoscalerError as error:
-                _complain(f"cluster {cluster.name}: {error}")
+                report_view.print_error(f"cluster {cluster.name}: {error}")
                 is_complete = False
                 continue
             documents += _job_documents(wiring, cluster, job_list)
             for job_key, problem in job_list.unreadable.items():
-                _complain(f"{job_key}: {problem}")
+                report_view.print_error(f"{job_key}: {problem}")
                 is_complete = False
     if as_json:
         report_view.print_document({"jobs": documents})
@@ -108,19 +109,6 @@ def replay(vectors: Path, output: Path) -> int:
     return 0
 
 
-def _load(file: Path | None, overrides: Sequence[str], *, is_dry_run: bool) -> Configuration:
-    extra = ["autoscaler.dry-run=true"] if is_dry_run else []
-    return load_configuration(file=file, environment=os.environ, overrides=[*overrides, *extra])
-
-
-def _prepare(configuration: Configuration) -> Settings:
-    settings = load_settings(configuration)
-    configure_logging(log_format=settings.log.format.value, level=settings.log.level.value)
-    for warning in configuration.warnings:
-        log.warning("configuration", text=warning)
-    return settings
-
-
 def _selection(pattern: str | None) -> Callable[[JobAutoScalerContext], bool]:
     if pattern is None:
         return lambda _: True
@@ -131,7 +119,7 @@ def _selection(pattern: str | None) -> Callable[[JobAutoScalerContext], bool]:
 
 def _is_complete(reports: Sequence[PassReport], job_pattern: str | None) -> bool:
     if job_pattern is not None and not any(report.jobs for report in reports):
-        _complain(f"no job matches '{job_pattern}'")
+        report_view.print_error(f"no job matches '{job_pattern}'")
         return False
     return all(report.is_clean for report in reports)
 
@@ -169,7 +157,3 @@ def _print_rows(table: Any) -> None:
         report_view.print_table(table)
     else:
         sys.stderr.write("no jobs\n")
-
-
-def _complain(text: str) -> None:
-    sys.stderr.write(f"error: {masked(text)}\n")

@@ -74,12 +74,13 @@ class Daemon:
             grace: Seconds to wait at most.
 
         Returns:
-            Whether all passes have ended.
+            Whether all passes have ended, and what they began for single jobs, too.
         """
         self._is_stopping = True
         self._scheduler.shutdown(wait=False)
         with self._idle:
-            is_idle = self._idle.wait_for(lambda: self._running == 0, timeout=grace)
+            has_ended = self._idle.wait_for(lambda: self._running == 0, timeout=grace)
+        is_idle = has_ended and all(watch.passes.is_idle() for watch in self._watches.values())
         # What goes wrong from here on is the shutdown's doing and would mislead.
         self._is_abandoned = not is_idle
         return is_idle

@@ -92,6 +92,9 @@ def _bare(parts: SplitResult) -> str:
 
 
 Flag = Annotated[bool, _reads(syntax.parse_bool), Syntax("true or false", lambda value: str(value).lower())]
+OptionalFlag = Annotated[
+    bool | None, _reads(syntax.parse_bool), Syntax("true or false", lambda value: str(value).lower())
+]
 Count = Annotated[int, _reads(syntax.parse_int), Syntax("a whole number")]
 Seconds = Annotated[float, _reads(_seconds), Syntax("a duration such as '10 s'", _write_seconds)]
 OptionalSeconds = Annotated[float | None, _reads(_seconds), Syntax("a duration such as '10 s'", _write_seconds)]

@@ -65,6 +65,21 @@ class Gauges:
         """Count a pass that was meant for Spark and ran in this process."""
         self._fallbacks.inc()
 
+    def follow_store(self, is_up: Callable[[], bool]) -> None:
+        """Show whether the state store works, at every scrape."""
+        gauge = self._gauge("store_up", "Whether the state store works; without it nothing is scaled.", ())
+        gauge.set_function(is_up)
+
+    def follow_set_aside(self, count: Callable[[], int]) -> None:
+        """Show how many stored values could not be read and were kept aside, at every scrape."""
+        gauge = self._gauge("values_set_aside", "Stored values that could not be read and were kept aside.", ())
+        gauge.set_function(count)
+
+    def follow_leadership(self, is_leader: Callable[[], bool]) -> None:
+        """Show whether this daemon is the one that acts, at every scrape."""
+        gauge = self._gauge("leader", "Whether this daemon leads; the others of its group stand by.", ())
+        gauge.set_function(is_leader)
+
     def record_job(self, cluster: str, report: JobPassReport) -> None:
         """Take what one pass found out about one job."""
         outcome = report.outcome

@@ -1,4 +1,4 @@
-"""Whether the daemon does its work: per cluster, the age of the last pass that succeeded."""
+"""Whether the daemon does its work: the age of each cluster's last good pass, state store and leadership."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from flink_autoscaler.standalone.leadership import LeadershipStatus, Standing
 from flink_autoscaler.standalone.logs import masked
+from flink_autoscaler.standalone.store_watch import WORKING, StoreStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +29,42 @@ class ClusterHealth:
     error: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """Whether the daemon is ready, and why it is not. A daemon that stands by is ready, too.
+
+    Attributes:
+        store: Of the state store.
+        leadership: None where there is only one daemon.
+    """
+
+    ready: bool
+    clusters: Mapping[str, ClusterHealth]
+    store: StoreStatus
+    leadership: LeadershipStatus | None = None
+
+
 class Health:
     """Remembers when each cluster was last looked at. Thread-safe.
 
     Args:
         stale_after: By cluster, the seconds after which a success does not count any more.
+        store: Gives what is known about the state store.
+        leadership: Gives what this daemon is among several.
         clock: Seconds of a clock that never goes back.
     """
 
-    def __init__(self, stale_after: Mapping[str, float], *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        stale_after: Mapping[str, float],
+        *,
+        store: Callable[[], StoreStatus] = lambda: WORKING,
+        leadership: Callable[[], LeadershipStatus | None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._stale_after = stale_after
+        self._store = store
+        self._leadership = leadership
         self._clock = clock
         self._lock = threading.Lock()
         self._succeeded_at: dict[str, float | None] = dict.fromkeys(stale_after)
@@ -52,6 +80,13 @@ class Health:
         """Take note of a pass that did not."""
         with self._lock:
             self._errors[cluster] = masked(error)
+
+    def readiness(self) -> Readiness:
+        """Return whether the daemon is ready."""
+        clusters, store, leadership = self.clusters(), self._store(), self._leadership()
+        is_settled = leadership is None or leadership.standing is not Standing.UNKNOWN
+        is_ready = all(cluster.ready for cluster in clusters.values()) and store.up and is_settled
+        return Readiness(is_ready, clusters, store, leadership)
 
     def clusters(self) -> dict[str, ClusterHealth]:
         """Return the health of every cluster by name."""

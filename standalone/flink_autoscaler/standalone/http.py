@@ -35,10 +35,9 @@ def create_app(*, gauges: Gauges, health: Health, is_alive: Callable[[], bool]) 
         return PlainTextResponse("ok\n" if alive else "the loop has ended\n", 200 if alive else 503)
 
     async def readyz(_: Request) -> Response:
-        clusters = health.clusters()
-        ready = all(cluster.ready for cluster in clusters.values())
-        body = {"ready": ready, "clusters": {name: dataclasses.asdict(each) for name, each in clusters.items()}}
-        return JSONResponse(body, 200 if ready else 503)
+        readiness = health.readiness()
+        body = {name: part for name, part in dataclasses.asdict(readiness).items() if part is not None}
+        return JSONResponse(body, 200 if readiness.ready else 503)
 
     async def metrics(_: Request) -> Response:
         return Response(gauges.render(), media_type=CONTENT_TYPE_LATEST)

@@ -21,7 +21,7 @@ SENSITIVE = (
     "private-key",
     "passphrase",
 )
-_HARMLESS = ("jdbc.password-env-variable",)
+_HARMLESS = ("jdbc.password-env-variable", "jdbc.password-file")
 _USER_INFO = re.compile(r"(?<=://)[^/?#\s]*@")
 _SECRET_PARAMETER = re.compile(r"(?i)((?:password|passwd|pwd|secret|token|api-?key)\w*\s*[=:]\s*)[^&;,\s]+")
 

@@ -86,6 +86,11 @@ def print_document(document: object) -> None:
     sys.stdout.write("\n")
 
 
+def print_error(text: str) -> None:
+    """Print one line about something that went wrong to standard error."""
+    sys.stderr.write(f"error: {masked(text)}\n")
+
+
 def _job_row(context: JobAutoScalerContext, report: JobPassReport) -> tuple[str, ...]:
     why = "; ".join(problems(report)) or "; ".join(reason.text for reason in report.outcome.decision.reasons)
     return (

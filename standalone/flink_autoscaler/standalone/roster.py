@@ -36,6 +36,10 @@ class Roster:
         """Remember work on a job; it counts as under way until the future is done."""
         self._under_way[job_key] = work
 
+    def is_idle(self) -> bool:
+        """Tell whether no work is under way at all. From any thread."""
+        return all(work.done() for work in self._under_way.copy().values())
+
     def is_under_way(self, job_key: JobKey) -> bool:
         """Tell whether work on a job that an earlier pass began has not ended yet."""
         work = self._under_way.get(job_key)

@@ -15,6 +15,7 @@ from flink_autoscaler.standalone.fields import (
     Flag,
     MemorySize,
     OldKeys,
+    OptionalFlag,
     OptionalSeconds,
     OptionalText,
     Seconds,
@@ -177,6 +178,43 @@ class LoopSettings(Section):
     )
 
 
+class HaSettings(Section):
+    """Several daemons of which one acts."""
+
+    enabled: Flag = Field(
+        default=False,
+        description="Whether other daemons may look after the same clusters: one leads, the others stand by. Needs "
+        "state-store.type JDBC.",
+    )
+    name: ClusterName = Field(
+        default="flink-autoscaler",
+        description="Name of the group of daemons, also when it has one member. Groups that share a database leave "
+        "the jobs of each other alone.",
+    )
+    ttl: Seconds = Field(
+        default=30.0,
+        ge=1,
+        description="Time after which a leader that is not heard of is replaced; at least the interval of every "
+        "cluster plus twice the timeout of its requests.",
+    )
+
+
+class JobsGoneSettings(Section):
+    """What happens to the state of jobs that are gone."""
+
+    grace: Seconds = Field(
+        default=3600.0,
+        ge=0,
+        description="Time for which the state of a job is kept after the job has left its cluster; 0 deletes at once.",
+    )
+    retention: Seconds = Field(
+        default=30 * 86_400.0,
+        ge=0,
+        description="Time since a job was last seen after which its state is deleted, where the job went while no "
+        "daemon ran; 0 keeps it.",
+    )
+
+
 class StandaloneSettings(Section):
     """The options of the Java standalone autoscaler."""
 
@@ -220,6 +258,17 @@ class StandaloneSettings(Section):
         validation_alias="jdbc.password-env-variable",
         description="Name of the environment variable that holds the database password.",
     )
+    jdbc_password_file: OptionalText = Field(
+        default=None,
+        validation_alias="jdbc.password-file",
+        description="File whose first line is the database password; goes before the environment variable.",
+    )
+    jdbc_upgrade_at_start: OptionalFlag = Field(
+        default=None,
+        validation_alias="jdbc.upgrade-at-start",
+        description="Whether the daemon upgrades the schema of the database when it starts; unset does so for SQLite "
+        "only. The other way is flink-autoscaler db upgrade.",
+    )
     jdbc_event_handler_ttl: Seconds = Field(
         default=90 * 86_400.0,
         ge=0,
@@ -240,7 +289,9 @@ class DaemonSettings(Section):
     )
     realizer: PluginName = Field(default="rescale-api", description="How decisions are applied: a plug-in's name.")
     engine: EngineSettings = EngineSettings()
+    ha: HaSettings = HaSettings()
     http: HttpSettings = HttpSettings()
+    jobs_gone: JobsGoneSettings = JobsGoneSettings()
     log: LogSettings = LogSettings()
     loop: LoopSettings = LoopSettings()
     standalone: StandaloneSettings = StandaloneSettings()

@@ -8,11 +8,13 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from queue import SimpleQueue
 from types import FrameType
 
 import structlog
 
+from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.announcer import Announcer
 from flink_autoscaler.standalone.daemon import Daemon, Watch
 from flink_autoscaler.standalone.gauges import Gauges
@@ -23,6 +25,9 @@ from flink_autoscaler.standalone.wiring import Wiring
 
 log = structlog.get_logger(__name__)
 
+End = int | ConfigError
+"""Why the daemon ends: the number of a signal, or what only a person can change."""
+
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -31,12 +36,16 @@ def serve(settings: Settings) -> int:
 
     Raises:
         AutoscalerError: A part could not be started.
+        ConfigError: A database that was away at the start is there now and cannot be used as it is configured.
     """
     notifier = ServiceNotifier(os.environ.get("NOTIFY_SOCKET"))
-    with _stop_signals() as signals, ExitStack() as parts:
+    with _stop_signals() as ends, ExitStack() as parts:
         gauges = Gauges()
-        wiring = parts.enter_context(Wiring(settings, on_fallback=lambda _: gauges.record_fallback()))
+        wiring = parts.enter_context(
+            Wiring(settings, on_fallback=lambda _: gauges.record_fallback(), on_hopeless=ends.put)
+        )
         daemon = _daemon(settings, wiring, gauges, parts)
+        wiring.start()
         wiring.start_engines()
         daemon.start()
         _start_watchdog(notifier, daemon, parts)
@@ -45,27 +54,43 @@ def serve(settings: Settings) -> int:
         sys.stdout.write(summary + "\n")
         sys.stdout.flush()
 
-        name = signal.Signals(signals.get()).name
-        log.info("stopping", signal=name, grace=settings.loop.shutdown_grace)
+        end = ends.get()
+        _announce_end(end, settings.loop.shutdown_grace)
         notifier.stopping("finishing the passes that run")
         is_idle = daemon.stop(settings.loop.shutdown_grace)
+        wiring.storage.stop_leading(is_idle=is_idle)
         if not is_idle:
             log.warning("pass_abandoned", grace=settings.loop.shutdown_grace)
     log.info("stopped")
     if not is_idle:
         # The interpreter would wait for the threads of a pass that hangs.
-        _exit_now(0)
+        _exit_now(2 if isinstance(end, ConfigError) else 0)
+    if isinstance(end, ConfigError):
+        raise end
     return 0
+
+
+def _announce_end(end: End, grace: float) -> None:
+    if isinstance(end, ConfigError):
+        log.error("database_unusable", error=str(end))
+    else:
+        log.info("stopping", signal=signal.Signals(end).name, grace=grace)
 
 
 def _daemon(settings: Settings, wiring: Wiring, gauges: Gauges, parts: ExitStack) -> Daemon:
     clusters = settings.effective_clusters()
     intervals = settings.loop.stale_after_intervals
-    health = Health({cluster.name: intervals * cluster.interval for cluster in clusters})
-    watches = [
-        Watch(wiring.cluster_pass(cluster), Announcer(gauges=gauges, health=health), cluster.interval)
-        for cluster in clusters
-    ]
+    storage = wiring.storage
+    health = Health(
+        {cluster.name: intervals * cluster.interval for cluster in clusters},
+        store=storage.store_status,
+        leadership=storage.leadership_status,
+    )
+    gauges.follow_store(lambda: storage.store_status().up)
+    gauges.follow_leadership(storage.leadership.may_act)
+    gauges.follow_set_aside(wiring.set_aside_count)
+    announcer = partial(Announcer, gauges=gauges, health=health, is_store_in_doubt=storage.is_in_doubt)
+    watches = [Watch(wiring.cluster_pass(cluster), announcer(), cluster.interval) for cluster in clusters]
     daemon = Daemon(watches, gauges=gauges)
     if settings.http.enabled:
         # Imported here: who switches the pages off does not pay for the server.
@@ -94,21 +119,21 @@ def _summary(settings: Settings, clusters: Sequence[Cluster]) -> str:
 
 
 @contextmanager
-def _stop_signals() -> Iterator[SimpleQueue[int]]:
+def _stop_signals() -> Iterator[SimpleQueue[End]]:
     """Collect the first signal; a second one ends the process at once, whatever it is doing."""
     # Unlike threading.Event, this queue may be used by a signal handler that interrupts its reader.
-    signals: SimpleQueue[int] = SimpleQueue()
+    ends: SimpleQueue[End] = SimpleQueue()
 
     def on_signal(number: int, _: FrameType | None) -> None:
         if is_stopping:
             _exit_now(128 + number)
         is_stopping.append(True)
-        signals.put(number)
+        ends.put(number)
 
     is_stopping: list[bool] = []
     before = {number: signal.signal(number, on_signal) for number in _SIGNALS}
     try:
-        yield signals
+        yield ends
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

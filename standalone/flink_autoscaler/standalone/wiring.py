@@ -17,10 +17,13 @@ from flink_autoscaler.core.option import nearest
 from flink_autoscaler.core.ports import EvaluationEngine, ScalingRealizer
 from flink_autoscaler.pipeline.engine import ClientCache, InlineEngine
 from flink_autoscaler.realizers import LogOnlyRealizer
-from flink_autoscaler.standalone.cluster_pass import ClusterPass
+from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings
 from flink_autoscaler.standalone.fetcher import FlinkClusterFetcher
+from flink_autoscaler.standalone.guarded import GuardedRealizer
 from flink_autoscaler.standalone.plugins import PluginGroup, load_plugin
 from flink_autoscaler.standalone.settings import Cluster, EngineKind, Settings
+from flink_autoscaler.standalone.storage import Storage
+from flink_autoscaler.standalone.vanished import Patience, VanishedJobs
 
 log = structlog.get_logger(__name__)
 
@@ -32,6 +35,7 @@ class Wiring:
         settings: What to build.
         engine: Evaluate here, whatever the settings say; None follows them.
         on_fallback: Told why a pass meant for Spark ran in this process; may be called from several threads.
+        on_hopeless: Told when a database that was away at the start turns out to be unusable once it is there.
 
     Raises:
         AutoscalerError: A part cannot be built; those before it are closed again.
@@ -43,6 +47,7 @@ class Wiring:
         *,
         engine: EngineKind | None = None,
         on_fallback: Callable[[str], None] | None = None,
+        on_hopeless: Callable[[ConfigError], None] = lambda _: None,
     ) -> None:
         self._settings = settings
         self._engine = engine
@@ -51,9 +56,10 @@ class Wiring:
         self._open = ExitStack()
         with ExitStack() as undo:
             undo.callback(self.close)
+            self.storage = Storage(settings, on_close=self.on_close, on_hopeless=on_hopeless)
             self.loop = EventLoopThread()
             self.on_close(self.loop.close)
-            self.clients = ClientCache(self.loop)
+            self.clients = ClientCache(self.loop, may_write=self.storage.leadership.may_act)
             self.on_close(self.clients.close)
             self.realizer = self._build_realizer()
             self._autoscaler = self._build_autoscaler()
@@ -79,9 +85,18 @@ class Wiring:
             parallelism=self._settings.standalone.control_loop_parallelism,
             deadline=self._settings.engine.pass_deadline,
             selects=selects,
+            surroundings=Surroundings(self.storage.leadership, self._vanished_jobs(cluster)),
         )
         self.on_close(passes.close)
         return passes
+
+    def start(self) -> None:
+        """Look at the database, and begin to lead or to stand by where there are several daemons.
+
+        Raises:
+            ConfigError: The database is there and cannot be used as it is configured.
+        """
+        self.storage.start()
 
     def fetcher(self, cluster: Cluster) -> FlinkClusterFetcher:
         """Make the fetcher of a cluster."""
@@ -96,16 +111,29 @@ class Wiring:
             # Never a plug-in: that nothing is changed must not depend on somebody else's code.
             return LogOnlyRealizer()
         realizer: ScalingRealizer = self._plugin(PluginGroup.REALIZERS, self._settings.realizer)
-        return realizer
+        return GuardedRealizer(realizer, self.storage.leadership) if self.storage.is_shared else realizer
 
     def _build_autoscaler(self) -> JobAutoScaler:
         settings = self._settings.standalone
-        store = self._plugin(PluginGroup.STORES, settings.state_store)
-        event_handler = self._plugin(PluginGroup.EVENT_HANDLERS, settings.event_handler)
-        return JobAutoScaler(store=store, realizer=self.realizer, event_handler=event_handler)
+        plain_store = self._plugin(PluginGroup.STORES, settings.state_store)
+        self.set_aside_count = lambda: int(getattr(plain_store, "set_aside_count", 0))
+        store = self.storage.watched_store(plain_store)
+        handler = self.storage.guarded_events(self._plugin(PluginGroup.EVENT_HANDLERS, settings.event_handler))
+        return JobAutoScaler(store=store, realizer=self.realizer, event_handler=handler)
+
+    def _vanished_jobs(self, cluster: Cluster) -> VanishedJobs:
+        gone = self._settings.jobs_gone
+        return VanishedJobs(
+            cluster.name,
+            autoscaler=self._autoscaler,
+            tombstones=self.storage.tombstones,
+            patience=Patience(gone.grace, gone.retention),
+            is_ready=lambda: self.storage.store_status().up,
+        )
 
     def _plugin(self, group: PluginGroup, name: str) -> Any:
-        offered = {"settings": self._settings, "loop": self.loop, "clients": self.clients}
+        own = {"settings": self._settings, "loop": self.loop, "clients": self.clients}
+        offered = {**own, **self.storage.offered()}
         part = build(load_plugin(group, name), offered, f"{group} plug-in '{name}'")
         self.on_close(part.close)
         return part
@@ -165,7 +193,7 @@ def build(factory: Callable[..., Any], offered: Mapping[str, object], what: str)
     """Call a plug-in's class or function with those of the offered values that it has parameters for.
 
     Args:
-        factory: Takes ``settings``, ``loop`` and ``clients``, any of them or none, by name.
+        factory: Takes what is offered, any of it or nothing, by name.
         offered: Values by parameter name.
         what: For the message.
 

@@ -1,0 +1,14 @@
+"""The history of the schema: alembic revisions, run by :func:`flink_autoscaler.stores.sql.schema.upgrade`.
+
+A revision that was released never changes. Another one is added behind it, and :data:`REVISIONS` names it.
+"""
+
+from typing import Final
+
+REVISIONS: Final = ("0001", "0002")
+"""Every revision, oldest first; reading the schema's version at start must not pay for alembic."""
+
+VERSION_TABLE: Final = "fa_schema_version"
+"""Where the revision of a database is kept."""
+
+__all__ = ["REVISIONS", "VERSION_TABLE"]

@@ -1,0 +1,185 @@
+"""The rows of one job: read with one statement, written with at most one of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from sqlalchemy import BindParameter, Connection, String, bindparam, case, delete, func, insert, literal, select, update
+
+from flink_autoscaler.core.job import JobKey
+from flink_autoscaler.stores.sql.conditions import same_key
+from flink_autoscaler.stores.sql.documents import TEXT_LIMIT, UnreadableError
+from flink_autoscaler.stores.sql.set_aside import keep_original
+from flink_autoscaler.stores.sql.state_codec import KINDS, StateType, decode
+from flink_autoscaler.stores.sql.tables import JOBS, STATE
+
+_TYPES = {state_type.value: state_type for state_type in StateType}
+
+
+class StoredPart(NamedTuple):
+    """A row of the state table.
+
+    Attributes:
+        part: What it means; the empty value when it cannot be read.
+        digest: Of its text; empty when the text cannot be trusted to be what ``part`` would be written as.
+        problem: What is wrong with it; None when nothing is.
+    """
+
+    part: Any
+    digest: bytes
+    problem: str | None = None
+
+
+class JobRecord(NamedTuple):
+    """The row of a job in our own table; ``own_state`` is JSON, None when there is nothing to keep."""
+
+    job_id: str | None
+    own_state: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJob:
+    """What the database holds about a job.
+
+    Attributes:
+        parts: By kind of state. Kinds of a later version are not in here and never touched.
+        record: None when there is no row.
+    """
+
+    parts: Mapping[StateType, StoredPart] = field(default_factory=dict)
+    record: JobRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What has to be written about a job.
+
+    Attributes:
+        keep: What was wrong with values that have to be kept before they are replaced.
+        inserts: New texts by kind.
+        updates: Replaced texts by kind.
+        deletes: Kinds that have no value any more.
+        record: The row in our own table; None when it stays as it is.
+        has_record: Whether there is one already.
+    """
+
+    keep: Mapping[StateType, str]
+    inserts: Mapping[StateType, str]
+    updates: Mapping[StateType, str]
+    deletes: Sequence[StateType]
+    record: JobRecord | None
+    has_record: bool
+
+    def __bool__(self) -> bool:
+        return bool(self.keep or self.inserts or self.updates or self.deletes or self.record)
+
+
+def digest(text: str) -> bytes:
+    """Return a short stand-in for a text, for comparisons."""
+    return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).digest()
+
+
+def read_job(connection: Connection, job_key: JobKey) -> StoredJob:
+    """Read all rows of a job with one statement; values that are too long are not fetched."""
+    size = func.length if connection.dialect.name == "sqlite" else func.octet_length
+    value = case((size(STATE.c.state_value) <= TEXT_LIMIT, STATE.c.state_value))
+    one = select(literal(1).label("one")).subquery("one")
+    rows = connection.execute(
+        select(STATE.c.job_key, STATE.c.state_type, value, JOBS.c.job_key, JOBS.c.job_id, JOBS.c.own_state).select_from(
+            one.outerjoin(STATE, same_key(connection, STATE.c.job_key, job_key)).outerjoin(
+                JOBS, same_key(connection, JOBS.c.job_key, job_key)
+            )
+        )
+    ).all()
+    parts = {_TYPES[name]: _part(_TYPES[name], text) for _, name, text, *_ in rows if name in _TYPES}
+    *_, key, job_id, own_state = rows[0]
+    return StoredJob(parts, None if key is None else JobRecord(job_id, own_state))
+
+
+def _part(state_type: StateType, text: object) -> StoredPart:
+    try:
+        if not isinstance(text, str):
+            raise UnreadableError(f"not a text, or longer than {TEXT_LIMIT >> 20} MiB")
+        part, problem = decode(state_type, text)
+    except UnreadableError as error:
+        return StoredPart(KINDS[state_type].empty, b"", str(error))
+    return StoredPart(part, digest(text), problem)
+
+
+def write_job(connection: Connection, job_key: JobKey, changes: Changes, *, now: datetime, writer: str) -> None:
+    """Write changes of one job, inside the transaction of the caller. Rows that somebody removed are made again."""
+    for state_type, problem in changes.keep.items():
+        keep_original(connection, job_key, state_type, problem=problem, now=now)
+    if changes.deletes:
+        connection.execute(
+            delete(STATE).where(same_key(connection, STATE.c.job_key, job_key), STATE.c.state_type.in_(changes.deletes))
+        )
+    if changes.inserts:
+        _insert(connection, job_key, changes.inserts, now)
+    if changes.updates:
+        _update(connection, job_key, changes.updates, now)
+    if changes.record is not None:
+        values = {**changes.record._asdict(), "cluster": cluster_of(job_key), "writer": writer, "updated_at": now}
+        _write_record(connection, job_key, values, has_record=changes.has_record)
+
+
+def _insert(connection: Connection, job_key: JobKey, texts: Mapping[StateType, str], now: datetime) -> None:
+    connection.execute(
+        insert(STATE).inline(),
+        [
+            {"update_time": now, "job_key": job_key, "state_type": state_type.value, "state_value": text}
+            for state_type, text in texts.items()
+        ],
+    )
+
+
+def _update(connection: Connection, job_key: JobKey, texts: Mapping[StateType, str], now: datetime) -> None:
+    key: BindParameter[str] = bindparam("key", type_=String())
+    statement = (
+        update(STATE)
+        .where(same_key(connection, STATE.c.job_key, key), STATE.c.state_type == bindparam("kind"))
+        .values(update_time=bindparam("now"), state_value=bindparam("text"))
+    )
+    rows = [{"key": job_key, "kind": kind.value, "now": now, "text": text} for kind, text in texts.items()]
+    if connection.execute(statement, rows).rowcount != len(rows):
+        condition = same_key(connection, STATE.c.job_key, job_key)
+        present = set(connection.scalars(select(STATE.c.state_type).where(condition)))
+        missing = {kind: text for kind, text in texts.items() if kind not in present}
+        if missing:
+            _insert(connection, job_key, missing, now)
+
+
+def _write_record(connection: Connection, job_key: JobKey, values: dict[str, Any], *, has_record: bool) -> None:
+    if has_record:
+        condition = same_key(connection, JOBS.c.job_key, job_key)
+        if connection.execute(update(JOBS).where(condition).values(values)).rowcount:
+            return
+    connection.execute(insert(JOBS).values(job_key=job_key, **values))
+
+
+def cluster_of(job_key: JobKey) -> str:
+    """Return the cluster that a job key names; empty when it is a mere job id."""
+    cluster, slash, _ = job_key.partition("/")
+    return cluster if slash else ""
+
+
+def delete_job(connection: Connection, job_key: JobKey) -> None:
+    """Delete all rows of a job, but not what was set aside."""
+    connection.execute(delete(STATE).where(same_key(connection, STATE.c.job_key, job_key)))
+    connection.execute(delete(JOBS).where(same_key(connection, JOBS.c.job_key, job_key)))
+
+
+def all_job_keys(connection: Connection) -> frozenset[JobKey]:
+    """Return the keys of all jobs, also of those that other processes look after."""
+    shared = connection.scalars(select(STATE.c.job_key).distinct())
+    return frozenset(shared) | frozenset(connection.scalars(select(JOBS.c.job_key)))
+
+
+def lookalike(connection: Connection, job_key: JobKey) -> JobKey | None:
+    """Return a stored job key that the database takes for the given one although it is another."""
+    keys = connection.scalars(select(STATE.c.job_key).where(STATE.c.job_key == job_key).distinct())
+    return next((key for key in keys if key != job_key), None)

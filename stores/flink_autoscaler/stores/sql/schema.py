@@ -1,0 +1,204 @@
+"""The version of a database's schema: what it is, and how it becomes the one that this version needs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import Connection, Inspector, inspect, text
+
+from flink_autoscaler.core.errors import ConfigError, StoreError
+from flink_autoscaler.stores.sql.database import Database
+from flink_autoscaler.stores.sql.migrations import REVISIONS, VERSION_TABLE
+from flink_autoscaler.stores.sql.tables import METADATA
+
+HEAD: Final = REVISIONS[-1]
+LOCK_TIMEOUT: Final = 60.0
+
+_LOCK_POLL: Final = 0.1
+# Any number will do that nobody else uses: PostgreSQL knows such locks by number, per database.
+_POSTGRESQL_LOCK: Final = 0x666C_696E_6B61_7331
+# MySQL knows them by name, for the whole server; 64 characters at most.
+_MYSQL_LOCK: Final = "CONCAT('flink_autoscaler_schema_', MD5(DATABASE()))"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaStatus:
+    """What a database has, compared with what this version needs.
+
+    Attributes:
+        current: Its revision; None where there is none yet. Several, which alembic allows, are listed with commas.
+        head: The revision that this version needs.
+        missing: Names of tables, and of columns as ``table.column``, that are not there.
+    """
+
+    current: str | None
+    head: str
+    missing: tuple[str, ...]
+
+    @property
+    def is_newer(self) -> bool:
+        """Whether the schema is of a version that this one does not know."""
+        return self.current is not None and self.current not in REVISIONS
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the daemon can work with it."""
+        return self.current == self.head and not self.missing
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong, as a sentence without a full stop; None when nothing is."""
+        if self.is_newer:
+            return (
+                f"the schema has revision {self.current} and this version knows up to {self.head}: a newer"
+                " flink-autoscaler has upgraded it; install that version, or restore a backup of the database"
+            )
+        if self.current is None:
+            return f"there is no schema of flink-autoscaler yet (missing: {', '.join(self.missing) or VERSION_TABLE})"
+        if self.current != self.head:
+            return f"the schema has revision {self.current} and this version needs {self.head}"
+        return f"the schema lacks {', '.join(self.missing)}" if self.missing else None
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """What an upgrade found and what it left behind."""
+
+    before: SchemaStatus
+    after: SchemaStatus
+
+
+def status(database: Database) -> SchemaStatus:
+    """Compare the schema with the one that is needed. Reads only.
+
+    Raises:
+        StoreError: The database could not be read.
+    """
+    with database.transaction(read_only=True) as connection:
+        return _status(connection)
+
+
+def upgrade(database: Database, *, lock_timeout: float = LOCK_TIMEOUT) -> SchemaChange:
+    """Create and change what is missing; keeps all rows, and does nothing when the schema is current.
+
+    Safe when several processes do it at the same time: one works, the others wait and find it done. In MySQL, where
+    creating a table cannot be undone, an upgrade that was interrupted is finished by the next one.
+
+    Args:
+        database: The database.
+        lock_timeout: Seconds to wait for another process that upgrades the same database. In SQLite it is the time
+            that any writer waits for another.
+
+    Raises:
+        ConfigError: The schema is newer than this version.
+        StoreError: The database failed or forbade it, a table with one of our names is something else, or another
+            process has been upgrading for too long.
+    """
+    with _alone(database, lock_timeout) as connection:
+        before = _status(connection)
+        if before.is_newer:
+            raise ConfigError(before.problem)
+        if before.is_current:
+            return SchemaChange(before, before)
+        _migrate(connection)
+        after = _status(connection)
+        if after.problem:
+            raise StoreError(f"{after.problem}, which an upgrade cannot repair; restore a backup of the database")
+        return SchemaChange(before, after)
+
+
+def require_current(database: Database, *, upgrades_at_start: bool | None = None) -> None:
+    """Make sure that the daemon can work with the schema.
+
+    Args:
+        database: The database.
+        upgrades_at_start: Whether to upgrade instead of complaining; None does so only in SQLite, where nobody else
+            uses the file and no grants are needed.
+
+    Raises:
+        ConfigError: The schema is missing or older, and somebody has to upgrade it; or it is newer.
+        StoreError: The database could not be read.
+    """
+    found = status(database)
+    if found.is_newer:
+        raise ConfigError(found.problem)
+    if found.is_current:
+        return
+    if upgrades_at_start is None:
+        upgrades_at_start = database.dialect == "sqlite"
+    if not upgrades_at_start:
+        raise ConfigError(f"{found.problem}; run flink-autoscaler db upgrade")
+    upgrade(database)
+
+
+def _status(connection: Connection) -> SchemaStatus:
+    inspector = inspect(connection)
+    return SchemaStatus(_revision(connection, inspector), HEAD, tuple(_missing(inspector)))
+
+
+def _revision(connection: Connection, inspector: Inspector) -> str | None:
+    if not inspector.has_table(VERSION_TABLE):
+        return None
+    found = connection.scalars(text(f"SELECT version_num FROM {VERSION_TABLE}")).all()  # noqa: S608 - a constant
+    return ", ".join(sorted(found)) or None
+
+
+def _missing(inspector: Inspector) -> Iterator[str]:
+    found = {
+        table: {column["name"] for column in columns} for (_, table), columns in inspector.get_multi_columns().items()
+    }
+    for table in METADATA.sorted_tables:
+        if table.name not in found:
+            yield table.name
+        else:
+            yield from (f"{table.name}.{each.name}" for each in table.columns if each.name not in found[table.name])
+
+
+def _migrate(connection: Connection) -> None:
+    # Imported here: the daemon looks at the schema at every start and hardly ever changes it.
+    from alembic import command  # noqa: PLC0415
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", "flink_autoscaler.stores.sql:migrations")
+    command.upgrade(config, "head")
+    # A table that was dropped although the revision is the newest: without this, no upgrade would bring it back.
+    METADATA.create_all(connection)
+
+
+@contextmanager
+def _alone(database: Database, timeout: float) -> Iterator[Connection]:
+    """Give a connection in a transaction while no other process upgrades the same database."""
+    if database.dialect == "mysql":
+        # Two connections: creating a table commits, and the lock has to outlast the last commit.
+        with database.transaction() as guard, _mysql_lock(guard, timeout), database.transaction() as connection:
+            yield connection
+        return
+    # SQLite has one writer at a time anyway: a transaction that writes begins by waiting for the others.
+    with database.transaction() as connection:
+        if database.dialect == "postgresql":
+            connection.execute(text("SET LOCAL statement_timeout = 0"))
+            _wait_for(connection, f"SELECT pg_try_advisory_xact_lock({_POSTGRESQL_LOCK})", timeout)
+        yield connection
+
+
+@contextmanager
+def _mysql_lock(connection: Connection, timeout: float) -> Iterator[None]:
+    _wait_for(connection, f"SELECT GET_LOCK({_MYSQL_LOCK}, 0)", timeout)
+    try:
+        yield
+    finally:
+        connection.execute(text(f"SELECT RELEASE_LOCK({_MYSQL_LOCK})"))
+
+
+def _wait_for(connection: Connection, lock: str, timeout: float) -> None:
+    """Ask for a lock again and again: how long a statement may wait is up to the server and the driver."""
+    deadline = time.monotonic() + timeout
+    while not connection.scalar(text(lock)):
+        if time.monotonic() > deadline:
+            raise StoreError(f"another process has been upgrading the schema for {timeout:g} s; try again later")
+        time.sleep(_LOCK_POLL)

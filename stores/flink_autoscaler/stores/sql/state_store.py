@@ -1,0 +1,284 @@
+"""A state store in a database."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import structlog
+from sqlalchemy import Connection
+
+from flink_autoscaler.core.errors import StoreError
+from flink_autoscaler.core.job import JobKey
+from flink_autoscaler.core.state import EMPTY_STATE, JobState
+from flink_autoscaler.stores.sql.database import Database
+from flink_autoscaler.stores.sql.failures import ConflictError
+from flink_autoscaler.stores.sql.fence import Fence, LeaseLostError
+from flink_autoscaler.stores.sql.own_state import own_state_text, with_own_state
+from flink_autoscaler.stores.sql.rows import (
+    Changes,
+    JobRecord,
+    StoredJob,
+    StoredPart,
+    all_job_keys,
+    delete_job,
+    digest,
+    lookalike,
+    read_job,
+    write_job,
+)
+from flink_autoscaler.stores.sql.state_codec import KINDS, StateType, encode
+from flink_autoscaler.stores.sql.tables import JOB_KEY_LENGTH
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What is known about one job.
+
+    Attributes:
+        state: What ``load`` returns.
+        stored: What the database holds; None when a save failed and it has to be read again.
+    """
+
+    state: JobState
+    stored: StoredJob | None
+
+
+@dataclass
+class _Plan:
+    """What a save does: statements, and what the database holds after them."""
+
+    keep: dict[StateType, str] = field(default_factory=dict)
+    inserts: dict[StateType, str] = field(default_factory=dict)
+    updates: dict[StateType, str] = field(default_factory=dict)
+    deletes: list[StateType] = field(default_factory=list)
+    parts: dict[StateType, StoredPart] = field(default_factory=dict)
+
+
+class SqlStateStore:
+    """Remembers job states in the tables of the Java process, and what has no place there in our own.
+
+    The first access to a job reads all its rows with one statement; they stay in memory. A save writes what differs
+    from them, in one transaction; an unchanged state costs nothing. It is assumed that nobody else writes the same
+    job, which a ``fence`` makes sure of.
+
+    When a save fails the given state is kept, and the next save writes it, after another look at the rows. Nothing
+    grows while the database is away: there is one state per job. When another process turns out to have written the
+    job, or the lease is lost, the state in memory is dropped instead, for it is not the truth any more.
+
+    Args:
+        database: Where the tables are; not closed with the store.
+        fence: Checked first in every transaction that writes.
+        writer: Name of this installation, kept with every job.
+        clock: Epoch seconds, for ``update_time``.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        fence: Fence | None = None,
+        writer: str = "",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._database = database
+        self._fence = fence
+        self._writer = writer
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._views: dict[JobKey, _View] = {}
+        self._generation = 0
+        self._reported: set[tuple[JobKey, StateType]] = set()
+        self._set_aside_count = 0
+
+    @property
+    def set_aside_count(self) -> int:
+        """How many stored values could not be read, wholly or in part, since the start."""
+        return self._set_aside_count
+
+    def load(self, job_key: JobKey) -> JobState:
+        """Return what was saved last, also when that could not be written yet; else what is in the database.
+
+        Raises:
+            StoreError: The job is not known yet and the database cannot be read.
+        """
+        view = self._views.get(job_key)
+        if view is None:
+            generation = self._generation
+            _check_key(job_key)
+            stored = self._database.run(lambda connection: read_job(connection, job_key), read_only=True)
+            self._report_problems(job_key, stored)
+            view = _View(_state(stored), stored)
+            self._remember(job_key, view, generation)
+        return view.state
+
+    def save(self, job_key: JobKey, state: JobState) -> None:
+        """Replace the state of one job: what differs is written in one transaction.
+
+        Raises:
+            StoreError: It could not be written, or that is not sure. Unless somebody else writes this job,
+                the state is kept in memory and written with the next save.
+        """
+        generation = self._generation
+        view = self._views.get(job_key)
+        plan = None if view is None or view.stored is None else _changes(view.stored, state)
+        if plan is not None and not plan[0]:
+            self._remember(job_key, _View(state, plan[1]), generation)
+            return
+        try:
+            _check_key(job_key)
+            stored = self._database.run(partial(self._write, job_key, state, plan))
+        except (ConflictError, LeaseLostError) as error:
+            self._drop(job_key)
+            raise self._explained(job_key, error) from error
+        except StoreError:
+            self._remember(job_key, _View(state, None), generation)
+            raise
+        self._remember(job_key, _View(state, stored), generation)
+        self._forget_reports(job_key, stored)
+
+    def delete(self, job_key: JobKey) -> None:
+        """Forget one job.
+
+        Raises:
+            StoreError: It is still there, or that is not sure; to be tried again.
+        """
+        _check_key(job_key)
+        self._drop(job_key)
+        self._database.run(partial(self._delete, job_key))
+
+    def job_keys(self) -> frozenset[JobKey]:
+        """Return the keys of all jobs in the database, whoever wrote them, and of those not written yet.
+
+        Raises:
+            StoreError: The database cannot be read.
+        """
+        pending = {job_key for job_key, view in self._views.copy().items() if view.stored is None}
+        return self._database.run(all_job_keys, read_only=True) | pending
+
+    def forget(self) -> None:
+        """Drop everything in memory, also what could not be written; the next access reads the database again."""
+        with self._lock:
+            self._generation += 1
+            self._views = {}
+            self._reported = set()
+
+    def close(self) -> None:
+        """Release nothing: everything saved is in the database, which belongs to somebody else."""
+
+    def _remember(self, job_key: JobKey, view: _View, generation: int) -> None:
+        """Keep a view, unless everything was forgotten while it was made."""
+        with self._lock:
+            if generation == self._generation:
+                self._views[job_key] = view
+
+    def _drop(self, job_key: JobKey) -> None:
+        with self._lock:
+            self._views.pop(job_key, None)
+
+    def _write(
+        self, job_key: JobKey, state: JobState, plan: tuple[Changes, StoredJob] | None, connection: Connection
+    ) -> StoredJob:
+        """Write what differs, and return what is stored then. Runs again after a deadlock, hence keeps nothing."""
+        if self._fence is not None:
+            self._fence.check(connection)
+        if plan is None:
+            stored = read_job(connection, job_key)
+            self._report_problems(job_key, stored)
+            plan = _changes(stored, state)
+        changes, after = plan
+        if changes:
+            now = self._database.local_time(self._clock())
+            write_job(connection, job_key, changes, now=now, writer=self._writer)
+        return after
+
+    def _delete(self, job_key: JobKey, connection: Connection) -> None:
+        if self._fence is not None:
+            self._fence.check(connection)
+        delete_job(connection, job_key)
+
+    def _explained(self, job_key: JobKey, error: StoreError) -> StoreError:
+        """Say so when the conflict is with another job, whose key is the same to the database."""
+        if isinstance(error, LeaseLostError):
+            return error
+        try:
+            other = self._database.run(lambda connection: lookalike(connection, job_key), read_only=True)
+        except StoreError:
+            return error
+        if other is None:
+            return error
+        return StoreError(
+            f"{self._database.name}: job keys '{job_key}' and '{other}' are the same to this table, which ignores "
+            "case: give its column job_key a binary collation such as utf8mb4_bin, or rename one of the jobs"
+        )
+
+    def _report_problems(self, job_key: JobKey, stored: StoredJob) -> None:
+        """Log and count what cannot be read, once."""
+        for state_type, part in stored.parts.items():
+            with self._lock:
+                if part.problem is None or (job_key, state_type) in self._reported:
+                    continue
+                self._reported.add((job_key, state_type))
+                self._set_aside_count += 1
+            log.warning("state_set_aside", job_key=job_key, state_type=state_type.value, problem=part.problem)
+
+    def _forget_reports(self, job_key: JobKey, stored: StoredJob) -> None:
+        """Report again when a value that was replaced becomes unreadable once more."""
+        with self._lock:
+            replaced = {state_type for state_type, part in stored.parts.items() if part.problem is None}
+            self._reported -= {(job_key, state_type) for state_type in replaced}
+
+
+def _check_key(job_key: JobKey) -> None:
+    """Refuse what would be refused, cut off or changed by one of the databases."""
+    if len(job_key) > JOB_KEY_LENGTH:
+        raise StoreError(f"job key '{job_key[:40]}...' has {len(job_key)} characters; at most {JOB_KEY_LENGTH} fit")
+    if "\0" in job_key or any("\ud800" <= character <= "\udfff" for character in job_key):
+        raise StoreError(f"job key {job_key!a} has characters that cannot be stored")
+
+
+def _state(stored: StoredJob) -> JobState:
+    parts: dict[str, Any] = {KINDS[state_type].name: part.part for state_type, part in stored.parts.items()}
+    if stored.record is not None:
+        parts["job_id"] = stored.record.job_id
+        parts["samples"] = with_own_state(parts.get("samples", ()), stored.record.own_state)
+    return JobState(**parts) if parts else EMPTY_STATE
+
+
+def _changes(stored: StoredJob, state: JobState) -> tuple[Changes, StoredJob]:
+    """Return what has to be written so that the database holds a state, and what it holds then."""
+    plan = _Plan()
+    for state_type, kind in KINDS.items():
+        _compare(plan, state_type, stored.parts, getattr(state, kind.name))
+    record = JobRecord(state.job_id, own_state_text(state.samples))
+    is_new = stored.record is None and (plan.parts or record != JobRecord(None, None))
+    is_changed = stored.record is not None and record != stored.record
+    written = record if is_new or is_changed else None
+    changes = Changes(plan.keep, plan.inserts, plan.updates, plan.deletes, written, stored.record is not None)
+    return changes, StoredJob(plan.parts, written or stored.record)
+
+
+def _compare(plan: _Plan, state_type: StateType, parts: Mapping[StateType, StoredPart], part: Any) -> None:
+    """Add to a plan what has to be done about one kind of state."""
+    old = parts.get(state_type)
+    if old is not None and old.digest and (part is old.part or part == old.part == KINDS[state_type].empty):
+        plan.parts[state_type] = old
+        return
+    text = encode(state_type, part)
+    new_digest = b"" if text is None else digest(text)
+    if old is not None and text is not None and new_digest == old.digest:
+        plan.parts[state_type] = StoredPart(part, old.digest, old.problem)
+        return
+    if old is not None and old.problem is not None:
+        plan.keep[state_type] = old.problem
+    if text is not None:
+        (plan.inserts if old is None else plan.updates)[state_type] = text
+        plan.parts[state_type] = StoredPart(part, new_digest)
+    elif old is not None:
+        plan.deletes.append(state_type)

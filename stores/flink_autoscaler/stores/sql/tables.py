@@ -1,0 +1,133 @@
+"""The tables: two shared with the Java process, and our own, whose names begin with ``fa_``.
+
+The shared ones have the columns, types and keys of the Java process's own scripts, with one exception: where we create
+them in MySQL or MariaDB, job keys are compared byte by byte, as in the other databases.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    DateTime,
+    Identity,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.dialects.mysql import LONGTEXT, VARCHAR
+from sqlalchemy.engine import Dialect
+from sqlalchemy.types import TypeEngine
+
+JOB_KEY_LENGTH = 191
+"""Characters that fit into a unique index of the oldest MySQL supported."""
+BINARY_COLLATION = "utf8mb4_bin"
+
+METADATA = MetaData()
+
+_ID = BigInteger().with_variant(Integer(), "sqlite")
+_LONG_TEXT = Text().with_variant(LONGTEXT(), "mysql")
+_JOB_KEY = String(JOB_KEY_LENGTH).with_variant(VARCHAR(JOB_KEY_LENGTH, collation=BINARY_COLLATION), "mysql")
+_MYSQL: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_general_ci"}
+
+
+def _text(mysql: TypeEngine[str]) -> TypeEngine[str]:
+    """Make the type of a text that only MySQL wants to know the length of."""
+    return Text().with_variant(mysql, "mysql")
+
+
+def _is_not_postgresql(*_: object, dialect: Dialect, **__: object) -> bool:
+    """Tell where the key of the state table has a name."""
+    return dialect.name != "postgresql"
+
+
+STATE = Table(
+    "t_flink_autoscaler_state_store",
+    METADATA,
+    Column("id", _ID, primary_key=True, autoincrement=True),
+    Column("update_time", DateTime, nullable=False),
+    Column("job_key", _text(VARCHAR(JOB_KEY_LENGTH, collation=BINARY_COLLATION)), nullable=False),
+    Column("state_type", _text(VARCHAR(100)), nullable=False),
+    Column("state_value", _LONG_TEXT, nullable=False),
+    UniqueConstraint("job_key", "state_type", name="un_job_state_type_inx").ddl_if(callable_=_is_not_postgresql),
+    UniqueConstraint("job_key", "state_type").ddl_if(dialect="postgresql"),
+    **_MYSQL,
+)
+"""One row per job and kind of state, shared with the Java process."""
+
+EVENTS = Table(
+    "t_flink_autoscaler_event_handler",
+    METADATA,
+    Column("id", _ID, Identity(always=True), primary_key=True),
+    Column("create_time", DateTime, nullable=False),
+    Column("update_time", DateTime, nullable=False),
+    Column("job_key", _JOB_KEY, nullable=False),
+    Column("reason", String(500).with_variant(VARCHAR(191), "mysql"), nullable=False),
+    Column("event_type", String(100), nullable=False),
+    Column("message", _LONG_TEXT, nullable=False),
+    Column("event_count", Integer, nullable=False),
+    Column("event_key", String(100), nullable=False),
+    Index("job_key_reason_event_key_idx", "job_key", "reason", "event_key"),
+    Index("job_key_reason_create_time_idx", "job_key", "reason", "create_time"),
+    sqlite_autoincrement=True,
+    **_MYSQL,
+)
+"""One row per event and interval, shared with the Java process."""
+
+JOBS = Table(
+    "fa_job",
+    METADATA,
+    Column("job_key", _JOB_KEY, primary_key=True),
+    Column("cluster", String(JOB_KEY_LENGTH), nullable=False),
+    Column("job_id", String(100)),
+    Column("own_state", _LONG_TEXT),
+    Column("writer", String(JOB_KEY_LENGTH), nullable=False),
+    Column("updated_at", DateTime, nullable=False),
+    **_MYSQL,
+)
+"""One row per job: what the Java process has no column for.
+
+``cluster`` is empty where job keys do not name one, ``own_state`` is JSON, ``writer`` names the installation.
+"""
+
+SET_ASIDE = Table(
+    "fa_set_aside",
+    METADATA,
+    Column("id", _ID, primary_key=True, autoincrement=True),
+    Column("job_key", _JOB_KEY, nullable=False),
+    Column("state_type", String(100), nullable=False),
+    Column("state_value", _LONG_TEXT, nullable=False),
+    Column("problem", String(500), nullable=False),
+    Column("set_aside_at", DateTime, nullable=False),
+    Index("fa_set_aside_job_key_idx", "job_key"),
+    **_MYSQL,
+)
+"""State values that could not be read, to the letter."""
+
+LEASE = Table(
+    "fa_lease",
+    METADATA,
+    Column("name", _JOB_KEY, primary_key=True),
+    Column("owner", String(JOB_KEY_LENGTH), nullable=False),
+    Column("token", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Column("renewed_at", BigInteger, nullable=False),
+    **_MYSQL,
+)
+"""One row per group of daemons of which one leads; times are epoch milliseconds by the database's clock."""
+
+TOMBSTONES = Table(
+    "fa_tombstone",
+    METADATA,
+    Column("job_key", _JOB_KEY, primary_key=True),
+    Column("cluster", String(JOB_KEY_LENGTH), nullable=False),
+    Column("gone_at_ms", BigInteger, nullable=False),
+    **_MYSQL,
+)
+"""Jobs that are not listed any more, and since when."""

@@ -1,0 +1,75 @@
+"""The process of a :class:`BusyCluster`: serves until its standard input is closed."""
+
+from __future__ import annotations
+
+import json
+import math
+import select
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from fake_flink import Canned, FakeFlink, FakeJob, FakeRequest, Fault
+
+CAPACITY = 100.0
+"""Records/s that one subtask can take."""
+_TICK = 0.01
+
+
+class _Address(FakeFlink):
+    """One address of the cluster, which writes down PUTs before they have an effect."""
+
+    def __init__(self, number: int, log: Path) -> None:
+        super().__init__()
+        self._number = number
+        self._file = log.open("a", buffering=1)
+
+    def _respond(self, request: FakeRequest) -> tuple[Fault | Canned, Canned]:
+        if request.method == "PUT":
+            assert isinstance(request.body, Mapping)
+            wanted = {vertex: bounds["parallelism"]["upperBound"] for vertex, bounds in request.body.items()}
+            self._file.write(json.dumps({"at": time.time(), "address": self._number, "wanted": wanted}) + "\n")
+        return super()._respond(request)
+
+
+def _load(seconds: float, period: float) -> float:
+    """Return the records/s that arrive: a new amount in every period, up and down."""
+    step = int(seconds / period) % 4
+    return (150.0, 350.0, 90.0, 500.0)[step]
+
+
+def _drive(job: FakeJob, seconds: float, period: float) -> None:
+    rate = _load(seconds, period)
+    for vertex in job.vertices:
+        busy = min(1.0, rate / (CAPACITY * vertex.parallelism))
+        vertex.metrics["busyTimeMsPerSecond"] = busy * 1000.0
+        vertex.records_in += math.ceil(rate * _TICK) if vertex.inputs else 0
+        vertex.records_out += math.ceil(rate * _TICK)
+        for name, value in list(vertex.metrics.items()):
+            if name.endswith(("numRecordsIn", "numRecordsOut")) and isinstance(value, float):
+                vertex.metrics[name] = value + rate * _TICK / vertex.parallelism
+            elif name.endswith("numRecordsInPerSecond"):
+                vertex.metrics[name] = rate / vertex.parallelism
+
+
+def _serve(log: Path, addresses: int, period: float) -> None:
+    with ExitStack() as parts:
+        fakes = [parts.enter_context(_Address(number, log)) for number in range(addresses)]
+        job = fakes[0].add_job("orders", obeys=True)
+        for fake in fakes[1:]:
+            fake.jobs = fakes[0].jobs
+        sys.stdout.write(json.dumps([fake.url for fake in fakes]) + "\n")
+        sys.stdout.flush()
+        _drive_until_closed(job, period)
+
+
+def _drive_until_closed(job: FakeJob, period: float) -> None:
+    started = time.monotonic()
+    while not select.select([sys.stdin], [], [], _TICK)[0]:
+        _drive(job, time.monotonic() - started, period)
+
+
+if __name__ == "__main__":
+    _serve(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))

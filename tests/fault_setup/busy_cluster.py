@@ -1,0 +1,69 @@
+"""A fake Flink cluster in a process of its own, with a job whose load goes up and down."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from flink_cluster.waiting import wait_until
+
+
+@dataclass(frozen=True)
+class Put:
+    """A request for another parallelism, as it arrived.
+
+    Attributes:
+        at: Epoch seconds.
+        address: Number of the address, which is the number of the daemon.
+        wanted: Upper bound per vertex.
+    """
+
+    at: float
+    address: int
+    wanted: Mapping[str, int]
+
+
+class BusyCluster:
+    """Starts the process and reads what it wrote down.
+
+    Args:
+        folder: For the log.
+        addresses: How many URLs the cluster has.
+        period: Seconds from one load to the next.
+    """
+
+    def __init__(self, folder: Path, *, addresses: int = 1, period: float = 1.0) -> None:
+        self._log = folder / "puts.jsonl"
+        self._log.touch()
+        command = [sys.executable, "-m", "fault_setup", str(self._log), str(addresses), str(period)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]
+        )
+        assert self._process.stdout is not None
+        self.urls: Sequence[str] = json.loads(self._process.stdout.readline())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(10)
+
+    def puts(self) -> list[Put]:
+        """Return all PUTs so far, in the order of their arrival."""
+        whole_lines = self._log.read_text().splitlines()
+        return [Put(**json.loads(line)) for line in whole_lines]
+
+    def wait_for_puts(self, count: int, *, timeout: float = 30.0) -> None:
+        """Wait until so many more PUTs have arrived."""
+        before = len(self.puts())
+        wait_until(f"{count} PUTs", lambda: len(self.puts()) >= before + count, timeout, interval=0.02)

@@ -1,0 +1,161 @@
+"""A real daemon in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from flink_autoscaler.stores.sql.database import DatabaseSettings
+from flink_cluster.waiting import wait_until
+
+QUICK = {
+    "job.autoscaler.enabled": "true",
+    "job.autoscaler.metrics.window": "300 ms",
+    "job.autoscaler.stabilization.interval": "0 s",
+    "job.autoscaler.scale-down.interval": "0 s",
+    "job.autoscaler.restart.time": "1 s",
+    "job.autoscaler.catch-up.duration": "0 s",
+    "job.autoscaler.vertex.max-parallelism": "8",
+    "job.autoscaler.flink.rest-client.timeout": "500 ms",
+    "autoscaler.engine.kind": "inline",
+    "autoscaler.standalone.control-loop.interval": "100 ms",
+    "autoscaler.standalone.state-store.type": "JDBC",
+    "autoscaler.standalone.event-handler.type": "JDBC",
+    "autoscaler.http.port": "0",
+    "autoscaler.log.format": "json",
+    "autoscaler.loop.shutdown-grace": "5 s",
+}
+"""A loop fast enough for many rescales within seconds."""
+
+
+class DaemonProcess:
+    """One run of the daemon at a time; the log of all runs is one file.
+
+    Args:
+        folder: For the log.
+        name: Of the log file.
+        database: Where state, events and lease are.
+        cluster_url: The only cluster.
+        options: Further options, or others than the quick ones.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str = "daemon",
+        *,
+        database: DatabaseSettings,
+        cluster_url: str,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        values = {
+            **QUICK,
+            "autoscaler.clusters.0.name": "main",
+            "autoscaler.clusters.0.url": cluster_url,
+            "autoscaler.standalone.jdbc.url": database.url,
+            **({"autoscaler.standalone.jdbc.username": database.username} if database.username else {}),
+            **(options or {}),
+        }
+        overrides = [part for key, value in values.items() for part in ("--set", f"{key}={value}")]
+        self._command = [sys.executable, "-m", "flink_autoscaler.standalone", "run", *overrides]
+        self._environment = {**os.environ, "JDBC_PWD": database.password or ""}
+        self._log = folder / f"{name}.log"
+        self._log.touch()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._begin = 0
+        self.pids: list[int] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.is_running:
+            self.kill()
+
+    @property
+    def pid(self) -> int:
+        """Process id of the present or last run."""
+        return self.pids[-1]
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start a run; with ``wait`` return once its passes have begun."""
+        self._begin = self._log.stat().st_size
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment
+            )
+        self.pids.append(self._process.pid)
+        if wait:
+            self.wait_for("passes", lambda: "watching 1 cluster" in self.text())
+
+    def kill(self) -> None:
+        """End the run at once, whatever it is doing."""
+        self.signal(signal.SIGKILL)
+        self._ended()
+
+    def stop(self) -> int:
+        """End the run in order and return its exit code."""
+        self.signal(signal.SIGTERM)
+        return self._ended()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the run."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def exit_code(self, *, timeout: float = 30.0) -> int:
+        """Wait for the run to end by itself and return its exit code."""
+        assert self._process is not None
+        return self._process.wait(timeout)
+
+    def text(self) -> str:
+        """Return what the run has written so far."""
+        with self._log.open("rb") as file:
+            file.seek(self._begin)
+            return file.read().decode(errors="replace")
+
+    def lines(self, event: str) -> list[dict[str, Any]]:
+        """Return the log lines of one event of this run."""
+        found = [json.loads(line) for line in self.text().splitlines() if line.startswith("{") and line.endswith("}")]
+        return [line for line in found if line.get("event") == event]
+
+    def wait_for(self, description: str, probe: Any, *, timeout: float = 30.0) -> Any:
+        """Wait until something holds; the end of the log is in the error."""
+        return wait_until(description, probe, timeout, interval=0.02, context=lambda: self.text()[-6000:])
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Return status and body of a page of this run."""
+        (url,) = re.findall(r'"url": "([^"]+)"', self.text())[:1]
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(url + path, timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def _ended(self) -> int:
+        assert self._process is not None
+        return self._process.wait(30)
+
+
+def pause(seconds: float) -> None:
+    """Let a daemon run for a random time before its end: the one thing that cannot be waited for."""
+    time.sleep(seconds)

@@ -1,0 +1,314 @@
+"""The commands about the database as users run them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from databases import DatabaseServer, rows_of
+from fake_flink import FakeFlink, Fault
+from sql_setup import make_reference_schema, state_rows, write_state
+from sql_setup.command_line import call, environment
+from sqlalchemy import text
+
+from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.lease import Lease
+from flink_autoscaler.stores.sql.migrations import VERSION_TABLE
+from flink_autoscaler.stores.sql.schema import HEAD, status, upgrade
+from flink_autoscaler.stores.sql.tables import JOBS
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> DatabaseSettings:
+    return DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'autoscaler.db'}")
+
+
+@pytest.fixture
+def current(file: DatabaseSettings) -> Iterator[Database]:
+    with closing(Database(file)) as database:
+        upgrade(database)
+        yield database
+
+
+@pytest.fixture
+def flink() -> Iterator[FakeFlink]:
+    with FakeFlink() as fake:
+        yield fake
+
+
+def set_revision(database: Database, revision: str) -> None:
+    with database.transaction() as connection:
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{revision}'"))
+
+
+def test_upgrade_makes_the_schema_of_every_database(database_settings: DatabaseSettings) -> None:
+    result = call(database_settings, "db", "upgrade")
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert f"upgraded from nothing to revision {HEAD}" in result.stdout
+    assert "created fa_job" in result.stdout
+    with closing(Database(database_settings)) as database:
+        assert status(database).is_current
+
+
+def test_upgrade_takes_over_the_schema_of_the_java_process(postgresql_server: DatabaseServer) -> None:
+    settings = postgresql_server.new_database()
+    with closing(Database(settings)) as database:
+        make_reference_schema(database)
+
+    result = call(settings, "db", "upgrade")
+
+    assert result.returncode == 0
+    assert "created fa_job" in result.stdout
+    assert "t_flink_autoscaler" not in result.stdout
+
+
+def test_second_upgrade_says_that_there_is_nothing_to_do(file: DatabaseSettings, current: Database) -> None:
+    result = call(file, "db", "upgrade")
+
+    assert result.returncode == 0
+    assert "the schema is current" in result.stdout
+
+
+def test_status_before_and_after_an_upgrade(file: DatabaseSettings) -> None:
+    before = call(file, "db", "status")
+    call(file, "db", "upgrade")
+    after = call(file, "db", "status", "--json")
+
+    assert before.returncode == 1
+    assert "revision  none\n" in before.stdout
+    assert "run flink-autoscaler db upgrade" in before.stdout
+    assert after.returncode == 0
+    assert json.loads(after.stdout)["current"] == HEAD
+
+
+@pytest.mark.parametrize("command", ["upgrade", "import"])
+def test_newer_schema_is_an_error_in_the_configuration(file: DatabaseSettings, current: Database, command: str) -> None:
+    set_revision(current, "9999")
+
+    result = call(file, "db", command, *(["--from-job-keys"] if command == "import" else []))
+
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: the schema has revision 9999")
+    assert result.stderr.count("\n") == 1
+
+
+def test_status_of_a_newer_schema(file: DatabaseSettings, current: Database) -> None:
+    set_revision(current, "9999")
+
+    result = call(file, "db", "status", "--json")
+
+    assert result.returncode == 1
+    assert json.loads(result.stdout)["is_newer"] is True
+
+
+def test_check_shows_every_finding(database_settings: DatabaseSettings) -> None:
+    call(database_settings, "db", "upgrade")
+
+    result = call(database_settings, "db", "check")
+
+    assert result.returncode == 0, result.stdout
+    rows = [line.split() for line in result.stdout.splitlines()]
+    assert rows[0] == ["CHECK", "RESULT", "FOUND"]
+    assert {row[0] for row in rows[1:]} >= {"connection", "schema", "clock", "writing", "contents"}
+
+
+def test_check_for_programs(file: DatabaseSettings, current: Database) -> None:
+    result = call(file, "db", "check", "--json")
+
+    checks = {check["check"]: check for check in json.loads(result.stdout)["checks"]}
+    assert result.returncode == 0
+    assert checks["contents"]["facts"] == {"jobs": 0, "events": 0}
+
+
+def test_check_fails_where_the_schema_is_missing(file: DatabaseSettings) -> None:
+    assert call(file, "db", "check").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "expected"),
+    [
+        pytest.param("jdbc:derby:x", 2, "Derby", id="unsupported database"),
+        pytest.param("jdbc:sqlite:/nonexistent/x.db", 1, "cannot be opened", id="no such folder"),
+        pytest.param("jdbc:postgresql://127.0.0.1:1/x", 1, "cannot be reached", id="nobody listens"),
+    ],
+)
+@pytest.mark.parametrize("command", [("db", "upgrade"), ("db", "status"), ("events",)], ids="-".join)
+def test_database_that_cannot_be_used_is_one_line(command: tuple[str, ...], url: str, code: int, expected: str) -> None:
+    credentials = () if "sqlite" in url else ("me", "hunter2")
+
+    result = call(DatabaseSettings(url, *credentials), *command)
+
+    assert (result.returncode, result.stdout) == (code, "")
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert expected in result.stderr
+    assert "hunter2" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        pytest.param(("db", "bogus"), "bogus", id="unknown command"),
+        pytest.param(("db", "import"), "--from-job-keys", id="nothing to import"),
+        pytest.param(("db", "status", "--set", "autoscaler.standalone.jdbc.ulr=x"), "jdbc.url", id="mistyped key"),
+        pytest.param(("db", "import", "--from-job-keys", "--cluster", "mian"), "default", id="unknown cluster"),
+        pytest.param(
+            ("db", "import", "--from-job-keys", "--set", "autoscaler.job-key=job-id"), "as it is", id="job ids are keys"
+        ),
+        pytest.param(("events", "--since", "yesterday"), "24h", id="not a time"),
+        pytest.param(("events", "--type", "Error"), "Normal or Warning", id="not a type"),
+        pytest.param(("events", "--limit", "0"), "--limit", id="no events wanted"),
+    ],
+)
+def test_mistake_is_one_line_and_exit_code_2(
+    file: DatabaseSettings, current: Database, arguments: tuple[str, ...], expected: str
+) -> None:
+    result = call(file, *arguments)
+
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert expected in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [("db", "status"), ("events",)], ids="-".join)
+def test_missing_library_is_named_with_how_to_install_it(file: DatabaseSettings, arguments: tuple[str, ...]) -> None:
+    program = (
+        "import sys; sys.modules['sqlalchemy'] = None; from flink_autoscaler.standalone.__main__ import main; main()"
+    )
+
+    result = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env=environment(file),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: sqlalchemy is not installed")
+
+
+@pytest.mark.parametrize("name", [("db", "upgrade"), ("db", "status"), ("db", "check"), ("db", "import"), ("events",)])
+def test_help_of_every_command_has_examples(file: DatabaseSettings, name: tuple[str, ...]) -> None:
+    result = call(file, *name, "--help")
+
+    assert result.returncode == 0
+    assert f"  flink-autoscaler {' '.join(name)}" in result.stdout
+
+
+def import_from(flink: FakeFlink, settings: DatabaseSettings, *arguments: str) -> tuple[int, str, str]:
+    port = flink.url.rsplit(":", 1)[1]
+    prefix = "autoscaler.standalone.fetcher.flink-cluster"
+    place = ("--set", f"{prefix}.host=127.0.0.1", "--set", f"{prefix}.port={port}")
+    result = call(settings, "db", "import", "--from-job-keys", *place, *arguments)
+    return result.returncode, result.stdout, result.stderr
+
+
+def test_import_adopts_state_of_listed_jobs_only(flink: FakeFlink, file: DatabaseSettings, current: Database) -> None:
+    orders = flink.add_job("orders")
+    flink.add_job("payments")
+    write_state(current, orders.job_id, scalingHistory="{}")
+    write_state(current, "f" * 32, scalingHistory="{}")
+
+    code, output, _ = import_from(flink, file)
+
+    assert code == 0
+    assert output.splitlines()[-1] == "1 adopted, 0 refused, 1 without state under their job id"
+    assert set(state_rows(current)) == {("default/orders", "scalingHistory"), ("f" * 32, "scalingHistory")}
+    [job] = rows_of(current, JOBS)
+    assert (job["job_key"], job["job_id"], job["cluster"]) == ("default/orders", orders.job_id, "default")
+
+
+def test_import_works_in_every_database(flink: FakeFlink, database_settings: DatabaseSettings) -> None:
+    orders = flink.add_job("orders \U0001f680")
+    with closing(Database(database_settings)) as database:
+        upgrade(database)
+        write_state(database, orders.job_id, scalingHistory="{}")
+
+        code, _, errors = import_from(flink, database_settings)
+
+        assert (code, errors) == (0, "")
+        assert set(state_rows(database)) == {("default/orders \U0001f680", "scalingHistory")}
+
+
+def test_import_can_be_repeated(flink: FakeFlink, file: DatabaseSettings, current: Database) -> None:
+    orders = flink.add_job("orders")
+    write_state(current, orders.job_id, scalingHistory="{}")
+    import_from(flink, file)
+
+    code, output, _ = import_from(flink, file)
+
+    assert code == 0
+    assert output == "0 adopted, 0 refused, 1 without state under their job id\n"
+
+
+def test_import_refuses_to_overwrite(flink: FakeFlink, file: DatabaseSettings, current: Database) -> None:
+    orders = flink.add_job("orders")
+    write_state(current, orders.job_id, scalingHistory="old")
+    write_state(current, "default/orders", scalingTracking="new")
+    before = state_rows(current)
+
+    code, output, _ = import_from(flink, file)
+
+    assert code == 1
+    assert "there is state under the new key already" in output
+    assert state_rows(current) == before
+
+
+def test_dry_run_of_an_import_changes_nothing(flink: FakeFlink, file: DatabaseSettings, current: Database) -> None:
+    orders = flink.add_job("orders")
+    write_state(current, orders.job_id, scalingHistory="{}")
+
+    code, output, _ = import_from(flink, file, "--dry-run")
+
+    assert code == 0
+    assert "adopted" in output
+    assert output.splitlines()[-1].startswith("dry run, nothing changed: 1 adopted")
+    assert set(state_rows(current)) == {(orders.job_id, "scalingHistory")}
+
+
+def test_import_is_refused_while_a_daemon_works(flink: FakeFlink, file: DatabaseSettings, current: Database) -> None:
+    orders = flink.add_job("orders")
+    write_state(current, orders.job_id, scalingHistory="{}")
+    Lease(current, name="flink-autoscaler", owner="host-1", ttl=60.0).acquire()
+
+    code, _, errors = import_from(flink, file)
+
+    assert code == 1
+    assert "host-1" in errors
+    assert set(state_rows(current)) == {(orders.job_id, "scalingHistory")}
+
+
+def test_import_says_which_cluster_does_not_answer(flink: FakeFlink, file: DatabaseSettings, current: Database) -> None:
+    flink.fault("/jobs/overview", Fault.HTML)
+
+    code, _, errors = import_from(flink, file)
+
+    assert code == 1
+    assert errors.startswith("error: cluster default: ")
+
+
+def test_job_id_of_two_clusters_needs_a_choice(
+    flink: FakeFlink, file: DatabaseSettings, current: Database, tmp_path: Path
+) -> None:
+    orders = flink.add_job("orders")
+    write_state(current, orders.job_id, scalingHistory="{}")
+    configuration = tmp_path / "autoscaler.yaml"
+    clusters = [{"name": "main", "url": flink.url}, {"name": "other", "url": flink.url}]
+    configuration.write_text(json.dumps({"autoscaler": {"clusters": clusters}}))
+
+    both = call(file, "db", "import", "--from-job-keys", "--config", str(configuration))
+    one = call(file, "db", "import", "--from-job-keys", "--config", str(configuration), "--cluster", "other")
+
+    assert both.returncode == 1
+    assert "say with --cluster whose state it is" in both.stderr
+    assert one.returncode == 0
+    assert set(state_rows(current)) == {("other/orders", "scalingHistory")}

@@ -1,0 +1,120 @@
+"""What makes a daemon ready, besides its clusters, and what it tells while it stands by."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from fake_flink import FakeFlink, Fault
+from watching import LogLines, Watching
+
+from flink_autoscaler.core.errors import StoreError
+from flink_autoscaler.standalone.announcer import Announcer
+from flink_autoscaler.standalone.cluster_pass import PassReport
+from flink_autoscaler.standalone.gauges import Gauges
+from flink_autoscaler.standalone.health import Health
+from flink_autoscaler.standalone.http import HttpServer, create_app
+from flink_autoscaler.standalone.leadership import LeadershipStatus, Standing
+from flink_autoscaler.standalone.store_watch import WORKING, StoreStatus
+
+AWAY = StoreStatus(up=False, error="it cannot be reached")
+
+
+def standing(value: Standing) -> LeadershipStatus:
+    return LeadershipStatus(value, "host:1:abc", 12.5, None)
+
+
+@pytest.mark.parametrize(
+    ("store", "leadership", "expected"),
+    [
+        pytest.param(WORKING, None, True, id="alone"),
+        pytest.param(WORKING, standing(Standing.LEADER), True, id="leads"),
+        pytest.param(WORKING, standing(Standing.STANDBY), True, id="stands by"),
+        pytest.param(WORKING, standing(Standing.UNKNOWN), False, id="does not know"),
+        pytest.param(AWAY, standing(Standing.LEADER), False, id="leads without a database"),
+        pytest.param(AWAY, None, False, id="alone without a database"),
+    ],
+)
+def test_readiness(store: StoreStatus, leadership: LeadershipStatus | None, expected: bool) -> None:
+    health = Health({"main": 60.0}, store=lambda: store, leadership=lambda: leadership)
+    health.succeeded("main")
+
+    assert health.readiness().ready is expected
+
+
+def test_the_page_says_why_the_daemon_is_not_ready() -> None:
+    health = Health({}, store=lambda: AWAY, leadership=lambda: standing(Standing.STANDBY))
+    server = HttpServer(create_app(gauges=Gauges(), health=health, is_alive=lambda: True), host="127.0.0.1", port=0)
+    server.start()
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    with pytest.raises(urllib.error.HTTPError) as answer:
+        opener.open(server.url + "/readyz", timeout=10)
+    body = json.loads(answer.value.read())
+    server.close()
+
+    assert answer.value.code == 503
+    assert body["store"] == {"up": False, "error": "it cannot be reached"}
+    assert body["leadership"]["standing"] == "standby"
+    assert body["leadership"]["holder"] == "host:1:abc"
+
+
+@pytest.mark.parametrize("value", [pytest.param(True, id="yes"), pytest.param(False, id="no")])
+def test_gauges_follow_store_and_leadership(value: bool) -> None:
+    gauges = Gauges()
+
+    gauges.follow_store(lambda: value)
+    gauges.follow_leadership(lambda: value)
+
+    for name in ("store_up", "leader"):
+        assert gauges.registry.get_sample_value(f"flink_autoscaler_{name}") == float(value)
+
+
+@pytest.fixture
+def lines() -> Iterator[LogLines]:
+    with LogLines() as lines:
+        yield lines
+
+
+@pytest.fixture
+def report(lines: LogLines) -> Iterator[PassReport]:
+    """Give the report of a pass over a job whose metrics cannot be read."""
+    with FakeFlink() as flink, Watching() as watching:
+        flink.add_job("orders")
+        flink.fault("/vertices", Fault.HTML)
+        yield watching.watch(flink).passes.run()
+
+
+def test_of_jobs_only_the_leader_tells(report: PassReport, lines: LogLines) -> None:
+    health, gauges = Health({"main": 60.0}), Gauges()
+    announcer = Announcer(gauges=gauges, health=health)
+
+    announcer.announce(replace(report, is_acting=False))
+    while_standing_by = [line["event"] for line in lines.all() if "_event" not in line["event"]]
+    announcer.announce(report)
+
+    assert while_standing_by == []
+    assert [line["event"] for line in lines.of("job_failed")] == ["job_failed"]
+    assert health.readiness().ready
+
+
+@pytest.mark.parametrize(
+    ("is_in_doubt", "expected"),
+    [
+        pytest.param(True, [], id="said once elsewhere"),
+        pytest.param(False, ["the row is too long"], id="an error of this job"),
+    ],
+)
+def test_errors_of_the_store_are_not_told_per_job_while_it_may_be_away(
+    report: PassReport, lines: LogLines, is_in_doubt: bool, expected: list[str]
+) -> None:
+    announcer = Announcer(gauges=Gauges(), health=Health({"main": 60.0}), is_store_in_doubt=lambda: is_in_doubt)
+    failed = {key: replace(each, errors=(StoreError("the row is too long"),)) for key, each in report.reports.items()}
+
+    announcer.announce(replace(report, reports=failed, failures={"main/new": StoreError("the row is too long")}))
+
+    assert [line["error"] for line in lines.of("job_failed")] == expected * 2

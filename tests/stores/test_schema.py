@@ -1,0 +1,279 @@
+"""Schemas that are made, taken over, upgraded by several at once, or refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Any
+
+import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from databases import DatabaseServer
+from sql_setup import an_event, make_reference_schema, state_rows, write_events, write_state
+from sqlalchemy import inspect, text
+
+from flink_autoscaler.core.errors import ConfigError, StoreError
+from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.migrations import REVISIONS, VERSION_TABLE
+from flink_autoscaler.stores.sql.schema import HEAD, require_current, status, upgrade
+from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, METADATA, STATE
+
+EVERYTHING = tuple(sorted(table.name for table in METADATA.sorted_tables))
+REFERENCE_TABLES = (STATE.name, EVENTS.name)
+UPGRADE = """
+import sys
+from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.schema import upgrade
+settings = DatabaseSettings(*sys.stdin.readline().split())
+print("ready", flush=True)
+sys.stdin.readline()
+upgrade(Database(settings))
+"""
+
+
+@pytest.fixture
+def empty(database_settings: DatabaseSettings) -> Iterator[Database]:
+    with closing(Database(database_settings)) as database:
+        yield database
+
+
+@pytest.fixture(params=["postgresql", "mariadb"])
+def served(request: pytest.FixtureRequest) -> Iterator[Database]:
+    """An empty database of each kind that the Java process uses, too."""
+    server: DatabaseServer = request.getfixturevalue(f"{request.param}_server")
+    with closing(Database(server.new_database())) as database:
+        yield database
+
+
+def run(database: Database, *statements: str) -> None:
+    with database.transaction() as connection:
+        for statement in statements:
+            connection.execute(text(statement))
+
+
+def columns_of(database: Database, table: str) -> list[str]:
+    with database.transaction(read_only=True) as connection:
+        return [str(sorted(column.items(), key=str)) for column in inspect(connection).get_columns(table)]
+
+
+def everything_about_tables(database: Database) -> list[str]:
+    with database.transaction(read_only=True) as connection:
+        inspector = inspect(connection)
+        facts: list[Mapping[Any, Any]] = [
+            inspector.get_multi_columns(),
+            inspector.get_multi_indexes(),
+            inspector.get_multi_pk_constraint(),
+            inspector.get_multi_unique_constraints(),
+            inspector.get_multi_table_options(),
+        ]
+    return [f"{name}: {fact}" for each in facts for name, fact in sorted(each.items(), key=str)]
+
+
+def indexes_of(database: Database, table: str) -> set[tuple[str | None, ...]]:
+    with database.transaction(read_only=True) as connection:
+        return {tuple(index["column_names"]) for index in inspect(connection).get_indexes(table)}
+
+
+def test_revisions_are_those_that_alembic_finds() -> None:
+    config = Config()
+    config.set_main_option("script_location", "flink_autoscaler.stores.sql:migrations")
+
+    found = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
+
+    assert tuple(reversed(found)) == REVISIONS
+
+
+def test_empty_database_lacks_everything(empty: Database) -> None:
+    found = status(empty)
+
+    assert (found.current, found.head, found.missing) == (None, HEAD, EVERYTHING)
+    assert not found.is_current
+    assert not found.is_newer
+
+
+def test_upgrade_makes_the_tables_as_they_are_declared(empty: Database) -> None:
+    upgrade(empty)
+    upgraded = everything_about_tables(empty)
+    with empty.transaction() as connection:
+        METADATA.drop_all(connection)
+        METADATA.create_all(connection)
+
+    assert everything_about_tables(empty) == upgraded
+
+
+def test_upgrade_of_a_current_schema_does_nothing(empty: Database) -> None:
+    upgrade(empty)
+
+    change = upgrade(empty)
+
+    assert change.before.is_current
+
+
+def test_reference_schema_is_upgraded_in_place(served: Database) -> None:
+    make_reference_schema(served)
+    write_state(served, "a" * 32, scalingTracking='{"scalingRecords":{}}', parallelismOverrides="v:4")
+    write_events(served, an_event(message="of the Java process"))
+    before = [columns_of(served, name) for name in REFERENCE_TABLES]
+    rows = state_rows(served)
+
+    change = upgrade(served)
+
+    assert change.before.current is None
+    assert set(change.before.missing) == set(EVERYTHING) - set(REFERENCE_TABLES)
+    assert status(served).is_current
+    assert [columns_of(served, name) for name in REFERENCE_TABLES] == before
+    assert state_rows(served) == rows
+    with served.transaction(read_only=True) as connection:
+        assert connection.scalar(text(f"SELECT message FROM {EVENTS.name}")) == "of the Java process"
+        assert len(inspect(connection).get_indexes(EVENTS.name)) == 2
+
+
+def test_upgrade_adds_an_index_that_somebody_left_out(served: Database) -> None:
+    make_reference_schema(served)
+    on_table = f" ON {EVENTS.name}" if served.dialect == "mysql" else ""
+    run(served, f"DROP INDEX job_key_reason_create_time_idx{on_table}")
+
+    upgrade(served)
+
+    assert ("job_key", "reason", "create_time") in indexes_of(served, EVENTS.name)
+
+
+def test_table_that_is_something_else_is_left_alone(empty: Database) -> None:
+    run(empty, f"CREATE TABLE {STATE.name} (job_key VARCHAR(10))")
+
+    with pytest.raises(StoreError, match=rf"{STATE.name} exists without the columns .*state_value"):
+        upgrade(empty)
+
+    assert len(columns_of(empty, STATE.name)) == 1
+
+
+def test_interrupted_upgrade_is_finished(empty: Database) -> None:
+    upgrade(empty)
+    run(empty, "DROP TABLE fa_lease", f"UPDATE {VERSION_TABLE} SET version_num = '0001'")
+
+    upgrade(empty)
+
+    assert status(empty).is_current
+
+
+def test_dropped_table_is_made_again(empty: Database) -> None:
+    upgrade(empty)
+    run(empty, f"DROP TABLE {JOBS.name}")
+
+    change = upgrade(empty)
+
+    assert change.before.missing == (JOBS.name,)
+    assert change.after.is_current
+
+
+def test_missing_column_is_named_and_not_repaired(empty: Database) -> None:
+    upgrade(empty)
+    run(empty, f"ALTER TABLE {JOBS.name} DROP COLUMN cluster")
+
+    with pytest.raises(StoreError, match=f"lacks {JOBS.name}.cluster, which an upgrade cannot repair"):
+        upgrade(empty)
+
+    assert status(empty).missing == (f"{JOBS.name}.cluster",)
+
+
+def test_newer_schema_is_refused(empty: Database) -> None:
+    upgrade(empty)
+    run(empty, f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
+
+    with pytest.raises(ConfigError, match=r"revision 9999 .* newer flink-autoscaler"):
+        require_current(empty, upgrades_at_start=True)
+    with pytest.raises(ConfigError, match=r"revision 9999 .* newer flink-autoscaler"):
+        upgrade(empty)
+
+    assert status(empty).is_newer
+    assert not status(empty).is_current
+
+
+def test_schema_in_two_revisions_is_refused(empty: Database) -> None:
+    upgrade(empty)
+    run(empty, f"INSERT INTO {VERSION_TABLE} VALUES ('0001')")
+
+    with pytest.raises(ConfigError, match="revision 0001, 0002"):
+        require_current(empty)
+
+
+def test_daemon_asks_for_an_upgrade_unless_it_is_told_to_do_it(empty: Database) -> None:
+    with pytest.raises(ConfigError, match="run flink-autoscaler db upgrade"):
+        require_current(empty, upgrades_at_start=False)
+
+    require_current(empty, upgrades_at_start=True)
+
+    assert status(empty).is_current
+
+
+def test_daemon_upgrades_by_itself_in_a_file_only(empty: Database) -> None:
+    if empty.dialect == "sqlite":
+        require_current(empty)
+        assert status(empty).is_current
+    else:
+        with pytest.raises(ConfigError, match="run flink-autoscaler db upgrade"):
+            require_current(empty)
+
+
+def test_current_schema_is_enough(empty: Database) -> None:
+    upgrade(empty)
+
+    require_current(empty)
+
+
+def test_threads_upgrade_at_the_same_time(empty: Database) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        changes = list(threads.map(lambda _: upgrade(empty), range(4)))
+
+    assert sorted(change.before.is_current for change in changes) == [False, True, True, True]
+    assert status(empty).is_current
+
+
+def test_processes_upgrade_at_the_same_time(database_settings: DatabaseSettings, empty: Database) -> None:
+    known = (database_settings.url, database_settings.username, database_settings.password)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", UPGRADE],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write(" ".join(filter(None, known)) + "\n")
+        process.stdin.flush()
+    for process in processes:
+        assert process.stdout is not None
+        process.stdout.readline()
+
+    errors = []
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    errors = [process.communicate(timeout=60)[1] for process in processes]
+
+    assert errors == ["", "", ""]
+    assert status(empty).is_current
+
+
+def test_upgrade_does_not_wait_for_ever(served: Database) -> None:
+    lock = {
+        "postgresql": f"SELECT pg_advisory_xact_lock({0x666C_696E_6B61_7331})",
+        "mysql": "SELECT GET_LOCK(CONCAT('flink_autoscaler_schema_', MD5(DATABASE())), 0)",
+    }
+    with served.transaction() as connection:
+        connection.execute(text(lock[served.dialect]))
+
+        with pytest.raises(StoreError, match="another process has been upgrading"):
+            upgrade(served, lock_timeout=0.2)

@@ -1,0 +1,164 @@
+"""Old events go, others stay."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import timedelta
+
+import pytest
+from databases import counting, rows_of
+from sql_setup import an_event
+from sqlalchemy import Connection, insert, text
+from watching import LogLines
+
+from flink_autoscaler.stores.sql.cleaner import BATCH, EventCleaner
+from flink_autoscaler.stores.sql.database import Database
+from flink_autoscaler.stores.sql.fence import LeaseLostError
+from flink_autoscaler.stores.sql.tables import EVENTS
+from flink_cluster.waiting import wait_until
+
+NOW = 1_704_283_200.0
+TTL = 86_400.0
+
+
+class Closed:
+    """A fence that lets nobody through."""
+
+    def check(self, connection: Connection) -> None:
+        raise LeaseLostError("another daemon leads")
+
+
+def fill(database: Database, *ages: float) -> None:
+    """Write events of some ages in seconds, oldest id first."""
+    times = [database.local_time(NOW) - timedelta(seconds=age) for age in ages]
+    rows = [an_event(create_time=time, update_time=time) for time in times]
+    with database.transaction() as connection:
+        for start in range(0, len(rows), 2000):
+            connection.execute(insert(EVENTS).inline(), rows[start : start + 2000])
+
+
+def gap(database: Database, size: int) -> None:
+    """Leave out ids, as rolled-back or removed rows do."""
+    with database.transaction() as connection:
+        if database.dialect == "postgresql":
+            connection.execute(text(f"SELECT setval(pg_get_serial_sequence('{EVENTS.name}', 'id'), {size})"))
+        elif database.dialect == "mysql":
+            connection.execute(text(f"ALTER TABLE {EVENTS.name} AUTO_INCREMENT = {size + 1}"))
+        else:
+            connection.execute(text(f"UPDATE sqlite_sequence SET seq = {size} WHERE name = '{EVENTS.name}'"))
+
+
+def cleaner(database: Database, *, pause: float = 0.0) -> EventCleaner:
+    return EventCleaner(database, ttl=TTL, clock=lambda: NOW, pause=pause)
+
+
+@pytest.mark.parametrize("expired", [0, 1, 2000, 4096])
+@pytest.mark.parametrize("fresh", [0, 128])
+@pytest.mark.parametrize("is_gapped", [False, True], ids=["in a row", "with a gap"])
+def test_only_expired_events_go(database: Database, expired: int, fresh: int, is_gapped: bool) -> None:
+    fill(database, *[TTL + 60] * (expired // 2))
+    if is_gapped:
+        fill(database, TTL + 60)
+        gap(database, 1_000_000)
+    fill(database, *[TTL + 60] * (expired - expired // 2))
+    fill(database, *[60.0] * fresh)
+
+    removed = cleaner(database).clean()
+
+    assert removed == expired + is_gapped
+    assert len(rows_of(database, EVENTS)) == fresh
+
+
+def test_nine_thousand_events_take_five_statements(database: Database) -> None:
+    fill(database, *[TTL + 60] * 9216)
+
+    with counting(database) as sent:
+        assert cleaner(database).clean() == 9216
+
+    assert sent.count("DELETE", EVENTS) == 5
+
+
+def test_a_gap_is_jumped(database: Database) -> None:
+    fill(database, TTL + 60)
+    gap(database, 1_000_000)
+    fill(database, TTL + 60)
+
+    with counting(database) as sent:
+        cleaner(database).clean()
+
+    assert sent.count("DELETE", EVENTS) == 2
+
+
+def test_an_event_of_exactly_that_age_stays(database: Database) -> None:
+    fill(database, TTL)
+
+    assert cleaner(database).clean() == 0
+
+
+def test_nothing_goes_behind_a_fresh_event(database: Database) -> None:
+    fill(database, 60.0, TTL + 60)
+
+    assert cleaner(database).clean() == 0
+
+
+def test_a_run_says_what_it_removed(database: Database) -> None:
+    fill(database, TTL + 60)
+
+    with LogLines() as lines:
+        cleaner(database).clean()
+
+    assert lines.of("events_cleaned_up", rows="1")
+
+
+def test_a_failure_ends_the_run_and_is_logged(database: Database) -> None:
+    with database.transaction() as connection:
+        connection.execute(text(f"DROP TABLE {EVENTS.name}"))
+
+    with LogLines() as lines:
+        cleaner(database).clean()
+
+    (line,) = lines.of("event_clean_up_failed")
+    assert "db upgrade" in line["error"]
+
+
+def test_without_the_lease_nothing_is_removed(database: Database) -> None:
+    fill(database, TTL + 60)
+
+    EventCleaner(database, ttl=TTL, clock=lambda: NOW, fence=Closed(), pause=0.0).clean()
+
+    assert len(rows_of(database, EVENTS)) == 1
+
+
+@pytest.mark.parametrize("database_settings", ["sqlite"], indirect=True)
+class TestInTheBackground:
+    def test_it_cleans_soon_after_the_start(self, database: Database) -> None:
+        fill(database, TTL + 60)
+        background = EventCleaner(database, ttl=TTL, clock=lambda: NOW, first_run=(0.0, 0.01), pause=0.0)
+
+        background.start()
+
+        wait_until("the event is gone", lambda: not rows_of(database, EVENTS), 20.0, interval=0.01)
+        background.stop()
+
+    def test_the_first_run_waits_a_while(self, database: Database) -> None:
+        fill(database, TTL + 60)
+        background = EventCleaner(database, ttl=TTL, clock=lambda: NOW)
+
+        background.start()
+        background.stop()
+
+        assert len(rows_of(database, EVENTS)) == 1
+
+    def test_it_stops_in_the_middle_of_a_pause(self, database: Database) -> None:
+        fill(database, *[TTL + 60] * (BATCH + 1))
+        background = EventCleaner(database, ttl=TTL, clock=lambda: NOW, first_run=(0.0, 0.0), pause=3600.0)
+        background.start()
+        wait_until("a step is done", lambda: len(rows_of(database, EVENTS)) == 1, 20.0, interval=0.01)
+        started = time.monotonic()
+
+        background.stop()
+
+        assert time.monotonic() - started < 5.0
+        assert len(rows_of(database, EVENTS)) == 1
+        assert "event-cleaner" not in {thread.name for thread in threading.enumerate()}
