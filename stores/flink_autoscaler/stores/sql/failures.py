@@ -22,6 +22,10 @@ class RetryableError(StoreError):
     """The database gave up this transaction in favour of another one; nothing was written."""
 
 
+class LastingError(StoreError):
+    """How the database is set up is wrong: waiting does not help, a person has to act."""
+
+
 class _Meaning(NamedTuple):
     what_to_do: str
     error: type[StoreError] = StoreError
@@ -29,12 +33,14 @@ class _Meaning(NamedTuple):
 
 _DEADLOCK = _Meaning("another transaction was in the way (deadlock); it is tried again", RetryableError)
 _CONFLICT = _Meaning("a row is there already: another process writes the same job", ConflictError)
-_NO_TABLE = _Meaning("a table or column is missing: run 'flink-autoscaler db upgrade'")
-_PASSWORD = _Meaning("user name or password is wrong: check jdbc.username and the password variable or file")
-_NO_DATABASE = _Meaning("the database does not exist: create it, or correct jdbc.url")
+_NO_TABLE = _Meaning("a table or column is missing: run 'flink-autoscaler db upgrade'", LastingError)
+_PASSWORD = _Meaning(
+    "user name or password is wrong: check jdbc.username and the password variable or file", LastingError
+)
+_NO_DATABASE = _Meaning("the database does not exist: create it, or correct jdbc.url", LastingError)
 _READ_ONLY = _Meaning("it is read-only: connect to the primary, or make the file writable")
 _FULL = _Meaning("its disk is full: free some space")
-_DENIED = _Meaning("the user may not do this: grant SELECT, INSERT, UPDATE and DELETE on the tables")
+_DENIED = _Meaning("the user may not do this: grant SELECT, INSERT, UPDATE and DELETE on the tables", LastingError)
 _TOO_LONG = _Meaning("a value is longer than its column or the largest packet allows")
 _BUSY = _Meaning("another writer kept it locked for too long")
 _SLOW = _Meaning("it did not answer in time")
@@ -45,7 +51,7 @@ _TLS = _Meaning(
     "the connection could not be secured: check the TLS parameters of jdbc.url and the server's certificate"
 )
 _BAD_TEXT = _Meaning("a text has characters that it does not take, such as NUL")
-_DAMAGED = _Meaning("its file is damaged or is not a database")
+_DAMAGED = _Meaning("its file is damaged or is not a database", LastingError)
 
 _POSTGRESQL = {
     "40P01": _DEADLOCK,
@@ -109,7 +115,7 @@ _SQLITE = {
     sqlite3.SQLITE_READONLY: _READ_ONLY,
     sqlite3.SQLITE_FULL: _FULL,
     sqlite3.SQLITE_IOERR: _Meaning("its file could not be read or written: check the disk and its free space"),
-    sqlite3.SQLITE_CANTOPEN: _Meaning("its file cannot be opened: check the folder and its permissions"),
+    sqlite3.SQLITE_CANTOPEN: _Meaning("its file cannot be opened: check the folder and its permissions", LastingError),
     sqlite3.SQLITE_CORRUPT: _DAMAGED,
     sqlite3.SQLITE_NOTADB: _DAMAGED,
     sqlite3.SQLITE_TOOBIG: _TOO_LONG,

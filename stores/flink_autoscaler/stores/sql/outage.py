@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from sqlalchemy import literal, select
 
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.stores.sql import failures
 from flink_autoscaler.stores.sql.database import Database
-
-_LASTING: Final = (
-    failures._PASSWORD,
-    failures._NO_DATABASE,
-    failures._DENIED,
-    failures._NO_TABLE,
-    failures._DAMAGED,
-)
+from flink_autoscaler.stores.sql.failures import LastingError
 
 
 def ping(database: Database) -> None:
@@ -30,4 +20,4 @@ def ping(database: Database) -> None:
 
 def is_lasting(error: StoreError) -> bool:
     """Tell whether an error is about how the database is set up, so that only a person can end it."""
-    return any(meaning.what_to_do in str(error) for meaning in _LASTING)
+    return isinstance(error, LastingError)
