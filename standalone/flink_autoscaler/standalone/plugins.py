@@ -11,18 +11,11 @@ from flink_autoscaler.core.option import nearest
 
 
 class PluginGroup(StrEnum):
-    """The groups of entry points."""
+    """The groups from which the settings choose one part by name."""
 
     STORES = "flink_autoscaler.stores"
     EVENT_HANDLERS = "flink_autoscaler.event_handlers"
     REALIZERS = "flink_autoscaler.realizers"
-    FETCHERS = "flink_autoscaler.fetchers"
-    POLICIES = "flink_autoscaler.policies"
-    EVALUATORS = "flink_autoscaler.evaluators"
-    EXECUTORS = "flink_autoscaler.executors"
-    ALIGNMENT_MODES = "flink_autoscaler.alignment_modes"
-    ERROR_CHECKERS = "flink_autoscaler.error_checkers"
-    TASK_MANAGER_PROVIDERS = "flink_autoscaler.task_manager_providers"
 
 
 def plugin_names(group: str) -> tuple[str, ...]:

@@ -58,16 +58,9 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-def _engine(value: object) -> object:
-    return syntax.parse_enum(value, EngineKind) if isinstance(value, str) else value
-
-
-def _format(value: object) -> object:
-    return syntax.parse_enum(value, LogFormat) if isinstance(value, str) else value
-
-
-def _level(value: object) -> object:
-    return syntax.parse_enum(value, LogLevel) if isinstance(value, str) else value
+def _member_of(kind: type[StrEnum]) -> BeforeValidator:
+    """Read the name of a member in any case; other values are left to pydantic."""
+    return BeforeValidator(lambda value: syntax.parse_enum(value, kind) if isinstance(value, str) else value)
 
 
 def _plugin_name(value: object) -> object:
@@ -81,15 +74,11 @@ def _write_plugin(value: str) -> str:
     return {"heap": "MEMORY", "logging": "LOGGING"}.get(value, value)
 
 
-def _key_mode(value: object) -> object:
-    return syntax.parse_enum(value, JobKeyMode) if isinstance(value, str) else value
-
-
-KeyMode = Annotated[JobKeyMode, BeforeValidator(_key_mode), Syntax("name or job-id")]
-Engine = Annotated[EngineKind, BeforeValidator(_engine), Syntax("spark or inline")]
-OptionalEngine = Annotated[EngineKind | None, BeforeValidator(_engine), Syntax("spark or inline")]
-Format = Annotated[LogFormat, BeforeValidator(_format), Syntax("auto, console or json")]
-Level = Annotated[LogLevel, BeforeValidator(_level), Syntax("debug, info, warning or error")]
+KeyMode = Annotated[JobKeyMode, _member_of(JobKeyMode), Syntax("name or job-id")]
+Engine = Annotated[EngineKind, _member_of(EngineKind), Syntax("spark or inline")]
+OptionalEngine = Annotated[EngineKind | None, _member_of(EngineKind), Syntax("spark or inline")]
+Format = Annotated[LogFormat, _member_of(LogFormat), Syntax("auto, console or json")]
+Level = Annotated[LogLevel, _member_of(LogLevel), Syntax("debug, info, warning or error")]
 PluginName = Annotated[str, BeforeValidator(_plugin_name), Syntax("the name of an installed plug-in", _write_plugin)]
 
 
