@@ -20,7 +20,7 @@ from flink_autoscaler.core.history import restart_time
 from flink_autoscaler.core.job import JobAutoScalerContext, JobStatus
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.observation import Observed, finished_vertices, memory_after_failure, observe
-from flink_autoscaler.core.options import AutoscalerOptions, Compat
+from flink_autoscaler.core.options import AutoscalerOptions
 from flink_autoscaler.core.reading import EMPTY_MEMORY, ClusterReading, JobReading
 from flink_autoscaler.core.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.validation import validate
@@ -189,7 +189,7 @@ def advance(
 
 def _plugin_events(options: AutoscalerOptions, problems: tuple[Reason, ...]) -> tuple[Event, ...]:
     """Tell about plug-ins that cannot be used; the reference only logs that."""
-    if options.compat is Compat.REFERENCE:
+    if not problems or not options.improves(options.problem_events):
         return ()
     interval = options.scaling_event_interval
     return tuple(

@@ -10,7 +10,7 @@ from flink_autoscaler.core.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.extensions import NO_PLUGINS, Plugins
 from flink_autoscaler.core.job import JobAutoScalerContext
 from flink_autoscaler.core.metrics import EvaluatedMetric, EvaluatedMetrics, ScalingMetric, VertexId
-from flink_autoscaler.core.options import AutoscalerOptions, Compat
+from flink_autoscaler.core.options import AutoscalerOptions
 from flink_autoscaler.core.reading import ClusterReading
 from flink_autoscaler.core.state import JobState
 from flink_autoscaler.core.topology import JobTopology
@@ -80,9 +80,9 @@ class DecisionRun:
         self.events.append(Event(event_type, reason, message, key, self.given.options.scaling_event_interval))
 
     def warn_about_plugin(self, code: str, text: str) -> None:
-        """Explain and, unless the reference is followed to the letter, tell that a plug-in cannot be used."""
+        """Explain and, where that is wanted, tell that a plug-in cannot be used."""
         self.explain(code, text)
-        if self.given.options.compat is not Compat.REFERENCE:
+        if self.given.options.improves(self.given.options.problem_events):
             self.tell(EventType.WARNING, "PluginProblem", text, code)
 
     def finish(

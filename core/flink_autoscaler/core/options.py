@@ -359,6 +359,10 @@ class AutoscalerOptions(OptionSet):
         "cached-metric-names", "Metric names are remembered for all vertices and read again every five minutes."
     )
 
+    problem_events = improvement(
+        "problem-events",
+        "A plug-in that cannot be used and configuration that cannot be applied are events, not only lines of the log.",
+    )
     errors_once = improvement("errors-once", "The same error of a job is told once per event interval.")
 
     def improves(self, switch: bool | None) -> bool:

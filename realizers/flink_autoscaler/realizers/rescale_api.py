@@ -14,7 +14,6 @@ from flink_autoscaler.core.errors import FlinkRestError, JobGoneError, RealizeEr
 from flink_autoscaler.core.events import Event, EventType
 from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
 from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.options import Compat
 from flink_autoscaler.core.ports import Realization, RealizeResult
 from flink_autoscaler.core.state import ConfigChanges
 from flink_autoscaler.realizers.remembered import Remembered
@@ -106,7 +105,7 @@ class RescaleApiRealizer:
             return _UNCHANGED
         keys = ", ".join(sorted({*changes.overrides, *changes.removals}))
         text = f"Configuration cannot be changed by an in-place rescale; set it yourself and restart the job: {keys}"
-        if context.options.compat is Compat.REFERENCE:
+        if not context.options.improves(context.options.problem_events):
             return self._refuse_with_line(context, CONFIG_NOT_APPLIED, keys=keys)
         return self._refuse_with_event(context, CONFIG_NOT_APPLIED, text)
 
