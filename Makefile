@@ -56,14 +56,34 @@ check: setup ## Check format, lint, types and import directions.
 	$(BIN)/python -m pytest -q tests/test_architecture.py
 
 .PHONY: test
-test: setup ## Run every test that this machine can run, real Flink clusters included.
+test: setup ## Run all tests but the four long suites below, real Flink clusters included.
 	@.ci/check-tools jdk
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not yarn and not kerberos and not rescue" $(PYTEST_ARGS)
 
 .PHONY: test-fast
 test-fast: setup ## Run the tests that need no Flink cluster.
 	@.ci/check-tools jdk
-	$(BIN)/python -m pytest -m "not e2e" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not e2e and not kerberos" $(PYTEST_ARGS)
+
+# Installs the extra, whose two packages are built from source: gcc, python3-dev and libkrb5-dev.
+.PHONY: test-kerberos
+test-kerberos: setup ## Run the tests with a real KDC (see docs/guide/kerberos.md for the Debian packages).
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[kerberos]'
+	$(BIN)/python -m pytest -m kerberos $(PYTEST_ARGS)
+
+.PHONY: test-rescue
+test-rescue: setup ## Run the tests of rescales that go wrong, on real Flink (about 20 min).
+	@.ci/check-tools jdk
+	$(BIN)/python -m pytest -s -m rescue $(PYTEST_ARGS)
+
+.PHONY: test-model
+test-model: setup ## Run the model of rescales against a lossy cluster for 100,000 steps (MODEL_STEPS).
+	MODEL_STEPS=$${MODEL_STEPS:-100000} $(BIN)/python -m pytest -s tests/properties/test_rescale_machine.py $(PYTEST_ARGS)
+
+.PHONY: test-yarn
+test-yarn: setup ## Run the tests on a real YARN, Flink on it included (downloads Hadoop once).
+	@.ci/check-tools jdk
+	$(BIN)/python -m pytest -m yarn $(PYTEST_ARGS)
 
 .PHONY: test-faults
 test-faults: setup ## Kill, stop and cut off real daemons and databases (FAULT_ROUNDS=1: all rounds).
@@ -71,7 +91,7 @@ test-faults: setup ## Kill, stop and cut off real daemons and databases (FAULT_R
 
 .PHONY: bench
 bench: setup ## Run the benchmarks, one after the other.
-	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=tests $(BIN)/python "$$file"; done
+	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=tests:. $(BIN)/python "$$file"; done
 
 # Spark executors import the archive through zipimport, which before Python 3.14 sees a namespace
 # package only where the archive has directory entries. A renamed wheel has none, so it is packed here.

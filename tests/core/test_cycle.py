@@ -21,9 +21,11 @@ from flink_autoscaler.core.events import EventType
 from flink_autoscaler.core.job import JobStatus
 from flink_autoscaler.core.reading import JobReading
 from flink_autoscaler.core.state import EMPTY_STATE, DelayedRecommendation, DelayedVertex, JobState, ScalingRecord
+from flink_autoscaler.core.supervision import Supervision
 
 OPTIONS = dict(SINGLE_SOURCE_OPTIONS)
 REMEMBERED = JobState(
+    supervision=Supervision(asked={SINGLE_SOURCE: 4}),
     job_id=JOB_ID,
     history={SINGLE_SOURCE: (history_entry(0, 2, 4),)},
     tracking=(ScalingRecord(0, 1),),

@@ -1,7 +1,7 @@
 """Room in the cluster, quotas and executors: what they are asked, and what is told when they stop a plan."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from core_builders import (
@@ -16,7 +16,7 @@ from core_builders import (
 from flink_autoscaler.core.decision import PassOutcome, Reason, Rescale
 from flink_autoscaler.core.events import Event, EventType
 from flink_autoscaler.core.extensions import ExecutorContext, Plugins, ResourceRequest
-from flink_autoscaler.core.job import JobAutoScalerContext
+from flink_autoscaler.core.job import Headroom, JobAutoScalerContext
 from flink_autoscaler.core.metrics import ScalingMetric
 from flink_autoscaler.core.reading import ClusterReading
 from flink_autoscaler.core.state import ScalingSummaries
@@ -196,6 +196,135 @@ def test_a_plan_cut_by_a_quota_expects_what_the_cut_parallelism_brings() -> None
     # 200 records/s at parallelism 4.
     assert summary.metrics[ScalingMetric.EXPECTED_PROCESSING_RATE].current == 300.0
     assert summary.metrics[ScalingMetric.RECOMMENDED_PARALLELISM].current == 6.0
+
+
+QUEUE = Headroom("YARN queue root.q", cpu=3.0, memory=4 << 30)
+FULL = a_cluster(slots_used=8)
+NOT_TOLD = replace(FULL, jobmanager={**FULL.jobmanager, "taskSlotsAvailable": "NaN"})
+SMALL = {"cpu": 1.0, "memory": 1 << 30}
+
+
+def doubled_within(
+    headroom: Headroom | None,
+    options: Mapping[str, str] | None = None,
+    cluster: ClusterReading = FULL,
+    flink: Mapping[str, str] | None = None,
+    resources: Mapping[str, float] = SMALL,
+) -> PassOutcome:
+    """Run a source that wants to go from 4 to 8, by default without a free slot and with one slot per TaskManager."""
+    context = replace(job(options or {}, flink, **resources), headroom=headroom)
+    readings = [single_source(minute, rate=200.0, busy_ms=1000.0, group="g") for minute in (1, 2, 3)]
+    return JobDriver(context).run_each_minute(readings, cluster)
+
+
+def test_a_scale_up_is_cut_to_the_headroom_and_both_are_told() -> None:
+    outcome = doubled_within(QUEUE)
+
+    text = "YARN queue root.q can give 3 more TaskManagers (4096 MB, 3 CPUs left): vertex 1 4 -> 7 instead of 8"
+    message = f"Scaling up is limited: {text}"
+    assert outcome.wanted == {SINGLE_SOURCE: 7}
+    assert outcome.decision.reasons[-1] == Reason("HEADROOM_REACHED", text)
+    assert outcome.events == (Event(EventType.WARNING, "HeadroomReached", message, "HeadroomReached", HALF_AN_HOUR),)
+
+
+def test_a_cut_plan_expects_what_the_cut_parallelism_brings() -> None:
+    outcome = doubled_within(replace(QUEUE, taskmanagers=2))
+
+    assert isinstance(outcome.decision, Rescale)
+    metrics = outcome.decision.summaries[SINGLE_SOURCE].metrics
+    assert metrics[ScalingMetric.EXPECTED_PROCESSING_RATE].current == 300.0
+    assert metrics[ScalingMetric.RECOMMENDED_PARALLELISM].current == 6.0
+
+
+def test_nothing_is_decided_or_remembered_where_nothing_is_left() -> None:
+    outcome = doubled_within(replace(QUEUE, memory=0))
+
+    assert not isinstance(outcome.decision, Rescale)
+    assert (outcome.wanted, outcome.state.history, outcome.report) == ({}, {}, None)
+    assert outcome.decision.reasons[-1].code == "HEADROOM_REACHED"
+
+
+def test_a_headroom_that_suffices_changes_nothing() -> None:
+    ample = doubled_within(replace(QUEUE, cpu=4.0))
+
+    assert repr(ample) == repr(doubled_within(None))
+
+
+@pytest.mark.parametrize(
+    ("headroom", "cluster", "expected"),
+    [
+        pytest.param(replace(QUEUE, taskmanagers=1), a_cluster(slots_used=6), 7, id="reported by the cluster"),
+        pytest.param(
+            replace(QUEUE, taskmanagers=1, slots=0), a_cluster(slots_used=6), 5, id="all are promised already"
+        ),
+        pytest.param(replace(QUEUE, taskmanagers=0, slots=3), FULL, 7, id="nothing can be added"),
+        pytest.param(replace(QUEUE, taskmanagers=2), NOT_TOLD, 6, id="not known, none is counted on"),
+    ],
+)
+def test_free_slots_come_first(headroom: Headroom, cluster: ClusterReading, expected: int) -> None:
+    assert doubled_within(headroom, cluster=cluster).wanted == {SINGLE_SOURCE: expected}
+
+
+@pytest.mark.parametrize(
+    ("resources", "flink", "expected"),
+    [
+        pytest.param(
+            {"cpu": 1.0, "memory": 1 << 30}, {"taskmanager.memory.process.size": "512m"}, 6, id="granted more"
+        ),
+        pytest.param(
+            {"cpu": 1.0, "memory": 1 << 30}, {"taskmanager.memory.process.size": "2g"}, 5, id="will need more"
+        ),
+        pytest.param({"cpu": 1.0}, {"taskmanager.memory.process.size": "600m"}, 6, id="rounded up to the step"),
+    ],
+)
+def test_memory_of_a_taskmanager_is_what_it_is_granted(
+    resources: dict[str, float], flink: Mapping[str, str], expected: int
+) -> None:
+    headroom = Headroom("x", memory=2 << 30, memory_step=512 << 20)
+
+    assert doubled_within(headroom, flink=flink, resources=resources).wanted == {SINGLE_SOURCE: expected}
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected", "unchecked"),
+    [
+        pytest.param({"memory": 1 << 30}, 6, "CPU", id="CPUs"),
+        pytest.param({"cpu": 1.0}, 7, "memory", id="memory"),
+        pytest.param({}, 8, "CPU and memory", id="both"),
+    ],
+)
+def test_a_size_that_is_not_known_limits_nothing_and_that_is_said(
+    resources: dict[str, float], expected: int, unchecked: str
+) -> None:
+    outcome = doubled_within(replace(QUEUE, memory=2 << 30), resources=resources)
+
+    text = f"what YARN queue root.q has left is not checked for {unchecked}: not known for a TaskManager"
+    assert outcome.wanted == {SINGLE_SOURCE: expected}
+    assert Reason("HEADROOM_UNKNOWN", text) in outcome.decision.reasons
+
+
+def test_a_size_that_is_not_known_is_not_said_where_free_slots_suffice() -> None:
+    outcome = doubled_within(QUEUE, cluster=a_cluster(slots_used=4), resources={})
+
+    assert outcome.wanted == {SINGLE_SOURCE: 8}
+    assert "HEADROOM_UNKNOWN" not in [reason.code for reason in outcome.decision.reasons]
+
+
+@pytest.mark.parametrize(("left", "expected"), [(1, 5), (2, 6), (3, 6)])
+def test_the_tighter_one_of_quota_and_headroom_counts(left: int, expected: int) -> None:
+    outcome = doubled_within(replace(QUEUE, taskmanagers=left), {"quota.cpu": "6"})
+
+    assert outcome.wanted == {SINGLE_SOURCE: expected}
+
+
+def test_a_scale_down_passes_where_nothing_is_left() -> None:
+    context = replace(job({}, cpu=1.0, memory=1 << 30), headroom=replace(QUEUE, cpu=0.0, memory=0))
+    readings = [single_source(minute, rate=200.0, busy_ms=100.0, group="g") for minute in (1, 2, 3)]
+
+    outcome = JobDriver(context).run_each_minute(readings, FULL)
+
+    assert outcome.wanted == {SINGLE_SOURCE: 2}
+    assert outcome.events == ()
 
 
 def test_an_executor_sees_the_plan_the_graph_and_the_metrics_of_job_and_cluster() -> None:

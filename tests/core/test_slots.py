@@ -3,7 +3,17 @@ import math
 import pytest
 from core_builders import a_plan, a_topology, a_vertex, vertex_id
 
-from flink_autoscaler.core.slots import Quota, exceeds_quota, slots_after, slots_of, taskmanagers_for, within_quota
+from flink_autoscaler.core.reading import ClusterReading
+from flink_autoscaler.core.slots import (
+    Quota,
+    as_far_as,
+    exceeds_quota,
+    free_slots,
+    slots_after,
+    slots_of,
+    taskmanagers_for,
+    within_quota,
+)
 from flink_autoscaler.core.topology import ShipStrategy
 
 HASH = ShipStrategy.HASH
@@ -117,3 +127,30 @@ def test_a_plan_goes_as_far_as_the_quota_allows(
     allowed = within_quota(GROUPS, a_plan(plan), limit)
 
     assert allowed == {vertex_id(number): parallelism for number, parallelism in expected.items()}
+
+
+@pytest.mark.parametrize(
+    ("reported", "expected"),
+    [("3", 3), ("0", 0), ("3.0", 3), ("NaN", None), ("Infinity", None), ("many", None), (None, None)],
+)
+def test_free_slots_are_what_the_jobmanager_reports(reported: str | None, expected: int | None) -> None:
+    metrics = {} if reported is None else {"taskSlotsAvailable": reported}
+
+    assert free_slots(ClusterReading(jobmanager=metrics)) == expected
+
+
+def test_a_limit_is_asked_a_few_times_however_far_a_plan_goes() -> None:
+    asked: list[int] = []
+
+    def fits(slots: int) -> bool:
+        asked.append(slots)
+        return slots <= 20_000
+
+    allowed = as_far_as(CHAIN, a_plan({1: (4, 32_768)}), fits)
+
+    assert allowed == {vertex_id(1): 20_000}
+    assert len(asked) <= 17
+
+
+def test_a_limit_is_not_asked_about_a_plan_that_needs_no_more_slots() -> None:
+    assert as_far_as(CHAIN, a_plan({1: (4, 6)}), lambda slots: False) == {vertex_id(1): 6}

@@ -11,7 +11,7 @@ from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.events import Event, ScalingReport
 from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.ports import Realization, RealizeResult
+from flink_autoscaler.core.ports import NO_TERMS, Realization, RealizeResult, Terms
 from flink_autoscaler.core.reading import ClusterReading, JobReading
 from flink_autoscaler.core.state import EMPTY_STATE, ConfigChanges, JobState
 
@@ -61,7 +61,9 @@ class RecordingRealizer:
     error: AutoscalerError | None = None
     events: tuple[Event, ...] = ()
 
-    def realize_overrides(self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int]) -> Realization:
+    def realize_overrides(
+        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: Terms = NO_TERMS
+    ) -> Realization:
         self.journal.append("realize_overrides")
         _raise(self.error)
         self.overrides.append(dict(overrides))

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.core.decision import Rescale
 from flink_autoscaler.standalone.cluster_pass import ClusterPass, PassReport
 from flink_autoscaler.standalone.configuration import load_configuration
 from flink_autoscaler.standalone.loading import load_settings
@@ -110,7 +109,7 @@ def test_dry_run_decides_but_changes_nothing(cluster: FlinkCluster) -> None:
     settings = settings_for(cluster, "inline", "autoscaler.dry-run=true")
 
     def has_decided(report: PassReport) -> bool:
-        return any(isinstance(r.outcome.decision, Rescale) for r in report.reports.values())
+        return any(r.outcome.report is not None for r in report.reports.values())
 
     with Wiring(settings) as wiring:
         passes = wiring.cluster_pass(settings.effective_clusters()[0], selects=lambda c: c.job_id == job_id)

@@ -8,8 +8,9 @@ import json
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlsplit
 
 from fake_flink.faults import CANNED, Canned, Fault
@@ -23,7 +24,10 @@ _ABORT = struct.pack("ii", 1, 0)
 
 @dataclass(frozen=True)
 class FakeRequest:
-    """A request that arrived; ``body`` is decoded JSON, None without one; ``target`` is path and query as sent."""
+    """A request that arrived; ``body`` is decoded JSON, None without one; ``target`` is path and query as sent.
+
+    ``at`` is when, by the monotonic clock.
+    """
 
     method: str
     path: str
@@ -31,6 +35,7 @@ class FakeRequest:
     headers: dict[str, str]
     body: object = None
     target: str = ""
+    at: float = field(default_factory=time.monotonic, compare=False)
 
 
 class Server:

@@ -1,6 +1,7 @@
 """A real Flink cluster of local processes."""
 
 import shutil
+import ssl
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -59,6 +60,7 @@ class FlinkCluster:
         slots: int = 4,
         directory: Path | None = None,
         choose_ports: Callable[[int], list[int]] = free_ports,
+        rest_tls: ssl.SSLContext | None = None,
     ) -> None:
         """Describe the cluster; nothing is started.
 
@@ -70,6 +72,8 @@ class FlinkCluster:
             directory: Where configuration, logs and checkpoints go and stay; by default a
                 temporary directory that disappears with the cluster.
             choose_ports: Gives ports to try; asked again when another process was quicker.
+            rest_tls: How the harness itself talks to a REST API with ``security.ssl.rest.enabled``, which is to be
+                in ``config``; None where that is off.
         """
         self.version = version
         self.slots = slots
@@ -78,6 +82,7 @@ class FlinkCluster:
         self._initial_taskmanagers = taskmanagers
         self._kept_directory = directory
         self._choose_ports = choose_ports
+        self._rest_tls = rest_tls
         self._cleanup = ExitStack()
 
     @property
@@ -238,7 +243,8 @@ class FlinkCluster:
             extra=self._config,
         )
         write_configuration(self.directory / "conf", self._flink_config)
-        self.rest = FlinkRest(f"http://{LOOPBACK}:{self._flink_config['rest.port']}")
+        scheme = "http" if self._rest_tls is None else "https"
+        self.rest = FlinkRest(f"{scheme}://{LOOPBACK}:{self._flink_config['rest.port']}", self._rest_tls)
         self._cleanup.callback(self.rest.close)
 
     def _start_jobmanager(self) -> FlinkProcess:

@@ -4,6 +4,7 @@ Independent of the client of the product on purpose: a test should not see the
 cluster through the code it tests.
 """
 
+import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,10 @@ Json = Any
 class FlinkRest:
     """Flink's REST API at one address."""
 
-    def __init__(self, url: str) -> None:
-        """Remember ``url``, such as ``http://127.0.0.1:8081``; nothing is sent."""
+    def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
+        """Remember ``url``, such as ``http://127.0.0.1:8081``, and for ``https`` whom to trust; nothing is sent."""
         self.url = url
-        self._client = httpx.Client(base_url=url, timeout=30.0, trust_env=False)
+        self._client = httpx.Client(base_url=url, timeout=30.0, trust_env=False, verify=tls or False)
 
     def close(self) -> None:
         """Close the connections."""

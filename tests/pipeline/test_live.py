@@ -222,6 +222,29 @@ def test_session_that_does_not_start_says_why() -> None:
         open_session(replace(SETTINGS, driver_memory="400m"))
 
 
+def test_small_passes_run_inline_and_do_not_start_spark(fleet: Fleet) -> None:
+    sessions, fallbacks = list[SparkSettings](), list[str]()
+
+    def open_never(settings: SparkSettings) -> PassSession:
+        sessions.append(settings)
+        raise SparkLostError("not today")
+
+    engine = SparkEngine(
+        SETTINGS, fleet.inline, job_deadline=2.0, min_jobs=3, on_fallback=fallbacks.append, opener=open_never
+    )
+    engine.start()
+    disabled = [fleet.add(f"disabled {number}", configuration={}) for number in range(3)]
+    small = [fleet.add("one"), fleet.add("two")]
+
+    outcomes = engine.evaluate([*disabled, *small])
+
+    assert [outcome.phase for outcome in outcomes] == [Phase.DISABLED] * 3 + [Phase.COLLECTING] * 2
+    assert (sessions, fallbacks) == ([], [])
+    engine.evaluate([*small, fleet.add("three")])
+    wait_until(lambda: bool(sessions))
+    engine.close()
+
+
 def test_passes_run_inline_while_spark_starts_aside(fleet: Fleet) -> None:
     may_open, fallbacks = threading.Event(), list[str]()
 

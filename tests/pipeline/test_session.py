@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.pipeline.session import SparkSettings, source_path, spark_conf
+from flink_autoscaler.pipeline.session import MOST_SLOTS, SparkSettings, source_path, spark_conf
 
 SCRATCH = Path("/scratch")
 
@@ -37,11 +37,17 @@ def test_embedded_workers_run_this_python_with_our_packages() -> None:
     assert all((Path(root) / "flink_autoscaler").is_dir() for root in source_path().split(os.pathsep))
 
 
+def _slots(clusters: int) -> int:
+    cores = os.cpu_count() or 1
+    return max(cores, min(clusters * cores, MOST_SLOTS))
+
+
 @pytest.mark.parametrize(
     ("master", "passes", "expected"),
     [
         pytest.param("local[*]", 1, "local[*]", id="one cluster: all cores"),
-        pytest.param("local[*]", 3, f"local[{3 * (os.cpu_count() or 1)}]", id="three clusters: all cores for each"),
+        pytest.param("local[*]", 2, f"local[{_slots(2)}]", id="two clusters: all cores for each, within bounds"),
+        pytest.param("local[*]", 200, f"local[{_slots(200)}]", id="many clusters: not a Python worker for each"),
         pytest.param("local[2]", 3, "local[2]", id="as the operator said"),
         pytest.param("spark://host:7077", 3, "spark://host:7077", id="a real cluster"),
     ],

@@ -1,6 +1,7 @@
-"""A cluster that costs nearly nothing: nginx serves the answers of the tests' fake cluster as files.
+"""Clusters that cost nearly nothing: nginx serves the answers of the tests' fake cluster as files.
 
-Every job id is known and has the same graph; counters stand still.
+Every job id is known and has the same graph; counters stand still. Any path prefix such as ``/c17`` is a cluster of its
+own with the same answers.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from fake_flink import FakeFlink, chain
 
 CONFIGURATION = """
 worker_processes 1; daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log;
-events {{ worker_connections 1024; }}
+events {{ worker_connections 16384; }}
+worker_rlimit_nofile 16384;
 http {{
   access_log off; default_type application/json; keepalive_requests 1000000; keepalive_timeout 300s;
   client_body_temp_path {folder}/t1; proxy_temp_path {folder}/t2; fastcgi_temp_path {folder}/t3;
@@ -27,23 +29,30 @@ http {{
   map $arg_get $kind {{ "" names; default values; }}
   server {{
     listen 127.0.0.1:{port};
-    location ~ "^/jobs/[0-9a-f]+$" {{ alias {folder}/details; }}
-    location ~ "^/jobs/[0-9a-f]+/vertices/(?<vertex>[0-9a-f]+)/subtasks/metrics$" {{ alias {folder}/$kind-$vertex; }}
-    location = /jobmanager/metrics {{ alias {folder}/jobmanager; }}
-    location = /taskmanagers/metrics {{ alias {folder}/taskmanagers; }}
+    location ~ "/jobs/overview$" {{ alias {folder}/overview; }}
+    location ~ "/jobs/[0-9a-f]+$" {{ alias {folder}/details; }}
+    location ~ "/jobs/[0-9a-f]+/jobmanager/config$" {{ alias {folder}/configuration; }}
+    location ~ "/jobs/[0-9a-f]+/config$" {{ alias {folder}/user; }}
+    location ~ "/jobs/[0-9a-f]+/vertices/(?<vertex>[0-9a-f]+)/subtasks/metrics$" {{ alias {folder}/$kind-$vertex; }}
+    location ~ "/jobmanager/metrics$" {{ alias {folder}/jobmanager; }}
+    location ~ "/taskmanagers/metrics$" {{ alias {folder}/taskmanagers; }}
   }}
 }}
 """
 
 
 class StaticFlink:
-    """Serves jobs of ten vertices, two of them sources, until the block ends."""
+    """Serves jobs, two of whose vertices are sources, until the block ends."""
+
+    def __init__(self, *, jobs: int = 1, vertices: int = 10) -> None:
+        self._jobs = jobs
+        self._vertices = vertices
 
     def __enter__(self) -> Self:
         self.folder = Path(tempfile.mkdtemp(prefix="static-flink-"))
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        _record(self.folder)
+        _record(self.folder, self._jobs, self._vertices)
         config = self.folder / "nginx.conf"
         config.write_text(CONFIGURATION.format(folder=self.folder, port=self.port))
         self.process = subprocess.Popen(["nginx", "-c", str(config), "-e", str(self.folder / "error.log")])
@@ -75,10 +84,12 @@ def _free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def _record(folder: Path) -> None:
+def _record(folder: Path, jobs: int, vertices: int) -> None:
     folder.chmod(0o755)  # nginx started by root serves as another user
     with FakeFlink() as flink:
-        job = flink.add_job("static", chain(sources=2, vertices=10))
+        job = flink.add_job("static", chain(sources=2, vertices=vertices), start_ms=_an_hour_ago())
+        _save(f"{flink.url}/jobs/{job.job_id}/jobmanager/config", folder / "configuration")
+        _save(f"{flink.url}/jobs/{job.job_id}/config", folder / "user")
         _save(f"{flink.url}/jobs/{job.job_id}", folder / "details")
         for vertex in job.vertices:
             url = f"{flink.url}/jobs/{job.job_id}/vertices/{vertex.vertex_id}/subtasks/metrics"
@@ -86,6 +97,13 @@ def _record(folder: Path) -> None:
             _save(f"{url}?get={','.join(vertex.metrics)}", folder / f"values-{vertex.vertex_id}")
         _save(f"{flink.url}/jobmanager/metrics?get={','.join(flink.jobmanager_metrics)}", folder / "jobmanager")
         _save(f"{flink.url}/taskmanagers/metrics?get={','.join(flink.taskmanager_metrics)}", folder / "taskmanagers")
+        for number in range(1, jobs):
+            flink.add_job(f"job {number}", job.vertices, start_ms=_an_hour_ago())
+        _save(f"{flink.url}/jobs/overview", folder / "overview")
+
+
+def _an_hour_ago() -> int:
+    return time.time_ns() // 1_000_000 - 3_600_000
 
 
 def _save(url: str, path: Path) -> None:

@@ -32,17 +32,29 @@ REACTIVE = (
 
 
 @pytest.mark.parametrize(
-    ("configuration", "status", "reason"),
+    ("configuration", "status", "level", "reason"),
     [
-        pytest.param({}, JobStatus.RUNNING, "scheduler_not_adaptive", id="scheduler not set"),
-        pytest.param({"jobmanager.scheduler": "Default"}, JobStatus.RUNNING, "scheduler_not_adaptive", id="default"),
+        pytest.param({}, JobStatus.RUNNING, "warning", "scheduler_not_adaptive", id="scheduler not set"),
         pytest.param(
-            {"jobmanager.scheduler": "AdaptiveBatch"}, JobStatus.RUNNING, "scheduler_not_adaptive", id="batch"
+            {"jobmanager.scheduler": "Default"}, JobStatus.RUNNING, "warning", "scheduler_not_adaptive", id="default"
         ),
         pytest.param(
-            {"jobmanager.scheduler": "Default"}, JobStatus.CREATED, "scheduler_not_adaptive", id="scheduler comes first"
+            {"jobmanager.scheduler": "AdaptiveBatch"},
+            JobStatus.RUNNING,
+            "warning",
+            "scheduler_not_adaptive",
+            id="batch",
         ),
-        pytest.param({"jobmanager.scheduler": "aDAPTIVE"}, JobStatus.CREATED, "job_not_running", id="not running"),
+        pytest.param(
+            {"jobmanager.scheduler": "Default"},
+            JobStatus.CREATED,
+            "warning",
+            "scheduler_not_adaptive",
+            id="scheduler comes first",
+        ),
+        pytest.param(
+            {"jobmanager.scheduler": "aDAPTIVE"}, JobStatus.CREATED, "debug", "job_not_running", id="not running"
+        ),
     ],
 )
 def test_a_refusal_is_a_log_line_and_no_request(
@@ -51,6 +63,7 @@ def test_a_refusal_is_a_log_line_and_no_request(
     clients: Clients,
     configuration: dict[str, str],
     status: JobStatus,
+    level: str,
     reason: str,
 ) -> None:
     job = cluster.context(configuration, status=status)
@@ -60,7 +73,7 @@ def test_a_refusal_is_a_log_line_and_no_request(
 
     assert realization == Realization(RealizeResult.REFUSED)
     assert [(line["event"], line["log_level"], line["reason"]) for line in lines] == [
-        ("rescale_refused", "warning", reason)
+        ("rescale_refused", level, reason)
     ]
     assert (cluster.requests, clients.made) == ([], {})
 

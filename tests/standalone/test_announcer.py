@@ -9,6 +9,9 @@ from fake_flink import Canned, FakeFlink, Fault, flink_error
 from watching import LogLines, Watching, run_passes
 
 from flink_autoscaler.core.decision import Phase
+from flink_autoscaler.core.errors import AutoscalerError, ConnectError, NotReadyError
+from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.ports import JobList
 
 FAULTS = [
     pytest.param(Fault.RESET, id="resets connections"),
@@ -218,3 +221,129 @@ def test_no_line_without_news(flink: FakeFlink, watching: Watching, lines: LogLi
     run_passes(watch, 5)
 
     assert len(lines.all()) == before
+
+
+class Gaps:
+    """A fetcher whose list has the jobs and gaps of the test."""
+
+    def __init__(self) -> None:
+        self.jobs: list[JobAutoScalerContext] = []
+        self.gaps: dict[str, AutoscalerError] = {}
+
+    def fetch(self) -> JobList:
+        return JobList(tuple(self.jobs), problems=dict(self.gaps))
+
+    def close(self) -> None:
+        pass
+
+
+def a_job(name: str, **labels: str) -> JobAutoScalerContext:
+    endpoint = Endpoint("http://127.0.0.1:1")
+    return JobAutoScalerContext(
+        f"main/{name}", "ab" * 16, JobStatus.FINISHED, {}, endpoint, name, "main", labels=labels
+    )
+
+
+def test_each_gap_is_told_once_and_once_when_it_is_closed(
+    flink: FakeFlink, watching: Watching, lines: LogLines
+) -> None:
+    fetcher = Gaps()
+    watch = watching.watch(flink, fetcher=fetcher)
+    fetcher.gaps = {"application_1_1": ConnectError("no answer"), "application_1_2": ConnectError("no answer")}
+    run_passes(watch, 3)
+    gaps_then = watching.sample("list_gaps", cluster="main")
+
+    del fetcher.gaps["application_1_1"]
+    run_passes(watch, 3)
+
+    assert [(line["part"], line["level"]) for line in lines.of("list_gap", cluster="main")] == [
+        ("application_1_1", "warning"),
+        ("application_1_2", "warning"),
+    ]
+    assert [line["part"] for line in lines.of("list_gap_closed")] == ["application_1_1"]
+    assert (gaps_then, watching.sample("list_gaps", cluster="main")) == (2, 1)
+
+
+def test_another_reason_for_a_gap_is_news(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
+    fetcher = Gaps()
+    watch = watching.watch(flink, fetcher=fetcher)
+    for reason in ("no answer", "no answer", "not for this user"):
+        fetcher.gaps = {"application_1_1": ConnectError(reason)}
+        run_passes(watch)
+
+    assert [line["error"] for line in lines.of("list_gap")] == ["no answer", "not for this user"]
+
+
+def test_gap_that_will_pass_is_no_warning(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
+    fetcher = Gaps()
+    fetcher.gaps = {"application_1_1": NotReadyError("it is still being started")}
+
+    run_passes(watching.watch(flink, fetcher=fetcher), 2)
+
+    assert [line["level"] for line in lines.of("list_gap")] == ["info"]
+
+
+def test_cluster_with_a_gap_is_up(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
+    fetcher = Gaps()
+    fetcher.gaps = {"application_1_1": ConnectError("no answer")}
+
+    run_passes(watching.watch(flink, fetcher=fetcher))
+
+    assert watching.sample("cluster_up", cluster="main") == 1
+    assert watching.health.clusters()["main"].ready
+
+
+def test_flapping_cluster_does_not_flood_the_log(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
+    watch = watching.watch(flink)
+    for _ in range(15):
+        flink.fault("/jobs/overview", Fault.HTML)
+        run_passes(watch)
+        flink.clear_faults()
+        run_passes(watch)
+
+    events = [line["event"] for line in lines.all()]
+    assert events == ["cluster_failed", "cluster_recovered"] * 2 + ["cluster_failed", "cluster_flapping"]
+    assert watching.sample("passes_total", cluster="main", result="failed") == 15
+
+
+def test_flapping_job_does_not_flood_the_log(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
+    job = flink.add_job("orders")
+    watch = watching.watch(flink)
+    for _ in range(15):
+        flink.fault(f"/jobs/{job.job_id}/vertices", Fault.HTML)
+        run_passes(watch)
+        flink.clear_faults()
+        run_passes(watch)
+
+    assert len(lines.of("job_failed") + lines.of("job_recovered")) == 5
+    assert len(lines.of("job_flapping", job_key="main/orders")) == 1
+
+
+def test_labels_are_facts_of_every_line_about_a_job(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
+    fetcher = Gaps()
+    fetcher.jobs = [a_job("orders", yarn_application_id="application_1_2", yarn_queue="root.a", yarn_user="ann")]
+    watch = watching.watch(flink, fetcher=fetcher)
+    run_passes(watch)
+
+    fetcher.jobs = []
+    run_passes(watch)
+
+    about = [line for line in lines.all() if line.get("job_key") == "main/orders" and "deleted" not in line["event"]]
+    assert {line["event"] for line in about} >= {"job_found", "job_phase", "job_gone"}
+    assert {(line["yarn_application_id"], line["yarn_queue"], line["yarn_user"]) for line in about} == {
+        ("application_1_2", "root.a", "ann")
+    }
+
+
+def test_job_info_follows_the_job(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
+    fetcher = Gaps()
+    fetcher.jobs = [a_job("orders", yarn_queue="root.a")]
+    watch = watching.watch(flink, fetcher=fetcher)
+    run_passes(watch)
+    shown = watching.gauges.render().decode()
+
+    fetcher.jobs = []
+    run_passes(watch)
+
+    assert 'yarn_queue="root.a"' in shown
+    assert "root.a" not in watching.gauges.render().decode()

@@ -379,7 +379,7 @@ def test_dry_run_decides_and_sends_no_put(flink: FakeFlink, tmp_path: Path) -> N
 
     def decided() -> bool:
         keep_counting(flink)
-        return "dry_run_rescale" in log.read_text()
+        return "scaling_report" in log.read_text()
 
     with log.open("w") as errors:
         daemon = subprocess.Popen(

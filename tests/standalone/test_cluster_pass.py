@@ -12,7 +12,7 @@ from flink_autoscaler.core.errors import AutoscalerError, ConnectError, RealizeE
 from flink_autoscaler.core.events import Event, ScalingReport
 from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
 from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.ports import EvaluationEngine, JobList, Realization, RealizeResult
+from flink_autoscaler.core.ports import NO_TERMS, EvaluationEngine, JobList, Realization, RealizeResult, Terms
 from flink_autoscaler.core.state import ConfigChanges, JobState
 from flink_autoscaler.standalone.cluster_pass import ClusterPass, PassReport, Surroundings
 from flink_autoscaler.stores import HeapStateStore
@@ -29,8 +29,14 @@ def a_job(job_key: str) -> JobAutoScalerContext:
     return JobAutoScalerContext(job_key, "cd" * 16, JobStatus.RUNNING, {}, Endpoint("http://127.0.0.1:1"), job_key, "c")
 
 
-def a_list(*job_keys: str, unreadable: Mapping[JobKey, AutoscalerError] | None = None) -> JobList:
-    return JobList(tuple(a_job(job_key) for job_key in job_keys), unreadable or {})
+def a_list(
+    *job_keys: str,
+    unreadable: Mapping[JobKey, AutoscalerError] | None = None,
+    left_out: frozenset[JobKey] = frozenset(),
+    gap: AutoscalerError | None = None,
+) -> JobList:
+    problems = {} if gap is None else {"application_1_1": gap}
+    return JobList(tuple(a_job(job_key) for job_key in job_keys), unreadable or {}, left_out, problems)
 
 
 class ScriptedFetcher:
@@ -81,7 +87,9 @@ class ActingRealizer:
     def __init__(self, action: RealizeAction) -> None:
         self._action = action
 
-    def realize_overrides(self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int]) -> Realization:
+    def realize_overrides(
+        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: Terms = NO_TERMS
+    ) -> Realization:
         return self._action(context)
 
     def realize_config(self, context: JobAutoScalerContext, changes: ConfigChanges) -> Realization:
@@ -367,6 +375,73 @@ def test_only_selected_jobs_are_looked_at(bench: Bench) -> None:
 
     assert [context.job_key for context in report.jobs] == ["c/b"]
     assert bench.tried == ["c/b"]
+
+
+def test_jobs_beside_a_gap_are_looked_at_and_the_gap_is_reported(bench: Bench) -> None:
+    gap = ConnectError("no answer")
+
+    report = bench.cluster_pass(a_list("c/a", gap=gap)).run()
+
+    assert set(report.reports) == {"c/a"}
+    assert report.gaps == {"application_1_1": gap}
+    assert report.error is None
+    assert not report.is_clean
+
+
+def test_nothing_is_cleaned_up_while_the_list_has_a_gap(bench: Bench) -> None:
+    gappy = a_list("c/b", gap=ConnectError("no answer"))
+    passes = bench.cluster_pass(a_list("c/a", "c/b"), gappy, gappy, a_list("c/b"))
+
+    reports = [passes.run() for _ in range(3)]
+    before = list(bench.store.deleted)
+    passes.run()
+
+    assert [report.gone for report in reports] == [(), (), ()]
+    assert (before, bench.store.deleted) == ([], ["c/a"])
+
+
+def test_job_that_is_left_out_is_neither_looked_at_nor_cleaned_up(bench: Bench) -> None:
+    passes = bench.cluster_pass(a_list("c/a", "c/b"), a_list("c/b", left_out=frozenset({"c/a"})))
+
+    passes.run()
+    report = passes.run()
+
+    assert set(report.reports) == {"c/b"}
+    assert report.is_clean
+    assert bench.store.deleted == []
+
+
+def test_passes_that_take_over_know_which_jobs_are_gone(bench: Bench) -> None:
+    before, after = bench.cluster_pass(a_list("c/a", "c/b")), bench.cluster_pass(a_list("c/b"))
+    before.run()
+
+    after.take_over(before)
+    before.close()
+
+    assert [context.job_key for context in after.run().gone] == ["c/a"]
+    assert bench.store.deleted == ["c/a"]
+
+
+def test_passes_that_take_over_leave_what_is_under_way_alone(bench: Bench) -> None:
+    release = threading.Event()
+
+    def act(_: JobAutoScalerContext) -> Realization:
+        release.wait(timeout=30)
+        return DONE
+
+    before = bench.cluster_pass(a_list("c/a"), realize=act, deadline=0.05)
+    after = bench.cluster_pass(a_list("c/a"))
+    before.run()
+    after.take_over(before)
+    before.close()
+    report = after.run()
+    is_idle = after.is_idle()
+    release.set()
+    _run_until(after, lambda report: report.is_clean)
+
+    assert "still under way" in str(report.failures["c/a"])
+    assert not is_idle
+    assert bench.tried == ["c/a", "c/a"]
 
 
 def test_pass_without_jobs_is_clean(bench: Bench) -> None:

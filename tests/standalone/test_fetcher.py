@@ -11,7 +11,7 @@ from flink_autoscaler.core.errors import FlinkRestError
 from flink_autoscaler.core.job import JobStatus
 from flink_autoscaler.pipeline import ClientCache
 from flink_autoscaler.standalone.fetcher import REFRESH_AFTER, FlinkClusterFetcher
-from flink_autoscaler.standalone.settings import Cluster, EngineKind
+from flink_autoscaler.standalone.settings import Cluster, ClusterSettings, EngineKind
 
 MakeFetcher = Callable[..., FlinkClusterFetcher]
 
@@ -38,7 +38,14 @@ def make_fetcher(flink: FakeFlink) -> Iterator[MakeFetcher]:
     clients = ClientCache(loop)
 
     def make(*, job_defaults: dict[str, str] | None = None, timeout: float = 5.0, **others: Any) -> FlinkClusterFetcher:
-        cluster = Cluster("main", flink.endpoint(timeout=timeout), 10.0, EngineKind.INLINE, job_defaults or {})
+        cluster = Cluster(
+            "main",
+            flink.endpoint(timeout=timeout),
+            10.0,
+            EngineKind.INLINE,
+            job_defaults or {},
+            ClusterSettings(name="main"),
+        )
         return FlinkClusterFetcher(cluster, loop=loop, clients=clients, **others)
 
     yield make

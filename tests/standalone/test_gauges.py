@@ -7,6 +7,7 @@ import pytest
 from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.decision import Evaluation, Hold, PassOutcome, Phase, Rescale
 from flink_autoscaler.core.errors import EvaluationError, NotReadyError
+from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
 from flink_autoscaler.core.metrics import EvaluatedMetrics, ScalingMetric, of
 from flink_autoscaler.core.state import ScalingSummary
 from flink_autoscaler.core.topology import IoMetrics, JobTopology, Vertex
@@ -159,3 +160,82 @@ def test_values_set_aside_are_counted_when_asked() -> None:
     kept[0] = 3
 
     assert value(gauges, "values_set_aside") == 3
+
+
+def a_context(name: str = "orders", *, cluster: str = "c", job_id: str = "1", **labels: str) -> JobAutoScalerContext:
+    endpoint = Endpoint("http://127.0.0.1:1")
+    key = f"{cluster}/{name}"
+    return JobAutoScalerContext(key, job_id, JobStatus.RUNNING, {}, endpoint, name, cluster, labels=labels)
+
+
+def info(gauges: Gauges) -> list[dict[str, str]]:
+    (family,) = [family for family in gauges.registry.collect() if family.name == "flink_autoscaler_job_info"]
+    return [sample.labels for sample in family.samples]
+
+
+NO_YARN = {"yarn_application_id": "", "yarn_queue": "", "yarn_user": ""}
+ON_YARN = {"yarn_application_id": "application_1_2", "yarn_queue": "root.a", "yarn_user": "ann"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        pytest.param({}, NO_YARN, id="standalone"),
+        pytest.param(ON_YARN, ON_YARN, id="YARN"),
+        pytest.param({**ON_YARN, "rack": "7"}, ON_YARN, id="others are left out: the labels of a series are fixed"),
+    ],
+)
+def test_job_info_says_who_a_job_is(labels: dict[str, str], expected: dict[str, str]) -> None:
+    gauges = Gauges()
+
+    gauges.record_identity(a_context(**labels))
+
+    assert info(gauges) == [{**JOB, "job_id": "1", **expected}]
+
+
+def test_job_info_is_replaced_when_something_changes() -> None:
+    gauges = Gauges()
+    gauges.record_identity(a_context(**ON_YARN))
+    gauges.record_identity(a_context(**ON_YARN))
+
+    gauges.record_identity(a_context(job_id="2", **{**ON_YARN, "yarn_application_id": "application_1_3"}))
+
+    (labels,) = info(gauges)
+    assert (labels["job_id"], labels["yarn_application_id"]) == ("2", "application_1_3")
+
+
+def test_job_info_goes_with_the_job() -> None:
+    gauges = Gauges()
+    gauges.record_identity(a_context())
+
+    gauges.forget_job("c", "c/orders")
+
+    assert info(gauges) == []
+
+
+def test_gaps_are_counted() -> None:
+    gauges = Gauges()
+
+    gauges.record_list("c", listed=3, unreadable=0, stuck=0, gaps=2)
+
+    assert value(gauges, "list_gaps", cluster="c") == 2
+
+
+def test_forgotten_cluster_has_no_series() -> None:
+    gauges = Gauges(clock=Clock())
+    for cluster in ("c", "d"):
+        outcome = replace(an_outcome(a_topology(**{V1: "source"}), **{V1: 5}), seconds={"collect": 0.1})
+        gauges.record_pass(cluster, 0.5, succeeded=True)
+        gauges.record_list(cluster, listed=3, unreadable=0, stuck=0)
+        gauges.record_overrun(cluster)
+        gauges.record_identity(a_context(cluster=cluster))
+        gauges.record_job(cluster, JobPassReport(f"{cluster}/orders", outcome))
+    before = gauges.render().decode()
+
+    gauges.forget_cluster("c")
+
+    after = gauges.render().decode()
+    assert 'cluster="c"' not in after
+    assert [line for line in after.splitlines() if 'cluster="d"' in line] == [
+        line for line in before.splitlines() if 'cluster="d"' in line
+    ]

@@ -118,3 +118,27 @@ def test_errors_of_the_store_are_not_told_per_job_while_it_may_be_away(
     announcer.announce(replace(report, reports=failed, failures={"main/new": StoreError("the row is too long")}))
 
     assert [line["error"] for line in lines.of("job_failed")] == expected * 2
+
+
+def test_other_clusters_can_be_followed() -> None:
+    health = Health({"a": 60.0, "b": 60.0})
+    health.succeeded("a")
+    health.succeeded("b")
+    health.failed("b", "no answer")
+
+    health.follow({"b": 30.0, "c": 60.0})
+
+    clusters = health.clusters()
+    assert list(clusters) == ["b", "c"]
+    assert (clusters["b"].ready, clusters["b"].stale_after_seconds, clusters["b"].error) == (True, 30.0, "no answer")
+    assert not clusters["c"].ready
+
+
+def test_last_pass_of_a_cluster_that_is_not_followed_any_more_does_not_count() -> None:
+    health = Health({"a": 60.0})
+    health.follow({})
+
+    health.succeeded("a")
+    health.failed("a", "no answer")
+
+    assert health.clusters() == {}

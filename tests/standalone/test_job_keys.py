@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from flink_autoscaler.clients import JobOverview
-from flink_autoscaler.standalone.job_keys import KEY_LIMIT, keyed_jobs
+from flink_autoscaler.standalone.job_keys import HA_JOB_ID, KEY_LIMIT, keyed_application_jobs, keyed_jobs
 from flink_autoscaler.standalone.sections import JobKeyMode
 
 
@@ -69,3 +71,81 @@ def test_too_long_names_have_short_distinct_and_stable_keys() -> None:
 
 def test_too_long_shared_names_still_have_distinct_keys() -> None:
     assert len(_keys(_job("a", "n" * 300), _job("b", "n" * 300))) == 2
+
+
+def _application_keys(
+    applications: dict[str, list[JobOverview]], mode: JobKeyMode = JobKeyMode.NAME
+) -> dict[str, tuple[str, str]]:
+    keyed = keyed_application_jobs("main", applications, mode)
+    return {key: (placed.application_id, placed.job.job_id) for key, placed in keyed.items()}
+
+
+@pytest.mark.parametrize(
+    ("applications", "expected"),
+    [
+        pytest.param({"app1": [_job("a")], "app2": []}, {"main/orders": ("app1", "a")}, id="one job"),
+        pytest.param(
+            {"app1": [_job("a")], "app2": [_job("b")]},
+            {"main/orders#a": ("app1", "a"), "main/orders#b": ("app2", "b")},
+            id="one name in two applications",
+        ),
+        pytest.param(
+            {"app1": [_job("a")], "app2": [_job("a")]},
+            {"main/orders#a@app1": ("app1", "a"), "main/orders#a@app2": ("app2", "a")},
+            id="one name and one id in two applications",
+        ),
+        pytest.param(
+            {"app1": [_job("a")], "app2": [_job("a", "x")]},
+            {"main/orders": ("app1", "a"), "main/x": ("app2", "a")},
+            id="one id under two names",
+        ),
+        pytest.param(
+            {"app1": [_job("a", state="CANCELED")], "app2": [_job("a")]},
+            {"main/orders": ("app2", "a")},
+            id="submitted again as another application",
+        ),
+    ],
+)
+def test_keys_by_name_over_applications(
+    applications: dict[str, list[JobOverview]], expected: dict[str, tuple[str, str]]
+) -> None:
+    assert _application_keys(applications) == expected
+
+
+@pytest.mark.parametrize(
+    ("applications", "expected"),
+    [
+        pytest.param({"app1": [_job("a")], "app2": [_job("b")]}, ["a", "b"], id="two ids"),
+        pytest.param({"app1": [_job("a")], "app2": [_job("a")]}, ["a@app1", "a@app2"], id="one id twice"),
+        pytest.param({"app1": [_job(HA_JOB_ID)]}, [f"{HA_JOB_ID}@app1"], id="the id of many, even when it is alone"),
+    ],
+)
+def test_keys_by_job_id_over_applications(applications: dict[str, list[JobOverview]], expected: list[str]) -> None:
+    assert list(_application_keys(applications, JobKeyMode.JOB_ID)) == expected
+
+
+def test_the_id_of_many_is_a_plain_key_where_there_are_no_applications() -> None:
+    assert list(_keys(_job(HA_JOB_ID), mode=JobKeyMode.JOB_ID)) == [HA_JOB_ID]
+
+
+JOBS = st.builds(
+    _job,
+    st.sampled_from(["a", "b", HA_JOB_ID]),
+    st.sampled_from(["orders", "x", "n" * 300]),
+    st.sampled_from(["RUNNING", "FINISHED"]),
+    st.integers(0, 3),
+)
+APPLICATIONS = st.dictionaries(
+    st.sampled_from(["app1", "app2", "app3"]), st.lists(JOBS, max_size=3, unique_by=lambda job: job.job_id)
+)
+
+
+@given(APPLICATIONS, st.sampled_from(JobKeyMode))
+def test_every_live_job_has_a_key_of_its_own(applications: dict[str, list[JobOverview]], mode: JobKeyMode) -> None:
+    keyed = keyed_application_jobs("main", applications, mode)
+
+    alive = {(each, job.job_id) for each, jobs in applications.items() for job in jobs if job.state == "RUNNING"}
+    found = [(placed.application_id, placed.job.job_id) for placed in keyed.values()]
+    assert alive <= set(found)
+    assert len(found) == len(set(found))
+    assert all(len(key) <= KEY_LIMIT for key in keyed)

@@ -18,7 +18,7 @@ from flink_autoscaler.pipeline import ClientCache, InlineEngine
 from flink_autoscaler.realizers import RescaleApiRealizer
 from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings
 from flink_autoscaler.standalone.fetcher import FlinkClusterFetcher
-from flink_autoscaler.standalone.settings import Cluster, EngineKind
+from flink_autoscaler.standalone.settings import Cluster, ClusterSettings, EngineKind
 from flink_autoscaler.stores import LoggingEventHandler
 from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state_store import SqlStateStore
@@ -73,7 +73,9 @@ class Site:
         """Start a daemon; what is returned does a pass after a minute at some rate."""
         database, loop = Database(self._settings), EventLoopThread()
         clients = ClientCache(loop)
-        cluster = Cluster("main", self.flink.endpoint(), 60.0, EngineKind.INLINE, self._options)
+        cluster = Cluster(
+            "main", self.flink.endpoint(), 60.0, EngineKind.INLINE, self._options, ClusterSettings(name="main")
+        )
         passes = ClusterPass(
             "main",
             fetcher=FlinkClusterFetcher(cluster, loop=loop, clients=clients),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,3 +101,15 @@ def test_watchdog_is_silent_while_the_loop_is_dead(service_manager: tuple[str, s
 )
 def test_watchdog_interval(environment: dict[str, str], expected: float | None) -> None:
     assert watchdog_interval(environment) == expected
+
+
+def test_reloading_says_since_when(service_manager: tuple[str, socket.socket]) -> None:
+    address, server = service_manager
+    before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+
+    ServiceNotifier(address).reloading()
+
+    first, second = server.recv(4096).decode().split("\n")
+    name, _, since = second.partition("=")
+    assert (first, name) == ("RELOADING=1", "MONOTONIC_USEC")
+    assert before <= int(since) <= time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000

@@ -60,3 +60,7 @@ def test_unit_lets_the_jvm_compile(service: configparser.SectionProxy) -> None:
 )
 def test_unit_is_hardened(service: configparser.SectionProxy, key: str, value: str) -> None:
     assert service[key] == value
+
+
+def test_unit_can_be_reloaded(service: configparser.SectionProxy) -> None:
+    assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"

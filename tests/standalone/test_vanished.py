@@ -181,3 +181,35 @@ def test_without_retention_nothing_is_searched_for() -> None:
     bench.now = FIRST_SWEEP
 
     assert bench.vanished.update(["c/a"], []) == ()
+
+
+def test_marks_are_made_but_not_executed_while_jobs_may_be_missing() -> None:
+    bench = Bench(grace=0.0)
+
+    beside_a_gap = bench.vanished.update(["c/b"], ["c/a"], is_complete=False)
+
+    assert beside_a_gap == ()
+    assert bench.tombstones.marked("c") == {"c/a"}
+    assert bench.vanished.update(["c/b"], []) == ("c/a",)
+
+
+def test_job_that_is_back_in_a_gap_and_seen_after_it_keeps_its_state() -> None:
+    bench = Bench()
+    bench.vanished.update(["c/b"], ["c/a"])
+    bench.now = 2 * HOUR
+
+    deleted = bench.vanished.update(["c/b"], [], is_complete=False)
+    bench.now += 30.0
+
+    assert (deleted, bench.vanished.update(["c/a", "c/b"], [])) == ((), ())
+    assert bench.tombstones.marked("c") == frozenset()
+    assert "c/a" in bench.store.states
+
+
+def test_nothing_is_searched_for_while_jobs_may_be_missing() -> None:
+    bench = Bench(retention=30 * 24 * HOUR, tombstones=LongAbsent())
+    bench.now = FIRST_SWEEP
+
+    beside_a_gap = bench.vanished.update(["c/a"], [], is_complete=False)
+
+    assert (beside_a_gap, bench.vanished.update(["c/a"], [])) == ((), ("c/old",))

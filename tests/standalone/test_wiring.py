@@ -58,8 +58,8 @@ def test_dry_run_has_a_realizer_that_sends_nothing(is_dry_run: bool, expected: t
 
 def test_clusters_share_the_engine_of_their_kind() -> None:
     clusters = (
-        ClusterSettings(name="a", url="http://127.0.0.1:1"),
-        ClusterSettings(name="b", url="http://127.0.0.1:2"),
+        ClusterSettings(name="a", url=("http://127.0.0.1:1",)),
+        ClusterSettings(name="b", url=("http://127.0.0.1:2",)),
     )
     settings = Settings(clusters=clusters)
 
@@ -92,8 +92,8 @@ def test_part_that_cannot_be_closed_keeps_no_other_open() -> None:
 
 def test_chosen_cluster_is_the_one_with_the_name() -> None:
     clusters = (
-        ClusterSettings(name="a", url="http://127.0.0.1:1"),
-        ClusterSettings(name="b", url="http://127.0.0.1:2"),
+        ClusterSettings(name="a", url=("http://127.0.0.1:1",)),
+        ClusterSettings(name="b", url=("http://127.0.0.1:2",)),
     )
 
     chosen = chosen_clusters(Settings(clusters=clusters), "b")

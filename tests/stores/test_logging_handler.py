@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import MutableMapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -142,3 +143,16 @@ def test_lines_pass_through_the_logging_of_the_standard_library(caplog: pytest.L
     assert [(record.getMessage(), record.__dict__["reason"]) for record in caplog.records] == [
         ("autoscaler_event", "Reason")
     ]
+
+
+def test_labels_of_a_job_are_facts_of_its_lines() -> None:
+    log = _Log()
+    handler = LoggingEventHandler(log.logger)
+    context = replace(a_context(), labels={"yarn_application_id": "application_1_2", "yarn_queue": "root.a"})
+
+    handler.handle_event(context, Event(EventType.NORMAL, "Reason", "Text."))
+    handler.handle_scaling_report(context, a_report(is_executed=True))
+
+    assert [(line["yarn_application_id"], line["yarn_queue"]) for line in log.lines] == [
+        ("application_1_2", "root.a")
+    ] * 3

@@ -29,7 +29,7 @@ from flink_autoscaler.standalone.fetcher import FlinkClusterFetcher
 from flink_autoscaler.standalone.gauges import Gauges
 from flink_autoscaler.standalone.health import Health
 from flink_autoscaler.standalone.logs import configure_logging
-from flink_autoscaler.standalone.settings import Cluster, EngineKind
+from flink_autoscaler.standalone.settings import Cluster, ClusterSettings, EngineKind
 from flink_autoscaler.stores import HeapStateStore, LoggingEventHandler
 
 ENABLED = {"job.autoscaler.enabled": "true"}
@@ -98,7 +98,14 @@ class Watching:
         fetcher: JobListFetcher | None = None,
     ) -> Watch:
         """Make what a daemon needs to look after a cluster; its own fetcher unless one is given."""
-        cluster = Cluster(name, flink.endpoint(timeout=timeout), interval, EngineKind.INLINE, job_defaults)
+        cluster = Cluster(
+            name,
+            flink.endpoint(timeout=timeout),
+            interval,
+            EngineKind.INLINE,
+            job_defaults,
+            ClusterSettings(name=name),
+        )
         autoscaler = JobAutoScaler(store=self.store, realizer=LogOnlyRealizer(), event_handler=LoggingEventHandler())
         passes = ClusterPass(
             name,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final, NamedTuple
 
+from flink_autoscaler.clients.proxy_page import explained_page, is_page
 from flink_autoscaler.core.errors import ResponseError
 
 _EXCERPT: Final = 60
@@ -17,12 +18,14 @@ class Answer(NamedTuple):
         content_type: As sent; empty when missing.
         body: Decompressed.
         location: Target of a redirect; empty when there is none.
+        challenge: What the server wants to be convinced by, ``WWW-Authenticate``; empty when it does not say.
     """
 
     status: int
     content_type: str
     body: bytes
     location: str = ""
+    challenge: str = ""
 
 
 def json_of(answer: Answer, what: str) -> object:
@@ -38,7 +41,7 @@ def json_of(answer: Answer, what: str) -> object:
     if not answer.body:
         raise ResponseError(f"{what}: the answer is empty")
     if not is_json(answer.content_type):
-        raise ResponseError(f"{what}: {_instead_of_json(answer)}; is this a proxy's page or another program's port?")
+        raise ResponseError(f"{what}: {_instead_of_json(answer)}")
     try:
         decoded: object = json.loads(answer.body)
     except ValueError as exc:  # bad syntax, bad UTF-8, or a number with thousands of digits
@@ -61,4 +64,6 @@ def excerpt(body: bytes) -> str:
 
 def _instead_of_json(answer: Answer) -> str:
     kind = answer.content_type.partition(";")[0].strip() or "an answer without content type"
-    return f"expected JSON but got {kind}: {excerpt(answer.body)}"
+    if is_page(answer.content_type):
+        return f"expected JSON but got {kind}: {explained_page(answer.body)}"
+    return f"expected JSON but got {kind}: {excerpt(answer.body)}; is this another program's port?"

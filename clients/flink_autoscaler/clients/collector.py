@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Mapping
 from typing import Final
 
 from flink_autoscaler.clients.blocking import EventLoopThread
+from flink_autoscaler.clients.client_cache import ClientCache
 from flink_autoscaler.clients.concurrent import run_all, run_both
 from flink_autoscaler.clients.remembered_names import current_memory, forget_unanswered, remember, vertices_to_ask
 from flink_autoscaler.clients.rest import FlinkRestClient
@@ -114,36 +114,32 @@ async def _values(
 
 
 class RestMetricCollector:
-    """The port ``MetricCollector`` over REST, for callers in threads. Keeps one client per endpoint."""
+    """The port ``MetricCollector`` over REST, for callers in threads."""
 
     def __init__(self, loop: EventLoopThread) -> None:
         self._loop = loop
-        self._clients: dict[Endpoint, FlinkRestClient] = {}
-        self._lock = threading.Lock()
+        self._clients = ClientCache(loop)
 
     def read_cluster(self, context: JobAutoScalerContext) -> ClusterReading:
         """Return cluster-wide metrics; failures are in ``error``. Never raises."""
         try:
-            return self._loop.run(read_cluster(self._client(context)))
+            return self._loop.run(self._read_cluster(context.endpoint))
         except AutoscalerError as error:
             return ClusterReading(error=error)
 
     def read_job(self, request: PassRequest) -> JobReading:
         """Return what the cluster says about one job; failures are in ``error``. Never raises."""
         try:
-            return self._loop.run(read_job(self._client(request.context), request))
+            return self._loop.run(self._read_job(request))
         except AutoscalerError as error:
             return JobReading(None, memory=request.memory, error=error)
 
     def close(self) -> None:
         """Close all connections; the loop stays."""
-        with self._lock:
-            clients, self._clients = list(self._clients.values()), {}
-        for client in clients:
-            self._loop.run(client.aclose())
+        self._clients.close()
 
-    def _client(self, context: JobAutoScalerContext) -> FlinkRestClient:
-        with self._lock:
-            if context.endpoint not in self._clients:
-                self._clients[context.endpoint] = FlinkRestClient(context.endpoint)
-            return self._clients[context.endpoint]
+    async def _read_cluster(self, endpoint: Endpoint) -> ClusterReading:
+        return await read_cluster(await self._clients.get(endpoint))
+
+    async def _read_job(self, request: PassRequest) -> JobReading:
+        return await read_job(await self._clients.get(request.context.endpoint), request)

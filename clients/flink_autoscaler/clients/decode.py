@@ -27,6 +27,8 @@ from flink_autoscaler.core.metrics import Aggregate, VertexId
 from flink_autoscaler.core.numbers import NAN
 from flink_autoscaler.core.topology import IoMetrics, JobDetails, PlanNode, ShipStrategy, VertexDetails
 
+_SETTLED = ("RUNNING", "FINISHED")
+
 
 @dataclass(frozen=True, slots=True)
 class JobOverview:
@@ -106,6 +108,9 @@ def job_details(answer: object) -> JobDetails:
         running_at_ms=integer(timestamps, "RUNNING", f"{where}.timestamps", 0) or None,
         vertices=tuple(_vertex(entry) for entry in optional_objects(fields, "vertices", where)),
         plan=tuple(_plan_node(node) for node in optional_objects(plan, "nodes", f"{where}.plan")),
+        now_ms=integer(fields, "now", where, 0) or None,
+        initialized_ms=integer(timestamps, "INITIALIZING", f"{where}.timestamps", 0) or None,
+        created_ms=integer(timestamps, "CREATED", f"{where}.timestamps", 0) or None,
     )
 
 
@@ -121,7 +126,16 @@ def _vertex(entry: Fields) -> VertexDetails:
         io=_io_metrics(optional_object(entry, "metrics", where), f"{where}.metrics"),
         slot_sharing_group=optional_text(entry, "slotSharingGroupId", where),
         start_ms=integer(entry, "start-time", where, -1),
+        is_settled=_is_settled(entry, where),
     )
+
+
+def _is_settled(entry: Fields, where: str) -> bool:
+    """Tell whether every task runs or has finished; where tasks are not counted, the status has to do."""
+    tasks = optional_object(entry, "tasks", where)
+    if not tasks:
+        return text(entry, "status", where) in _SETTLED
+    return not any(integer(tasks, state, where, 0) for state in tasks if state not in _SETTLED)
 
 
 def _io_metrics(metrics: Fields, where: str) -> IoMetrics:

@@ -15,6 +15,7 @@ _EVALUATORS: Final = "flink_autoscaler.evaluators"
 _EXECUTORS: Final = "flink_autoscaler.executors"
 _ALIGNMENT_MODES: Final = "flink_autoscaler.alignment_modes"
 _RESOURCE_CHECKS: Final = "flink_autoscaler.resource_checks"
+_ERROR_CHECKERS: Final = "flink_autoscaler.error_checkers"
 
 log = structlog.get_logger(__name__)
 
@@ -24,14 +25,19 @@ def installed_plugins() -> Plugins:
     """Return the installed plug-ins of a pass. One that cannot be loaded is reported and left out.
 
     Evaluators, executors and alignment modes are known by the ``module.Class`` that their entry point names, as
-    the ``class`` options of a job name them; resource checks by the name of their entry point.
+    the ``class`` options of a job name them; resource and error checkers by the name of their entry point.
     """
     return Plugins(
         evaluators=_by_identity(_EVALUATORS),
         executors=_by_identity(_EXECUTORS),
         alignment_modes=_by_identity(_ALIGNMENT_MODES),
-        resource_checks={entry.name: part for entry, part in _loaded(_RESOURCE_CHECKS).items()},
+        resource_checks=_by_name(_RESOURCE_CHECKS),
+        error_checkers=_by_name(_ERROR_CHECKERS),
     )
+
+
+def _by_name(group: str) -> Mapping[str, Any]:
+    return {entry.name: part for entry, part in _loaded(group).items()}
 
 
 def _by_identity(group: str) -> Mapping[str, Any]:

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Final
 
-from flink_autoscaler.clients.collector import read_job
+from flink_autoscaler.clients.collector import read_cluster
+from flink_autoscaler.clients.facts import read_followed
 from flink_autoscaler.clients.pass_plugins import installed_plugins
 from flink_autoscaler.clients.rest import FlinkRestClient
 from flink_autoscaler.core.cycle import advance, failed, without_reading
-from flink_autoscaler.core.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.decision import PassInputs, PassOutcome, PassRequest
 from flink_autoscaler.core.errors import ConnectError, PluginError
 from flink_autoscaler.core.reading import ClusterReading, JobReading
+from flink_autoscaler.core.recording import is_worth
 
 JOBS_PER_CONNECTION: Final = 2
 """Jobs that are read at the same time, per connection: enough that no connection idles while a job is between two
 requests, and few enough that no request waits for its connection until it times out."""
+
+Admit = Callable[[], AbstractAsyncContextManager[object, bool | None]]
 
 COLLECT: Final = "collect"
 EVALUATE: Final = "evaluate"
@@ -28,52 +33,116 @@ EVALUATE: Final = "evaluate"
 async def run_passes(
     client: FlinkRestClient,
     requests: Sequence[PassRequest],
-    cluster: ClusterReading,
+    cluster: ClusterReading | None = None,
     *,
     job_deadline: float,
     pass_deadline: float = math.inf,
+    admission: Admit | None = None,
+    connections: int | None = None,
 ) -> list[PassOutcome]:
     """Return one outcome per request, in the same order. Never raises: a job that fails has its error in the outcome.
+
+    A cluster that cannot be reached for its own metrics is not asked for those of its jobs.
 
     Args:
         client: Of the cluster that all requests belong to.
         requests: One per job.
-        cluster: What was read about the cluster in this pass.
-        job_deadline: Seconds that reading one job may take.
+        cluster: What was read about the cluster in this pass; None reads it here, where a job needs it.
+        job_deadline: Seconds that reading one job, or the cluster's own metrics, may take.
         pass_deadline: Seconds that all of it may take; jobs not read by then have an error.
+        admission: Gives what is held while a job is read; None does not bound what all clusters have under way.
+        connections: Of the client; None takes those of its endpoint.
     """
-    end = perf_counter() + pass_deadline
-    outcomes: dict[int, PassOutcome] = {}
-    queue = iter(enumerate(requests))
+    end = None if math.isinf(pass_deadline) else asyncio.get_running_loop().time() + pass_deadline
+    outcomes = settled(requests)
+    waiting = [index for index in range(len(requests)) if index not in outcomes]
+    if waiting:
+        cluster = cluster or await read_cluster_within(client, min(job_deadline, pass_deadline))
+        reading = _Reading(client, cluster, job_deadline, end, admission or nullcontext)
+        queue = iter(waiting)
 
-    async def work() -> None:
-        for index, request in queue:
-            seconds = min(job_deadline, end - perf_counter())
-            outcomes[index] = await _pass(client, request, cluster, seconds)
+        async def work() -> None:
+            for index in queue:
+                outcomes[index] = await reading.outcome(requests[index])
 
-    workers = min(len(requests), JOBS_PER_CONNECTION * client.endpoint.max_connections)
-    await asyncio.gather(*(work() for _ in range(workers)))
+        workers = min(len(waiting), JOBS_PER_CONNECTION * (connections or client.endpoint.max_connections))
+        await asyncio.gather(*(work() for _ in range(workers)))
     return [outcomes[index] for index in range(len(requests))]
 
 
-async def _pass(client: FlinkRestClient, request: PassRequest, cluster: ClusterReading, seconds: float) -> PassOutcome:
-    started = perf_counter()
-    try:
-        outcome = without_reading(request)
+def settled(requests: Sequence[PassRequest]) -> dict[int, PassOutcome]:
+    """Return the outcomes of the jobs that need no reading, by position."""
+    outcomes = {}
+    for index, request in enumerate(requests):
+        try:
+            outcome = without_reading(request)
+        except Exception as error:  # the border between jobs: a bug that one job brings to light stops no other
+            outcome = _broken(request, error)
         if outcome is not None:
-            return outcome
-        reading = await _reading(client, request, seconds)
-        read = perf_counter()
-        outcome = advance(request, reading, cluster, installed_plugins())
-    except Exception as error:  # the border between jobs: a bug that one job brings to light stops no other
-        return failed(request, PluginError(f"job {request.context.job_key}: {type(error).__name__}: {error}"))
-    return replace(outcome, seconds={COLLECT: read - started, EVALUATE: perf_counter() - read})
+            outcomes[index] = outcome
+    return outcomes
 
 
-async def _reading(client: FlinkRestClient, request: PassRequest, seconds: float) -> JobReading:
+async def read_cluster_within(client: FlinkRestClient, seconds: float) -> ClusterReading:
+    """Return cluster-wide metrics; failures are in ``error``. Never raises."""
     try:
         async with asyncio.timeout(seconds):
-            return await read_job(client, request)
+            return await read_cluster(client)
     except TimeoutError:
-        error = ConnectError(f"job {request.context.job_key}: not read within {max(seconds, 0.0):.3g} s")
-        return JobReading(None, memory=request.memory, error=error)
+        return ClusterReading(error=ConnectError(f"the metrics of the cluster were not read within {seconds:.3g} s"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Reads jobs of one cluster.
+
+    Attributes:
+        end: When the pass has to end, by the clock of the event loop; None never.
+    """
+
+    client: FlinkRestClient
+    cluster: ClusterReading
+    job_deadline: float
+    end: float | None
+    admission: Admit
+
+    async def outcome(self, request: PassRequest) -> PassOutcome:
+        if isinstance(self.cluster.error, ConnectError):
+            outcome = failed(request, self.cluster.error)
+            return replace(outcome, inputs=self._inputs(request, outcome, None))
+        rest_of_pass = asyncio.timeout_at(self.end)
+        try:
+            async with rest_of_pass, self.admission():
+                return await self._timed(request)
+        except Exception as error:  # the border between jobs: a bug that one job brings to light stops no other
+            if isinstance(error, TimeoutError) and rest_of_pass.expired():
+                return failed(request, _not_read(request, "before the end of the pass"))
+            return _broken(request, error)
+
+    async def _timed(self, request: PassRequest) -> PassOutcome:
+        started = perf_counter()
+        reading = await self._read(request)
+        read = perf_counter()
+        outcome = advance(request, reading, self.cluster, installed_plugins())
+        seconds = {COLLECT: read - started, EVALUATE: perf_counter() - read}
+        return replace(outcome, seconds=seconds, inputs=self._inputs(request, outcome, reading))
+
+    def _inputs(self, request: PassRequest, outcome: PassOutcome, reading: JobReading | None) -> PassInputs | None:
+        """Return what the cluster answered where the pass is to be recorded: it is a lot, and travels to the daemon."""
+        return PassInputs(reading, self.cluster) if is_worth(request, outcome) else None
+
+    async def _read(self, request: PassRequest) -> JobReading:
+        try:
+            async with asyncio.timeout(self.job_deadline):
+                return await read_followed(self.client, request)
+        except TimeoutError:
+            error = _not_read(request, f"within {self.job_deadline:.3g} s")
+            return JobReading(None, memory=request.memory, error=error)
+
+
+def _not_read(request: PassRequest, limit: str) -> ConnectError:
+    return ConnectError(f"job {request.context.job_key}: not read {limit}")
+
+
+def _broken(request: PassRequest, error: Exception) -> PassOutcome:
+    return failed(request, PluginError(f"job {request.context.job_key}: {type(error).__name__}: {error}"))

@@ -7,18 +7,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 from urllib.parse import quote
 
-from flink_autoscaler.clients import decode
+from flink_autoscaler.clients import decode, facts_decode
 from flink_autoscaler.clients.decode import ClusterInfo, JobOverview, ParallelismBounds
 from flink_autoscaler.clients.transport import HttpTransport
 from flink_autoscaler.core.errors import RealizeError, ResponseError
 from flink_autoscaler.core.job import Endpoint
 from flink_autoscaler.core.metrics import Aggregate, VertexId
+from flink_autoscaler.core.rescale_facts import CheckpointFacts, JobException, RescaleAttempt, TaskManagerFacts
 from flink_autoscaler.core.topology import JobDetails
 
 T = TypeVar("T")
 
 QUERY_LIMIT: Final = 3500
 """Characters of metric names in one URL: Netty, inside Flink, reads request lines of up to 4096."""
+
+MOST_EXCEPTIONS: Final = 20
+"""Entries of the exception history that are asked for."""
 
 _ID: Final = re.compile(r"[0-9a-fA-F]{32}")
 
@@ -47,7 +51,10 @@ class Transport(Protocol):
 
 
 class FlinkRestClient:
-    """Talks to one JobManager. All methods raise :class:`FlinkRestError` and, unless they say so, nothing else.
+    """Talks to one JobManager.
+
+    All methods raise :class:`FlinkRestError` and, unless they say so, nothing else but :class:`ConfigError` for a file
+    of the endpoint that cannot be used.
 
     Belongs to one event loop; calls may overlap.
     """
@@ -126,6 +133,40 @@ class FlinkRestClient:
             if not 1 <= lower <= upper:
                 raise RealizeError(f"vertex {vertex_id}: a parallelism from {lower} to {upper} is not possible")
         await self._transport.put_json(_requirements(job_id), decode.encode_requirements(bounds))
+
+    async def exceptions(self, job_id: str) -> tuple[JobException, ...]:
+        """Return the exception history of a job, newest first; ended attempts too."""
+        params = {"maxExceptions": str(MOST_EXCEPTIONS)}
+        return await self._get(f"{_job(job_id)}/exceptions", facts_decode.exceptions, params=params)
+
+    async def checkpoints(self, job_id: str) -> CheckpointFacts:
+        """Return the latest completed checkpoint of a job. Raises RefusedError 404 where it makes none."""
+        return await self._get(f"{_job(job_id)}/checkpoints", facts_decode.checkpoints)
+
+    async def checkpoint_interval(self, job_id: str) -> int | None:
+        """Return the time between checkpoints of a job, milliseconds; None when it makes none by itself."""
+        return await self._get(f"{_job(job_id)}/checkpoints/config", facts_decode.checkpoint_interval)
+
+    async def taskmanagers(self) -> tuple[TaskManagerFacts, ...]:
+        """Return all TaskManagers that are registered."""
+        return await self._get("/taskmanagers", facts_decode.taskmanagers)
+
+    async def restarts(self, job_id: str) -> int | None:
+        """Return how often a job was restarted other than for a rescale, where Flink counts those apart."""
+        return await self._get(f"{_job(job_id)}/metrics", facts_decode.restarts, params={"get": facts_decode.RESTARTS})
+
+    async def running_since(self, job_id: str, vertex_id: VertexId) -> int | None:
+        """Return since when all subtasks of a vertex run, by the clock of the JobManager; None while not all do."""
+        return await self._get(f"{_job(job_id)}/vertices/{_checked_id(vertex_id)}", facts_decode.running_since)
+
+    async def rescale_attempts(self, job_id: str) -> tuple[RescaleAttempt, ...]:
+        """Return the rescale history of a job, newest first (Flink 2.3 and later; empty unless it is switched on)."""
+        return await self._get(f"{_job(job_id)}/rescales/history", facts_decode.rescale_attempts)
+
+    async def rescale_stopped(self, job_id: str, rescale_id: str) -> int | None:
+        """Return when a rescale of that history stopped the execution before it; None when there was none to stop."""
+        path = f"{_job(job_id)}/rescales/details/{_checked_id(rescale_id)}"
+        return await self._get(path, facts_decode.rescale_stopped)
 
     async def aclose(self) -> None:
         """Close all connections. May be called more than once."""

@@ -1,37 +1,32 @@
-"""Requests to a JobManager, bounded in time, size and number. The only module that knows httpx."""
+"""Requests to a JobManager, bounded in time, size and number. Modules ``transport*`` alone know httpx."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import socket
-import ssl
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Final
-from urllib.parse import quote, unquote, urlencode, urlsplit, urlunsplit
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import quote, urlencode
 
-import aiohttp
 import httpx
 import stamina
-from httpx_aiohttp import AiohttpTransport
 
 from flink_autoscaler.clients.answers import Answer, json_of
+from flink_autoscaler.clients.challenges import NEGOTIATE, asked_for, shown_by
+from flink_autoscaler.clients.proxy_page import APPROVAL, is_page, is_warning
 from flink_autoscaler.clients.refusals import refusal
-from flink_autoscaler.core.errors import (
-    ConfigError,
-    ConnectError,
-    FlinkRestError,
-    NotLeaderError,
-    RefusedError,
-    ResponseError,
-)
+from flink_autoscaler.clients.transport_address import Address, address_of, put_address_of
+from flink_autoscaler.clients.transport_connections import Connections
+from flink_autoscaler.clients.transport_cookies import KeptCookies
+from flink_autoscaler.clients.transport_failures import FOREIGN_ERRORS, is_transient, wrapped
+from flink_autoscaler.core.errors import ConnectError, FlinkRestError, NotLeaderError, ResponseError
 from flink_autoscaler.core.job import Endpoint
+
+if TYPE_CHECKING:
+    from flink_autoscaler.clients.authentication import Authenticator, Proof
 
 ATTEMPTS: Final = 3
 """Times that a GET is tried; aiohttp itself repeats one at once when a kept connection turns out to be closed."""
-
-KEEP_ALIVE: Final = 60.0
-"""Seconds that an idle connection is kept: longer than a usual pass interval, shorter than Flink's five minutes."""
 
 MayWrite = Callable[[float], bool]
 """Tells whether something may be changed by a request that takes at most so many seconds."""
@@ -39,21 +34,46 @@ MayWrite = Callable[[float], bool]
 _LAST_MOMENTS: Final = ("http11.send_request_headers.started", "http11.send_request_body.started")
 """After them the bytes go to the socket at once; a PUT without its body is no request yet."""
 
-_TRANSIENT_STATUSES: Final = frozenset({502, 503, 504})
-_FOREIGN_ERRORS: Final = (
-    httpx.HTTPError,
-    httpx.InvalidURL,
-    httpx.StreamError,
-    aiohttp.ClientError,
-    OSError,
-    ValueError,
-)
-_UNREADABLE: Final = (httpx.DecodingError, aiohttp.ClientResponseError)
-"""Not HTTP, or not compressed as announced."""
+_FIRST_WAIT: Final = 0.05
+"""Seconds before a GET is tried for the second time; then comes the longer one of stamina."""
 
 _retries = stamina.AsyncRetryingCaller(
-    attempts=ATTEMPTS, timeout=None, wait_initial=0.05, wait_max=0.5, wait_jitter=0.05
+    attempts=ATTEMPTS - 1, timeout=None, wait_initial=2 * _FIRST_WAIT, wait_max=0.5, wait_jitter=0.05
 )
+
+
+class _Sending(NamedTuple):
+    """One way to send a request.
+
+    Attributes:
+        address: Base URL and headers.
+        path: Path below the base URL, quoted, without query.
+        query: Parameters, quoted; empty without any.
+        body: JSON of a PUT; None for a GET.
+        seconds: What the whole exchange may take.
+        proof: Shows the server who this side is, after it has asked.
+        is_own: Whether it goes to the endpoint's base URL, whose cookies and credentials are for it alone.
+    """
+
+    address: Address
+    path: str
+    query: str
+    body: bytes | None
+    seconds: float
+    proof: Proof | None = None
+    is_own: bool = True
+
+    @property
+    def method(self) -> str:
+        return "GET" if self.body is None else "PUT"
+
+    @property
+    def what(self) -> str:
+        return f"{self.method} {self.address.url}{self.path}"
+
+    @property
+    def url(self) -> str:
+        return f"{self.address.url}{self.path}{'?' if self.query else ''}{self.query}"
 
 
 class HttpTransport:
@@ -68,22 +88,24 @@ class HttpTransport:
 
     Attributes:
         url: Base URL without credentials.
+
+    Raises:
+        ConfigError: A URL is none, or a header cannot be sent.
     """
 
     def __init__(self, endpoint: Endpoint, *, may_write: MayWrite = lambda _: True) -> None:
         self._endpoint = endpoint
         self._may_write = may_write
-        self.url, self._headers = _base_and_headers(endpoint)
+        self._address = address_of(endpoint)
+        self._put_address = put_address_of(endpoint)
+        self.url = self._address.url
         self._slots = asyncio.Semaphore(endpoint.max_connections)
-        context = httpx.create_ssl_context() if self.url.startswith("https:") else False
-        # The transports are used without httpx.AsyncClient: its redirects, cookies, authentication and log line per
-        # request are not wanted here, and cost a third of the time of a request.
-        self._reading = _KeptConnections(context)
-        # aiohttp silently repeats a PUT after a lost connection, httpcore does not; and a fresh connection per PUT
-        # cannot be one that the server is just about to close.
-        self._writing = httpx.AsyncHTTPTransport(
-            verify=context, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0)
-        )
+        self._opening = asyncio.Lock()
+        self._connections: Connections | None = None
+        self._cookies = KeptCookies()
+        self._answered: set[str] = set()
+        self._authenticator: Authenticator | None = None
+        self._user = f"user.name={quote(endpoint.user_name, safe='')}" if endpoint.user_name else ""
 
     async def get_json(
         self, path: str, *, params: Mapping[str, str] | None = None, timeout: float | None = None
@@ -97,22 +119,25 @@ class HttpTransport:
                 timeout when None.
 
         Raises:
-            ConnectError: No complete answer in time.
+            ConnectError: No complete answer in time, or the server cannot be trusted.
             ResponseError: The answer is too large, not JSON or not decodable.
             RefusedError: An HTTP error status; :class:`JobGoneError` when the job is unknown.
+            ConfigError: A file for TLS or Kerberos cannot be used.
         """
-        url = f"{self.url}{path}?{urlencode(params, safe=',', quote_via=quote)}" if params else self.url + path
-        request = self._request("GET", url)
-        seconds = self._endpoint.timeout if timeout is None else timeout
+        query = urlencode(params, safe=",", quote_via=quote) if params else ""
+        sending = self._sending(path, query, None, timeout)
         try:
-            async with asyncio.timeout(seconds):
-                answer = await _retries(_is_transient, self._exchange, self._reading, request, path)
+            async with asyncio.timeout(sending.seconds):
+                answer = await self._patiently(sending)
         except TimeoutError as exc:
-            raise ConnectError(f"{self._what(request, path)}: no complete answer within {seconds:g} s") from exc
-        return json_of(answer, self._what(request, path))
+            raise _too_late(sending) from exc
+        return json_of(answer, sending.what)
 
     async def put_json(self, path: str, body: object, *, timeout: float | None = None) -> object:
-        """Return the decoded answer of a PUT, None when it is empty. Never sent twice.
+        """Return the decoded answer of a PUT, None when it is empty.
+
+        It is sent again only after an answer which tells that nothing was done: a question for credentials, YARN's
+        warning page, or a proxy that carries no PUT.
 
         Args:
             path: As for :meth:`get_json`.
@@ -123,58 +148,152 @@ class HttpTransport:
             FlinkRestError: As for :meth:`get_json`. After a ConnectError or ResponseError the change may have
                 been accepted nevertheless.
             NotLeaderError: It may not be sent now, and was not.
+            ConfigError: As for :meth:`get_json`.
         """
-        seconds = self._endpoint.timeout if timeout is None else timeout
-        request = self._request("PUT", self.url + path, json=body)
-        request.extensions["trace"] = self._guard(self._what(request, path), seconds)
+        # YARN's web proxy drops line breaks, and characters that are not ASCII.
+        content = json.dumps(body, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+        sending = self._sending(path, "", content, timeout)
         try:
-            async with asyncio.timeout(seconds):
-                answer = await self._exchange(self._writing, request, path)
+            async with asyncio.timeout(sending.seconds):
+                answer = await self._exchange(sending)
         except TimeoutError as exc:
-            raise ConnectError(f"{self._what(request, path)}: no complete answer within {seconds:g} s") from exc
-        return json_of(answer, self._what(request, path)) if answer.body else None
+            raise _too_late(sending) from exc
+        return json_of(answer, sending.what) if answer.body else None
 
     async def aclose(self) -> None:
         """Close all connections. May be called more than once."""
-        await self._reading.aclose()
-        await self._writing.aclose()
+        if self._connections is not None:
+            await self._connections.aclose()
 
-    def _guard(self, what: str, seconds: float) -> Callable[[str, object], Awaitable[None]]:
+    def _sending(self, path: str, query: str, body: bytes | None, timeout: float | None) -> _Sending:
+        if self._user:
+            query = f"{query}&{self._user}" if query else self._user
+        return _Sending(self._address, path, query, body, self._endpoint.timeout if timeout is None else timeout)
+
+    async def _patiently(self, sending: _Sending) -> Answer:
+        """Ask again while that may help. Retries are prepared when they are needed: that takes 20 µs per request."""
+        try:
+            return await self._exchange(sending)
+        except FlinkRestError as error:
+            if not is_transient(error):
+                raise
+        await asyncio.sleep(_FIRST_WAIT)
+        return await _retries(is_transient, self._exchange, sending)
+
+    async def _exchange(self, sending: _Sending) -> Answer:
+        async with self._slots:
+            answer = await self._send(sending)
+            while (again := await self._again(sending, answer)) is not None:
+                sending = again
+                answer = await self._send(sending)
+                if sending.proof is not None:
+                    sending.proof.check(answer.challenge)
+        if answer.status >= httpx.codes.MULTIPLE_CHOICES:
+            raise refusal(answer, sending.path, sending.what, shown=self._shown(sending))
+        return answer
+
+    def _shown(self, sending: _Sending) -> set[str]:
+        """Return the kinds of credentials that a request carried."""
+        return shown_by(
+            sending.address.headers.get("authorization", ""),
+            is_named=sending.is_own and self._endpoint.user_name is not None,
+            is_kerberos=sending.proof is not None,
+        )
+
+    async def _again(self, sending: _Sending, answer: Answer) -> _Sending | None:
+        """Return how to send a request anew that did nothing so far; None when the answer is final."""
+        if not sending.is_own:
+            return None
+        if answer.status == httpx.codes.UNAUTHORIZED:
+            return await self._with_credentials(sending, answer)
+        if answer.status == httpx.codes.METHOD_NOT_ALLOWED and sending.body is not None:
+            return self._direct(sending)
+        if self._endpoint.approves_proxy and is_page(answer.content_type) and is_warning(answer.body):
+            return self._approved(sending)
+        return None
+
+    async def _with_credentials(self, sending: _Sending, answer: Answer) -> _Sending | None:
+        if self._authenticator is None or sending.proof is not None or NEGOTIATE not in asked_for(answer.challenge):
+            return None
+        return sending._replace(proof=await self._authenticator.answer(sending.address.url, answer.challenge))
+
+    def _direct(self, sending: _Sending) -> _Sending | None:
+        """Return the same PUT past a proxy that carries none."""
+        if self._put_address is None:
+            return None
+        return _Sending(self._put_address, sending.path, "", sending.body, sending.seconds, is_own=False)
+
+    def _approved(self, sending: _Sending) -> _Sending:
+        """Confirm YARN's warning page, whose cookie has been kept."""
+        if APPROVAL in sending.query:
+            raise ResponseError(
+                f"{sending.what}: the web proxy of YARN repeats its warning although it was confirmed; "
+                "does something on the way drop its cookies?"
+            )
+        query = f"{sending.query}&{APPROVAL}" if sending.query else APPROVAL
+        return sending._replace(query=query, proof=None)
+
+    async def _send(self, sending: _Sending) -> Answer:
+        connections = self._connections or await self._open()
+        request = self._request(sending)
+        try:
+            transport = connections.reading if sending.body is None else connections.writing
+            return await self._read(transport, request, sending)
+        except FOREIGN_ERRORS as exc:
+            raise wrapped(
+                exc,
+                sending.what,
+                is_tls_untried=sending.address.url not in self._answered and sending.address.url.startswith("https:"),
+                has_certificate=self._endpoint.tls.certificate_file is not None,
+            ) from exc
+
+    async def _open(self) -> Connections:
+        """Read files, once; other requests wait meanwhile."""
+        async with self._opening:
+            if self._connections is None:
+                if self._endpoint.kerberos is not None:
+                    from flink_autoscaler.clients.authentication import authenticator_for  # noqa: PLC0415 - rarely used
+
+                    self._authenticator = authenticator_for(self._endpoint)
+                self._connections = await Connections.open(self._endpoint)
+        return self._connections
+
+    def _request(self, sending: _Sending) -> httpx.Request:
+        try:
+            request = httpx.Request(sending.method, sending.url, headers=sending.address.headers, content=sending.body)
+        except httpx.InvalidURL as exc:  # a metric name of the cluster may be absurdly long
+            raise ResponseError(
+                f"{sending.method} {sending.address.url}: this URL cannot be sent ({exc}): {sending.url[:200]!r}"
+            ) from exc
+        if sending.proof is not None:
+            request.headers.update(sending.proof.headers)
+        if sending.is_own:
+            self._cookies.add_to(request)
+        if sending.body is not None:
+            request.headers["Content-Type"] = "application/json"
+            request.extensions["trace"] = self._guard(sending)
+        return request
+
+    def _guard(self, sending: _Sending) -> Callable[[str, object], Awaitable[None]]:
         """Make what httpcore calls at each step: a process may have been paused since it was decided to send."""
 
         async def step(name: str, _: object) -> None:
-            if name in _LAST_MOMENTS and not self._may_write(seconds):
-                raise NotLeaderError(f"{what}: not sent, because this daemon is not the leader for certain")
+            if name in _LAST_MOMENTS and not self._may_write(sending.seconds):
+                raise NotLeaderError(f"{sending.what}: not sent, because this daemon is not the leader for certain")
 
         return step
 
-    def _request(self, method: str, url: str, json: object = None) -> httpx.Request:
-        try:
-            return httpx.Request(method, url, headers=self._headers, json=json)
-        except httpx.InvalidURL as exc:  # a metric name of the cluster may be absurdly long
-            raise ResponseError(f"{method} {self.url}: this URL cannot be sent ({exc}): {url[:200]!r}") from exc
-
-    def _what(self, request: httpx.Request, path: str) -> str:
-        return f"{request.method} {self.url}{path}"
-
-    async def _exchange(self, transport: httpx.AsyncBaseTransport, request: httpx.Request, path: str) -> Answer:
-        async with self._slots:
-            try:
-                answer = await self._read(transport, request, path)
-            except _FOREIGN_ERRORS as exc:
-                raise _wrapped(exc, self._what(request, path)) from exc
-        if answer.status >= httpx.codes.MULTIPLE_CHOICES:
-            raise refusal(answer, path, self._what(request, path))
-        return answer
-
-    async def _read(self, transport: httpx.AsyncBaseTransport, request: httpx.Request, path: str) -> Answer:
+    async def _read(self, transport: httpx.AsyncBaseTransport, request: httpx.Request, sending: _Sending) -> Answer:
         response = await transport.handle_async_request(request)
         try:
-            body = await self._body(response, self._what(request, path))
+            body = await self._body(response, sending.what)
         finally:
             await response.aclose()
-        headers = response.headers
-        return Answer(response.status_code, headers.get("content-type", ""), body, headers.get("location", ""))
+        self._answered.add(sending.address.url)
+        if sending.is_own:
+            response.request = request
+            self._cookies.take(response)
+        return _answer(response, body, is_checked=sending.proof is not None)
 
     async def _body(self, response: httpx.Response, what: str) -> bytes:
         """Read the whole body; the announced length may lie and a compressed body may grow, so bytes are counted."""
@@ -189,78 +308,14 @@ class HttpTransport:
         return b"".join(chunks)
 
 
-class _KeptConnections(AiohttpTransport):
-    """httpx's transport by aiohttp, without aiohttp's own limit and cookies."""
-
-    def __init__(self, context: ssl.SSLContext | bool) -> None:
-        super().__init__(verify=context, trust_env=False)
-
-    def get_client(self) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, ssl=self.ssl_context)
-        return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+def _answer(response: httpx.Response, body: bytes, *, is_checked: bool) -> Answer:
+    headers = response.headers
+    content_type = headers.get("content-type", "")
+    if response.is_success and not is_checked:  # as good as always
+        return Answer(response.status_code, content_type, body)
+    location, challenge = headers.get("location", ""), headers.get("www-authenticate", "")
+    return Answer(response.status_code, content_type, body, location, challenge)
 
 
-def _base_and_headers(endpoint: Endpoint) -> tuple[str, dict[str, str]]:
-    """Split credentials off the URL, so that it can stand in messages."""
-    try:
-        parts = urlsplit(endpoint.url.rstrip("/"))
-        host = httpx.URL(scheme=parts.scheme, host=parts.hostname or "", port=parts.port).host
-    except (ValueError, httpx.InvalidURL):
-        raise _no_url(endpoint) from None  # the cause may contain credentials
-    if parts.scheme not in ("http", "https") or not host or "@" in parts.path:
-        raise _no_url(endpoint)
-    headers = {"accept": "application/json", "accept-encoding": "identity", **_checked(endpoint.headers)}
-    _, at, address = parts.netloc.rpartition("@")
-    if at:
-        pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-        headers["authorization"] = "Basic " + base64.b64encode(pair.encode()).decode("ascii")
-    return urlunsplit((parts.scheme, address, parts.path, "", "")), headers
-
-
-def _checked(headers: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """Refuse values that the libraries would refuse with the value, which may be secret, in their message."""
-    for name, value in headers:
-        if not (value.isascii() and value.isprintable()):
-            raise ConfigError(f"the value of the header {name} has characters that are not printable ASCII")
-    return {name.lower(): value for name, value in headers}
-
-
-def _no_url(endpoint: Endpoint) -> ConfigError:
-    shown = endpoint.url.rpartition("@")[2]
-    return ConfigError(f"{shown!r} is not a URL of a JobManager such as http://host:8081")
-
-
-def _is_transient(error: Exception) -> bool:
-    return isinstance(error, ConnectError) or (isinstance(error, RefusedError) and error.status in _TRANSIENT_STATUSES)
-
-
-def _wrapped(error: Exception, what: str) -> FlinkRestError:
-    """Put a library's exception into our tree, in words of an operator."""
-    chain = list(_chain(error))
-    if any(isinstance(each, _UNREADABLE) for each in chain):
-        return ResponseError(f"{what}: the answer cannot be read ({_described(chain[-1])})")
-    return ConnectError(f"{what}: {next(filter(None, map(_known_cause, chain)), None) or _described(chain[-1])}")
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def _known_cause(error: BaseException) -> str:
-    if isinstance(error, ConnectionRefusedError):
-        return "connection refused"
-    if isinstance(error, socket.gaierror):
-        return f"the host name is not known ({error.strerror})"
-    if isinstance(error, ssl.SSLError):
-        return f"TLS failed ({error})"
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        return "the connection was closed without an answer"
-    if isinstance(error, aiohttp.ClientPayloadError):
-        return "the connection was closed in the middle of the answer"
-    return ""
-
-
-def _described(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split()) or 'no details'}"
+def _too_late(sending: _Sending) -> ConnectError:
+    return ConnectError(f"{sending.what}: no complete answer within {sending.seconds:g} s")

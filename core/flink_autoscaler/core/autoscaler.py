@@ -9,17 +9,20 @@ from functools import partial
 from typing import Final
 
 from flink_autoscaler.core.cycle import advance, error_event, without_reading
-from flink_autoscaler.core.decision import PassOutcome, PassRequest, Rescale
+from flink_autoscaler.core.decision import PassOutcome, PassRequest, Recorded
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.events import Event
 from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.ports import (
     AutoScalerEventHandler,
     AutoScalerStateStore,
     MetricCollector,
     Realization,
+    RealizeResult,
     ScalingRealizer,
     SharedStateStore,
+    Terms,
 )
 from flink_autoscaler.core.reading import EMPTY_MEMORY, CollectorMemory
 from flink_autoscaler.core.state import EMPTY_STATE, JobState
@@ -63,12 +66,14 @@ class _Kept:
         term: Under which ``given`` was loaded; None when only looking on.
         given: The state that the last pass began with.
         unrecorded: What to go on with while the store does not take anything.
+        refusal: Why the last attempt to realize something failed; None when it did not.
     """
 
     memory: CollectorMemory = EMPTY_MEMORY
     term: int | None = _NEVER
     given: JobState = EMPTY_STATE
     unrecorded: JobState | None = None
+    refusal: str | None = None
 
 
 _NOTHING: Final = _Kept()
@@ -121,7 +126,15 @@ class JobAutoScaler:
             outcome = advance(request, self._collector.read_job(request), cluster)
         return self.complete(context, outcome)
 
-    def request(self, context: JobAutoScalerContext, now_ms: int, *, term: int | None = ALWAYS) -> PassRequest:
+    def request(
+        self,
+        context: JobAutoScalerContext,
+        now_ms: int,
+        *,
+        term: int | None = ALWAYS,
+        orders: Orders = NO_ORDERS,
+        recorded: Recorded | None = None,
+    ) -> PassRequest:
         """Return what an engine needs to look at a job.
 
         Args:
@@ -129,6 +142,8 @@ class JobAutoScaler:
             now_ms: The instant of the pass, epoch milliseconds.
             term: Under which this daemon acts. What was loaded under another term is loaded again: somebody else may
                 have written since. None only looks on and always loads again.
+            orders: What people ordered for the job.
+            recorded: The last pass that was recorded, where passes are.
 
         Raises:
             StoreError: The state could not be loaded.
@@ -140,7 +155,7 @@ class JobAutoScaler:
                 self._store.forget()
         state = self._store.load(context.job_key) if kept.unrecorded is None else kept.unrecorded
         self._keep(context.job_key, replace(kept, term=term, given=state))
-        return PassRequest(context, state, now_ms, kept.memory)
+        return PassRequest(context, state, now_ms, kept.memory, orders, kept.refusal, recorded)
 
     def observe(self, context: JobAutoScalerContext, outcome: PassOutcome) -> JobPassReport:
         """Take what an outcome taught the collector, and nothing else: another daemon acts on it."""
@@ -156,13 +171,13 @@ class JobAutoScaler:
         effects = _Effects([outcome.error] if outcome.error is not None else [])
         is_recorded = _attempt(effects, lambda: self._store.save(context.job_key, outcome.state))
         kept = self._kept(context.job_key)
-        unrecorded = None if is_recorded else _undecided(kept.given, outcome)
+        unrecorded = None if is_recorded else outcome.undecided or outcome.state
         self._keep(context.job_key, replace(kept, memory=outcome.memory, unrecorded=unrecorded))
         if is_recorded:
             self._report(context, outcome, effects)
         self._tell(context, outcome.events, effects)
         if is_recorded:
-            _attempt(effects, lambda: self._realize(context, outcome, effects))
+            self._realize_and_note(context, outcome, effects)
         self._report_errors(context, outcome, effects)
         return JobPassReport(context.job_key, outcome, effects.realization, tuple(effects.errors))
 
@@ -184,9 +199,19 @@ class JobAutoScaler:
             if not _attempt(effects, partial(self._events.handle_event, context, event)):
                 return
 
+    def _realize_and_note(self, context: JobAutoScalerContext, outcome: PassOutcome, effects: _Effects) -> None:
+        """Realize, and remember for the next pass whether that was refused."""
+        known = len(effects.errors)
+        _attempt(effects, lambda: self._realize(context, outcome, effects))
+        texts = [str(error) for error in effects.errors[known:]]
+        if effects.realization is not None and effects.realization.result is RealizeResult.REFUSED:
+            texts += [event.message for event in effects.realization.events]
+        self._keep(context.job_key, replace(self._kept(context.job_key), refusal="; ".join(texts) or None))
+
     def _realize(self, context: JobAutoScalerContext, outcome: PassOutcome, effects: _Effects) -> None:
         if outcome.wanted:
-            effects.realization = self._realizer.realize_overrides(context, outcome.wanted)
+            terms = Terms(outcome.least, outcome.is_repair)
+            effects.realization = self._realizer.realize_overrides(context, outcome.wanted, terms=terms)
             self._tell(context, effects.realization.events, effects)
         if outcome.wanted_config:
             realization = self._realizer.realize_config(context, outcome.state.config_changes)
@@ -213,13 +238,6 @@ class JobAutoScaler:
         effects = _Effects()
         _attempt(effects, lambda: self._store.delete(job_key))
         return tuple(effects.errors)
-
-
-def _undecided(given: JobState, outcome: PassOutcome) -> JobState:
-    """Return the state of a pass as if it had not decided anything; what it collected stays."""
-    if not isinstance(outcome.decision, Rescale):
-        return outcome.state
-    return replace(given, job_id=outcome.state.job_id, samples=outcome.state.samples)
 
 
 def _attempt(effects: _Effects, action: Callable[[], object]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flink_autoscaler.core.alignment import Aligned, AlignmentRequest, balanced, built_in_mode, custom_mode_name
 from flink_autoscaler.core.bottleneck import find_bottlenecks, limited_sizing, sources_of, tightest
+from flink_autoscaler.core.decision import Reason
 from flink_autoscaler.core.decision_run import DecisionRun
 from flink_autoscaler.core.errors import EvaluationError, PluginError
 from flink_autoscaler.core.events import Event, EventType
@@ -102,19 +103,44 @@ def _change_of(run: DecisionRun, vertex: Vertex, sizing: Sizing) -> DelayedRecom
     parallelism = _aligned(run, vertex, sizing)
     if parallelism == sizing.current:
         run.delayed.clear(vertex_id)
-        run.explain("AT_TARGET", _sized_text(sizing, parallelism), vertex_id)
+        run.reasons.append(_sized("AT_TARGET", run, vertex, sizing, parallelism))
         return None
     metrics[ScalingMetric.EXPECTED_PROCESSING_RATE] = of((sizing.rate / sizing.current) * parallelism)
     change = DelayedRecommendation(run.given.now_ms, parallelism, is_outside_bounds(metrics))
-    run.explain("SIZED", _sized_text(sizing, parallelism), vertex_id)
+    run.reasons.append(_sized("SIZED", run, vertex, sizing, parallelism))
     return _scale_up(run, vertex, change) if parallelism > sizing.current else _scale_down(run, vertex, change)
 
 
-def _sized_text(sizing: Sizing, parallelism: int) -> str:
-    return (
+def _sized(code: str, run: DecisionRun, vertex: Vertex, sizing: Sizing, parallelism: int) -> Reason:
+    """Say how a vertex was sized, with every term of the formula."""
+    text = (
         f"needs {plain(sizing.capacity)} records/s, has {plain(sizing.rate)} at parallelism {sizing.current}: "
         f"factor {two_decimals(sizing.factor)}, wanted {sizing.wanted}, within limits {sizing.target}, "
         f"aligned {parallelism}"
+    )
+    return Reason(code, text, vertex.vertex_id, _figures(run, vertex, sizing, parallelism))
+
+
+def _figures(run: DecisionRun, vertex: Vertex, sizing: Sizing, parallelism: int) -> tuple[tuple[str, float], ...]:
+    """Return the terms of the sizing; rates in records/s, summed over all subtasks."""
+    options, metrics = run.given.options, run.vertices[vertex.vertex_id]
+    target, catch_up = metrics[ScalingMetric.TARGET_DATA_RATE].average, options.catch_up_duration.seconds
+    return (
+        ("target_rate", target),
+        ("utilization_target", options.utilization_target),
+        ("catch_up_rate", metrics[ScalingMetric.CATCH_UP_DATA_RATE].current),
+        ("restart_rate", target * run.given.restart_time / catch_up if catch_up else 0.0),
+        ("needed_rate", sizing.capacity),
+        ("processing_rate", sizing.rate),
+        ("coefficient", _coefficient(run, vertex.vertex_id)),
+        ("factor", sizing.factor),
+        ("wanted", sizing.wanted),
+        ("least", sizing.limits.lower),
+        ("greatest", sizing.limits.upper),
+        ("max_parallelism", vertex.max_parallelism),
+        ("partitions", vertex.source_partitions),
+        ("within_limits", sizing.target),
+        ("aligned", parallelism),
     )
 
 

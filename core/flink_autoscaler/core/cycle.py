@@ -22,7 +22,9 @@ from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.observation import Observed, finished_vertices, memory_after_failure, observe
 from flink_autoscaler.core.options import AutoscalerOptions
 from flink_autoscaler.core.reading import EMPTY_MEMORY, ClusterReading, JobReading
+from flink_autoscaler.core.realizable import realizable
 from flink_autoscaler.core.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.supervised import FactsWanted, facts_wanted, followed, with_rescale
 from flink_autoscaler.core.validation import validate
 
 MIN_SAMPLES = 2
@@ -47,14 +49,18 @@ def _without_reading(request: PassRequest) -> PassOutcome | None:
         return _invalid(request, problem)
     if not options.enabled:
         return _disabled(request)
-    if request.context.status is not JobStatus.RUNNING:
-        hold = Hold.because("NOT_RUNNING", f"the job is {request.context.status.value}, not RUNNING with all tasks")
-        return _with_wanted(_untouched(request, Phase.NOT_RUNNING, hold), request.context)
+    if request.context.status is not JobStatus.RUNNING and facts_wanted(request) is not FactsWanted.EVERYTHING:
+        return _not_running(request)
     return None
 
 
+def _not_running(request: PassRequest) -> PassOutcome:
+    hold = Hold.because("NOT_RUNNING", f"the job is {request.context.status.value}, not RUNNING with all tasks")
+    return _with_wanted(_untouched(request, Phase.NOT_RUNNING, hold), request)
+
+
 def _untouched(request: PassRequest, phase: Phase, hold: Hold) -> PassOutcome:
-    return PassOutcome(request.context.job_key, phase, hold, request.state, request.memory)
+    return PassOutcome(request.context.job_key, phase, hold, request.state, memory=request.memory)
 
 
 def _invalid(request: PassRequest, problem: str) -> PassOutcome:
@@ -92,7 +98,7 @@ def failed(request: PassRequest, error: AutoscalerError, excluded: frozenset[Ver
         excluded=excluded,
     )
     try:
-        outcome = replace(outcome, wanted=wanted_parallelism(request.context, outcome.state.overrides, excluded))
+        outcome = replace(outcome, wanted=_wanted(request, outcome.state.overrides, excluded))
         return replace(outcome, wanted_config=request.context.options.memory_tuning)
     except AutoscalerError as other:
         return replace(outcome, events=(*outcome.events, error_event(request.context, other)))
@@ -108,10 +114,19 @@ def error_event(context: JobAutoScalerContext, error: AutoscalerError) -> Event:
     return exception_event(ERROR_REASON, str(error), interval)
 
 
-def _with_wanted(outcome: PassOutcome, context: JobAutoScalerContext) -> PassOutcome:
+def _with_wanted(outcome: PassOutcome, request: PassRequest) -> PassOutcome:
     """Add what is to be realized now."""
-    wanted = wanted_parallelism(context, outcome.state.overrides, outcome.excluded)
-    return replace(outcome, wanted=wanted, wanted_config=context.options.memory_tuning)
+    wanted = _wanted(request, outcome.state.overrides, outcome.excluded)
+    return replace(outcome, wanted=wanted, wanted_config=request.context.options.memory_tuning)
+
+
+def _wanted(
+    request: PassRequest, overrides: Mapping[VertexId, int], excluded: frozenset[VertexId]
+) -> dict[VertexId, int]:
+    """Return what is to be realized; nothing in a dry run."""
+    if request.orders.dry_run is not None or request.context.options.dry_run:
+        return {}
+    return wanted_parallelism(request.context, overrides, excluded)
 
 
 def wanted_parallelism(
@@ -160,7 +175,29 @@ def advance(
     Returns:
         The outcome; errors of any kind are in it.
     """
-    request = replace(request, memory=reading.memory)
+    watched = followed(request, reading, cluster, plugins)
+    request = replace(request, state=watched.state, memory=reading.memory)
+    if request.context.status is not JobStatus.RUNNING:
+        outcome = _not_running(request)
+    else:
+        outcome = _observed(request, reading, cluster, plugins, watched.holds)
+    outcome = replace(
+        outcome,
+        events=(*watched.events, *outcome.events),
+        is_repair=watched.is_repair,
+        wanted={} if watched.is_blind else realizable(outcome, request, reading.details),
+    )
+    return with_rescale(outcome, request, reading, cluster)
+
+
+def _observed(
+    request: PassRequest,
+    reading: JobReading,
+    cluster: ClusterReading,
+    plugins: Plugins,
+    holds: tuple[Reason, ...],
+) -> PassOutcome:
+    """Evaluate and decide about a job that runs, unless something holds it."""
     try:
         observed = observe(request, reading, cluster)
     except AutoscalerError as error:
@@ -168,7 +205,7 @@ def advance(
         return failed(request, error, finished_vertices(reading.details))
     except (ArithmeticError, ValueError, TypeError, LookupError) as error:
         return failed(request, _surprise(error))
-    progress = _Progress(observed, cluster, plugins)
+    progress = _Progress(observed, cluster, plugins, holds)
     try:
         outcome = progress.finish()
     except AutoscalerError as error:
@@ -206,10 +243,13 @@ def _surprise(error: Exception) -> AutoscalerError:
 class _Progress:
     """How far a pass came after its sample was added; what was found before an error stays visible."""
 
-    def __init__(self, observed: Observed, cluster: ClusterReading, plugins: Plugins) -> None:
+    def __init__(
+        self, observed: Observed, cluster: ClusterReading, plugins: Plugins, holds: tuple[Reason, ...] = ()
+    ) -> None:
         self._observed = observed
         self._cluster = cluster
         self._plugins = plugins
+        self._holds = holds
         self.restart_time: int | None = None
         self.evaluation: Evaluation | None = None
         self.problems: tuple[Reason, ...] = ()
@@ -224,6 +264,8 @@ class _Progress:
         if not observed.is_window_full:
             hold = Hold.because("WINDOW_FILLING", "the metric window is not full yet")
             return _settled(observed, Phase.WINDOW_FILLING, hold, evaluation)
+        if self._holds:
+            return _settled(observed, Phase.EXECUTED, Hold(self._holds), evaluation)
         return self._decide(evaluation)
 
     def _evaluate(self) -> Evaluation:
@@ -257,6 +299,7 @@ class _Progress:
                 restart_time=evaluation.restart_time,
                 now_ms=request.now_ms,
                 plugins=self._plugins,
+                orders=request.orders,
             )
         )
         evaluation = replace(evaluation, metrics=executed.metrics)
@@ -277,10 +320,11 @@ def _settled(
         phase=phase,
         decision=decision,
         state=state,
+        undecided=observed.state if isinstance(decision, Rescale) else None,
         memory=request.memory,
         evaluation=evaluation,
         events=executed.events if executed else (),
         report=executed.report if executed else None,
         excluded=observed.excluded,
     )
-    return _with_wanted(outcome, request.context)
+    return _with_wanted(outcome, request)

@@ -9,10 +9,11 @@ from flink_autoscaler.core.delayed import DelayedScaleDown
 from flink_autoscaler.core.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.extensions import NO_PLUGINS, Plugins
 from flink_autoscaler.core.job import JobAutoScalerContext
-from flink_autoscaler.core.metrics import EvaluatedMetric, EvaluatedMetrics, ScalingMetric, VertexId
+from flink_autoscaler.core.metrics import EvaluatedMetric, EvaluatedMetrics, ScalingMetric, VertexId, of
 from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.reading import ClusterReading
-from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.state import JobState, ScalingSummary
 from flink_autoscaler.core.topology import JobTopology
 
 
@@ -26,6 +27,7 @@ class ExecutionInput:
         cluster: What the cluster said about itself.
         excluded: Vertices that are not scaled in this pass.
         restart_time: Seconds a restart is assumed to take.
+        orders: What people ordered for the job.
     """
 
     context: JobAutoScalerContext
@@ -37,6 +39,7 @@ class ExecutionInput:
     restart_time: int
     now_ms: int
     plugins: Plugins = NO_PLUGINS
+    orders: Orders = NO_ORDERS
 
     @property
     def options(self) -> AutoscalerOptions:
@@ -84,6 +87,16 @@ class DecisionRun:
         self.explain(code, text)
         if self.given.options.improves(self.given.options.problem_events):
             self.tell(EventType.WARNING, "PluginProblem", text, code)
+
+    def resized(self, vertex_id: VertexId, summary: ScalingSummary, parallelism: int) -> ScalingSummary:
+        """Return the summary with another parallelism, and keep the metrics of the vertex in line with it."""
+        if parallelism == summary.new:
+            return summary
+        metrics = self.vertices[vertex_id]
+        rate = metrics[ScalingMetric.TRUE_PROCESSING_RATE].average
+        metrics[ScalingMetric.EXPECTED_PROCESSING_RATE] = of((rate / summary.current) * parallelism)
+        metrics[ScalingMetric.RECOMMENDED_PARALLELISM] = of(float(parallelism))
+        return ScalingSummary(summary.current, parallelism, metrics)
 
     def finish(
         self, decision: Hold | Rescale, state: JobState | None = None, report: ScalingReport | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flink_autoscaler.core import calendar
+from flink_autoscaler.core.calm import calmed
 from flink_autoscaler.core.changes import collect_changes, has_memory_pressure
 from flink_autoscaler.core.decision import Rescale
 from flink_autoscaler.core.decision_run import DecisionRun, Executed, ExecutionInput
@@ -14,6 +15,8 @@ from flink_autoscaler.core.history import add_to_history
 from flink_autoscaler.core.memory_tuning import TuningInput, recommendation_event, tune
 from flink_autoscaler.core.metrics import ScalingMetric, of
 from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.orders import Orders
+from flink_autoscaler.core.reactive_plan import in_whole_taskmanagers
 from flink_autoscaler.core.report import blocked_header, scaling_report
 from flink_autoscaler.core.resources import apply_executors, within_resources
 from flink_autoscaler.core.state import ConfigChanges, JobState, ScalingRecord, ScalingSummaries
@@ -27,7 +30,10 @@ def execute(given: ExecutionInput) -> Executed:
     """
     vertices = {vertex_id: dict(metrics) for vertex_id, metrics in given.metrics.vertices.items()}
     run = DecisionRun(given, DelayedScaleDown(given.state.delayed), vertices)
-    summaries = {} if has_memory_pressure(run) else collect_changes(run)
+    summaries: ScalingSummaries = {} if has_memory_pressure(run) else collect_changes(run)
+    if not summaries:
+        return run.hold()
+    summaries = in_whole_taskmanagers(run, summaries)
     if not summaries:
         return run.hold()
     for vertex_id, summary in summaries.items():
@@ -38,13 +44,17 @@ def execute(given: ExecutionInput) -> Executed:
 def _carry_out(run: DecisionRun, summaries: ScalingSummaries) -> Executed:
     """Report and record the changes, unless something prevents them."""
     given = run.given
-    blocked_by = _blocked_by(given.options, given.now_ms)
+    blocked_by = _blocked_by(given.options, given.orders, given.now_ms)
     if blocked_by is not None:
         run.explain("SCALING_DISABLED", blocked_by.rstrip(":"))
         return run.hold(_report(run, summaries, blocked_by))
+    summaries = calmed(run, summaries)
+    if not summaries:
+        return run.hold()
     changes = _tuned(run, summaries)
     held = within_resources(run, summaries, changes)
-    final = apply_executors(run, held, changes) if held else held
+    chosen = apply_executors(run, held, changes) if held else held
+    final = in_whole_taskmanagers(run, chosen, is_cut=True)
     if not final:
         return run.hold()
     decision = Rescale(final, tuple(run.reasons))
@@ -75,8 +85,10 @@ def _tuned(run: DecisionRun, summaries: ScalingSummaries) -> ConfigChanges:
     return changes if given.options.memory_tuning else ConfigChanges()
 
 
-def _blocked_by(options: AutoscalerOptions, now_ms: int) -> str | None:
+def _blocked_by(options: AutoscalerOptions, orders: Orders, now_ms: int) -> str | None:
     """Return the lead-in that names the option which prevents changes now."""
+    if options.dry_run or orders.dry_run is not None:
+        return blocked_header(AutoscalerOptions.dry_run.key, "true")
     if not options.scaling_enabled:
         return blocked_header(AutoscalerOptions.scaling_enabled.key, "false")
     periods = options.excluded_periods

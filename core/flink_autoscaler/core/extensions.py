@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from flink_autoscaler.core.alignment import AlignmentRequest
+from flink_autoscaler.core.error_checkers import UnrecoverableErrorChecker
 from flink_autoscaler.core.job import JobAutoScalerContext
 from flink_autoscaler.core.metrics import (
     EvaluatedMetric,
@@ -146,6 +147,7 @@ class Plugins:
     executors: Mapping[str, ScalingExecutor] = field(default_factory=dict)
     alignment_modes: Mapping[str, CustomAlignmentMode] = field(default_factory=dict)
     resource_checks: Mapping[str, ResourceCheck] = field(default_factory=dict)
+    error_checkers: Mapping[str, UnrecoverableErrorChecker] = field(default_factory=dict)
 
 
 NO_PLUGINS = Plugins()

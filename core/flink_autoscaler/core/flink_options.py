@@ -18,9 +18,14 @@ def _flink(
 
 
 def _flink_unset(
-    key: str, parse: Callable[[str], T], description: str, deprecated: tuple[str, ...] = ()
+    key: str, parse: Callable[[str], T | None], description: str, deprecated: tuple[str, ...] = ()
 ) -> Option[T | None]:
     return Option(key, parse, None, "", description, deprecated_keys=deprecated)
+
+
+def _duration_or_none(text: str) -> syntax.Duration | None:
+    """Read a duration; a negative one stands for "for ever"."""
+    return None if text.strip().startswith("-") else syntax.parse_duration(text)
 
 
 class FlinkOptions(OptionSet):
@@ -32,6 +37,47 @@ class FlinkOptions(OptionSet):
     task_slots = _flink("taskmanager.numberOfTaskSlots", syntax.parse_int, "1", "Slots per TaskManager.")
     scheduler = _flink("jobmanager.scheduler", str, "", "Scheduler of the cluster.")
     scheduler_mode = _flink("scheduler-mode", str, "", "REACTIVE when the job takes every slot there is.")
+    cooldown = _flink(
+        "jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling",
+        _duration_or_none,
+        "30 s",
+        "Least time between two rescales.",
+        ("jobmanager.adaptive-scheduler.scaling-interval.min",),
+    )
+    executing_stabilization = _flink(
+        "jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout",
+        _duration_or_none,
+        "60 s",
+        "Time for which a running job waits for more slots before it is rescaled to those that are there.",
+    )
+    submission_stabilization = _flink(
+        "jobmanager.adaptive-scheduler.submission.resource-stabilization-timeout",
+        _duration_or_none,
+        "10 s",
+        "The same for a job that is about to start.",
+        ("jobmanager.adaptive-scheduler.resource-stabilization-timeout",),
+    )
+    resource_wait = _flink(
+        "jobmanager.adaptive-scheduler.submission.resource-wait-timeout",
+        _duration_or_none,
+        "5 min",
+        "Time after which a job that cannot start for want of slots fails; negative waits for ever.",
+        ("jobmanager.adaptive-scheduler.resource-wait-timeout",),
+    )
+    trigger_delay = _flink_unset(
+        "jobmanager.adaptive-scheduler.rescale-trigger.max-delay",
+        _duration_or_none,
+        "Longest time for which a rescale waits for a checkpoint.",
+    )
+    trigger_failures = _flink(
+        "jobmanager.adaptive-scheduler.rescale-trigger.max-checkpoint-failures",
+        syntax.parse_int,
+        "2",
+        "Failed checkpoints after which a rescale does not wait for another one.",
+    )
+    checkpoint_interval = _flink_unset(
+        "execution.checkpointing.interval", _duration_or_none, "Time between checkpoints."
+    )
     segment_size = _flink("taskmanager.memory.segment-size", syntax.parse_memory, "32 kb", "Size of a network buffer.")
     buffers_per_channel = _flink(
         "taskmanager.network.memory.buffers-per-channel", syntax.parse_int, "2", "Exclusive buffers per channel."

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 from flink_autoscaler.core.extensions import ResourceRequest
-from flink_autoscaler.core.metric_names import SLOTS_AVAILABLE
 from flink_autoscaler.core.reading import ClusterReading
+from flink_autoscaler.core.slots import free_slots
 
 
 class FreeSlotsCheck:
@@ -14,12 +12,4 @@ class FreeSlotsCheck:
 
     def try_schedule(self, request: ResourceRequest, cluster: ClusterReading) -> bool:
         """Tell whether the free slots suffice; when their number is unknown, only a plan that needs none fits."""
-        return request.more_slots <= 0 or request.more_slots <= _free_slots(cluster)
-
-
-def _free_slots(cluster: ClusterReading) -> float:
-    try:
-        free = float(cluster.jobmanager.get(SLOTS_AVAILABLE, "nan"))
-    except ValueError:
-        return 0.0
-    return 0.0 if math.isnan(free) else free
+        return request.more_slots <= 0 or request.more_slots <= (free_slots(cluster) or 0)

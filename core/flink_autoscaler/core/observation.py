@@ -19,6 +19,7 @@ from flink_autoscaler.core.options import AutoscalerOptions
 from flink_autoscaler.core.reading import ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.state import JobState
 from flink_autoscaler.core.topology import JobDetails, JobTopology, build_topology
+from flink_autoscaler.core.vertex_patterns import matching
 from flink_autoscaler.core.window import WindowSettings, forget_before_reset, full_at_ms, trim
 
 
@@ -77,6 +78,7 @@ def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) 
         samples=trim(samples, window, now_ms) if is_full else samples,
     )
     excluded = frozenset(options.vertex_exclude_ids) | topology.finished | unknown
+    excluded |= matching(topology, (*options.vertex_exclude_names, *(pin.pattern for pin in request.orders.pins)))
     request = replace(request, state=state, memory=reading.memory)
     return Observed(request, topology, sample, is_full, excluded)
 

@@ -107,8 +107,9 @@ class OptionSet:
 
     @classmethod
     def declared(cls) -> tuple[Option[Any], ...]:
-        """Every option of this class, in the order of declaration."""
-        return tuple(value for value in vars(cls).values() if isinstance(value, Option))
+        """Every option of this class and of those that it is made of, in the order of declaration."""
+        parts = (part for kind in reversed(cls.__mro__) for part in vars(kind).values())
+        return tuple(part for part in parts if isinstance(part, Option))
 
     def is_set(self, option: Option[Any]) -> bool:
         """Tell whether any key of the option is present."""

@@ -10,6 +10,7 @@ from flink_autoscaler.core.metrics import EvaluatedVertex, ScalingMetric
 from flink_autoscaler.core.numbers import divide, trunc32
 from flink_autoscaler.core.options import AutoscalerOptions
 from flink_autoscaler.core.topology import Vertex
+from flink_autoscaler.core.vertex_patterns import VertexBounds, bounds_of
 
 _MAX_INT32 = 2**31 - 1
 
@@ -27,6 +28,7 @@ class SizingSettings:
         min_parallelism: Lower limit; a vertex below it is not forced up.
         max_parallelism: Upper limit; a vertex above it is not forced down.
         caps_sources: Whether a source stays within its partitions.
+        bounds: Limits of single vertices, which go before the general ones.
     """
 
     utilization_target: float
@@ -37,6 +39,7 @@ class SizingSettings:
     min_parallelism: int
     max_parallelism: int
     caps_sources: bool
+    bounds: tuple[VertexBounds, ...] = ()
 
     @classmethod
     def of(cls, options: AutoscalerOptions, restart_time: int) -> SizingSettings:
@@ -50,7 +53,17 @@ class SizingSettings:
             min_parallelism=options.min_parallelism,
             max_parallelism=options.max_parallelism,
             caps_sources=options.improves(options.source_partition_cap),
+            bounds=options.vertex_bounds,
         )
+
+    def limits_for(self, vertex: Vertex) -> tuple[int, int]:
+        """Return the least and the greatest parallelism that the user allows for a vertex."""
+        own = bounds_of(vertex, self.bounds) if self.bounds else None
+        if own is None:
+            return self.min_parallelism, self.max_parallelism
+        least = self.min_parallelism if own.least is None else own.least
+        greatest = self.max_parallelism if own.greatest is None else own.greatest
+        return min(least, greatest) if own.least is None else least, max(least, greatest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +91,12 @@ class Limits:
 
 def limits_of(vertex: Vertex, current: int, settings: SizingSettings) -> Limits:
     """Return the bounds of a vertex, as wide as its current parallelism."""
-    upper = max(current, settings.max_parallelism)
+    least, greatest = settings.limits_for(vertex)
+    upper = max(current, greatest)
     bound = min(vertex.max_parallelism, upper)
     if settings.caps_sources and vertex.is_source and vertex.source_partitions > 0:
         bound = min(bound, max(current, vertex.source_partitions))
-    return Limits(min(current, settings.min_parallelism), upper, bound)
+    return Limits(min(current, least), upper, bound)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,21 @@ class JobList:
         jobs: Contexts, in the cluster's order, with distinct keys.
         unreadable: Jobs that exist but whose context could not be built, and why. They are not looked at in this
             pass and count as present for clean-up.
+        left_out: Jobs that exist but are not to be looked at, by name or because of where they run. They count as
+            present for clean-up.
+        problems: What keeps parts of the cluster from being listed, such as an application that does not answer,
+            by the name of the part. While there is any, no job counts as gone.
     """
 
     jobs: tuple[JobAutoScalerContext, ...]
     unreadable: Mapping[JobKey, AutoscalerError] = field(default_factory=dict)
+    left_out: frozenset[JobKey] = frozenset()
+    problems: Mapping[str, AutoscalerError] = field(default_factory=dict)
+
+    @property
+    def present(self) -> frozenset[JobKey]:
+        """Keys of all jobs that are known to exist."""
+        return frozenset(context.job_key for context in self.jobs) | self.unreadable.keys() | self.left_out
 
 
 class JobListFetcher(Protocol):
@@ -68,7 +79,8 @@ class EvaluationEngine(Protocol):
     def evaluate(self, requests: Sequence[PassRequest]) -> Sequence[PassOutcome]:
         """Return one outcome per request, in the same order; a job that fails has its error in the outcome.
 
-        All requests belong to one cluster. Calls for different clusters may come from different threads.
+        All requests belong to one pass over one configured cluster; they may be behind several endpoints, which do not
+        wait for each other. Calls for different clusters may come from different threads.
 
         Raises:
             AutoscalerError: The engine itself failed; no outcome is known for any job.
@@ -193,14 +205,38 @@ class Realization:
     events: tuple[Event, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How a parallelism is to be realized.
+
+    Attributes:
+        least: The least parallelism that a vertex may get where slots are scarce; 1 for those that are not named.
+        is_repair: Whether this undoes a rescale that the job did not survive: then it need not be running.
+    """
+
+    least: Mapping[VertexId, int] = field(default_factory=dict)
+    is_repair: bool = False
+
+
+NO_TERMS = Terms()
+
+
 class ScalingRealizer(Protocol):
     """Applies decisions. Called in every pass with what should be so; idempotent and cheap when it is.
 
-    Calls for different jobs may come from different threads. Must leave a job that is not running alone.
+    Calls for different jobs may come from different threads. Must leave a job that is not running alone, unless it is
+    to be repaired.
     """
 
-    def realize_overrides(self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int]) -> Realization:
+    def realize_overrides(
+        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: Terms = NO_TERMS
+    ) -> Realization:
         """Give every named vertex its parallelism. ``overrides`` is not empty.
+
+        Args:
+            context: The job.
+            overrides: Parallelism per vertex.
+            terms: How it is to be done.
 
         Raises:
             AutoscalerError: It could not be applied; the next pass tries again.
@@ -221,6 +257,7 @@ class ScalingRealizer(Protocol):
 
 
 __all__ = [
+    "NO_TERMS",
     "AutoScalerEventHandler",
     "AutoScalerStateStore",
     "ClusterReading",
@@ -234,4 +271,5 @@ __all__ = [
     "RealizeResult",
     "ScalingRealizer",
     "SharedStateStore",
+    "Terms",
 ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.metrics import Aggregate, FlinkMetric, VertexId
+from flink_autoscaler.core.rescale_facts import RescaleFacts
 from flink_autoscaler.core.topology import JobDetails
 
 MetricNames = Mapping[str, FlinkMetric]
@@ -63,9 +64,11 @@ class JobReading:
             has an empty map ("not yet").
         memory: What to hand to the collector in the next pass.
         error: What ended the reading early; the fields before it in the order of requests are filled.
+        facts: About a rescale that is followed; None when nothing was asked about it.
     """
 
     details: JobDetails | None
     aggregates: Mapping[VertexId, VertexAggregates] = field(default_factory=dict)
     memory: CollectorMemory = EMPTY_MEMORY
     error: AutoscalerError | None = None
+    facts: RescaleFacts | None = None

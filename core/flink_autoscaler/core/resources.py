@@ -1,6 +1,8 @@
-"""What may still stop a plan: the cluster's resources, quotas, and scaling executors."""
+"""What may still stop a plan: the cluster's resources, quotas, headroom, and scaling executors."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from flink_autoscaler.core.decision_run import DecisionRun
 from flink_autoscaler.core.errors import PluginError
@@ -14,11 +16,14 @@ from flink_autoscaler.core.extensions import (
     with_plugin_options,
 )
 from flink_autoscaler.core.flink_options import FlinkOptions
+from flink_autoscaler.core.headroom import TaskManagerSize, limit_text, room_in, taskmanagers_to_add, within_room
+from flink_autoscaler.core.job import Headroom
 from flink_autoscaler.core.metrics import EvaluatedMetrics, ScalingMetric, VertexId, of
 from flink_autoscaler.core.numbers import trunc32
 from flink_autoscaler.core.slots import (
     Quota,
     exceeds_quota,
+    free_slots,
     planned_parallelism,
     slots_after,
     slots_of,
@@ -29,15 +34,26 @@ from flink_autoscaler.core.state import ConfigChanges, ScalingSummaries, Scaling
 
 
 def within_resources(run: DecisionRun, summaries: ScalingSummaries, changes: ConfigChanges) -> ScalingSummaries:
-    """Return what the cluster and the quotas can hold of a plan, with tuned memory where that is on.
+    """Return what the cluster, the quotas and the headroom can hold of a plan, with tuned memory where that is on.
 
     Returns:
         The plan, a smaller one, or nothing.
     """
-    tuned = run.given.context.flink_options.with_changes(changes.overrides, changes.removals)
-    memory = tuned.process_memory or run.given.context.taskmanager_memory or 0
+    context = run.given.context
+    tuned = context.flink_options.with_changes(changes.overrides, changes.removals)
+    memory = tuned.process_memory or context.taskmanager_memory or 0
     if not _is_schedulable(run, summaries, tuned, memory):
         return {}
+    summaries = _within_quotas(run, summaries, tuned, memory)
+    if context.headroom is None or not summaries:
+        return summaries
+    # A resource manager may give a TaskManager more than its configuration asks for, rounded up to its own steps.
+    granted = max(memory, context.taskmanager_memory or 0)
+    size = TaskManagerSize(max(1, tuned.task_slots), context.taskmanager_cpu or 0.0, granted)
+    return _limited_by_headroom(run, summaries, context.headroom, size)
+
+
+def _within_quotas(run: DecisionRun, summaries: ScalingSummaries, tuned: FlinkOptions, memory: int) -> ScalingSummaries:
     options = run.given.options
     if options.quota_cpu is None and options.quota_memory is None:
         return summaries
@@ -99,6 +115,29 @@ def _limited_by_quota(run: DecisionRun, summaries: ScalingSummaries, quota: Quot
     if allowed == {vertex_id: summary.new for vertex_id, summary in summaries.items()}:
         return summaries
     _tell_quota(run)
+    return _cut_to(run, summaries, allowed)
+
+
+def _limited_by_headroom(
+    run: DecisionRun, summaries: ScalingSummaries, headroom: Headroom, size: TaskManagerSize
+) -> ScalingSummaries:
+    topology = run.given.topology
+    room = room_in(headroom, size, free_slots(run.given.cluster) or 0)
+    if room.unchecked and taskmanagers_to_add(topology, summaries, room):
+        limits = " and ".join(room.unchecked)
+        text = f"what {headroom.source} has left is not checked for {limits}: not known for a TaskManager"
+        run.explain("HEADROOM_UNKNOWN", text)
+    allowed = within_room(topology, summaries, room)
+    if allowed == {vertex_id: summary.new for vertex_id, summary in summaries.items()}:
+        return summaries
+    text = limit_text(headroom, room, topology=topology, summaries=summaries, allowed=allowed)
+    run.explain("HEADROOM_REACHED", text)
+    run.tell(EventType.WARNING, "HeadroomReached", f"Scaling up is limited: {text}", "HeadroomReached")
+    return _cut_to(run, summaries, allowed)
+
+
+def _cut_to(run: DecisionRun, summaries: ScalingSummaries, allowed: Mapping[VertexId, int]) -> ScalingSummaries:
+    """Return the plan with what a limit allows: the parallelism of each vertex that still changes."""
     return {
         vertex_id: _with_parallelism(run, vertex_id, summaries[vertex_id], parallelism)
         for vertex_id, parallelism in allowed.items()

@@ -1,13 +1,16 @@
-"""Slots and TaskManagers that a plan needs, and the quotas on them."""
+"""Slots and TaskManagers that a plan needs, and how far a plan can go within a limit on them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from flink_autoscaler.core.metric_names import SLOTS_AVAILABLE
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.numbers import trunc32
+from flink_autoscaler.core.reading import ClusterReading
 from flink_autoscaler.core.state import ScalingSummaries
 from flink_autoscaler.core.topology import JobTopology
 
@@ -93,24 +96,53 @@ def slots_of(topology: JobTopology, parallelism: Mapping[VertexId, int]) -> int:
     return group_slots(topology, parallelism) or max(parallelism.values())
 
 
+def free_slots(cluster: ClusterReading) -> int | None:
+    """Return the slots that the cluster reports free; None when their number is unknown."""
+    try:
+        return int(float(cluster.jobmanager.get(SLOTS_AVAILABLE, "nan")))
+    except (ValueError, OverflowError):
+        return None
+
+
 def within_quota(topology: JobTopology, summaries: ScalingSummaries, quota: Quota) -> dict[VertexId, int]:
     """Return how far a plan can go without exceeding a quota.
 
     Returns:
-        New parallelism of the vertices that still change: all of the plan when it fits, else all scale-downs and
-        the greatest equal share of every scale-up that fits; a job that is over its quota already does not grow.
+        See :func:`as_far_as`; a job that is over its quota already does not grow.
     """
     current = {vertex_id: vertex.parallelism for vertex_id, vertex in topology.vertices.items()}
     before = taskmanagers_of(topology, current, quota.slots_per_taskmanager)
+
+    def fits(slots: int) -> bool:
+        needed = taskmanagers_for(slots, quota.slots_per_taskmanager)
+        return needed <= before or not quota.is_exceeded_by(needed)
+
+    return as_far_as(topology, summaries, fits)
+
+
+def as_far_as(topology: JobTopology, summaries: ScalingSummaries, fits: Callable[[int], bool]) -> dict[VertexId, int]:
+    """Return how much of a plan can be carried out within a limit on the slots of the job.
+
+    Args:
+        topology: The job graph.
+        summaries: The plan; not empty.
+        fits: Tells whether the job may take that many slots; when it may not, it may not take more either.
+
+    Returns:
+        New parallelism of the vertices that still change: all of the plan when it fits, else all scale-downs and
+        the greatest equal share of every scale-up that fits. What needs no more slots than now always fits.
+    """
+    current = {vertex_id: vertex.parallelism for vertex_id, vertex in topology.vertices.items()}
+    before = slots_of(topology, current)
     steps = max(summary.new - summary.current for summary in summaries.values())
-    step = max(steps, 0)
-    while True:
-        plan = _partly(summaries, step, steps)
-        needed = taskmanagers_of(topology, {**current, **plan}, quota.slots_per_taskmanager)
-        # Without any growth no more is needed than now, so this ends.
-        if needed <= before or not quota.is_exceeded_by(needed):
-            return {vertex_id: new for vertex_id, new in plan.items() if new != current[vertex_id]}
-        step -= 1
+
+    def is_beyond(step: int) -> bool:
+        slots = slots_of(topology, {**current, **_partly(summaries, step, steps)})
+        return slots > before and not fits(slots)
+
+    # Slots only ever grow with the share, so that the last share that fits can be searched by halves.
+    share = bisect_left(range(1, steps + 1), True, key=is_beyond)
+    return {vertex_id: new for vertex_id, new in _partly(summaries, share, steps).items() if new != current[vertex_id]}
 
 
 def _partly(summaries: ScalingSummaries, step: int, steps: int) -> dict[VertexId, int]:

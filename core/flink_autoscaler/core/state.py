@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from flink_autoscaler.core.metrics import EvaluatedVertex, MetricSample, VertexId
+from flink_autoscaler.core.supervision import NO_SUPERVISION, Supervision
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ class JobState:
             decision.
         config_changes: Result of memory tuning.
         delayed: Scale-downs that wait for the scale-down interval.
+        supervision: The rescale that is followed, and those of the past.
     """
 
     job_id: str | None = None
@@ -107,6 +109,7 @@ class JobState:
     overrides: Mapping[VertexId, int] = field(default_factory=dict)
     config_changes: ConfigChanges = ConfigChanges()
     delayed: Mapping[VertexId, DelayedVertex] = field(default_factory=dict)
+    supervision: Supervision = NO_SUPERVISION
 
 
 EMPTY_STATE = JobState()

@@ -48,7 +48,12 @@ class IoMetrics:
 
 @dataclass(frozen=True, slots=True)
 class VertexDetails:
-    """One entry of ``vertices`` in the job details."""
+    """One entry of ``vertices`` in the job details.
+
+    Attributes:
+        start_ms: When its first task was started; -1 before.
+        is_settled: Whether every task runs or has finished; ``status`` is RUNNING from the first one on.
+    """
 
     vertex_id: VertexId
     name: str
@@ -58,6 +63,7 @@ class VertexDetails:
     io: IoMetrics
     slot_sharing_group: str | None = None
     start_ms: int = -1
+    is_settled: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,9 @@ class JobDetails:
         running_at_ms: Last switch to RUNNING, epoch milliseconds; None when the cluster did not say.
         vertices: One entry per vertex, in the cluster's order.
         plan: One node per vertex; empty while the job is being set up.
+        now_ms: Clock of the JobManager; None when it did not say.
+        initialized_ms: When the JobMaster began to look after the job; a fail-over of the JobManager begins anew.
+        created_ms: When the present execution graph was made, right after the one before was stopped.
     """
 
     job_id: str
@@ -85,6 +94,14 @@ class JobDetails:
     running_at_ms: int | None
     vertices: tuple[VertexDetails, ...]
     plan: tuple[PlanNode, ...]
+    now_ms: int | None = None
+    initialized_ms: int | None = None
+    created_ms: int | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every task runs or has finished."""
+        return bool(self.vertices) and all(vertex.is_settled for vertex in self.vertices)
 
 
 @dataclass(frozen=True, slots=True)

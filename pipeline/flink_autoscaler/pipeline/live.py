@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
 import structlog
 
+from flink_autoscaler.clients.passes import settled
 from flink_autoscaler.core.cycle import failed
 from flink_autoscaler.core.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.job import Endpoint
-from flink_autoscaler.core.reading import ClusterReading
 from flink_autoscaler.pipeline.codec import CodecError, Encoded, decode_outcome, encode
+from flink_autoscaler.pipeline.dealing import Deal
 from flink_autoscaler.pipeline.engine import InlineEngine
+from flink_autoscaler.pipeline.groups import Deadlines
 from flink_autoscaler.pipeline.java import require_java
 from flink_autoscaler.pipeline.session import PassSession, SparkSettings, open_session
 from flink_autoscaler.pipeline.supply import SessionSupply, SparkLostError, reason_of
-from flink_autoscaler.pipeline.task import REQUESTS, PassTask
-
-JOBS_PER_TASK: Final = 16
-"""Fewer jobs are not worth another task."""
+from flink_autoscaler.pipeline.task import PassTask
 
 GRACE: Final = 5.0
 """Seconds beyond the pass deadline, which the tasks keep themselves, after which Spark counts as hung."""
@@ -38,16 +36,22 @@ FAILURES_BEFORE_LOSS: Final = 2
 MOST_PASSES: Final = 64
 """Passes on Spark at the same time."""
 
+PASSES_SHARING_SLOTS: Final = 4
+"""Passes that leave each other task slots: of many clusters only the large ones have passes that are worth Spark."""
+
+_EncodedClusters = dict[Endpoint, list[tuple[int, Encoded]]]
+
 _log = structlog.get_logger(__name__)
 
 
 class SparkEngine:
     """Runs each pass as one Spark job (an ``EvaluationEngine``).
 
-    The daemon reads the cluster-wide metrics, Spark's tasks poll and evaluate the jobs. Only GET requests are sent, so
-    that a task that is repeated does no harm. When Spark fails, the pass runs inline and the session is opened anew in
-    the background. A pass takes at most twice its deadline (once on Spark, once inline) and 15 s for
-    finding out that Spark hangs.
+    Spark's tasks poll and evaluate the jobs that need it; the daemon itself reads the cluster-wide metrics of clusters
+    whose jobs are dealt out to several tasks. Only GET requests are sent, so that a task that is repeated does no harm.
+    A pass that is too small to be worth a Spark job runs inline, and Spark is not started before the first one that is
+    not. When Spark fails, the pass runs inline and the session is opened anew in the background. A pass takes at most
+    twice its deadline (once on Spark, once inline) and 15 s for finding out that Spark hangs.
     """
 
     def __init__(
@@ -57,6 +61,7 @@ class SparkEngine:
         *,
         job_deadline: float,
         pass_deadline: float = math.inf,
+        min_jobs: int = 1,
         on_fallback: Callable[[str], None] | None = None,
         opener: Callable[[SparkSettings], PassSession] = open_session,
     ) -> None:
@@ -64,10 +69,11 @@ class SparkEngine:
 
         Args:
             settings: How Spark is run.
-            fallback: Runs a pass when Spark does not.
-            job_deadline: Seconds that reading one job may take.
+            fallback: Runs a pass when Spark does not, and those that are too small.
+            job_deadline: Seconds that reading one job, or the metrics of one cluster, may take.
             pass_deadline: Seconds that reading all jobs of a pass may take.
-            on_fallback: Told why a pass ran inline; may be called from several threads.
+            min_jobs: Jobs to be read that make a pass worth a Spark job.
+            on_fallback: Told why a pass ran inline that was meant for Spark; may be called from several threads.
             opener: Opens a session; the engine runs a first, empty job in it.
 
         Raises:
@@ -77,7 +83,8 @@ class SparkEngine:
             require_java()
         self._settings = settings
         self._fallback = fallback
-        self._deadlines = (job_deadline, pass_deadline)
+        self._deadlines = Deadlines(job_deadline, pass_deadline)
+        self._min_jobs = min_jobs
         self._on_fallback = on_fallback
         self._supply = SessionSupply(lambda: _warmed(opener(settings)))
         self._threads = ThreadPoolExecutor(MOST_PASSES, thread_name_prefix="spark-pass")
@@ -86,77 +93,82 @@ class SparkEngine:
         self._starts_aside = False
 
     def start(self) -> None:
-        """Start Spark in the background; passes run inline until it is there. Without this the first pass waits."""
+        """Never let a pass wait for Spark to start: passes run inline until it is there."""
         self._starts_aside = True
-        self._supply.prepare()
+        if self._min_jobs <= 1:
+            self._supply.prepare()
 
     def evaluate(self, requests: Sequence[PassRequest]) -> Sequence[PassOutcome]:
-        """Return one outcome per request, in the same order; all requests belong to one endpoint.
+        """Return one outcome per request, in the same order.
 
-        Cluster-wide metrics are read once per call.
+        Jobs behind different endpoints do not wait for each other. Cluster-wide metrics are read once per call and
+        endpoint, where a job needs them.
 
         Raises:
             ConnectError: The event loop of the inline engine is closed.
         """
-        if not requests:
-            return []
-        if self._starts_aside and self._supply.is_first_opening:
-            _log.info("spark_starting", jobs=len(requests))
+        outcomes = settled(requests)
+        open_ = [position for position in range(len(requests)) if position not in outcomes]
+        if open_:
+            found = self._evaluate([requests[position] for position in open_])
+            outcomes |= zip(open_, found, strict=True)
+        return [outcomes[position] for position in range(len(requests))]
+
+    def _evaluate(self, requests: Sequence[PassRequest]) -> Sequence[PassOutcome]:
+        if len(requests) < self._min_jobs or self._is_starting(len(requests)):
             return self._fallback.evaluate(requests)
         try:
-            session = self._supply.get(min(self._settings.start_timeout, self._deadlines[1]))
+            session = self._supply.get(min(self._settings.start_timeout, self._deadlines.pass_))
         except SparkLostError as error:
-            return self._inline(requests, self._fallback.read_cluster(requests[0].context.endpoint), str(error))
-        cluster = self._fallback.read_cluster(requests[0].context.endpoint)
+            return self._inline(requests, str(error))
         try:
-            outcomes = self._on_spark(session, requests, cluster)
+            outcomes = self._on_spark(session, requests)
         except SparkLostError as error:
             self._judge(session, str(error))
-            return self._inline(requests, cluster, str(error))
+            return self._inline(requests, str(error))
         self._failures = 0
         self._supply.praise()
         return outcomes
+
+    def _is_starting(self, jobs: int) -> bool:
+        if not self._starts_aside:
+            return False
+        self._supply.prepare()
+        if self._supply.is_first_opening:
+            _log.info("spark_starting", jobs=jobs)
+            return True
+        return False
 
     def close(self) -> None:
         """End Spark. Passes under way fall back."""
         self._supply.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _inline(self, requests: Sequence[PassRequest], cluster: ClusterReading, reason: str) -> Sequence[PassOutcome]:
+    def _inline(self, requests: Sequence[PassRequest], reason: str) -> Sequence[PassOutcome]:
         _log.warning("spark_pass_inline", cluster=requests[0].context.cluster, jobs=len(requests), reason=reason)
         if self._on_fallback is not None:
             self._on_fallback(reason)
-        return self._fallback.evaluate_jobs(requests, cluster)
+        return self._fallback.evaluate(requests)
 
-    def _on_spark(
-        self, session: PassSession, requests: Sequence[PassRequest], cluster: ClusterReading
-    ) -> list[PassOutcome]:
+    def _on_spark(self, session: PassSession, requests: Sequence[PassRequest]) -> list[PassOutcome]:
         encoded, outcomes = _encoded(requests)
         if encoded:
             label = f"flink-autoscaler pass {next(self._labels)}"
-            pass_ = self._threads.submit(self._run, session, (requests[0].context.endpoint, cluster, encoded), label)
+            pass_ = self._threads.submit(self._run, session, encoded, label)
             rows = self._result(session, pass_, label)
             outcomes |= {position: _decoded(requests[position], row) for position, row in rows.items()}
         lost = CodecError("the Spark job had no row for this job")
         return [outcomes.get(i) or failed(request, lost) for i, request in enumerate(requests)]
 
-    def _run(
-        self, session: PassSession, work: tuple[Endpoint, ClusterReading, dict[int, Encoded]], label: str
-    ) -> pa.Table:
-        endpoint, cluster, encoded = work
-        share = self._settings.partitions or max(1, session.slots() // self._settings.concurrent_passes)
-        tasks = min(share, math.ceil(len(encoded) / JOBS_PER_TASK))
-        job_deadline, pass_deadline = self._deadlines
-        task = PassTask(
-            endpoint=replace(endpoint, max_connections=max(1, endpoint.max_connections // tasks)),
-            cluster=encode(cluster),
-            job_deadline=job_deadline,
-            pass_deadline=pass_deadline,
-        )
-        return session.run(_table(encoded, tasks), task, label=label)
+    def _run(self, session: PassSession, encoded: _EncodedClusters, label: str) -> pa.Table:
+        sharing = min(self._settings.concurrent_passes, PASSES_SHARING_SLOTS)
+        share = self._settings.partitions or max(1, session.slots() // sharing)
+        deal = Deal.of(encoded, share)
+        clusters = deal.clusters(self._fallback.read_clusters(deal.divided()))
+        return session.run(deal.table(), PassTask(clusters, self._deadlines.job, self._deadlines.pass_), label=label)
 
     def _result(self, session: PassSession, pass_: Future[pa.Table], label: str) -> dict[int, dict[str, Any]]:
-        limit = self._deadlines[1] + GRACE
+        limit = self._deadlines.pass_ + GRACE
         try:
             table = pass_.result(None if math.isinf(limit) else limit)
         except TimeoutError as exc:
@@ -182,15 +194,17 @@ class SparkEngine:
             return None
 
 
-def _encoded(requests: Sequence[PassRequest]) -> tuple[dict[int, Encoded], dict[int, PassOutcome]]:
-    """Encode requests by position; those that cannot be encoded have their outcome at once."""
-    encoded: dict[int, Encoded] = {}
+def _encoded(requests: Sequence[PassRequest]) -> tuple[_EncodedClusters, dict[int, PassOutcome]]:
+    """Encode requests by endpoint; those that cannot be encoded have their outcome at once, by position."""
+    encoded: _EncodedClusters = {}
     outcomes: dict[int, PassOutcome] = {}
     for position, request in enumerate(requests):
         try:
-            encoded[position] = encode(request)
+            data = encode(request)
         except CodecError as error:
             outcomes[position] = failed(request, error)
+        else:
+            encoded.setdefault(request.context.endpoint, []).append((position, data))
     return encoded, outcomes
 
 
@@ -203,24 +217,12 @@ def _decoded(request: PassRequest, row: dict[str, Any]) -> PassOutcome:
         return failed(request, error)
 
 
-def _table(encoded: dict[int, Encoded], tasks: int) -> pa.Table:
-    """Deal the requests out to tasks: one chunk each, which becomes one partition."""
-    return pa.Table.from_batches(list(_batches(list(encoded.items()), tasks)), REQUESTS)
-
-
-def _batches(rows: Sequence[tuple[int, Encoded]], tasks: int) -> Iterator[pa.RecordBatch]:
-    for start in range(tasks):
-        columns = zip(*rows[start::tasks], strict=True)
-        arrays = [pa.array(column, kind) for column, kind in zip(columns, REQUESTS.types, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=REQUESTS)
-
-
 def _warmed(session: PassSession) -> PassSession:
     """Run one job that starts the Python workers and imports our code there, so that the first pass need not wait."""
-    slots = session.slots()
-    nobody = PassTask(Endpoint("http://127.0.0.1:0"), b"", job_deadline=0.0, pass_deadline=0.0)
+    nobody = tuple(((place, 0, b""),) for place in range(session.slots()))
+    table = Deal((Endpoint("http://127.0.0.1:0"),), nobody).table()
     try:
-        session.run(_table(dict.fromkeys(range(slots), b""), slots), nobody, label="flink-autoscaler start")
+        session.run(table, PassTask(b"", job_deadline=0.0, pass_deadline=0.0), label="flink-autoscaler start")
     except Exception as exc:  # whatever Spark raises
         reason = reason_of(exc)
         session.close()

@@ -22,6 +22,9 @@ from flink_autoscaler.pipeline.task import PassTask
 CONNECT_PREFIX: Final = "sc://"
 LOCAL_PREFIX: Final = "local"
 
+MOST_SLOTS: Final = 8
+"""Of an embedded Spark, unless the machine has more cores: each has a Python worker of 150 MB."""
+
 _JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss1m -XX:+ExitOnOutOfMemoryError"
 """For a small JVM that runs short plans: one collector thread, only the quick compiler. A JVM that ran out of memory
 goes on without some of its threads and answers nothing any more: better it ends, and another one is started."""
@@ -63,8 +66,8 @@ class SparkSettings:
         master: ``local[*]``, ``local[n]``, any other master URL, or a Spark Connect URL (``sc://host:port``).
         driver_memory: Heap of the driver's JVM; Spark accepts no less than about 460m.
         concurrent_passes: Clusters that are evaluated at the same time. An embedded ``local[*]`` gets as many times the
-            machine's cores as task slots, so that a cluster that hangs leaves the others theirs.
-        partitions: Tasks per pass at most; None takes the task slots divided by ``concurrent_passes``.
+            machine's cores as task slots, up to ``MOST_SLOTS``, so that a cluster that hangs leaves the others theirs.
+        partitions: Tasks per pass at most; None takes a share of the task slots that leaves other passes theirs.
         python_files: Archives with our packages for the executors of a real cluster.
         start_timeout: Seconds that a pass waits for a session that is being opened.
         conf: Spark's own configuration, on top of ours.
@@ -169,5 +172,6 @@ def source_path() -> str:
 
 def _master(settings: SparkSettings) -> str:
     if settings.master == "local[*]" and settings.concurrent_passes > 1:
-        return f"local[{settings.concurrent_passes * (os.cpu_count() or 1)}]"
+        cores = os.cpu_count() or 1
+        return f"local[{max(cores, min(settings.concurrent_passes * cores, MOST_SLOTS))}]"
     return settings.master

@@ -6,24 +6,28 @@ sent, so that a task that runs twice does no harm.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final
 
 import pyarrow as pa
 
 from flink_autoscaler.clients import EventLoopThread
-from flink_autoscaler.clients.passes import run_passes
+from flink_autoscaler.clients.client_cache import ClientCache
 from flink_autoscaler.core.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.job import Endpoint
-from flink_autoscaler.core.reading import ClusterReading
 from flink_autoscaler.pipeline.codec import CodecError, Encoded, decode, encode_outcome, portable
-from flink_autoscaler.pipeline.engine import ClientCache
+from flink_autoscaler.pipeline.groups import Deadlines, Group, evaluate_groups
 
-REQUESTS: Final = pa.schema([pa.field("position", pa.int32(), False), pa.field("request", pa.binary(), False)])
-"""One row per job: its place in the pass and its encoded request."""
+REQUESTS: Final = pa.schema(
+    [
+        pa.field("position", pa.int32(), False),
+        pa.field("cluster", pa.int32(), False),
+        pa.field("request", pa.binary(), False),
+    ]
+)
+"""One row per job: its place in the pass, the place of its cluster in ``PassTask.clusters``, its encoded request."""
 
 OUTCOMES: Final = pa.schema([("position", pa.int32()), ("outcome", pa.binary()), ("problem", pa.string())])
 """One row per job: its place in the pass and its encoded outcome, or else why there is none."""
@@ -38,14 +42,13 @@ class PassTask:
     """The function of ``mapInArrow``: rows of ``REQUESTS`` to rows of ``OUTCOMES``, in any order.
 
     Attributes:
-        endpoint: Of the cluster; its connections are this task's share.
-        cluster: The encoded :class:`ClusterReading` of the pass.
-        job_deadline: Seconds that reading one job may take.
+        clusters: Encoded pairs of :class:`Endpoint`, its connections being one task's share, and
+            :class:`ClusterReading`, None where the task is to read it.
+        job_deadline: Seconds that reading one job, or the metrics of one cluster, may take.
         pass_deadline: Seconds that the task may take; jobs not read by then have an error.
     """
 
-    endpoint: Endpoint
-    cluster: Encoded
+    clusters: Encoded = field(repr=False)
     job_deadline: float
     pass_deadline: float
 
@@ -62,16 +65,25 @@ class PassTask:
                 schema=OUTCOMES,
             )
 
-    def _answers(self, rows: Sequence[tuple[int, Encoded]]) -> Iterator[Row]:
-        readable: dict[int, PassRequest] = {}
-        for position, data in rows:
+    def _answers(self, rows: Sequence[tuple[int, int, Encoded]]) -> Iterator[Row]:
+        members: dict[int, dict[int, PassRequest]] = {}
+        for position, cluster, data in rows:
             try:
-                readable[position] = decode(data, PassRequest)
+                members.setdefault(cluster, {})[position] = decode(data, PassRequest)
             except CodecError as error:
                 yield position, None, str(error)
-        outcomes = _worker().run(self, list(readable.values())) if readable else []
-        for (position, request), outcome in zip(readable.items(), outcomes, strict=True):
-            yield _answer(position, request, outcome)
+        groups = self._groups(members)
+        outcomes = _worker().run(groups, Deadlines(self.job_deadline, self.pass_deadline)) if groups else {}
+        for group in groups:
+            for position, request in zip(group.positions, group.requests, strict=True):
+                yield _answer(position, request, outcomes[position])
+
+    def _groups(self, members: Mapping[int, Mapping[int, PassRequest]]) -> list[Group]:
+        clusters = decode(self.clusters, tuple) if any(members.values()) else ()
+        return [
+            Group(endpoint, tuple(requests), tuple(requests.values()), reading)
+            for (endpoint, reading), requests in ((clusters[index], each) for index, each in members.items() if each)
+        ]
 
 
 def _answer(position: int, request: PassRequest, outcome: PassOutcome) -> Row:
@@ -88,15 +100,8 @@ class _Worker:
         self._loop = EventLoopThread("flink-polling")
         self._clients = ClientCache(self._loop)
 
-    def run(self, task: PassTask, requests: Sequence[PassRequest]) -> list[PassOutcome]:
-        return self._loop.run(self._run(task, requests))
-
-    async def _run(self, task: PassTask, requests: Sequence[PassRequest]) -> list[PassOutcome]:
-        client = await self._clients.get(task.endpoint)
-        cluster = decode(task.cluster, ClusterReading)
-        return await run_passes(
-            client, requests, cluster, job_deadline=task.job_deadline, pass_deadline=task.pass_deadline
-        )
+    def run(self, groups: Sequence[Group], deadlines: Deadlines) -> dict[int, PassOutcome]:
+        return self._loop.run(evaluate_groups(self._clients, groups, deadlines))
 
 
 @cache

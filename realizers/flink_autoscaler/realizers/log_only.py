@@ -8,7 +8,7 @@ import structlog
 
 from flink_autoscaler.core.job import JobAutoScalerContext, JobKey, JobStatus
 from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.ports import Realization, RealizeResult
+from flink_autoscaler.core.ports import NO_TERMS, Realization, RealizeResult, Terms
 from flink_autoscaler.core.state import ConfigChanges
 from flink_autoscaler.realizers.remembered import Remembered
 from flink_autoscaler.realizers.requirements import check_overrides
@@ -25,14 +25,16 @@ class LogOnlyRealizer:
         self._overrides: Remembered[JobKey, Mapping[VertexId, int]] = Remembered()
         self._changes: Remembered[JobKey, ConfigChanges] = Remembered()
 
-    def realize_overrides(self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int]) -> Realization:
+    def realize_overrides(
+        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: Terms = NO_TERMS
+    ) -> Realization:
         """Log the parallelism that every named vertex would get.
 
         Raises:
             RealizeError: A parallelism could not be requested from any cluster.
         """
         check_overrides(overrides)
-        if context.status is JobStatus.RUNNING:
+        if context.status is JobStatus.RUNNING or terms.is_repair:
             wanted = dict(overrides)
             if self._overrides.put(context.job_key, wanted) != wanted:
                 log.info("dry_run_rescale", cluster=context.cluster, job_key=context.job_key, parallelism=wanted)

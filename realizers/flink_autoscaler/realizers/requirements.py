@@ -9,7 +9,8 @@ from flink_autoscaler.core.errors import RealizeError
 from flink_autoscaler.core.metrics import VertexId
 
 LOWER_BOUND = 1
-"""With fewer slots than wanted a job keeps running at what fits, instead of waiting for all of them."""
+"""With fewer slots than wanted a job keeps running at what fits, instead of waiting for all of them; unless it is told
+otherwise."""
 
 Requirements = Mapping[VertexId, ParallelismBounds]
 """Lower and upper bound of the parallelism of every vertex of a job."""
@@ -30,15 +31,23 @@ def check_overrides(overrides: Mapping[VertexId, int]) -> None:
             )
 
 
-def wanted_requirements(current: Requirements, overrides: Mapping[VertexId, int]) -> dict[VertexId, ParallelismBounds]:
+def wanted_requirements(
+    current: Requirements, overrides: Mapping[VertexId, int], least: Mapping[VertexId, int] | None = None
+) -> dict[VertexId, ParallelismBounds]:
     """Return the requirements of all vertices of the job, those with an override replaced.
 
     Overrides of vertices that the job does not have are ignored; vertices without an override keep both bounds.
     """
     return {
-        vertex_id: ParallelismBounds(LOWER_BOUND, overrides[vertex_id]) if vertex_id in overrides else bounds
+        vertex_id: ParallelismBounds(_lower(vertex_id, overrides, least or {}), overrides[vertex_id])
+        if vertex_id in overrides
+        else bounds
         for vertex_id, bounds in current.items()
     }
+
+
+def _lower(vertex_id: VertexId, overrides: Mapping[VertexId, int], least: Mapping[VertexId, int]) -> int:
+    return min(max(LOWER_BOUND, least.get(vertex_id, LOWER_BOUND)), overrides[vertex_id])
 
 
 def describe_change(current: Requirements, wanted: Requirements) -> str:

@@ -14,7 +14,7 @@ from flink_autoscaler.core.errors import FlinkRestError, JobGoneError, RealizeEr
 from flink_autoscaler.core.events import Event, EventType
 from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
 from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.ports import Realization, RealizeResult
+from flink_autoscaler.core.ports import NO_TERMS, Realization, RealizeResult, Terms
 from flink_autoscaler.core.state import ConfigChanges
 from flink_autoscaler.realizers.remembered import Remembered
 from flink_autoscaler.realizers.requirements import (
@@ -29,6 +29,8 @@ SCALING = "Scaling"
 REACTIVE_MODE = "ReactiveModeNotRescalable"
 NOT_SUPPORTED = "RescaleNotSupported"
 CONFIG_NOT_APPLIED = "ConfigNotApplied"
+
+_NOT_RUNNING = "job_not_running"
 
 _UNCHANGED = Realization(RealizeResult.UNCHANGED)
 _REFUSED = Realization(RealizeResult.REFUSED)
@@ -77,8 +79,13 @@ class RescaleApiRealizer:
         self._throttle = Throttle(clock)
         self._refused_for_good: Remembered[JobKey, tuple[int, str]] = Remembered()
 
-    def realize_overrides(self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int]) -> Realization:
+    def realize_overrides(
+        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: Terms = NO_TERMS
+    ) -> Realization:
         """Request ``overrides`` as upper bounds, where the cluster does not have them yet.
+
+        A job that is to be repaired need not be running: the adaptive scheduler keeps what it is asked for and starts
+        the next attempt with it.
 
         Returns:
             REQUESTED with the upper bounds of all vertices that have an override, UNCHANGED, or REFUSED when the job
@@ -89,12 +96,12 @@ class RescaleApiRealizer:
                 not a positive number, or the cluster holds an unusable bound of another vertex.
             ConfigError: The id of the job is not one of Flink's.
         """
-        refusal = self._refusal(context)
+        refusal = self._refusal(context, is_repair=terms.is_repair)
         if refusal is not None:
             return refusal
         check_overrides(overrides)
         try:
-            change = self._request(context, overrides)
+            change = self._request(context, overrides, terms.least)
         except FlinkRestError as error:
             return self._failure(context, error)
         return _realization(change, overrides)
@@ -112,23 +119,24 @@ class RescaleApiRealizer:
     def close(self) -> None:
         """Release nothing: clients and event loop belong to whoever made them."""
 
-    def _refusal(self, context: JobAutoScalerContext) -> Realization | None:
+    def _refusal(self, context: JobAutoScalerContext, *, is_repair: bool) -> Realization | None:
         """Tell whether the job cannot be rescaled at all, without asking the cluster."""
         flink = context.flink_options
         if flink.scheduler_mode.strip().lower() == "reactive":
             return self._refuse_with_event(context, REACTIVE_MODE, _TEXTS[REACTIVE_MODE])
         if flink.scheduler.strip().lower() != "adaptive":
             return self._refuse_with_line(context, "scheduler_not_adaptive", scheduler=flink.scheduler)
-        if context.status is not JobStatus.RUNNING or context.job_id is None:
-            return self._refuse_with_line(context, "job_not_running", status=context.status.value)
+        is_ready = context.status is JobStatus.RUNNING or (is_repair and not context.status.is_terminal)
+        if not is_ready or context.job_id is None:
+            return self._refuse_with_line(context, _NOT_RUNNING, status=context.status.value)
         remembered = self._refused_for_good.get(context.job_key)
         if remembered is not None and remembered[0] == _setup(context):
             return self._refuse_with_event(context, remembered[1], _TEXTS[remembered[1]])
         return None
 
     def _refuse_with_line(self, context: JobAutoScalerContext, reason: str, **facts: object) -> Realization:
-        # A job that has ended is the normal course of things; everybody else should hear of a refusal.
-        write = log.debug if context.status.is_terminal else log.warning
+        # Jobs end, and every rescale has them not run for a moment; everybody else should hear of a refusal.
+        write = log.debug if context.status.is_terminal or reason == _NOT_RUNNING else log.warning
         if self._throttle.admits(context, reason):
             write("rescale_refused", cluster=context.cluster, job_key=context.job_key, reason=reason, **facts)
         return _REFUSED
@@ -139,10 +147,12 @@ class RescaleApiRealizer:
         event = Event(EventType.WARNING, reason, text, reason, context.options.scaling_event_interval)
         return Realization(RealizeResult.REFUSED, events=(event,))
 
-    def _request(self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int]) -> _Change:
+    def _request(
+        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], least: Mapping[VertexId, int]
+    ) -> _Change:
         client = self._clients(context.endpoint)
         timeout = _REQUESTS * context.endpoint.timeout + _GRACE
-        return self._loop.run(_change(client, context.job_id or "", overrides), timeout)
+        return self._loop.run(_change(client, context.job_id or "", overrides, least), timeout)
 
     def _failure(self, context: JobAutoScalerContext, error: FlinkRestError) -> Realization:
         reason = _lasting_reason(error)
@@ -155,10 +165,12 @@ class RescaleApiRealizer:
         raise RealizeError(f"job {context.job_id} was not rescaled: {error}") from error
 
 
-async def _change(client: FlinkRestClient, job_id: str, overrides: Mapping[VertexId, int]) -> _Change:
+async def _change(
+    client: FlinkRestClient, job_id: str, overrides: Mapping[VertexId, int], least: Mapping[VertexId, int]
+) -> _Change:
     """Send one GET, and one PUT with all vertices when a bound differs; Flink refuses a PUT that leaves one out."""
     before = await client.resource_requirements(job_id)
-    after = wanted_requirements(before, overrides)
+    after = wanted_requirements(before, overrides, least)
     if after != before:
         await client.set_resource_requirements(job_id, after)
     return _Change(before, after)

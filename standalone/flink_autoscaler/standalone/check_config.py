@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from io import StringIO
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from flink_autoscaler.standalone.access_settings import AccessSettings
 from flink_autoscaler.standalone.configuration import Configuration
 from flink_autoscaler.standalone.declarations import DaemonOption, daemon_options
 from flink_autoscaler.standalone.keys import daemon_keys, job_keys
+from flink_autoscaler.standalone.loading import warnings_of
 from flink_autoscaler.standalone.masking import shown
+from flink_autoscaler.standalone.sections import YarnSettings
 from flink_autoscaler.standalone.settings import Cluster, Settings
 
 DEFAULT = "default"
@@ -76,45 +80,77 @@ def render_effective(configuration: Configuration, settings: Settings, as_json: 
     Args:
         configuration: Where the values came from.
         settings: What they came to.
-        as_json: JSON with ``values`` (key, value, origin), ``clusters`` (name, url, interval and timeout in seconds,
-            engine) and ``warnings``, instead of tables.
+        as_json: JSON with ``values`` (key, value, origin), ``clusters`` (name, type, url, interval and timeout in
+            seconds, how it is reached, which jobs, ...) and ``warnings``, instead of tables.
 
     Returns:
         Text that ends with a line end. Secrets are masked.
     """
     lines = effective_values(configuration)
     clusters = [_cluster(each) for each in settings.effective_clusters()]
+    warnings = warnings_of(configuration, settings)
     if as_json:
         document = {
             "values": [asdict(line) for line in lines],
             "clusters": clusters,
-            "warnings": list(configuration.warnings),
+            "warnings": list(warnings),
         }
         return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    return _as_tables(lines, clusters, configuration.warnings)
+    return _as_tables(lines, clusters, warnings)
 
 
-def _cluster(cluster: Cluster) -> dict[str, str | float]:
-    return {
+def _cluster(cluster: Cluster) -> dict[str, Any]:
+    """Return what holds for a cluster. Of secrets only where they come from is known here."""
+    settings = cluster.settings
+    document = {
         "name": cluster.name,
-        "url": cluster.endpoint.url,
+        "type": settings.type,
+        "url": cluster.shown_url,
         "interval": cluster.interval,
         "timeout": cluster.endpoint.timeout,
         "engine": cluster.engine.value,
+        "max_connections": settings.max_connections,
+        **_access(settings),
+        "include": list(settings.include),
+        "exclude": list(settings.exclude),
+        "job_user_config": settings.job_user_config,
+        "options": {key: shown(key, text) for key, text in settings.options.items()},
+    }
+    return document | ({"yarn": _yarn(settings.yarn)} if settings.yarn.url else {})
+
+
+def _access(settings: AccessSettings) -> dict[str, Any]:
+    headers = (settings.headers, settings.headers_env, settings.headers_file)
+    return {
+        "auth": settings.auth.kind.value,
+        "headers": sorted({name for group in headers for name in group}),
+        "tls": settings.tls.model_dump(exclude_none=True),
     }
 
 
-def _as_tables(lines: list[EffectiveValue], clusters: list[dict[str, str | float]], warnings: tuple[str, ...]) -> str:
+def _yarn(settings: YarnSettings) -> dict[str, Any]:
+    filters = {name: list(getattr(settings, name)) for name in ("types", "queues", "users", "tags", "names")}
+    return {**_access(settings), **filters, "access": settings.access.value, "headroom": settings.headroom}
+
+
+def _as_tables(lines: list[EffectiveValue], clusters: list[dict[str, Any]], warnings: tuple[str, ...]) -> str:
     values = _table("key", "value", "origin")
     for line in lines:
         values.add_row(Text(line.key), Text("(unset)" if line.value is None else line.value), Text(line.origin))
-    where = _table("cluster", "url", "interval (s)", "timeout (s)", "engine")
+    where = _table("cluster", "type", "url", "auth", "jobs", "interval (s)", "timeout (s)", "engine")
     for cluster in clusters:
-        where.add_row(*(Text(f"{value:g}" if isinstance(value, float) else value) for value in cluster.values()))
+        where.add_row(*map(Text, _cells(cluster)))
     out = StringIO()
     console = Console(file=out, width=_WIDTH, force_terminal=False)
     console.print(values, where, *(Text(f"warning: {warning}") for warning in warnings), sep="\n")
     return out.getvalue()
+
+
+def _cells(cluster: Mapping[str, Any]) -> Iterator[str]:
+    jobs = [*cluster["include"], *(f"not {pattern}" for pattern in cluster["exclude"])]
+    auth = cluster["auth"] if "yarn" not in cluster else f"{cluster['auth']}, YARN: {cluster['yarn']['auth']}"
+    yield from (cluster["name"], cluster["type"], cluster["url"], auth, ", ".join(jobs) or "all")
+    yield from (f"{cluster['interval']:g}", f"{cluster['timeout']:g}", cluster["engine"])
 
 
 def _table(*titles: str) -> Table:

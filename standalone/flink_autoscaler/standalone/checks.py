@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -11,11 +10,12 @@ from flink_autoscaler.core.option import PREFIX as JOB_PREFIX
 from flink_autoscaler.core.options import AutoscalerOptions
 from flink_autoscaler.core.syntax import Duration
 from flink_autoscaler.core.validation import unreadable_options, validate
+from flink_autoscaler.standalone.cluster_checks import cluster_problems
 from flink_autoscaler.standalone.entry import Value
 from flink_autoscaler.standalone.job_option_types import allowed
 from flink_autoscaler.standalone.keys import daemon_keys, job_keys
-from flink_autoscaler.standalone.masking import shown
 from flink_autoscaler.standalone.placement import cluster_numbers
+from flink_autoscaler.standalone.places import named
 from flink_autoscaler.standalone.plugins import PluginGroup, unknown_plugin
 from flink_autoscaler.standalone.settings import Settings
 from flink_autoscaler.standalone.storage import needs_database
@@ -48,7 +48,7 @@ def check_settings(settings: Settings, values: Mapping[str, Value]) -> list[str]
         settings: The settings.
         values: The flat configuration they were made from, for origins.
     """
-    problems = [*_duplicate_names(settings, values), *_unknown_plugins(settings, values)]
+    problems = [*cluster_problems(settings, values), *_unknown_plugins(settings, values)]
     problems += [*_database_problems(settings, values), *_lease_problems(settings, values)]
     for scope in _scopes(settings, values):
         problems += _option_problems(scope, values)
@@ -64,18 +64,6 @@ def _scopes(settings: Settings, values: Mapping[str, Value]) -> Iterator[_Scope]
         texts = {**settings.job_defaults, **cluster.options}
         key = _INTERVAL if cluster.interval is None else f"{prefix}interval"
         yield _Scope(f"{prefix}options.", texts, cluster.interval or interval, key)
-
-
-def _duplicate_names(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
-    counts = Counter(cluster.name for cluster in settings.clusters)
-    for name in (name for name, count in counts.items() if count > 1):
-        same = [
-            number
-            for number, cluster in zip(cluster_numbers(values), settings.clusters, strict=True)
-            if cluster.name == name
-        ]
-        places = ", ".join(f"{key} ({values[key].origin})" for key in map("autoscaler.clusters.{}.name".format, same))
-        yield f"the cluster name '{name}' is used more than once: {places}"
 
 
 def _unknown_plugins(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
@@ -104,7 +92,11 @@ def _database_problems(settings: Settings, values: Mapping[str, Value]) -> Itera
 
 
 def _lease_problems(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
-    """Check that a leader which can send nothing more for a pass and a request is replaced only after that."""
+    """Check that a leader which can send nothing more for a pass and a request is replaced only after that.
+
+    How many JobManagers a cluster has is of no account: until one of them has listed the jobs a pass changes nothing,
+    and what it changes then goes to that one alone.
+    """
     if not settings.ha.enabled:
         return
     for cluster in settings.effective_clusters():
@@ -175,6 +167,6 @@ def _place(key: str, prefix: str, values: Mapping[str, Value]) -> str:
     old_keys = daemon_keys()[key].old_keys if key in daemon_keys() else ()
     for candidate in (prefix + key, key, *old_keys):
         if candidate in values:
-            return f"{candidate} = '{shown(candidate, values[candidate].text)}' ({values[candidate].origin})"
+            return named(candidate, values)
     default = job_keys()[key].default_text if key in job_keys() else daemon_keys()[key].default_text
     return f"{key} = '{default}' (default)"

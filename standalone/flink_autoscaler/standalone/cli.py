@@ -6,13 +6,12 @@ import signal
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
-from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, Final
 
 import typer
 
-from flink_autoscaler.standalone import database_cli
+from flink_autoscaler.standalone import database_cli, explain_cli, order_cli
 from flink_autoscaler.standalone.cli_options import (
     EXIT_CONFIG,
     EXIT_INTERRUPTED,
@@ -25,6 +24,7 @@ from flink_autoscaler.standalone.cli_options import (
     SetOption,
     call,
 )
+from flink_autoscaler.standalone.signals import hold_reloads
 
 # Typer exports this class's child alone.
 _UsageError: Final[type[Any]] = typer.BadParameter.__mro__[1]
@@ -68,7 +68,8 @@ def _options(
 def run(
     config: ConfigOption = None, settings: SetOption = None, dry_run: DryRunOption = False, debug: DebugOption = False
 ) -> None:
-    """Look after all clusters until stopped with SIGTERM or Ctrl-C."""
+    """Look after all clusters until stopped with SIGTERM or Ctrl-C. SIGHUP has it read the configuration again."""
+    hold_reloads()
     _call(lambda commands: commands.run(config, settings or [], is_dry_run=dry_run), is_debug=debug)
 
 
@@ -131,16 +132,8 @@ def check_config(
 
 
 app.command(short_help="Show what happened.", epilog=database_cli.EVENTS_EXAMPLES)(database_cli.events)
-
-
-@app.command(epilog="\b\nExamples:\n  flink-autoscaler replay --vectors scenarios_00.json.gz --output out.json")
-def replay(
-    vectors: Annotated[Path, typer.Option("--vectors", metavar="FILE", help="Recorded behaviour (JSON, .gz or not).")],
-    output: Annotated[Path, typer.Option("--output", metavar="FILE", help="Where to write what happened (JSON).")],
-    debug: DebugOption = False,
-) -> None:
-    """Replay recorded behaviour of the reference through this autoscaler, with compat: reference."""
-    _call(lambda commands: commands.replay(vectors, output), is_debug=debug)
+order_cli.register(app)
+explain_cli.register(app)
 
 
 def main() -> None:

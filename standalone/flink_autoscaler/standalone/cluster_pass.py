@@ -14,10 +14,16 @@ from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
 from flink_autoscaler.core.decision import PassOutcome, PassRequest, Phase
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, PluginError, StoreError
 from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.order_book import OrderBook, held
+from flink_autoscaler.core.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.ports import EvaluationEngine, JobList, JobListFetcher
+from flink_autoscaler.core.shares import more_slots
 from flink_autoscaler.standalone.leadership import Leadership, SoleLeader
+from flink_autoscaler.standalone.ledger import SlotLedger, SlotSource
+from flink_autoscaler.standalone.records import PassRecorder
 from flink_autoscaler.standalone.roster import Roster
 from flink_autoscaler.standalone.vanished import Patience, VanishedJobs
+from flink_autoscaler.stores.heap_orders import HeapOrderBook
 from flink_autoscaler.stores.heap_tombstones import HeapTombstones
 
 log = structlog.get_logger(__name__)
@@ -31,6 +37,7 @@ class PassReport:
         jobs: The readable jobs, in the cluster's order.
         reports: What was found out, by job; jobs that failed before are missing.
         failures: Why a job has no report, by job key; also of jobs that could not be read.
+        gaps: Parts of the cluster that could not be listed, and why.
         gone: Jobs that have left the cluster.
         deleted: Jobs whose state was deleted, because they have been gone for long enough.
         seconds: How long the pass took.
@@ -42,6 +49,7 @@ class PassReport:
     jobs: tuple[JobAutoScalerContext, ...] = ()
     reports: Mapping[JobKey, JobPassReport] = field(default_factory=dict)
     failures: Mapping[JobKey, AutoscalerError] = field(default_factory=dict)
+    gaps: Mapping[str, AutoscalerError] = field(default_factory=dict)
     gone: tuple[JobAutoScalerContext, ...] = ()
     deleted: tuple[JobKey, ...] = ()
     seconds: float = 0.0
@@ -51,12 +59,18 @@ class PassReport:
     @property
     def is_clean(self) -> bool:
         """Whether cluster and jobs could be read and nothing failed."""
-        return self.error is None and not self.failures and not any(problems(each) for each in self.reports.values())
+        is_whole = self.error is None and not self.failures and not self.gaps
+        return is_whole and not any(problems(each) for each in self.reports.values())
 
     @property
     def stuck(self) -> int:
         """Number of jobs that are still under way, or waited in vain for a worker."""
         return sum(isinstance(error, NotReadyError) for error in self.failures.values())
+
+
+def job_facts(context: JobAutoScalerContext) -> dict[str, str]:
+    """Return who a job is, with its labels, for every log line about it."""
+    return {**context.labels, "cluster": context.cluster, "job_key": context.job_key}
 
 
 def problems(report: JobPassReport) -> tuple[str, ...]:
@@ -75,11 +89,19 @@ class Surroundings:
         leadership: Tells whether to act or to look on.
         vanished: Deletes the state of jobs that are gone; None deletes it at once.
         now_ms: The clock, epoch milliseconds.
+        standing: Orders for every job, such as a dry run of the whole daemon.
+        order_book: Keeps what people ordered for single jobs.
+        slot_source: Adds TaskManagers when slots are short; None where nobody does.
+        recorder: Keeps passes for those who ask later; None keeps none.
     """
 
     leadership: Leadership = field(default_factory=SoleLeader)
     vanished: VanishedJobs | None = None
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    standing: Orders = NO_ORDERS
+    order_book: OrderBook = field(default_factory=HeapOrderBook)
+    recorder: PassRecorder | None = None
+    slot_source: SlotSource | None = None
 
 
 class ClusterPass:
@@ -120,7 +142,12 @@ class ClusterPass:
             cluster, autoscaler=autoscaler, tombstones=HeapTombstones(), patience=Patience()
         )
         self._now_ms = around.now_ms
+        self._standing = around.standing
+        self._order_book = around.order_book
+        self._recorder = around.recorder
+        self._last_orders: Mapping[JobKey, Orders] = {}
         self._roster = Roster()
+        self._ledger = SlotLedger(around.slot_source)
         self._workers = ThreadPoolExecutor(parallelism, thread_name_prefix=f"job-{cluster}")
 
     def run(self) -> PassReport:
@@ -140,6 +167,15 @@ class ClusterPass:
         """Tell whether nothing is being recorded or realized any more, also of passes that did not wait for it."""
         return self._roster.is_idle()
 
+    def take_over(self, before: ClusterPass) -> None:
+        """Go on where other passes of the cluster ended: with the jobs they knew and what they have under way."""
+        self._roster, self._vanished, self._ledger = before._roster, before._vanished, before._ledger
+
+    def forget_jobs(self) -> None:
+        """Free the memory that the jobs take; their states stay."""
+        for job_key in self._roster.job_keys():
+            self._autoscaler.drop(job_key)
+
     def close(self) -> None:
         """Release the fetcher and the idle workers; work under way is not waited for."""
         self._workers.shutdown(wait=False, cancel_futures=True)
@@ -148,32 +184,39 @@ class ClusterPass:
     def _run(self) -> PassReport:
         term = self._leadership.term()
         now_ms = self._now_ms()
+        orders = self._orders(now_ms)
         job_list = self._fetcher.fetch()
-        gone, deleted = self._clean_up(job_list, term)
+        gone, deleted = self._clean_up(job_list, term, now_ms)
         selected = tuple(context for context in job_list.jobs if self._selects(context))
         failures = dict(job_list.unreadable)
-        requests = self._requests(selected, failures, term, now_ms)
-        outcomes = self._engine.evaluate(requests) if requests else ()
+        requests = self._ledger.limit(self._requests(selected, failures, term, now_ms, orders))
+        outcomes = self._ledger.settle(requests, self._engine.evaluate(requests)) if requests else ()
         if term is not None and term == self._leadership.term():
             reports = self._complete_all(requests, outcomes, failures, term)
         else:
             reports = self._look_on(requests, outcomes)
         is_acting = term is not None and term == self._leadership.term()
-        return PassReport(self.cluster, selected, reports, failures, gone, deleted, is_acting=is_acting)
+        return PassReport(
+            self.cluster, selected, reports, failures, job_list.problems, gone, deleted, is_acting=is_acting
+        )
 
     def _clean_up(
-        self, job_list: JobList, term: int | None
+        self, job_list: JobList, term: int | None, now_ms: int
     ) -> tuple[tuple[JobAutoScalerContext, ...], tuple[JobKey, ...]]:
         gone = self._roster.update(job_list)
         for context in gone:
             self._autoscaler.drop(context.job_key)
+            if self._recorder is not None:
+                self._recorder.forget(context.job_key)
         if term is None:
             self._vanished.hand_over()
             return gone, ()
-        present = {context.job_key for context in job_list.jobs} | job_list.unreadable.keys()
+        gone_keys = [context.job_key for context in gone]
         try:
             with self._leadership.acting(term):
-                return gone, self._vanished.update(present, [context.job_key for context in gone])
+                deleted = self._vanished.update(job_list.present, gone_keys, is_complete=not job_list.problems)
+                self._order_book.tidy(self.cluster, now_ms)
+                return gone, deleted
         except StoreError as error:
             # Nothing is lost: what is due is done in a later pass, and who watches the store says that it is away.
             log.debug("clean_up_put_off", error=str(error))
@@ -185,16 +228,40 @@ class ClusterPass:
         failures: dict[JobKey, AutoscalerError],
         term: int | None,
         now_ms: int,
+        orders: Callable[[JobKey], Orders],
     ) -> list[PassRequest]:
         requests = []
         for context in contexts:
             try:
                 if self._roster.is_under_way(context.job_key):
                     raise NotReadyError("still under way since an earlier pass")
-                requests.append(self._autoscaler.request(context, now_ms, term=term))
+                requests.append(self._request(context, now_ms, term, orders(context.job_key)))
             except AutoscalerError as error:
                 failures[context.job_key] = error
         return requests
+
+    def _request(self, context: JobAutoScalerContext, now_ms: int, term: int | None, orders: Orders) -> PassRequest:
+        recorded = None if self._recorder is None or term is None else self._recorder.recorded(context.job_key)
+        return self._autoscaler.request(context, now_ms, term=term, orders=orders, recorded=recorded)
+
+    def _orders(self, now_ms: int) -> Callable[[JobKey], Orders]:
+        """Return what gives the orders for a job; where they cannot be read, nothing is changed in this pass."""
+        is_known = True
+        try:
+            self._last_orders = self._order_book.orders(self.cluster)
+        except StoreError as error:
+            # Who watches the store says that it is away; metrics are collected meanwhile.
+            log.debug("orders_unknown", error=str(error))
+            is_known = False
+
+        def orders_of(job_key: JobKey) -> Orders:
+            given = self._last_orders.get(job_key, NO_ORDERS)
+            if self._standing.dry_run is not None:
+                # What is to be done once waits until it can be.
+                given = replace(given, dry_run=given.dry_run or self._standing.dry_run, rollback=None, reset=None)
+            return given if is_known else held(given, now_ms)
+
+        return orders_of
 
     def _look_on(self, requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome]) -> dict[JobKey, JobPassReport]:
         return {
@@ -209,12 +276,13 @@ class ClusterPass:
         failures: dict[JobKey, AutoscalerError],
         term: int,
     ) -> dict[JobKey, JobPassReport]:
+        pairs = list(zip(requests, outcomes, strict=True))
+        deadline = time.monotonic() + self._deadline
         work: dict[JobKey, Future[JobPassReport]] = {}
-        for request, outcome in zip(requests, outcomes, strict=True):
-            job_key = request.context.job_key
-            work[job_key] = self._workers.submit(self._complete, request.context, outcome, term)
-            self._roster.begin(job_key, work[job_key])  # type: ignore[arg-type]
-        wait(work.values(), timeout=self._deadline)
+        # What gives slots back comes first, so that they are there for what takes some.
+        for is_growing in (False, True):
+            work |= self._begin([pair for pair in pairs if _is_growing(pair[1]) is is_growing], term)
+            wait(work.values(), timeout=max(0.0, deadline - time.monotonic()))
         reports = {}
         for job_key, future in work.items():
             # Cancelling what has not begun keeps a hanging job from filling the queue pass by pass.
@@ -226,13 +294,32 @@ class ClusterPass:
                 reports[job_key] = future.result()
         return reports
 
-    def _complete(self, context: JobAutoScalerContext, outcome: PassOutcome, term: int) -> JobPassReport:
-        with bound_contextvars(cluster=self.cluster, job_key=context.job_key), self._leadership.acting(term):
+    def _begin(
+        self, pairs: Sequence[tuple[PassRequest, PassOutcome]], term: int
+    ) -> dict[JobKey, Future[JobPassReport]]:
+        work: dict[JobKey, Future[JobPassReport]] = {}
+        for request, outcome in pairs:
+            job_key = request.context.job_key
+            work[job_key] = self._workers.submit(self._complete, request, outcome, term)
+            self._roster.begin(job_key, work[job_key])  # type: ignore[arg-type]
+        return work
+
+    def _complete(self, request: PassRequest, outcome: PassOutcome, term: int) -> JobPassReport:
+        context = request.context
+        with bound_contextvars(**job_facts(context)), self._leadership.acting(term):
             try:
-                return self._autoscaler.complete(context, outcome)
+                report = self._autoscaler.complete(context, outcome)
+                if self._recorder is not None:
+                    self._recorder.put(request, outcome)
+                return report
             except Exception as error:
                 # The one catch-all per job: whatever a plug-in raises stays with this job.
                 return JobPassReport(context.job_key, outcome, None, (_wrapped(error),))
+
+
+def _is_growing(outcome: PassOutcome) -> bool:
+    slots = more_slots(outcome)
+    return slots is not None and slots[1] > slots[0]
 
 
 def _wrapped(error: Exception) -> PluginError:

@@ -5,34 +5,35 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from flink_autoscaler.clients import FlinkRestClient
-from flink_autoscaler.core.errors import AutoscalerError, FlinkRestError
-from flink_autoscaler.core.job import JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.errors import FlinkRestError
+from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
 from flink_autoscaler.core.ports import JobList
 from flink_autoscaler.standalone import report_view
 from flink_autoscaler.standalone.check_config import render_effective
 from flink_autoscaler.standalone.cluster_pass import PassReport
 from flink_autoscaler.standalone.configuration import load_configuration
+from flink_autoscaler.standalone.listing import list_jobs
 from flink_autoscaler.standalone.loading import load_settings
 from flink_autoscaler.standalone.logs import configure_logging
-from flink_autoscaler.standalone.preparation import prepare
+from flink_autoscaler.standalone.preparation import prepare, read_again
 from flink_autoscaler.standalone.settings import Cluster, EngineKind
 from flink_autoscaler.standalone.wiring import Wiring, chosen_clusters
 
 
 def run(file: Path | None, overrides: Sequence[str], *, is_dry_run: bool) -> int:
-    """Run the daemon until it is told to stop; return the exit code."""
+    """Run the daemon until it is told to stop; SIGHUP has it read its settings again. Return the exit code."""
     # Imported here: only the daemon needs scheduler, gauges and web server.
     from flink_autoscaler.standalone.service import serve  # noqa: PLC0415
 
     settings = prepare(file, overrides, is_dry_run=is_dry_run)
-    return serve(settings)
+    return serve(settings, lambda: read_again(file, overrides, is_dry_run=is_dry_run))
 
 
 def once(
@@ -68,16 +69,11 @@ def jobs(file: Path | None, overrides: Sequence[str], *, cluster_name: str | Non
     documents: list[dict[str, Any]] = []
     is_complete = True
     with Wiring(settings, engine=EngineKind.INLINE) as wiring:
-        for cluster in chosen_clusters(settings, cluster_name):
-            try:
-                job_list = wiring.fetcher(cluster).fetch()
-            except AutoscalerError as error:
-                report_view.print_error(f"cluster {cluster.name}: {error}")
-                is_complete = False
-                continue
+        clusters = chosen_clusters(settings, cluster_name)
+        for cluster, job_list in list_jobs(clusters, wiring.fetcher):
             documents += _job_documents(wiring, cluster, job_list)
-            for job_key, problem in job_list.unreadable.items():
-                report_view.print_error(f"{job_key}: {problem}")
+            for subject, problem in {**job_list.problems, **job_list.unreadable}.items():
+                report_view.print_error(f"{subject}: {problem}")
                 is_complete = False
     if as_json:
         report_view.print_document({"jobs": documents})
@@ -125,7 +121,8 @@ def _is_complete(reports: Sequence[PassReport], job_pattern: str | None) -> bool
 
 
 def _job_documents(wiring: Wiring, cluster: Cluster, job_list: JobList) -> list[dict[str, Any]]:
-    found = wiring.loop.run(_parallelisms(wiring.clients(cluster.endpoint), job_list.jobs))
+    clients = {endpoint: wiring.clients(endpoint) for endpoint in {context.endpoint for context in job_list.jobs}}
+    found = wiring.loop.run(_parallelisms(clients, job_list.jobs))
     return [
         {
             "cluster": cluster.name,
@@ -137,8 +134,10 @@ def _job_documents(wiring: Wiring, cluster: Cluster, job_list: JobList) -> list[
     ]
 
 
-async def _parallelisms(client: FlinkRestClient, contexts: Sequence[JobAutoScalerContext]) -> list[int | None]:
-    return await asyncio.gather(*(_parallelism(client, context) for context in contexts))
+async def _parallelisms(
+    clients: Mapping[Endpoint, FlinkRestClient], contexts: Sequence[JobAutoScalerContext]
+) -> list[int | None]:
+    return await asyncio.gather(*(_parallelism(clients[context.endpoint], context) for context in contexts))
 
 
 async def _parallelism(client: FlinkRestClient, context: JobAutoScalerContext) -> int | None:

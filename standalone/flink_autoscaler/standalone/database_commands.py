@@ -10,16 +10,16 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from flink_autoscaler.clients import EventLoopThread
-from flink_autoscaler.core.errors import AutoscalerError, ConfigError, StoreError
-from flink_autoscaler.core.ports import JobList
+from flink_autoscaler.core.errors import ConfigError, StoreError
+from flink_autoscaler.core.ports import JobListFetcher
 from flink_autoscaler.pipeline.engine import ClientCache
 from flink_autoscaler.standalone import report_view
 from flink_autoscaler.standalone.databases import open_database
-from flink_autoscaler.standalone.fetcher import FlinkClusterFetcher
+from flink_autoscaler.standalone.listing import list_jobs
 from flink_autoscaler.standalone.preparation import prepare
 from flink_autoscaler.standalone.sections import JobKeyMode
-from flink_autoscaler.standalone.settings import Cluster
-from flink_autoscaler.standalone.wiring import chosen_clusters
+from flink_autoscaler.standalone.settings import Cluster, Settings
+from flink_autoscaler.standalone.wiring import build_fetcher, chosen_clusters
 from flink_autoscaler.stores.sql.adoption import Adoption, AdoptionResult, adopt, leading_daemon
 from flink_autoscaler.stores.sql.database import Database
 from flink_autoscaler.stores.sql.diagnosis import Level, diagnose
@@ -87,7 +87,7 @@ def import_from_job_keys(
         require_current(database, upgrades_at_start=False)
         if not is_dry_run:
             _require_no_leader(database, settings.ha.name)
-        listed, is_complete = _listed_jobs(clusters, settings.ha.name)
+        listed, is_complete = _listed_jobs(settings, clusters)
         candidates = list(_unambiguous(listed))
         results = [(each, adopt(database, each, is_dry_run=is_dry_run)) for each in candidates]
     _print_adoptions(results, is_dry_run=is_dry_run)
@@ -107,36 +107,30 @@ def _require_no_leader(database: Database, name: str) -> None:
         raise StoreError(f"the daemon {owner} works with this database: stop it, then import")
 
 
-def _listed_jobs(clusters: Sequence[Cluster], writer: str) -> tuple[list[Adoption], bool]:
+def _listed_jobs(settings: Settings, clusters: Sequence[Cluster]) -> tuple[list[Adoption], bool]:
     """Return the jobs of all clusters with both keys, and whether all of them could be listed."""
     listed: list[Adoption] = []
     is_complete = True
     with ExitStack() as parts:
-        fetch = _fetching(parts)
-        for cluster in clusters:
-            try:
-                jobs = fetch(cluster)
-            except AutoscalerError as error:
-                report_view.print_error(f"cluster {cluster.name}: {error}")
-                is_complete = False
-                continue
+        for cluster, jobs in list_jobs(clusters, _fetchers(settings, parts)):
             listed += [
-                Adoption(job.job_id, job.job_key, cluster.name, writer)
+                Adoption(job.job_id, job.job_key, cluster.name, settings.ha.name)
                 for job in jobs.jobs
                 if job.job_id is not None and job.job_id != job.job_key
             ]
-            for job_key, problem in jobs.unreadable.items():
-                report_view.print_error(f"{job_key}: {problem}")
+            for subject, problem in {**jobs.problems, **jobs.unreadable}.items():
+                report_view.print_error(f"{subject}: {problem}")
                 is_complete = False
     return listed, is_complete
 
 
-def _fetching(parts: ExitStack) -> Callable[[Cluster], JobList]:
+def _fetchers(settings: Settings, parts: ExitStack) -> Callable[[Cluster], JobListFetcher]:
     loop = EventLoopThread()
     parts.callback(loop.close)
     clients = ClientCache(loop)
     parts.callback(clients.close)
-    return lambda cluster: FlinkClusterFetcher(cluster, loop=loop, clients=clients).fetch()
+    offered = {"settings": settings, "loop": loop, "clients": clients, "job_key": settings.job_key}
+    return lambda cluster: build_fetcher(cluster, offered)
 
 
 def _unambiguous(listed: Sequence[Adoption]) -> Iterator[Adoption]:

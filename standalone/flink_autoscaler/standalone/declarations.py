@@ -13,7 +13,8 @@ import annotated_types
 from pydantic.fields import FieldInfo
 
 from flink_autoscaler.standalone.fields import OldKeys, Syntax
-from flink_autoscaler.standalone.sections import DaemonSettings, Section
+from flink_autoscaler.standalone.section import Section
+from flink_autoscaler.standalone.sections import DaemonSettings
 
 PREFIX = "autoscaler."
 INDEX = "<n>"
@@ -97,8 +98,8 @@ def _nested(annotation: Any) -> tuple[type[Section] | None, bool]:
     """Return the section that a field holds, and whether it holds a list of them."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation, False
-    if get_origin(annotation) is tuple:
-        return get_args(annotation)[0], True
+    if get_origin(annotation) is tuple and issubclass(entry := get_args(annotation)[0], Section):
+        return entry, True
     return None, False
 
 

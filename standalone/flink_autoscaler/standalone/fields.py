@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Annotated, Any, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
@@ -91,6 +92,21 @@ def _bare(parts: SplitResult) -> str:
     return parts.geturl().rstrip("/")
 
 
+def _base_urls(text: str) -> tuple[str, ...]:
+    """Read one URL or a list of them; no comma or semicolon stands in a base URL."""
+    return tuple(
+        _base_url(part) for part in syntax.parse_list(text if text.lstrip().startswith("[") else text.replace(",", ";"))
+    )
+
+
+def _write_list(value: tuple[str, ...]) -> str:
+    return syntax.format_list(list(value)) if value else ""
+
+
+def _texts(text: str) -> tuple[str, ...]:
+    return tuple(syntax.parse_list(text))
+
+
 Flag = Annotated[bool, _reads(syntax.parse_bool), Syntax("true or false", lambda value: str(value).lower())]
 OptionalFlag = Annotated[
     bool | None, _reads(syntax.parse_bool), Syntax("true or false", lambda value: str(value).lower())
@@ -105,4 +121,31 @@ ClusterName = Annotated[str, _reads(_name), Syntax("1 to 64 letters, digits, dot
 BaseUrl = Annotated[
     str, _reads(_base_url), Syntax("http:// or https://, a host, a port and path if needed, no user or password")
 ]
+BaseUrls = Annotated[
+    tuple[str, ...],
+    _reads(_base_urls),
+    Syntax(
+        "http:// or https://, a host, a port and path if needed, no user or password; several as a list", _write_list
+    ),
+]
+Texts = Annotated[tuple[str, ...], _reads(_texts), Syntax("a list such as 'a;b'", _write_list)]
 TextMap = Annotated[Mapping[str, str], Syntax("any text", lambda _: "", is_map=True)]
+
+
+def member_of(kind: type[StrEnum]) -> BeforeValidator:
+    """Read the name of a member in any case; other values are left to pydantic."""
+    return BeforeValidator(lambda value: syntax.parse_enum(value, kind) if isinstance(value, str) else value)
+
+
+def _plugin_name(value: object) -> object:
+    """Map the Java names to ours; names of plug-ins are in lower case."""
+    if not isinstance(value, str):
+        return value
+    return {"memory": "heap"}.get(value.strip().lower(), value.strip().lower())
+
+
+def _write_plugin(value: str) -> str:
+    return {"heap": "MEMORY", "logging": "LOGGING"}.get(value, value)
+
+
+PluginName = Annotated[str, BeforeValidator(_plugin_name), Syntax("the name of an installed plug-in", _write_plugin)]

@@ -11,7 +11,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.decision import Evaluation, Phase, Rescale
 from flink_autoscaler.core.errors import NotReadyError
-from flink_autoscaler.core.job import JobKey
+from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.numbers import NAN
 from flink_autoscaler.core.topology import JobTopology
@@ -23,6 +23,7 @@ _STAGE_BUCKETS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30)
 _PASS_BUCKETS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)
 _JOB = ("cluster", "job_key")  # not "job": Prometheus puts its own label of that name on everything it scrapes
 _VERTEX = (*_JOB, "vertex_id", "vertex_name")
+_LABELS = ("yarn_application_id", "yarn_queue", "yarn_user")
 
 
 class Gauges:
@@ -40,6 +41,7 @@ class Gauges:
         self._clock = clock
         self._evaluated_at: dict[tuple[str, JobKey], float] = {}
         self._vertices: dict[tuple[str, JobKey], dict[VertexId, str]] = {}
+        self._identities: dict[tuple[str, JobKey], tuple[str, ...]] = {}
         self._metrics = VertexMetrics()
         self.registry.register(self._metrics)
         self._declare_passes()
@@ -51,11 +53,20 @@ class Gauges:
         self._pass_seconds.labels(cluster).observe(seconds)
         self._up.labels(cluster).set(1 if succeeded else 0)
 
-    def record_list(self, cluster: str, *, listed: int, unreadable: int, stuck: int) -> None:
-        """Set how many jobs a cluster has, cannot be read, and are still under way from an earlier pass."""
+    def record_list(self, cluster: str, *, listed: int, unreadable: int, stuck: int, gaps: int = 0) -> None:
+        """Set what the list of a cluster's jobs came to.
+
+        Args:
+            cluster: Its name.
+            listed: Jobs that it has.
+            unreadable: Jobs that could not be looked at.
+            stuck: Those of them that are still under way from an earlier pass.
+            gaps: Parts of the cluster that could not be listed.
+        """
         self._jobs.labels(cluster, "listed").set(listed)
         self._jobs.labels(cluster, "unreadable").set(unreadable)
         self._jobs.labels(cluster, "stuck").set(stuck)
+        self._gaps.labels(cluster).set(gaps)
 
     def record_overrun(self, cluster: str) -> None:
         """Count a pass that was due while the one before it was still running."""
@@ -80,6 +91,18 @@ class Gauges:
         gauge = self._gauge("leader", "Whether this daemon leads; the others of its group stand by.", ())
         gauge.set_function(is_leader)
 
+    def record_identity(self, context: JobAutoScalerContext) -> None:
+        """Show who a job is at present: its id, and its YARN application where it has one."""
+        job = (context.cluster, context.job_key)
+        texts = (context.job_id or "", *(context.labels.get(name, "")[:NAME_LIMIT] for name in _LABELS))
+        before = self._identities.get(job)
+        if before == texts:
+            return
+        self._identities[job] = texts
+        if before is not None:
+            self._remove((self._info,), (*job, *before))
+        self._info.labels(*job, *texts).set(1)
+
     def record_job(self, cluster: str, report: JobPassReport) -> None:
         """Take what one pass found out about one job."""
         outcome = report.outcome
@@ -103,8 +126,31 @@ class Gauges:
         self._remove((self._errors, self._scalings, self._balanced, self._age), labels)
         for vertex in self._vertices.pop(labels, {}).items():
             self._forget_vertex(labels, vertex)
+        identity = self._identities.pop(labels, None)
+        if identity is not None:
+            self._remove((self._info,), (*labels, *identity))
         self._evaluated_at.pop(labels, None)
         self._metrics.forget(*labels)
+
+    def forget_cluster(self, cluster: str) -> None:
+        """Remove all series of a cluster that is not looked after any more."""
+        passes = (
+            self._up,
+            self._passes,
+            self._overruns,
+            self._jobs,
+            self._gaps,
+            self._pass_seconds,
+            self._stage_seconds,
+        )
+        jobs = (self._errors, self._scalings, self._balanced, self._age, self._info, self._current, self._recommended)
+        for family in (*passes, *jobs):
+            family.remove_by_labels({"cluster": cluster})
+        # Other threads add jobs of other clusters meanwhile.
+        known = {*self._evaluated_at.copy(), *self._vertices.copy(), *self._identities.copy()}
+        for job in known:
+            if job[0] == cluster:
+                self.forget_job(*job)
 
     def render(self) -> bytes:
         """Return all series in the text format of Prometheus."""
@@ -117,6 +163,7 @@ class Gauges:
         self._overruns = self._counter("pass_overruns", "Passes left out: the one before was still running.", cluster)
         self._fallbacks = self._counter("spark_fallbacks", "Passes meant for Spark that ran in the daemon.", ())
         self._jobs = self._gauge("jobs", "Jobs of a cluster: listed, unreadable, stuck.", ("cluster", "kind"))
+        self._gaps = self._gauge("list_gaps", "Parts of a cluster that could not be listed.", cluster)
         self._pass_seconds = Histogram(
             PREFIX + "pass_seconds", "Duration of a pass.", cluster, registry=self.registry, buckets=_PASS_BUCKETS
         )
@@ -133,6 +180,7 @@ class Gauges:
         self._scalings = self._counter("job_scalings", "Decisions to rescale.", _JOB)
         self._balanced = self._counter("job_balanced", "Decisions that the job is fine as it is.", _JOB)
         self._age = self._gauge("job_last_evaluation_age_seconds", "Time since the metrics were last evaluated.", _JOB)
+        self._info = self._gauge("job_info", "Who a job is; always 1.", (*_JOB, "job_id", *_LABELS))
         self._current = self._gauge("vertex_parallelism", "Parallelism.", _VERTEX)
         self._recommended = self._gauge("vertex_recommended_parallelism", "Parallelism advised.", _VERTEX)
 

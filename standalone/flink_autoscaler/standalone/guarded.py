@@ -8,7 +8,7 @@ from flink_autoscaler.core.errors import NotLeaderError
 from flink_autoscaler.core.events import Event, ScalingReport
 from flink_autoscaler.core.job import JobAutoScalerContext
 from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.ports import AutoScalerEventHandler, Realization, ScalingRealizer
+from flink_autoscaler.core.ports import NO_TERMS, AutoScalerEventHandler, Realization, ScalingRealizer, Terms
 from flink_autoscaler.core.state import ConfigChanges
 from flink_autoscaler.standalone.leadership import Leadership
 
@@ -24,14 +24,16 @@ class GuardedRealizer:
         self._realizer = realizer
         self._leadership = leadership
 
-    def realize_overrides(self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int]) -> Realization:
+    def realize_overrides(
+        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: Terms = NO_TERMS
+    ) -> Realization:
         """Give every named vertex its parallelism.
 
         Raises:
             NotLeaderError: Another daemon may lead; nothing was done.
         """
         self._check(context)
-        return self._realizer.realize_overrides(context, overrides)
+        return self._realizer.realize_overrides(context, overrides, terms=terms)
 
     def realize_config(self, context: JobAutoScalerContext, changes: ConfigChanges) -> Realization:
         """Apply tuned configuration.

@@ -62,7 +62,7 @@ class Health:
         leadership: Callable[[], LeadershipStatus | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._stale_after = stale_after
+        self._stale_after = dict(stale_after)
         self._store = store
         self._leadership = leadership
         self._clock = clock
@@ -70,16 +70,29 @@ class Health:
         self._succeeded_at: dict[str, float | None] = dict.fromkeys(stale_after)
         self._errors: dict[str, str] = {}
 
-    def succeeded(self, cluster: str) -> None:
-        """Take note of a pass that worked."""
+    def follow(self, stale_after: Mapping[str, float]) -> None:
+        """Look after these clusters from now on; what is known about those among them that are not new is kept.
+
+        Args:
+            stale_after: As at the start.
+        """
         with self._lock:
-            self._succeeded_at[cluster] = self._clock()
-            self._errors.pop(cluster, None)
+            self._stale_after = dict(stale_after)
+            self._succeeded_at = {cluster: self._succeeded_at.get(cluster) for cluster in stale_after}
+            self._errors = {cluster: error for cluster, error in self._errors.items() if cluster in stale_after}
+
+    def succeeded(self, cluster: str) -> None:
+        """Take note of a pass that worked; the last one of a cluster that is not looked after any more is none."""
+        with self._lock:
+            if cluster in self._stale_after:
+                self._succeeded_at[cluster] = self._clock()
+                self._errors.pop(cluster, None)
 
     def failed(self, cluster: str, error: str) -> None:
         """Take note of a pass that did not."""
         with self._lock:
-            self._errors[cluster] = masked(error)
+            if cluster in self._stale_after:
+                self._errors[cluster] = masked(error)
 
     def readiness(self) -> Readiness:
         """Return whether the daemon is ready."""

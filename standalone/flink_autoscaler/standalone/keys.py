@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from flink_autoscaler.core import option as core_option
@@ -19,6 +19,8 @@ _PLUGIN_PARAMETER = re.compile(
 )
 _CLUSTER_OPTION = re.compile(re.escape(PREFIX) + r"clusters\.\d+\.options\.(.+)", re.DOTALL)
 _TYPO_SIMILARITY = 0.9
+_MOST_KEYS = 16_384
+"""Keys whose option is remembered: every check asks for it again, and a list of clusters has many."""
 
 
 @cache
@@ -34,6 +36,7 @@ def daemon_keys() -> dict[str, DaemonOption]:
     return {key: option for option in plain for key in (option.key, *option.old_keys)}
 
 
+@lru_cache(maxsize=_MOST_KEYS)
 def daemon_option(key: str) -> DaemonOption | None:
     """Return the option of the daemon that a key sets, or None."""
     patterns = (option for option in daemon_options() if option.is_pattern)

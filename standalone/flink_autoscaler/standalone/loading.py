@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.checks import check_settings
+from flink_autoscaler.standalone.cluster_checks import cluster_warnings
 from flink_autoscaler.standalone.configuration import Configuration
 from flink_autoscaler.standalone.declarations import INDEX, daemon_options
 from flink_autoscaler.standalone.entry import Value
@@ -17,6 +18,9 @@ from flink_autoscaler.standalone.keys import daemon_option
 from flink_autoscaler.standalone.masking import shown
 from flink_autoscaler.standalone.placement import Location, Placement, job_texts, place
 from flink_autoscaler.standalone.settings import Settings
+
+_DECISIVE = ("type", "url", "kind")
+"""Options on which depends what others of the same cluster have to be."""
 
 
 def load_settings(configuration: Configuration) -> Settings:
@@ -29,6 +33,16 @@ def load_settings(configuration: Configuration) -> Settings:
     if problems:
         raise ConfigError("\n".join(dict.fromkeys(problems)))
     return settings
+
+
+def warnings_of(configuration: Configuration, settings: Settings) -> tuple[str, ...]:
+    """Return what was skipped, looks like a mistake or is dangerous, in full sentences without secrets.
+
+    Args:
+        configuration: Where the values came from.
+        settings: What they came to.
+    """
+    return (*configuration.warnings, *cluster_warnings(settings, configuration.values))
 
 
 def _read(configuration: Configuration) -> tuple[Settings, list[str]]:
@@ -52,12 +66,13 @@ def _checked(readable: Configuration, whole: Configuration) -> tuple[Settings, l
 
 
 def _without(details: list[ErrorDetails], placement: Placement, values: Mapping[str, Value]) -> dict[str, Value]:
-    """Leave out what cannot be read; of a cluster without name or URL, all of it."""
+    """Leave out what cannot be read; of a cluster whose name, type, URL or authentication it is, all of it."""
     gone: set[str] = set()
     for item in details:
         location: Location = item["loc"]
         option = daemon_option(placement.keys.get(location, ""))
-        prefix = location[:2] if option is None or option.is_required else location
+        is_decisive = option is None or option.is_required or location[-1] in _DECISIVE
+        prefix = location[:2] if is_decisive else location
         gone.update(key for place_, key in placement.keys.items() if place_[: len(prefix)] == prefix)
     return {key: value for key, value in values.items() if key not in gone}
 

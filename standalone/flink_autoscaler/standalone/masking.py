@@ -21,15 +21,23 @@ SENSITIVE = (
     "private-key",
     "passphrase",
 )
-_HARMLESS = ("jdbc.password-env-variable", "jdbc.password-file")
+_POINTER = re.compile(
+    r"autoscaler\.standalone\.jdbc\.[a-z-]+-(env-variable|file)"
+    r"|autoscaler\.clusters\.\d+\.(yarn\.)?((auth\.|tls\.)?[a-z-]+-(env-variable|file)|headers-(env|file)\..+)",
+    re.DOTALL,
+)
+"""Keys of options that say where a secret is."""
+
+_HEADER = re.compile(r"autoscaler\.clusters\.\d+\.(yarn\.)?headers\..+", re.DOTALL)
 _USER_INFO = re.compile(r"(?<=://)[^/?#\s]*@")
 _SECRET_PARAMETER = re.compile(r"(?i)((?:password|passwd|pwd|secret|token|api-?key)\w*\s*[=:]\s*)[^&;,\s]+")
 
 
 def is_sensitive(key: str) -> bool:
-    """Tell whether the value of a key is secret: Flink's list and a few words more, ignoring case."""
+    """Tell whether the value of a key is secret: Flink's list and a few words more, ignoring case; every header."""
     lowered = key.lower()
-    return any(word in lowered for word in SENSITIVE) and not lowered.endswith(_HARMLESS)
+    is_ours = any(word in lowered for word in SENSITIVE) or _HEADER.fullmatch(lowered)
+    return bool(is_ours) and not _POINTER.fullmatch(lowered)
 
 
 def shown(key: str, text: str) -> str:

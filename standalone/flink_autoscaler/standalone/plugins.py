@@ -16,6 +16,8 @@ class PluginGroup(StrEnum):
     STORES = "flink_autoscaler.stores"
     EVENT_HANDLERS = "flink_autoscaler.event_handlers"
     REALIZERS = "flink_autoscaler.realizers"
+    FETCHERS = "flink_autoscaler.fetchers"
+    TASK_MANAGER_PROVIDERS = "flink_autoscaler.task_manager_providers"
 
 
 def plugin_names(group: str) -> tuple[str, ...]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import structlog
 
 from flink_autoscaler.standalone.configuration import load_configuration
-from flink_autoscaler.standalone.loading import load_settings
+from flink_autoscaler.standalone.loading import load_settings, warnings_of
 from flink_autoscaler.standalone.logs import configure_logging
 from flink_autoscaler.standalone.settings import Settings
 
@@ -22,10 +22,30 @@ def prepare(file: Path | None, overrides: Sequence[str], *, is_dry_run: bool = F
     Raises:
         ConfigError: Something is wrong; one line per problem.
     """
+    settings, warnings = _read(file, overrides, is_dry_run=is_dry_run)
+    configure_logging(log_format=settings.log.format.value, level=settings.log.level.value)
+    _warn(warnings)
+    return settings
+
+
+def read_again(file: Path | None, overrides: Sequence[str], *, is_dry_run: bool = False) -> Settings:
+    """Read the settings for a program that runs already, and log what is worth a warning.
+
+    Raises:
+        ConfigError: Something is wrong; one line per problem.
+    """
+    settings, warnings = _read(file, overrides, is_dry_run=is_dry_run)
+    _warn(warnings)
+    return settings
+
+
+def _read(file: Path | None, overrides: Sequence[str], *, is_dry_run: bool) -> tuple[Settings, Iterable[str]]:
     extra = ["autoscaler.dry-run=true"] if is_dry_run else []
     configuration = load_configuration(file=file, environment=os.environ, overrides=[*overrides, *extra])
     settings = load_settings(configuration)
-    configure_logging(log_format=settings.log.format.value, level=settings.log.level.value)
-    for warning in configuration.warnings:
+    return settings, warnings_of(configuration, settings)
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
         log.warning("configuration", text=warning)
-    return settings

@@ -21,7 +21,7 @@ from flink_autoscaler.core.options import AutoscalerOptions
 from flink_autoscaler.realizers import RescaleApiRealizer
 from flink_autoscaler.standalone.fetcher import REFRESH_AFTER, FlinkClusterFetcher
 from flink_autoscaler.standalone.sections import JobKeyMode
-from flink_autoscaler.standalone.settings import Cluster, EngineKind
+from flink_autoscaler.standalone.settings import Cluster, ClusterSettings, EngineKind
 from flink_autoscaler.standalone.vector_cluster import VectorCluster
 from flink_autoscaler.standalone.vector_format import pass_output, state_output
 from flink_autoscaler.standalone.vector_functions import call_function
@@ -31,6 +31,8 @@ Json = dict[str, Any]
 
 FORMAT: Final = "autoscaler-behaviour-vectors/1"
 _DEADLINE: Final = 60.0
+_AS_RECORDED: Final = ClusterSettings(name="vector", job_user_config=False)
+"""The reference does not ask for the parameters of jobs."""
 
 
 def read_vectors(path: Path) -> Json:
@@ -131,7 +133,7 @@ class ScenarioReplay:
         defaults = {AutoscalerOptions.compat.key: "reference", **scenario.get("base_conf", {})}
         seconds = count(step=int(REFRESH_AFTER))
         self._fetcher = FlinkClusterFetcher(
-            Cluster("vector", endpoint, 1.0, EngineKind.INLINE, defaults),
+            Cluster("vector", endpoint, 1.0, EngineKind.INLINE, defaults, _AS_RECORDED),
             loop=loop,
             clients=lambda _: self._client,
             job_key=JobKeyMode.JOB_ID,

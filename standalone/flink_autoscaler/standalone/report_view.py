@@ -22,10 +22,11 @@ from flink_autoscaler.standalone.job_keys import printable
 from flink_autoscaler.standalone.logs import masked
 
 _WIDTH_WITHOUT_TERMINAL = 160
+_LABELS = {"yarn_application_id": "APPLICATION", "yarn_queue": "QUEUE", "yarn_user": "USER"}
 
 
 def pass_table(reports: Iterable[PassReport]) -> Table:
-    """Return one row per job, and one per cluster that could not be looked at."""
+    """Return one row per job, and one per cluster, or part of one, that could not be looked at."""
     table = table_of("JOB", "STATUS", "PHASE", "DECISION", "WHY")
     for report in reports:
         for context in report.jobs:
@@ -33,18 +34,23 @@ def pass_table(reports: Iterable[PassReport]) -> Table:
                 add_row(table, *_job_row(context, report.reports[context.job_key]))
         for job_key, error in report.failures.items():
             add_row(table, job_key, "-", "error", "-", masked(str(error)))
+        for part, error in report.gaps.items():
+            add_row(table, f"{report.cluster}: {part}", "-", "gap", "-", masked(str(error)))
         if report.error is not None:
             add_row(table, report.cluster, "-", "error", "-", masked(str(report.error)))
     return table
 
 
 def job_table(documents: Iterable[Mapping[str, Any]]) -> Table:
-    """Return one row per job of a list of jobs."""
-    table = table_of("JOB", "JOB ID", "STATUS", "ENABLED", "PARALLELISM")
-    for job in documents:
+    """Return one row per job of a list of jobs; columns of YARN only where a job is there."""
+    jobs = list(documents)
+    labels = {name: title for name, title in _LABELS.items() if any(name in job["labels"] for job in jobs)}
+    table = table_of("JOB", "JOB ID", "STATUS", "ENABLED", "PARALLELISM", *labels.values())
+    for job in jobs:
         enabled = {True: "yes", False: "no", None: "invalid"}[job["enabled"]]
         parallelism = "-" if job["parallelism"] is None else str(job["parallelism"])
-        add_row(table, job["job_key"], job["job_id"] or "-", job["status"], enabled, parallelism)
+        facts = [job["labels"].get(name, "-") for name in labels]
+        add_row(table, job["job_key"], job["job_id"] or "-", job["status"], enabled, parallelism, *facts)
     return table
 
 
@@ -119,6 +125,7 @@ def _cluster_document(report: PassReport) -> dict[str, Any]:
         "seconds": round(report.seconds, 3),
         "jobs": [_job_document(context, report) for context in report.jobs],
         "failures": {job_key: masked(str(error)) for job_key, error in report.failures.items()},
+        "gaps": {part: masked(str(error)) for part, error in report.gaps.items()},
     }
 
 
@@ -145,7 +152,12 @@ def _job_document(context: JobAutoScalerContext, pass_report: PassReport) -> dic
 
 def job_document(context: JobAutoScalerContext) -> dict[str, Any]:
     """Return who a job is."""
-    return {"job_key": context.job_key, "job_id": context.job_id, "status": context.status.value}
+    return {
+        "job_key": context.job_key,
+        "job_id": context.job_id,
+        "status": context.status.value,
+        "labels": dict(context.labels),
+    }
 
 
 def _vertex_documents(outcome: PassOutcome) -> list[dict[str, Any]]:

@@ -21,16 +21,24 @@ class Roster:
         self._under_way: dict[JobKey, Future[object]] = {}
 
     def update(self, job_list: JobList) -> tuple[JobAutoScalerContext, ...]:
-        """Take the jobs of this pass and return those to clean up now."""
+        """Take the jobs of this pass and return those to clean up now; none while the list has gaps."""
         listed = {context.job_key: context for context in job_list.jobs}
+        if job_list.problems:
+            self._present |= listed
+            self._gone = {key: context for key, context in self._gone.items() if key not in job_list.present}
+            return ()
         # An unreadable job is there; what was known about it stays, for the day it is gone.
-        kept = {key: self._present[key] for key in job_list.unreadable if key in self._present}
+        kept = {key: self._present[key] for key in job_list.present - listed.keys() if key in self._present}
         present = {**kept, **listed}
         gone = {key: context for key, context in {**self._gone, **self._present}.items() if key not in present}
         due = {key: context for key, context in gone.items() if not self.is_under_way(key)}
         self._present = present
         self._gone = {key: context for key, context in gone.items() if key not in due}
         return tuple(due.values())
+
+    def job_keys(self) -> frozenset[JobKey]:
+        """Return every job that is known: present, or gone and not given out yet."""
+        return frozenset(self._present | self._gone)
 
     def begin(self, job_key: JobKey, work: Future[object]) -> None:
         """Remember work on a job; it counts as under way until the future is done."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
 
 
@@ -22,8 +23,12 @@ class ServiceNotifier:
         self._address = _socket_address(address or "")
 
     def ready(self, status: str) -> None:
-        """Say that start-up is done; ``systemctl status`` shows the text."""
+        """Say that start-up or a reload is done; ``systemctl status`` shows the text."""
         self._send("READY=1", _status(status))
+
+    def reloading(self) -> None:
+        """Say that the configuration is being read again; :meth:`ready` ends that."""
+        self._send("RELOADING=1", f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
 
     def stopping(self, status: str) -> None:
         """Say that the daemon is shutting down."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AliasGenerator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import Field
 
-from flink_autoscaler.core import syntax
+from flink_autoscaler.standalone.access_settings import AccessSettings
 from flink_autoscaler.standalone.fields import (
-    BaseUrl,
+    BaseUrls,
     ClusterName,
     Count,
     Flag,
@@ -18,13 +18,35 @@ from flink_autoscaler.standalone.fields import (
     OptionalFlag,
     OptionalSeconds,
     OptionalText,
+    PluginName,
     Seconds,
     Syntax,
     Text,
     TextMap,
+    Texts,
+    member_of,
 )
+from flink_autoscaler.standalone.provider_settings import ProviderSettings
+from flink_autoscaler.standalone.records_settings import RecordSettings
+from flink_autoscaler.standalone.section import Section
 
 _LOWEST_MEMORY = 450 << 20
+
+
+class Growth(StrEnum):
+    """Whether a cluster gets more TaskManagers by itself when its jobs need more slots."""
+
+    AUTO = "auto"
+    FIXED = "fixed"
+    ELASTIC = "elastic"
+
+
+class JobManagerAccess(StrEnum):
+    """On which way the JobManager of a YARN application is reached."""
+
+    AUTO = "auto"
+    DIRECT = "direct"
+    PROXY = "proxy"
 
 
 class JobKeyMode(StrEnum):
@@ -58,47 +80,58 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-def _member_of(kind: type[StrEnum]) -> BeforeValidator:
-    """Read the name of a member in any case; other values are left to pydantic."""
-    return BeforeValidator(lambda value: syntax.parse_enum(value, kind) if isinstance(value, str) else value)
+KeyMode = Annotated[JobKeyMode, member_of(JobKeyMode), Syntax("name or job-id")]
+Engine = Annotated[EngineKind, member_of(EngineKind), Syntax("spark or inline")]
+OptionalEngine = Annotated[EngineKind | None, member_of(EngineKind), Syntax("spark or inline")]
+GrowthOf = Annotated[Growth, member_of(Growth), Syntax("auto, fixed or elastic")]
+Way = Annotated[JobManagerAccess, member_of(JobManagerAccess), Syntax("auto, direct or proxy")]
+Format = Annotated[LogFormat, member_of(LogFormat), Syntax("auto, console or json")]
+Level = Annotated[LogLevel, member_of(LogLevel), Syntax("debug, info, warning or error")]
 
 
-def _plugin_name(value: object) -> object:
-    """Map the Java names to ours; names of plug-ins are in lower case."""
-    if not isinstance(value, str):
-        return value
-    return {"memory": "heap"}.get(value.strip().lower(), value.strip().lower())
+class YarnSettings(AccessSettings):
+    """The ResourceManagers of a cluster of type yarn, and which of their applications are looked after."""
 
-
-def _write_plugin(value: str) -> str:
-    return {"heap": "MEMORY", "logging": "LOGGING"}.get(value, value)
-
-
-KeyMode = Annotated[JobKeyMode, _member_of(JobKeyMode), Syntax("name or job-id")]
-Engine = Annotated[EngineKind, _member_of(EngineKind), Syntax("spark or inline")]
-OptionalEngine = Annotated[EngineKind | None, _member_of(EngineKind), Syntax("spark or inline")]
-Format = Annotated[LogFormat, _member_of(LogFormat), Syntax("auto, console or json")]
-Level = Annotated[LogLevel, _member_of(LogLevel), Syntax("debug, info, warning or error")]
-PluginName = Annotated[str, BeforeValidator(_plugin_name), Syntax("the name of an installed plug-in", _write_plugin)]
-
-
-class Section(BaseModel):
-    """A group of options. Keys are the field names with hyphens, unless a field says otherwise."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        populate_by_name=True,
-        hide_input_in_errors=True,
-        alias_generator=AliasGenerator(validation_alias=lambda name: name.replace("_", "-")),
+    url: BaseUrls = Field(
+        default=(), description="URL of the ResourceManager's web service, such as http://rm:8088; several with HA."
+    )
+    types: Texts = Field(default=("Apache Flink",), description="Application types that are looked after.")
+    queues: Texts = Field(default=(), description="Queues by path or last name; empty takes all.")
+    users: Texts = Field(default=(), description="Users who own the applications; empty takes all.")
+    tags: Texts = Field(default=(), description="Tags of which an application needs one; empty takes all.")
+    names: Texts = Field(default=(), description="Patterns for application names such as 'prod-*'; empty takes all.")
+    access: Way = Field(
+        default=JobManagerAccess.AUTO,
+        description="direct: to the node where the JobManager runs; proxy: through the web proxy of YARN; auto: direct "
+        "where that works, else proxy.",
+    )
+    approve_proxy: Flag = Field(
+        default=False,
+        description="Confirm the warning that the web proxy shows to others than the application's owner.",
+    )
+    headroom: Flag = Field(
+        default=True, description="Hold scale-ups within what the queue and the nodes can still give."
+    )
+    delegation_token_env_variable: OptionalText = Field(
+        default=None, description="Name of the environment variable with a delegation token of the ResourceManager."
+    )
+    delegation_token_file: OptionalText = Field(
+        default=None, description="File whose first line is a delegation token; read again in every pass."
     )
 
 
-class ClusterSettings(Section):
-    """One Flink cluster."""
+class ClusterSettings(AccessSettings):
+    """One Flink cluster, or the Flink applications of one YARN cluster."""
 
     name: ClusterName = Field(description="Name of the cluster, unique; part of job keys, logs and metrics.")
-    url: BaseUrl = Field(description="URL of the JobManager's REST endpoint; a path prefix is fine.")
+    type: PluginName = Field(
+        default="flink", description="How jobs are found: flink, yarn, or the name of another fetcher plug-in."
+    )
+    url: BaseUrls = Field(
+        default=(),
+        description="URL of the JobManager's REST endpoint, a path prefix is fine; several with JobManager high "
+        "availability.",
+    )
     timeout: OptionalSeconds = Field(
         default=None,
         gt=0,
@@ -116,9 +149,27 @@ class ClusterSettings(Section):
     engine: OptionalEngine = Field(
         default=None, description="Where jobs of this cluster are evaluated; unset takes autoscaler.engine.kind."
     )
+    include: Texts = Field(
+        default=(), description="Patterns such as 'orders-*' for names of jobs that are looked after; empty takes all."
+    )
+    exclude: Texts = Field(
+        default=(), description="Patterns for names of jobs that are left alone; goes before include."
+    )
+    job_user_config: Flag = Field(
+        default=True,
+        description="Whether job.autoscaler.* keys in a job's own global job parameters count for that job.",
+    )
+    capacity: GrowthOf = Field(
+        default=Growth.AUTO,
+        description="fixed: jobs ask only for slots that are there, in fair shares; elastic: TaskManagers are added "
+        "when slots are short; auto: elastic on YARN and native Kubernetes, else fixed.",
+    )
     options: TextMap = Field(
         default_factory=dict, description="Defaults for jobs of this cluster, such as job.autoscaler.metrics.window."
     )
+    parameters: TextMap = Field(default_factory=dict, description="Settings of a fetcher that is a plug-in of others.")
+    yarn: YarnSettings = YarnSettings()
+    provider: ProviderSettings = ProviderSettings()
 
 
 class EngineSettings(Section):
@@ -132,6 +183,11 @@ class EngineSettings(Section):
     spark_config: TextMap = Field(default_factory=dict, description="Further Spark settings, such as spark.ui.enabled.")
     driver_memory: MemorySize = Field(
         default=480 << 20, ge=_LOWEST_MEMORY, description="Heap of the embedded Spark driver."
+    )
+    spark_min_jobs: Count = Field(
+        default=100,
+        ge=1,
+        description="Jobs to be read that make a pass worth a Spark job; passes with fewer run in the daemon process.",
     )
     job_deadline: Seconds = Field(default=30.0, gt=0, description="Time that one job may take in a pass.")
     pass_deadline: Seconds = Field(default=300.0, gt=0, description="Time that one pass over a cluster may take.")
@@ -283,4 +339,5 @@ class DaemonSettings(Section):
     jobs_gone: JobsGoneSettings = JobsGoneSettings()
     log: LogSettings = LogSettings()
     loop: LoopSettings = LoopSettings()
+    records: RecordSettings = RecordSettings()
     standalone: StandaloneSettings = StandaloneSettings()

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from functools import partial
-from queue import SimpleQueue
-from types import FrameType
+from collections.abc import Callable
+from contextlib import ExitStack
 
 import structlog
 
@@ -19,55 +15,73 @@ from flink_autoscaler.standalone.announcer import Announcer
 from flink_autoscaler.standalone.daemon import Daemon, Watch
 from flink_autoscaler.standalone.gauges import Gauges
 from flink_autoscaler.standalone.health import Health
+from flink_autoscaler.standalone.reload import Reload
 from flink_autoscaler.standalone.sd_notify import ServiceNotifier, Watchdog, watchdog_interval
 from flink_autoscaler.standalone.settings import Cluster, Settings
+from flink_autoscaler.standalone.signals import End, Inbox, Wish, exit_now, received_signals
 from flink_autoscaler.standalone.wiring import Wiring
 
 log = structlog.get_logger(__name__)
 
-End = int | ConfigError
-"""Why the daemon ends: the number of a signal, or what only a person can change."""
-
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+Load = Callable[[], Settings]
+"""Reads the settings again, from where they came from at the start."""
 
 
-def serve(settings: Settings) -> int:
+def serve(settings: Settings, load: Load | None = None) -> int:
     """Look after all clusters until a signal comes; return the exit code.
+
+    Args:
+        settings: What to look after, and how.
+        load: Called for every SIGHUP; raises :class:`ConfigError`. None leaves that signal as it is.
 
     Raises:
         AutoscalerError: A part could not be started.
         ConfigError: A database that was away at the start is there now and cannot be used as it is configured.
     """
     notifier = ServiceNotifier(os.environ.get("NOTIFY_SOCKET"))
-    with _stop_signals() as ends, ExitStack() as parts:
+    with received_signals(reloads=load is not None) as inbox, ExitStack() as parts:
         gauges = Gauges()
         wiring = parts.enter_context(
-            Wiring(settings, on_fallback=lambda _: gauges.record_fallback(), on_hopeless=ends.put)
+            Wiring(settings, on_fallback=lambda _: gauges.record_fallback(), on_hopeless=inbox.put)
         )
-        daemon = _daemon(settings, wiring, gauges, parts)
+        watches = _Watches(settings, wiring, gauges)
+        daemon = _daemon(settings, watches, parts)
         wiring.start()
         wiring.start_engines()
         daemon.start()
         _start_watchdog(notifier, daemon, parts)
-        summary = _summary(settings, settings.effective_clusters())
+        summary = _summary(settings)
         notifier.ready(summary)
         sys.stdout.write(summary + "\n")
         sys.stdout.flush()
 
-        end = ends.get()
-        _announce_end(end, settings.loop.shutdown_grace)
+        reload = Reload(
+            settings, load=load or (lambda: settings), factory=watches, schedules=daemon, on_applied=watches.follow
+        )
+        end = _reload_until_the_end(inbox, reload, notifier)
+        grace = reload.settings.loop.shutdown_grace
+        _announce_end(end, grace)
         notifier.stopping("finishing the passes that run")
-        is_idle = daemon.stop(settings.loop.shutdown_grace)
+        is_idle = daemon.stop(grace)
         wiring.storage.stop_leading(is_idle=is_idle)
         if not is_idle:
-            log.warning("pass_abandoned", grace=settings.loop.shutdown_grace)
+            log.warning("pass_abandoned", grace=grace)
     log.info("stopped")
     if not is_idle:
         # The interpreter would wait for the threads of a pass that hangs.
-        _exit_now(2 if isinstance(end, ConfigError) else 0)
+        exit_now(2 if isinstance(end, ConfigError) else 0)
     if isinstance(end, ConfigError):
         raise end
     return 0
+
+
+def _reload_until_the_end(inbox: Inbox, reload: Reload, notifier: ServiceNotifier) -> End:
+    while (wish := inbox.get()) is Wish.RELOAD:
+        notifier.reloading()
+        is_applied = reload()
+        refused = "" if is_applied else "; the configuration was refused at the last reload, see the log"
+        notifier.ready(_summary(reload.settings) + refused)
+    return wish
 
 
 def _announce_end(end: End, grace: float) -> None:
@@ -77,26 +91,47 @@ def _announce_end(end: End, grace: float) -> None:
         log.info("stopping", signal=signal.Signals(end).name, grace=grace)
 
 
-def _daemon(settings: Settings, wiring: Wiring, gauges: Gauges, parts: ExitStack) -> Daemon:
-    clusters = settings.effective_clusters()
+class _Watches:
+    """Makes what looks after clusters, with health and gauges behind it (a ``WatchFactory``)."""
+
+    def __init__(self, settings: Settings, wiring: Wiring, gauges: Gauges) -> None:
+        self._wiring = wiring
+        self.gauges = gauges
+        storage = wiring.storage
+        self.health = Health(_stale_after(settings), store=storage.store_status, leadership=storage.leadership_status)
+        gauges.follow_store(lambda: storage.store_status().up)
+        gauges.follow_leadership(storage.leadership.may_act)
+        gauges.follow_set_aside(wiring.set_aside_count)
+
+    def make(self, cluster: Cluster) -> Watch:
+        """Make the passes of a cluster and who tells about them."""
+        is_in_doubt = self._wiring.storage.is_in_doubt
+        announcer = Announcer(gauges=self.gauges, health=self.health, is_store_in_doubt=is_in_doubt)
+        return Watch(self._wiring.cluster_pass(cluster), announcer, cluster.interval)
+
+    def release(self, watch: Watch) -> None:
+        """Close the passes of a cluster."""
+        self._wiring.release(watch.passes)
+
+    def follow(self, settings: Settings) -> None:
+        """Get ready for the clusters of other settings."""
+        self.health.follow(_stale_after(settings))
+        self._wiring.start_engines()
+
+
+def _stale_after(settings: Settings) -> dict[str, float]:
     intervals = settings.loop.stale_after_intervals
-    storage = wiring.storage
-    health = Health(
-        {cluster.name: intervals * cluster.interval for cluster in clusters},
-        store=storage.store_status,
-        leadership=storage.leadership_status,
-    )
-    gauges.follow_store(lambda: storage.store_status().up)
-    gauges.follow_leadership(storage.leadership.may_act)
-    gauges.follow_set_aside(wiring.set_aside_count)
-    announcer = partial(Announcer, gauges=gauges, health=health, is_store_in_doubt=storage.is_in_doubt)
-    watches = [Watch(wiring.cluster_pass(cluster), announcer(), cluster.interval) for cluster in clusters]
-    daemon = Daemon(watches, gauges=gauges)
+    return {cluster.name: intervals * cluster.interval for cluster in settings.effective_clusters()}
+
+
+def _daemon(settings: Settings, watches: _Watches, parts: ExitStack) -> Daemon:
+    first = [watches.make(cluster) for cluster in settings.effective_clusters()]
+    daemon = Daemon(first, gauges=watches.gauges, on_left=watches.release)
     if settings.http.enabled:
         # Imported here: who switches the pages off does not pay for the server.
         from flink_autoscaler.standalone.http import HttpServer, create_app  # noqa: PLC0415
 
-        app = create_app(gauges=gauges, health=health, is_alive=daemon.is_alive)
+        app = create_app(gauges=watches.gauges, health=watches.health, is_alive=daemon.is_alive)
         server = HttpServer(app, host=settings.http.host, port=settings.http.port)
         parts.callback(server.close)
         server.start()
@@ -112,33 +147,8 @@ def _start_watchdog(notifier: ServiceNotifier, daemon: Daemon, parts: ExitStack)
         parts.callback(watchdog.stop)
 
 
-def _summary(settings: Settings, clusters: Sequence[Cluster]) -> str:
-    names = ", ".join(f"{cluster.name} ({cluster.endpoint.url}, {cluster.engine.value})" for cluster in clusters)
+def _summary(settings: Settings) -> str:
+    clusters = settings.effective_clusters()
+    names = ", ".join(f"{cluster.name} ({cluster.shown_url}, {cluster.engine.value})" for cluster in clusters)
     mode = ", dry run" if settings.dry_run else ""
     return f"watching {len(clusters)} cluster{'s' if len(clusters) != 1 else ''}{mode}: {names}"
-
-
-@contextmanager
-def _stop_signals() -> Iterator[SimpleQueue[End]]:
-    """Collect the first signal; a second one ends the process at once, whatever it is doing."""
-    # Unlike threading.Event, this queue may be used by a signal handler that interrupts its reader.
-    ends: SimpleQueue[End] = SimpleQueue()
-
-    def on_signal(number: int, _: FrameType | None) -> None:
-        if is_stopping:
-            _exit_now(128 + number)
-        is_stopping.append(True)
-        ends.put(number)
-
-    is_stopping: list[bool] = []
-    before = {number: signal.signal(number, on_signal) for number in _SIGNALS}
-    try:
-        yield ends
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _exit_now(code: int) -> None:
-    logging.shutdown()
-    os._exit(code)

@@ -32,10 +32,12 @@ class Cluster:
 
     Attributes:
         name: Unique name.
-        endpoint: Where the JobManager is, and the limits of requests.
+        endpoint: The first JobManager and the limits of requests, without credentials (see :mod:`.access`); its URL
+            is empty where JobManagers are found elsewhere.
         interval: Seconds between the end of a pass and the start of the next.
         engine: Where its jobs are evaluated.
         job_defaults: Configuration of its jobs before what the cluster reports, flat, as text.
+        settings: Everything else, as it was configured.
     """
 
     name: str
@@ -43,6 +45,12 @@ class Cluster:
     interval: float
     engine: EngineKind
     job_defaults: Mapping[str, str] = field(repr=False)
+    settings: ClusterSettings = field(repr=False)
+
+    @property
+    def shown_url(self) -> str:
+        """Where it is, for people."""
+        return ", ".join(self.settings.url or self.settings.yarn.url) or self.settings.type
 
 
 class Settings(DaemonSettings):
@@ -65,12 +73,12 @@ class Settings(DaemonSettings):
     def _only_cluster(self) -> ClusterSettings:
         host = self.standalone.host
         shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
-        return ClusterSettings(name=ONLY_CLUSTER, url=f"http://{shown}:{self.standalone.port}")
+        return ClusterSettings(name=ONLY_CLUSTER, url=(f"http://{shown}:{self.standalone.port}",))
 
     def _effective(self, cluster: ClusterSettings) -> Cluster:
         job_defaults = {**self.job_defaults, **cluster.options}
         endpoint = Endpoint(
-            url=cluster.url,
+            url=cluster.url[0] if cluster.url else "",
             timeout=cluster.timeout or AutoscalerOptions(job_defaults).rest_client_timeout.exact_seconds,
             max_connections=cluster.max_connections,
             max_response_bytes=cluster.max_response_bytes,
@@ -81,6 +89,7 @@ class Settings(DaemonSettings):
             interval=cluster.interval or self.standalone.control_loop_interval,
             engine=cluster.engine or self.engine.kind,
             job_defaults=job_defaults,
+            settings=cluster,
         )
 
 

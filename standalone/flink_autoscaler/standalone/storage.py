@@ -1,4 +1,4 @@
-"""State store, event handler, and what keeps several daemons on one database apart, as the settings say."""
+"""State store, event handler, orders, and what keeps several daemons on one database apart, as the settings say."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.order_book import OrderBook
 from flink_autoscaler.core.ports import AutoScalerEventHandler, AutoScalerStateStore, JobTombstones
 from flink_autoscaler.standalone.guarded import GuardedEventHandler
 from flink_autoscaler.standalone.leadership import (
@@ -21,10 +22,12 @@ from flink_autoscaler.standalone.leadership import (
 )
 from flink_autoscaler.standalone.settings import Settings
 from flink_autoscaler.standalone.store_watch import WORKING, Probe, StoreStatus, StoreWatch
-from flink_autoscaler.standalone.watched import WatchedEventHandler, WatchedStore
+from flink_autoscaler.standalone.watched import WatchedEventHandler, WatchedOrderBook, WatchedStore
+from flink_autoscaler.stores.heap_orders import HeapOrderBook
 from flink_autoscaler.stores.heap_tombstones import HeapTombstones
 
 if TYPE_CHECKING:
+    from flink_autoscaler.standalone.records import PassRecorder
     from flink_autoscaler.stores.sql.database import Database
     from flink_autoscaler.stores.sql.fence import Fence
 
@@ -59,6 +62,8 @@ class Storage:
             self._lease_leadership = self._make_leadership()
         self.leadership: Leadership = self._lease_leadership or SoleLeader()
         self.tombstones = self._make_tombstones()
+        self.order_book = self._make_order_book()
+        self.recorder = self._make_recorder()
 
     @property
     def is_shared(self) -> bool:
@@ -166,6 +171,25 @@ class Storage:
         from flink_autoscaler.stores.sql.tombstones import SqlTombstones  # noqa: PLC0415
 
         return SqlTombstones(self._database, fence=self._fence, writer=self._settings.ha.name)
+
+    def _make_order_book(self) -> OrderBook:
+        if self._database is None or self._watch is None or self._settings.standalone.state_store != JDBC:
+            return HeapOrderBook()
+        from flink_autoscaler.stores.sql.orders import SqlOrderBook  # noqa: PLC0415
+
+        return WatchedOrderBook(SqlOrderBook(self._database, fence=self._fence), self._watch)
+
+    def _make_recorder(self) -> PassRecorder | None:
+        records = self._settings.records
+        if self._database is None or not records.enabled or self._settings.standalone.state_store != JDBC:
+            return None
+        from flink_autoscaler.standalone.records import PassRecorder  # noqa: PLC0415
+        from flink_autoscaler.stores.sql.records import SqlRecordStore  # noqa: PLC0415
+
+        store = SqlRecordStore(self._database, most_per_job=records.max_per_job, writer=self._settings.ha.name)
+        recorder = PassRecorder(store, interval=records.interval, retention=records.retention)
+        self._on_close(recorder.close)
+        return recorder
 
 
 def needs_database(settings: Settings) -> bool:

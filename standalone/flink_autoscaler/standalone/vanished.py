@@ -42,6 +42,7 @@ class VanishedJobs:
         autoscaler: Deletes states.
         tombstones: Keeps the marks.
         patience: When a state is deleted.
+        forget_orders: Deletes the orders for jobs.
         is_ready: Tells whether the store answers; else everything is put off to a later pass.
         clock: Seconds of a clock that never goes back.
     """
@@ -53,6 +54,7 @@ class VanishedJobs:
         autoscaler: JobAutoScaler,
         tombstones: JobTombstones,
         patience: Patience,
+        forget_orders: Callable[[Collection[JobKey]], None] = lambda _: None,
         is_ready: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -60,6 +62,7 @@ class VanishedJobs:
         self._autoscaler = autoscaler
         self._tombstones = tombstones
         self._patience = patience
+        self._forget_orders = forget_orders
         self._is_ready = is_ready
         self._clock = clock
         self._to_mark: set[JobKey] = set()
@@ -71,12 +74,15 @@ class VanishedJobs:
         """Read the marks again in the next pass: another daemon may have changed them since."""
         self._marked = None
 
-    def update(self, present: Collection[JobKey], gone: Collection[JobKey]) -> tuple[JobKey, ...]:
+    def update(
+        self, present: Collection[JobKey], gone: Collection[JobKey], *, is_complete: bool = True
+    ) -> tuple[JobKey, ...]:
         """Take the jobs of a pass.
 
         Args:
             present: Jobs that the cluster has, readable or not.
             gone: Jobs that have left it since the last pass.
+            is_complete: Whether ``present`` are all jobs; else nothing is deleted.
 
         Returns:
             Jobs whose state was deleted.
@@ -96,6 +102,8 @@ class VanishedJobs:
             self._to_mark.clear()
             self._marked = self._tombstones.marked(self._cluster)
             self._next_check = min(self._next_check, self._clock() + self._patience.grace)
+        if not is_complete:
+            return ()
         return (*self._delete_due(present), *self._sweep(present))
 
     def _delete_due(self, present: Collection[JobKey]) -> tuple[JobKey, ...]:
@@ -114,6 +122,8 @@ class VanishedJobs:
         return deleted
 
     def _delete(self, job_keys: Collection[JobKey]) -> tuple[JobKey, ...]:
+        # First: an order that is carried out once must not outlive the note that it was.
+        self._forget_orders(job_keys)
         for job_key in job_keys:
             for error in self._autoscaler.delete(job_key):
                 # A mark stays until the state is surely deleted.

@@ -1,13 +1,15 @@
-"""State store and event handler of a database that is being watched: while it is away they fail at once."""
+"""State store, event handler and orders of a database that is being watched: while it is away they fail at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.events import Event, ScalingReport
 from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.order_book import Command, OrderBook, Ordered
+from flink_autoscaler.core.orders import Orders
 from flink_autoscaler.core.ports import AutoScalerEventHandler, AutoScalerStateStore, SharedStateStore
 from flink_autoscaler.core.state import JobState
 from flink_autoscaler.standalone.store_watch import StoreWatch
@@ -78,6 +80,34 @@ class WatchedEventHandler:
     def close(self) -> None:
         """Release the handler's resources."""
         self._handler.close()
+
+
+class WatchedOrderBook:
+    """A book of orders whose errors are looked into (an ``OrderBook``)."""
+
+    def __init__(self, book: OrderBook, watch: StoreWatch) -> None:
+        self._book = book
+        self._watch = watch
+
+    def orders(self, cluster: str) -> Mapping[JobKey, Orders]:
+        """Return the orders for jobs of a cluster. While the database is away, they are not to be had."""
+        self._watch.require_up()
+        return _watched(self._watch, lambda: self._book.orders(cluster))
+
+    def change(self, job_key: JobKey, command: Command) -> Ordered:
+        """Apply a command to the orders of one job."""
+        self._watch.require_up()
+        return _watched(self._watch, lambda: self._book.change(job_key, command))
+
+    def tidy(self, cluster: str, now_ms: int) -> None:
+        """Remove what is over from the orders that were read last."""
+        self._watch.require_up()
+        _watched(self._watch, lambda: self._book.tidy(cluster, now_ms))
+
+    def forget(self, job_keys: Collection[JobKey]) -> None:
+        """Delete the orders for some jobs."""
+        self._watch.require_up()
+        _watched(self._watch, lambda: self._book.forget(job_keys))
 
 
 def _watched(watch: StoreWatch, work: Callable[[], T]) -> T:

@@ -14,15 +14,19 @@ from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.job import JobAutoScalerContext
 from flink_autoscaler.core.option import nearest
-from flink_autoscaler.core.ports import EvaluationEngine, ScalingRealizer
+from flink_autoscaler.core.orders import NO_ORDERS, Orders, Signed
+from flink_autoscaler.core.ports import EvaluationEngine, JobListFetcher, ScalingRealizer
+from flink_autoscaler.core.taskmanagers import TaskManagerProvider
 from flink_autoscaler.pipeline.engine import ClientCache, InlineEngine
 from flink_autoscaler.realizers import LogOnlyRealizer
+from flink_autoscaler.realizers.slot_supply import SlotSupply
 from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings
-from flink_autoscaler.standalone.fetcher import FlinkClusterFetcher
 from flink_autoscaler.standalone.guarded import GuardedRealizer
 from flink_autoscaler.standalone.plugins import PluginGroup, load_plugin
 from flink_autoscaler.standalone.settings import Cluster, EngineKind, Settings
 from flink_autoscaler.standalone.storage import Storage
+from flink_autoscaler.standalone.supplies import NONE as NO_PROVIDER
+from flink_autoscaler.standalone.supplies import Supplies
 from flink_autoscaler.standalone.vanished import Patience, VanishedJobs
 
 log = structlog.get_logger(__name__)
@@ -53,6 +57,8 @@ class Wiring:
         self._engine = engine
         self._on_fallback = on_fallback
         self._engines: dict[EngineKind, EvaluationEngine] = {}
+        self._started: set[EngineKind] = set()
+        self._passes: set[ClusterPass] = set()
         self._open = ExitStack()
         with ExitStack() as undo:
             undo.callback(self.close)
@@ -61,6 +67,8 @@ class Wiring:
             self.on_close(self.loop.close)
             self.clients = ClientCache(self.loop, may_write=self.storage.leadership.may_act)
             self.on_close(self.clients.close)
+            self.supplies = Supplies(self._build_provider, self.loop, may_write=self.storage.leadership.may_act)
+            self.on_close(self.supplies.close)
             self.realizer = self._build_realizer()
             self._autoscaler = self._build_autoscaler()
             undo.pop_all()
@@ -76,19 +84,37 @@ class Wiring:
     def cluster_pass(
         self, cluster: Cluster, *, selects: Callable[[JobAutoScalerContext], bool] = lambda _: True
     ) -> ClusterPass:
-        """Make the passes of a cluster; they are closed with the rest."""
+        """Make the passes of a cluster; they are closed by :meth:`release`, or else with the rest.
+
+        Raises:
+            ConfigError: A part of them cannot be built; nothing of them is left open.
+        """
+        self.supplies.configure(cluster.name, cluster.settings.provider)
+        engine = self.engine_of(cluster)
         passes = ClusterPass(
             cluster.name,
             fetcher=self.fetcher(cluster),
-            engine=self.engine_of(cluster),
+            engine=engine,
             autoscaler=self._autoscaler,
             parallelism=self._settings.standalone.control_loop_parallelism,
             deadline=self._settings.engine.pass_deadline,
             selects=selects,
-            surroundings=Surroundings(self.storage.leadership, self._vanished_jobs(cluster)),
+            surroundings=Surroundings(
+                self.storage.leadership,
+                self._vanished_jobs(cluster),
+                standing=standing_orders(self._settings),
+                order_book=self.storage.order_book,
+                recorder=self.storage.recorder,
+                slot_source=self._slot_source(cluster),
+            ),
         )
-        self.on_close(passes.close)
+        self._passes.add(passes)
         return passes
+
+    def release(self, passes: ClusterPass) -> None:
+        """Close the passes of a cluster that are not run any more; from any thread."""
+        self._passes.discard(passes)
+        _close_quietly(passes.close)
 
     def start(self) -> None:
         """Look at the database, and begin to lead or to stand by where there are several daemons.
@@ -98,12 +124,18 @@ class Wiring:
         """
         self.storage.start()
 
-    def fetcher(self, cluster: Cluster) -> FlinkClusterFetcher:
-        """Make the fetcher of a cluster."""
-        return FlinkClusterFetcher(cluster, loop=self.loop, clients=self.clients, job_key=self._settings.job_key)
+    def fetcher(self, cluster: Cluster) -> JobListFetcher:
+        """Make the fetcher of a cluster; the caller closes it.
+
+        Raises:
+            ConfigError: There is no such plug-in, or it cannot be built.
+        """
+        return build_fetcher(cluster, {**self._offered(), "job_key": self._settings.job_key})
 
     def close(self) -> None:
         """Close everything, the last part first. A part that fails to close does not keep the others open."""
+        for passes in self._passes.copy():
+            self.release(passes)
         self._open.close()
 
     def _build_realizer(self) -> ScalingRealizer:
@@ -121,6 +153,19 @@ class Wiring:
         handler = self.storage.guarded_events(self._plugin(PluginGroup.EVENT_HANDLERS, settings.event_handler))
         return JobAutoScaler(store=store, realizer=self.realizer, event_handler=handler)
 
+    def _slot_source(self, cluster: Cluster) -> SlotSupply | None:
+        """Return who adds TaskManagers to a cluster; nobody does in a dry run."""
+        if cluster.settings.provider.type == NO_PROVIDER or self._settings.dry_run:
+            return None
+        may_act = self.storage.leadership.may_act
+        return SlotSupply(self.clients, self.loop, self.supplies, may_act=may_act)
+
+    def _build_provider(self, name: str, offered: Mapping[str, object]) -> TaskManagerProvider:
+        group = PluginGroup.TASK_MANAGER_PROVIDERS
+        what = f"{group} plug-in '{name}' of cluster '{offered['cluster']}'"
+        provider: TaskManagerProvider = build(load_plugin(group, name), offered, what)
+        return provider
+
     def _vanished_jobs(self, cluster: Cluster) -> VanishedJobs:
         gone = self._settings.jobs_gone
         return VanishedJobs(
@@ -128,15 +173,18 @@ class Wiring:
             autoscaler=self._autoscaler,
             tombstones=self.storage.tombstones,
             patience=Patience(gone.grace, gone.retention),
+            forget_orders=self.storage.order_book.forget,
             is_ready=lambda: self.storage.store_status().up,
         )
 
     def _plugin(self, group: PluginGroup, name: str) -> Any:
-        own = {"settings": self._settings, "loop": self.loop, "clients": self.clients}
-        offered = {**own, **self.storage.offered()}
-        part = build(load_plugin(group, name), offered, f"{group} plug-in '{name}'")
+        part = build(load_plugin(group, name), self._offered(), f"{group} plug-in '{name}'")
         self.on_close(part.close)
         return part
+
+    def _offered(self) -> dict[str, object]:
+        own = {"settings": self._settings, "loop": self.loop, "clients": self.clients, "supplies": self.supplies}
+        return {**own, **self.storage.offered()}
 
     def engine_of(self, cluster: Cluster) -> EvaluationEngine:
         """Return the engine of a cluster; clusters of one kind share it."""
@@ -147,9 +195,10 @@ class Wiring:
         return self._engines[kind]
 
     def start_engines(self) -> None:
-        """Let the engines get ready in the background, so that the first passes need not wait for them."""
-        for engine in self._engines.values():
-            engine.start()
+        """Let the engines that are new get ready in the background, so that the first passes need not wait for them."""
+        for kind in self._engines.keys() - self._started:
+            self._started.add(kind)
+            self._engines[kind].start()
 
     def _build_engine(self, kind: EngineKind) -> EvaluationEngine:
         engine = self._settings.engine
@@ -182,11 +231,19 @@ class Wiring:
             job_deadline=engine.job_deadline,
             pass_deadline=engine.pass_deadline,
             on_fallback=self._on_fallback,
+            min_jobs=engine.spark_min_jobs,
         )
 
     def on_close(self, close: Callable[[], object]) -> None:
         """Have something closed with the rest, before everything that is open already."""
         self._open.callback(_close_quietly, close)
+
+
+def standing_orders(settings: Settings) -> Orders:
+    """Return the orders that the settings give for every job."""
+    if not settings.dry_run:
+        return NO_ORDERS
+    return Orders(dry_run=Signed("the configuration", "autoscaler.dry-run is true", 0))
 
 
 def build(factory: Callable[..., Any], offered: Mapping[str, object], what: str) -> Any:
@@ -207,6 +264,25 @@ def build(factory: Callable[..., Any], offered: Mapping[str, object], what: str)
         raise
     except Exception as error:
         raise ConfigError(f"{what} could not be started: {type(error).__name__}: {error}") from error
+
+
+def build_fetcher(cluster: Cluster, offered: Mapping[str, object]) -> JobListFetcher:
+    """Build the fetcher that a cluster asks for.
+
+    Args:
+        cluster: Offered as ``cluster``.
+        offered: What else there is by parameter name: ``settings``, ``loop``, ``clients``, ``job_key``.
+
+    Raises:
+        ConfigError: There is no such plug-in, or it cannot be built.
+    """
+    group, name = PluginGroup.FETCHERS, cluster.settings.type
+    fetcher: JobListFetcher = build(
+        load_plugin(group, name),
+        {**offered, "cluster": cluster},
+        f"{group} plug-in '{name}' of cluster '{cluster.name}'",
+    )
+    return fetcher
 
 
 def chosen_clusters(settings: Settings, name: str | None) -> tuple[Cluster, ...]:

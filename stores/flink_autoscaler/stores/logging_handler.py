@@ -85,6 +85,7 @@ class LoggingEventHandler:
     def _write_event(write: Write, context: JobAutoScalerContext, event: Event) -> None:
         write(
             "autoscaler_event",
+            **context.labels,
             cluster=context.cluster,
             job_key=context.job_key,
             event_type=event.type.value,
@@ -101,6 +102,7 @@ class LoggingEventHandler:
         write = self._log.debug if is_repetition else self._log.info
         write(
             "scaling_report",
+            **context.labels,
             cluster=context.cluster,
             job_key=context.job_key,
             is_executed=report.is_executed,

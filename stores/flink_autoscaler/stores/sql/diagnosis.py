@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Table, func, select, text
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.stores.sql.database import Database
 from flink_autoscaler.stores.sql.schema import status
-from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, LEASE, SET_ASIDE, STATE, TOMBSTONES
+from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, LEASE, ORDERS, SET_ASIDE, STATE, TOMBSTONES
 
 CLOCK_TOLERANCE: Final = 5.0
 """Seconds by which the clocks of this host and of the database may differ before it is worth a warning."""
@@ -147,6 +147,7 @@ def _probe_rows(now: datetime) -> Iterator[tuple[Table, dict[str, Any]]]:
     yield SET_ASIDE, {**job, "state_type": "", "state_value": "", "problem": "", "set_aside_at": now}
     yield LEASE, {"name": _PROBE, "owner": "", "token": 0, "expires_at": 0, "renewed_at": 0}
     yield TOMBSTONES, {**job, "cluster": "", "gone_at_ms": 0}
+    yield ORDERS, {**job, "cluster": "", "orders": "{}", "version": 0}
 
 
 def _write_and_delete(connection: Connection, table: Table, row: dict[str, Any]) -> None:

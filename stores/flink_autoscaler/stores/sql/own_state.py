@@ -1,33 +1,67 @@
-"""What we remember about a job beyond the Java process: which samples of the window are incomplete."""
+"""What we remember about a job beyond the Java process: incomplete samples, and the rescales that are followed."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from flink_autoscaler.core.metrics import MetricSample
+from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.supervision import NO_SUPERVISION, Supervision
 
 _INCOMPLETE = "incomplete"
+_SUPERVISION = "supervision"
 
 
-def own_state_text(samples: tuple[MetricSample, ...]) -> str | None:
-    """Write the incomplete vertices by instant as JSON; None when every sample is complete."""
-    incomplete = {str(sample.at_ms): sorted(sample.incomplete) for sample in samples if sample.incomplete}
-    return json.dumps({_INCOMPLETE: incomplete}, separators=(",", ":")) if incomplete else None
+def own_state_text(state: JobState) -> str | None:
+    """Write it as JSON; None when there is nothing to keep."""
+    kept: dict[str, Any] = {}
+    incomplete = {str(sample.at_ms): sorted(sample.incomplete) for sample in state.samples if sample.incomplete}
+    if incomplete:
+        kept[_INCOMPLETE] = incomplete
+    if state.supervision != NO_SUPERVISION:
+        kept[_SUPERVISION] = _supervisions().dump_python(state.supervision, mode="json", exclude_defaults=True)
+    return json.dumps(kept, separators=(",", ":")) if kept else None
 
 
-def with_own_state(samples: tuple[MetricSample, ...], text: str | None) -> tuple[MetricSample, ...]:
-    """Give samples their incomplete vertices back.
+def own_state(text: str | None, samples: tuple[MetricSample, ...]) -> tuple[tuple[MetricSample, ...], Supervision]:
+    """Read what :func:`own_state_text` wrote.
 
-    Of a text that cannot be read only one thing is sure: that something was incomplete. Then everything is.
+    Args:
+        text: The JSON; None when there was nothing to keep.
+        samples: The samples as the Java process would know them.
+
+    Returns:
+        The samples with their incomplete vertices, and the supervision. Of a text that cannot be read only one thing is
+        sure: that something was incomplete. Then everything is, and no rescale is followed any more.
     """
     if text is None:
-        return samples
+        return samples, NO_SUPERVISION
     try:
-        incomplete = {int(at_ms): frozenset(map(str, names)) for at_ms, names in json.loads(text)[_INCOMPLETE].items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return tuple(replace(sample, incomplete=frozenset(sample.vertices)) for sample in samples)
+        kept = json.loads(text)
+        incomplete = _incomplete(kept.get(_INCOMPLETE, {}))
+        supervision = _supervisions().validate_python(kept.get(_SUPERVISION, {}))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ValidationError):
+        return tuple(replace(sample, incomplete=frozenset(sample.vertices)) for sample in samples), NO_SUPERVISION
+    return _marked(samples, incomplete), supervision
+
+
+def _incomplete(entries: Mapping[str, list[str]]) -> dict[int, frozenset[str]]:
+    return {int(at_ms): frozenset(map(str, names)) for at_ms, names in entries.items()}
+
+
+def _marked(samples: tuple[MetricSample, ...], incomplete: Mapping[int, frozenset[str]]) -> tuple[MetricSample, ...]:
     return tuple(
         replace(sample, incomplete=incomplete[sample.at_ms]) if sample.at_ms in incomplete else sample
         for sample in samples
     )
+
+
+@cache
+def _supervisions() -> TypeAdapter[Supervision]:
+    return TypeAdapter(Supervision)

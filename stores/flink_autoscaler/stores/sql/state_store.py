@@ -18,7 +18,7 @@ from flink_autoscaler.core.state import EMPTY_STATE, JobState
 from flink_autoscaler.stores.sql.database import Database
 from flink_autoscaler.stores.sql.failures import ConflictError
 from flink_autoscaler.stores.sql.fence import Fence, LeaseLostError
-from flink_autoscaler.stores.sql.own_state import own_state_text, with_own_state
+from flink_autoscaler.stores.sql.own_state import own_state, own_state_text
 from flink_autoscaler.stores.sql.rows import (
     Changes,
     JobRecord,
@@ -247,7 +247,7 @@ def _state(stored: StoredJob) -> JobState:
     parts: dict[str, Any] = {KINDS[state_type].name: part.part for state_type, part in stored.parts.items()}
     if stored.record is not None:
         parts["job_id"] = stored.record.job_id
-        parts["samples"] = with_own_state(parts.get("samples", ()), stored.record.own_state)
+        parts["samples"], parts["supervision"] = own_state(stored.record.own_state, parts.get("samples", ()))
     return JobState(**parts) if parts else EMPTY_STATE
 
 
@@ -256,7 +256,7 @@ def _changes(stored: StoredJob, state: JobState) -> tuple[Changes, StoredJob]:
     plan = _Plan()
     for state_type, kind in KINDS.items():
         _compare(plan, state_type, stored.parts, getattr(state, kind.name))
-    record = JobRecord(state.job_id, own_state_text(state.samples))
+    record = JobRecord(state.job_id, own_state_text(state))
     is_new = stored.record is None and (plan.parts or record != JobRecord(None, None))
     is_changed = stored.record is not None and record != stored.record
     written = record if is_new or is_changed else None

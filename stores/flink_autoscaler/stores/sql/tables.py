@@ -131,3 +131,38 @@ TOMBSTONES = Table(
     **_MYSQL,
 )
 """Jobs that are not listed any more, and since when."""
+
+ORDERS = Table(
+    "fa_order",
+    METADATA,
+    Column("job_key", _JOB_KEY, primary_key=True),
+    Column("cluster", _JOB_KEY, nullable=False),
+    Column("orders", _LONG_TEXT, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Index("fa_order_cluster_version_idx", "cluster", "version"),
+    **_MYSQL,
+)
+"""One row per job with orders of people, as JSON.
+
+``version`` is the instant of the last change, epoch milliseconds by the database's clock, and grows with every change.
+"""
+
+DECISIONS = Table(
+    "fa_decision",
+    METADATA,
+    Column("id", _ID, primary_key=True, autoincrement=True),
+    Column("job_key", _JOB_KEY, nullable=False),
+    Column("cluster", String(JOB_KEY_LENGTH), nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("phase", String(40), nullable=False),
+    Column("decision", String(20), nullable=False),
+    Column("writer", String(JOB_KEY_LENGTH), nullable=False),
+    Column("record", _LONG_TEXT, nullable=False),
+    Index("fa_decision_job_key_at_idx", "job_key", "at_ms"),
+    Index("fa_decision_at_idx", "at_ms"),
+    **_MYSQL,
+)
+"""One row per recorded pass over a job: when, how far it came, and with what it was decided.
+
+``at_ms`` is the instant of the pass by the clock of the daemon, ``record`` is compressed JSON.
+"""

@@ -1,0 +1,143 @@
+"""One client per endpoint, for as long as it is used."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from flink_autoscaler.clients.admission import Admission
+from flink_autoscaler.clients.blocking import EventLoopThread
+from flink_autoscaler.clients.rest import FlinkRestClient
+from flink_autoscaler.clients.transport import HttpTransport, MayWrite
+from flink_autoscaler.core.job import Endpoint
+
+IDLE_SECONDS: Final = 600.0
+"""Time unused after which a client goes: a YARN application has a new URL after every restart, a cluster another
+endpoint when its token was replaced. Longer than any request, so that nobody uses a client that is closed."""
+
+MOST_CLIENTS: Final = 4096
+"""Clients that are kept, whatever is in use; the one unused longest goes first."""
+
+MOST_CONNECTIONS: Final = 4096
+"""Connections of all clients together, where the system allows so many open files."""
+
+SHARE_OF_FILES: Final = 4
+"""Of as many files that may be open at most one is a connection of ours."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    client: FlinkRestClient
+    connections: int
+    used_at: float
+
+
+class ClientCache:
+    """One client per endpoint, so that connections stay open from pass to pass. Belongs to one event loop.
+
+    The number of connections is bounded: where many endpoints are in use, each of them gets fewer than it asks for.
+
+    Attributes:
+        admission: Bounds how many jobs are read at the same time.
+    """
+
+    def __init__(
+        self,
+        loop: EventLoopThread,
+        *,
+        may_write: MayWrite = lambda _: True,
+        most_connections: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Make an empty cache.
+
+        Args:
+            loop: Where the requests run.
+            may_write: Asked before a request that changes something, with the seconds that it may take.
+            most_connections: Of all clients together; None takes what the system allows.
+            clock: Seconds of a clock that never goes back.
+        """
+        self.admission = Admission()
+        self._loop = loop
+        self._may_write = may_write
+        self._most_connections = most_connections or _allowed_connections()
+        self._clock = clock
+        self._clients: OrderedDict[Endpoint, _Kept] = OrderedDict()
+        self._retired: deque[_Kept] = deque()
+
+    async def get(self, endpoint: Endpoint) -> FlinkRestClient:
+        """Return the client of an endpoint.
+
+        Raises:
+            ConfigError: The endpoint is not usable as it is described.
+        """
+        kept = self._clients.get(endpoint)
+        if kept is None or not self._is_fit(kept):
+            kept = self._replace(endpoint)
+        kept.used_at = self._clock()
+        self._clients.move_to_end(endpoint)
+        for client in self._outdated():
+            await client.aclose()
+        return kept.client
+
+    def __call__(self, endpoint: Endpoint) -> FlinkRestClient:
+        """Return the client of an endpoint, from any thread but the loop's."""
+        return self._loop.run(self.get(endpoint))
+
+    def connections(self, endpoint: Endpoint) -> int:
+        """Return how many requests to an endpoint may be under way at the same time."""
+        kept = self._clients.get(endpoint)
+        return endpoint.max_connections if kept is None else kept.connections
+
+    def __len__(self) -> int:
+        """Return how many endpoints have a client."""
+        return len(self._clients)
+
+    def close(self) -> None:
+        """Close all connections; the loop stays."""
+        self._loop.run(self._aclose())
+
+    def _replace(self, endpoint: Endpoint) -> _Kept:
+        """Make a client; one that others may still be using is closed later."""
+        if endpoint in self._clients:
+            self._retired.append(self._clients.pop(endpoint))
+        connections = min(endpoint.max_connections, self._share(len(self._clients) + 1))
+        transport = HttpTransport(replace(endpoint, max_connections=connections), may_write=self._may_write)
+        self._clients[endpoint] = kept = _Kept(FlinkRestClient(endpoint, transport), connections, self._clock())
+        return kept
+
+    def _is_fit(self, kept: _Kept) -> bool:
+        """Tell whether a client's limit still is right; it is too low only where twice as many endpoints had more."""
+        wanted = kept.client.endpoint.max_connections
+        highest, lowest = (min(wanted, self._share(factor * len(self._clients))) for factor in (1, 2))
+        return lowest <= kept.connections <= highest
+
+    def _share(self, endpoints: int) -> int:
+        """Return the connections of one of so many endpoints: a power of two, so that it seldom changes."""
+        return 1 << (max(1, self._most_connections // max(1, endpoints)).bit_length() - 1)
+
+    def _outdated(self) -> list[FlinkRestClient]:
+        """Take out the clients that nobody uses any more."""
+        oldest = self._clock() - IDLE_SECONDS
+        clients = []
+        while self._retired and self._retired[0].used_at < oldest:
+            clients.append(self._retired.popleft().client)
+        while len(self._clients) > MOST_CLIENTS or next(iter(self._clients.values())).used_at < oldest:
+            clients.append(self._clients.popitem(last=False)[1].client)
+        return clients
+
+    async def _aclose(self) -> None:
+        kept = [*self._retired, *self._clients.values()]
+        self._retired.clear()
+        self._clients.clear()
+        for each in kept:
+            await each.client.aclose()
+
+
+def _allowed_connections() -> int:
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_CONNECTIONS if files == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, files // SHARE_OF_FILES)

@@ -1,0 +1,174 @@
+"""Requests to the ResourceManagers of a YARN cluster, of which one is active."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Final, TypeVar
+
+from flink_autoscaler.clients.transport import HttpTransport
+from flink_autoscaler.clients.yarn import decode
+from flink_autoscaler.clients.yarn.applications import Application, ApplicationFilter
+from flink_autoscaler.core.errors import ConnectError, FlinkRestError, RefusedError, ResponseError
+from flink_autoscaler.core.job import Endpoint
+
+T = TypeVar("T")
+
+APPS: Final = "/ws/v1/cluster/apps"
+INFO: Final = "/ws/v1/cluster/info"
+ACTIVE: Final = "ACTIVE"
+
+_NOT_FOUND: Final = 404
+_NO_INFO: Final = frozenset({_NOT_FOUND, 500, 501})
+"""How routers of a federation answer the question for their state: they take requests all the same."""
+
+
+class ResourceManagerClient:
+    """Asks the active one of several ResourceManagers. Belongs to one event loop; calls may overlap.
+
+    The one that answered last is asked first. When it does not, or says anything but JSON (a standby redirects, or
+    has a page for people that refreshes itself), all are asked for their state at the same time, and the active one
+    for the answer. Redirects are never followed: older versions lose the query on the way.
+
+    Args:
+        endpoints: One per ResourceManager, at least one, with everything that requests need.
+        first: Base URL of the one that was active when last seen.
+
+    Attributes:
+        endpoints: As given.
+        active_url: Base URL of the one that answered last; None before the first answer of one of several.
+    """
+
+    def __init__(self, endpoints: Sequence[Endpoint], *, first: str | None = None) -> None:
+        self.endpoints = tuple(endpoints)
+        self._transports = {transport.url: transport for transport in map(HttpTransport, self.endpoints)}
+        only = next(iter(self._transports)) if len(self._transports) == 1 else None
+        self.active_url = first if first in self._transports else only
+
+    async def applications(self, wanted: ApplicationFilter) -> tuple[Application, ...]:
+        """Return the running applications that a filter takes, each once, in YARN's order, which is unspecified.
+
+        Raises:
+            FlinkRestError: No ResourceManager gave a list.
+        """
+        # The filter again: which parameters a ResourceManager knows depends on its version.
+        listed = await self._decoded(APPS, decode.applications, wanted.query())
+        return tuple(each for each in listed if each.state in ("RUNNING", "") and wanted.takes(each))
+
+    async def application(self, application_id: str) -> Application | None:
+        """Return an application in whatever state; None where the active ResourceManager does not know it.
+
+        Raises:
+            FlinkRestError: No ResourceManager answered.
+        """
+        try:
+            return await self._decoded(f"{APPS}/{application_id}", decode.application, is_answer=_is_not_found)
+        except RefusedError as error:
+            if _is_not_found(error):
+                return None
+            raise
+
+    async def get_json(self, path: str, *, params: Mapping[str, str] | None = None) -> object:
+        """Return the decoded answer of the active ResourceManager to a GET.
+
+        Args:
+            path: Below the base URL, with a slash in front, already quoted.
+            params: Query parameters; commas in values stay as they are.
+
+        Raises:
+            FlinkRestError: None is active, or the active one refused; the message names every URL and what it said.
+        """
+        return await self._decoded(path, lambda answer: answer, params)
+
+    async def aclose(self) -> None:
+        """Close all connections. May be called more than once."""
+        for transport in self._transports.values():
+            await transport.aclose()
+
+    async def _decoded(
+        self,
+        path: str,
+        decoder: Callable[[object], T],
+        params: Mapping[str, str] | None = None,
+        *,
+        is_answer: Callable[[FlinkRestError], bool] = lambda _: False,
+    ) -> T:
+        """Ask for an answer that can be decoded; what cannot is none, and the next one is asked."""
+        failures: dict[str, FlinkRestError] = {}
+        async with aclosing(self._candidates(failures)) as candidates:
+            async for url in candidates:
+                try:
+                    answer = await self._ask(url, path, decoder, params)
+                except FlinkRestError as error:
+                    if is_answer(error):
+                        raise
+                    failures[url] = error
+                else:
+                    self.active_url = url
+                    return answer
+        raise _nobody(failures)
+
+    async def _ask(self, url: str, path: str, decoder: Callable[[object], T], params: Mapping[str, str] | None) -> T:
+        answer = await self._transports[url].get_json(path, params=params)
+        try:
+            return decoder(answer)
+        except ResponseError as exc:
+            raise ResponseError(f"GET {url}{path}: {exc}") from exc
+
+    async def _candidates(self, failures: dict[str, FlinkRestError]) -> AsyncGenerator[str, None]:
+        """Give out who may be active, one after the other; ``failures`` is read and completed in between."""
+        last = self.active_url
+        if last is not None:
+            yield last
+        # One that nobody answers for is not asked again: a timeout would be waited for twice.
+        others = [url for url in self._transports if not isinstance(failures.get(url), ConnectError)]
+        pending = {asyncio.create_task(self._state(url)): url for url in others}
+        silent = []
+        try:
+            while pending:
+                done, _ = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    url, state = pending.pop(task), task.result()
+                    if state == ACTIVE:
+                        yield url
+                    elif state is None:
+                        silent.append(url)
+                    else:
+                        failures[url] = _not_active(url, state)
+        finally:
+            await _cancel(pending)
+        for url in silent:
+            yield url
+
+    async def _state(self, url: str) -> str | FlinkRestError | None:
+        """Return what a ResourceManager says about itself: None where it does not tell, or why it says nothing."""
+        try:
+            return decode.ha_state(await self._transports[url].get_json(INFO))
+        except RefusedError as error:
+            return None if error.status in _NO_INFO else error
+        except FlinkRestError as error:
+            return error
+
+
+def _is_not_found(error: FlinkRestError) -> bool:
+    return isinstance(error, RefusedError) and error.status == _NOT_FOUND
+
+
+async def _cancel(tasks: Mapping[asyncio.Task[str | FlinkRestError | None], str]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _not_active(url: str, state: str | FlinkRestError) -> FlinkRestError:
+    return state if isinstance(state, FlinkRestError) else ResponseError(f"{url}: its state is {state}")
+
+
+def _nobody(failures: Mapping[str, FlinkRestError]) -> FlinkRestError:
+    """Make the error out of what every one said; the error itself where there is only one to ask."""
+    if len(failures) == 1:
+        (only,) = failures.values()
+        return only
+    kind = ConnectError if all(isinstance(error, ConnectError) for error in failures.values()) else ResponseError
+    return kind("no ResourceManager is active: " + "; ".join(map(str, failures.values())))

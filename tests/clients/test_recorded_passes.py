@@ -1,0 +1,78 @@
+"""What a cluster answered stays with the outcome of a pass where the pass is to be recorded."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from fake_flink import FakeFlink
+
+from flink_autoscaler.clients.passes import run_passes
+from flink_autoscaler.clients.rest import FlinkRestClient
+from flink_autoscaler.core.cycle import advance
+from flink_autoscaler.core.decision import PassOutcome, PassRequest, Recorded
+from flink_autoscaler.core.errors import ConnectError
+from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.reading import ClusterReading
+from flink_autoscaler.core.recording import signature
+from flink_autoscaler.core.state import EMPTY_STATE
+from flink_autoscaler.pipeline.codec import decode_outcome, encode_outcome
+
+NOW_MS = 1_700_000_000_000
+
+
+def run(request: PassRequest, endpoint: Endpoint, cluster: ClusterReading | None = None) -> PassOutcome:
+    async def main() -> PassOutcome:
+        client = FlinkRestClient(endpoint)
+        try:
+            return (await run_passes(client, [request], cluster, job_deadline=5.0))[0]
+        finally:
+            await client.aclose()
+
+    return asyncio.run(main())
+
+
+def a_request(flink: FakeFlink, recorded: Recorded | None) -> PassRequest:
+    job = flink.add_job()
+    enabled = {"job.autoscaler.enabled": "true"}
+    context = JobAutoScalerContext("test/job", job.job_id, JobStatus.RUNNING, enabled, flink.endpoint())
+    return PassRequest(context, EMPTY_STATE, NOW_MS, recorded=recorded)
+
+
+def test_a_pass_that_is_to_be_recorded_has_its_inputs_and_comes_to_the_same_with_them(flink: FakeFlink) -> None:
+    request = a_request(flink, Recorded())
+
+    outcome = run(request, flink.endpoint())
+
+    assert outcome.inputs is not None
+    assert outcome.inputs.reading is not None
+    again = advance(request, outcome.inputs.reading, outcome.inputs.cluster)
+    assert repr(replace(again, seconds={})) == repr(replace(outcome, seconds={}, inputs=None))
+
+
+def test_a_pass_that_is_not_to_be_recorded_has_no_inputs(flink: FakeFlink) -> None:
+    request = a_request(flink, None)
+    first = run(request, flink.endpoint())
+
+    known = replace(request, recorded=Recorded(NOW_MS, signature(first)))
+
+    assert first.inputs is None
+    assert run(known, flink.endpoint()).inputs is None
+
+
+def test_a_cluster_that_is_away_is_recorded_as_such(flink: FakeFlink) -> None:
+    away = ClusterReading(error=ConnectError("nobody there"))
+
+    outcome = run(a_request(flink, Recorded()), flink.endpoint(), away)
+
+    assert outcome.inputs is not None
+    assert (outcome.inputs.reading, outcome.inputs.cluster) == (None, away)
+
+
+def test_inputs_travel_from_spark_tasks(flink: FakeFlink) -> None:
+    request = a_request(flink, Recorded())
+    outcome = run(request, flink.endpoint())
+
+    travelled = decode_outcome(encode_outcome(outcome, request), request)
+
+    assert repr(travelled) == repr(outcome)

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flink_autoscaler.core.downtime import LONGEST, SHORTEST, Size, estimate_downtime
+from flink_autoscaler.core.supervision import Mechanism, RescaleRecord, Stage
+
+GB = 10**9
+NOW_MS = 1_700_000_000_000
+SIZE = Size(2.5, 32)
+
+
+def outage(seconds: float, *, state_gb: float, subtasks: int, days_ago: float = 0.0) -> RescaleRecord:
+    return RescaleRecord(
+        decided_ms=NOW_MS - round(days_ago * 86_400_000),
+        since_ms=NOW_MS,
+        before={"a": 1},
+        target={"a": subtasks},
+        stage=Stage.REACHED,
+        outage_ms=round(seconds * 1000),
+        reached={"a": subtasks},
+        state_bytes=round(state_gb * GB),
+        taskmanagers=1,
+    )
+
+
+OUTAGES = (
+    outage(52, state_gb=2, subtasks=40),
+    outage(44, state_gb=1.5, subtasks=56),
+    outage(80, state_gb=4, subtasks=20),
+)
+
+
+@pytest.mark.parametrize(
+    ("count", "mean", "q90"),
+    [(0, 41.6, 78.6), (1, 56.5, 75.8), (3, 57.5, 72.0)],
+    ids=["what jobs usually need", "one outage", "three outages"],
+)
+def test_estimate_moves_from_the_prior_to_what_was_measured(count: int, mean: float, q90: float) -> None:
+    estimate = estimate_downtime(OUTAGES[:count], Mechanism.IN_PLACE, SIZE, now_ms=NOW_MS)
+
+    assert estimate.mean == pytest.approx(mean, abs=0.05)
+    assert estimate.q90 == pytest.approx(q90, abs=0.05)
+    assert estimate.samples == count
+
+
+@pytest.mark.parametrize(("mechanism", "mean"), [(Mechanism.REDEPLOY, 93.2), (Mechanism.REACTIVE_LOSS, 91.6)])
+def test_mechanisms_have_priors_of_their_own(mechanism: Mechanism, mean: float) -> None:
+    estimate = estimate_downtime(OUTAGES, mechanism, SIZE, now_ms=NOW_MS)
+
+    assert estimate.mean == pytest.approx(mean)
+    assert estimate.samples == 0
+
+
+def test_an_outage_of_30_days_ago_counts_half() -> None:
+    fresh = estimate_downtime(OUTAGES[:1], Mechanism.IN_PLACE, SIZE, now_ms=NOW_MS)
+    older = [outage(52, state_gb=2, subtasks=40, days_ago=30)]
+
+    half = estimate_downtime(older, Mechanism.IN_PLACE, SIZE, now_ms=NOW_MS)
+
+    assert 41.6 < half.mean < fresh.mean
+
+
+def test_an_outage_that_was_not_measured_does_not_count() -> None:
+    unknown = replace(OUTAGES[0], outage_ms=None)
+
+    assert estimate_downtime([unknown], Mechanism.IN_PLACE, SIZE, now_ms=NOW_MS).samples == 0
+
+
+def test_more_state_never_makes_an_outage_shorter() -> None:
+    misleading = [outage(60 - 20 * gb, state_gb=gb, subtasks=10) for gb in (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)]
+
+    small, large = (
+        estimate_downtime(misleading, Mechanism.IN_PLACE, Size(gb, 10), now_ms=NOW_MS).mean for gb in (1.0, 4.0)
+    )
+
+    assert large >= small
+
+
+@pytest.mark.parametrize(("seconds", "bound"), [(0.0, SHORTEST), (5_000.0, LONGEST)])
+def test_estimates_stay_within_bounds(seconds: float, bound: float) -> None:
+    many = [outage(seconds, state_gb=0.0, subtasks=0)] * 200
+
+    assert estimate_downtime(many, Mechanism.IN_PLACE, Size(0.0, 0), now_ms=NOW_MS).q90 == pytest.approx(bound, abs=3.0)
+
+
+def test_scatter_is_measured_once_there_are_eight_outages() -> None:
+    scattered = [outage(seconds, state_gb=1, subtasks=10) for seconds in (20, 60, 20, 60, 20, 60, 20)]
+    size = Size(1.0, 10)
+
+    seven = estimate_downtime(scattered, Mechanism.IN_PLACE, size, now_ms=NOW_MS)
+    eight = estimate_downtime([*scattered, scattered[1]], Mechanism.IN_PLACE, size, now_ms=NOW_MS)
+
+    assert eight.q90 - eight.mean > 1.5 * (seven.q90 - seven.mean)

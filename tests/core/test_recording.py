@@ -1,0 +1,138 @@
+"""Which passes are worth recording."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from core_builders import MINUTE, SINGLE_SOURCE, SINGLE_SOURCE_OPTIONS, JobDriver, a_context, a_request, full_window
+
+from flink_autoscaler.core.decision import Hold, PassOutcome, PassRequest, Phase, Reason, Recorded
+from flink_autoscaler.core.errors import ConnectError, EvaluationError
+from flink_autoscaler.core.events import Event, EventType
+from flink_autoscaler.core.recording import is_worth, signature
+from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.supervision import Fingerprint, Pause, RescaleRecord, Stage, Supervision
+from flink_autoscaler.core.syntax import Duration
+
+NOON_MS = 720 * MINUTE
+INTERVAL_MS = 10 * MINUTE
+QUIET = PassOutcome("a job", Phase.EXECUTED, Hold.because("NO_CHANGE", "nothing to do"), wanted={"work": 2})
+RESCALE = RescaleRecord(NOON_MS, NOON_MS, {"work": 2}, {"work": 4})
+
+
+def a_pass(*, after_ms: int, last: PassOutcome = QUIET) -> PassRequest:
+    """Ask for a pass so long after one with some outcome was recorded."""
+    recorded = Recorded(NOON_MS, signature(last), INTERVAL_MS)
+    return replace(a_request(now_ms=NOON_MS + after_ms), recorded=recorded)
+
+
+def followed(**changes: object) -> PassOutcome:
+    supervision = Supervision(**{"current": RESCALE, **changes})  # type: ignore[arg-type]
+    return replace(QUIET, state=JobState(supervision=supervision))
+
+
+def test_nothing_is_recorded_unless_it_is_asked_for() -> None:
+    assert not is_worth(a_request(), QUIET)
+
+
+def test_the_first_pass_is_recorded() -> None:
+    assert is_worth(replace(a_request(now_ms=NOON_MS), recorded=Recorded()), QUIET)
+
+
+def test_a_decision_is_always_recorded() -> None:
+    outcome = full_window(JobDriver(a_context(dict(SINGLE_SOURCE_OPTIONS))), rate=200.0, busy_ms=1000.0)
+
+    assert is_worth(a_pass(after_ms=1, last=outcome), outcome)
+
+
+@pytest.mark.parametrize(
+    ("after_ms", "expected"),
+    [
+        pytest.param(1, False, id="at once"),
+        pytest.param(INTERVAL_MS - 1, False, id="just within the interval"),
+        pytest.param(INTERVAL_MS, True, id="after the interval"),
+        pytest.param(-1, True, id="the clock was set back"),
+    ],
+)
+def test_a_pass_that_comes_to_the_same_is_recorded_after_an_interval(after_ms: int, expected: bool) -> None:
+    same = replace(QUIET, decision=Hold.because("NO_CHANGE", "in other words"), sample_count=7)
+
+    assert is_worth(a_pass(after_ms=after_ms), same) is expected
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param(replace(QUIET, phase=Phase.NOT_RUNNING), id="phase"),
+        pytest.param(replace(QUIET, wanted={"work": 3}), id="wanted parallelism"),
+        pytest.param(replace(QUIET, events=(Event(EventType.NORMAL, "RescaleReached", ""),)), id="event told once"),
+        pytest.param(followed(), id="rescale begun"),
+        pytest.param(followed(pause=Pause("network-memory", "", NOON_MS, Fingerprint(None))), id="paused"),
+    ],
+)
+def test_what_does_not_change_by_itself_is_recorded_at_once(changed: PassOutcome) -> None:
+    assert is_worth(a_pass(after_ms=1), changed)
+    assert not is_worth(a_pass(after_ms=1, last=changed), changed)
+
+
+def test_a_rescale_that_settles_is_recorded_at_once() -> None:
+    settled = followed(current=replace(RESCALE, stage=Stage.REACHED))
+
+    assert is_worth(a_pass(after_ms=1, last=followed()), settled)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param(replace(QUIET, decision=Hold((Reason("SCALE_DOWN_DELAYED", "", "work"),))), id="reasons"),
+        pytest.param(
+            replace(QUIET, events=(Event(EventType.NORMAL, "MemoryPressure", "", None, Duration(1)),)),
+            id="event that is repeated",
+        ),
+        pytest.param(replace(QUIET, error=ConnectError("nobody there")), id="error"),
+    ],
+)
+def test_what_may_come_and_go_is_recorded_ten_times_per_interval_at_most(changed: PassOutcome) -> None:
+    assert not is_worth(a_pass(after_ms=INTERVAL_MS // 10 - 1), changed)
+    assert is_worth(a_pass(after_ms=INTERVAL_MS // 10), changed)
+
+
+def test_numbers_in_texts_make_no_difference() -> None:
+    first = replace(QUIET, error=EvaluationError("after 1.1 s"), decision=Hold.because("EVALUATION", "after 1.1 s"))
+    second = replace(QUIET, error=EvaluationError("after 1.2 s"), decision=Hold.because("EVALUATION", "after 1.2 s"))
+
+    assert signature(first) == signature(second)
+
+
+def test_a_job_that_is_switched_off_is_recorded_once() -> None:
+    off = replace(QUIET, phase=Phase.DISABLED)
+
+    assert is_worth(a_pass(after_ms=1), off)
+    assert not is_worth(a_pass(after_ms=100 * INTERVAL_MS, last=off), off)
+
+
+def test_a_sized_vertex_tells_every_term_of_the_formula() -> None:
+    outcome = full_window(JobDriver(a_context(dict(SINGLE_SOURCE_OPTIONS))), rate=200.0, busy_ms=1000.0)
+
+    (reason,) = outcome.decision.reasons
+    figures: Mapping[str, float] = dict(reason.figures)
+    assert (reason.code, reason.vertex_id) == ("SIZED", SINGLE_SOURCE)
+    assert figures == {
+        "target_rate": 200.0,
+        "utilization_target": 0.5,
+        "catch_up_rate": 0.0,
+        "restart_rate": 0.0,
+        "needed_rate": 400.0,
+        "processing_rate": 200.0,
+        "coefficient": 1.0,
+        "factor": 2.0,
+        "wanted": 8,
+        "least": 1,
+        "greatest": 200,
+        "max_parallelism": 128,
+        "partitions": 0,
+        "within_limits": 8,
+        "aligned": 8,
+    }

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+
+from flink_autoscaler.core.job import Endpoint
+from flink_autoscaler.core.reading import ClusterReading
+from flink_autoscaler.pipeline.codec import decode
+from flink_autoscaler.pipeline.dealing import Deal
+
+BIG, SMALL = Endpoint("http://big"), Endpoint("http://small")
+
+
+def a_deal(most_tasks: int = 4, **jobs: int) -> Deal:
+    places = iter(range(sum(jobs.values())))
+    clusters = {Endpoint(f"http://{name}"): [(next(places), b"x") for _ in range(n)] for name, n in jobs.items()}
+    return Deal.of(clusters, most_tasks)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "most_tasks", "expected"),
+    [
+        pytest.param({"a": 1}, 4, [1], id="one job: one task"),
+        pytest.param({"a": 16}, 4, [16], id="too few for a second task"),
+        pytest.param({"a": 17}, 4, [9, 8], id="two tasks"),
+        pytest.param({"a": 100}, 2, [50, 50], id="no more tasks than allowed"),
+        pytest.param({f"c{n}": 1 for n in range(33)}, 4, [11, 11, 11], id="many clusters of one job"),
+    ],
+)
+def test_jobs_are_dealt_out_evenly(jobs: dict[str, int], most_tasks: int, expected: list[int]) -> None:
+    assert [len(piece) for piece in a_deal(most_tasks, **jobs).pieces] == expected
+
+
+def test_only_clusters_of_several_tasks_are_divided() -> None:
+    deal = a_deal(big=60, small=4)
+
+    assert deal.divided() == [BIG]
+
+
+def test_tasks_that_share_a_cluster_share_its_connections() -> None:
+    deal = a_deal(big=60, small=4)
+
+    shares = {endpoint.url: endpoint.max_connections for endpoint, _ in decode(deal.clusters({}), tuple)}
+
+    assert shares == {"http://big": 4, "http://small": 16}
+
+
+def test_readings_go_with_their_clusters() -> None:
+    reading = ClusterReading(jobmanager={"a": "1"})
+
+    clusters = decode(a_deal(big=60, small=4).clusters({BIG: reading}), tuple)
+
+    assert [each for _, each in clusters] == [reading, None]
+
+
+def test_table_has_one_chunk_per_task_and_every_job_once() -> None:
+    table = a_deal(big=60, small=4).table()
+
+    assert table.column("position").num_chunks == 4
+    assert sorted(table.column("position").to_pylist()) == list(range(64))
+    assert table.column("cluster").to_pylist().count(1) == 4

@@ -1,0 +1,317 @@
+"""A dry run sends nothing that could change a cluster: every request that arrives there is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import pytest
+from fake_flink import Canned, FakeFlink, FakeJob, chain
+
+from flink_autoscaler.core.autoscaler import ALWAYS, JobAutoScaler
+from flink_autoscaler.core.decision import PassRequest, Recorded
+from flink_autoscaler.core.events import Event, ScalingReport
+from flink_autoscaler.core.job import JobAutoScalerContext
+from flink_autoscaler.core.orders import NO_ORDERS, Orders, Pin, Signed
+from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.supervision import (
+    ForeignEdit,
+    Origin,
+    Phase,
+    RescaleRecord,
+    Stage,
+    Supervision,
+)
+from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings
+from flink_autoscaler.standalone.configuration import load_configuration
+from flink_autoscaler.standalone.loading import load_settings
+from flink_autoscaler.standalone.settings import Settings
+from flink_autoscaler.standalone.wiring import Wiring, standing_orders
+from flink_autoscaler.stores import HeapStateStore
+
+PASSES = 4
+STEP_MS = 400
+SOMEBODY = Signed("anna", "to see what happens", 1)
+
+WATCHING = {
+    "job.autoscaler.enabled": "true",
+    "job.autoscaler.metrics.window": "500 ms",
+    "job.autoscaler.stabilization.interval": "0 s",
+    "autoscaler.engine.kind": "inline",
+    "autoscaler.standalone.control-loop.interval": "400 ms",
+}
+DAEMON_WIDE = {"autoscaler.dry-run": "true"}
+PER_JOB = {"job.autoscaler.dry-run": "true"}
+
+
+class Orderly(JobAutoScaler):
+    """Gives every request the orders of the test."""
+
+    orders: Orders = NO_ORDERS
+
+    def request(
+        self,
+        context: JobAutoScalerContext,
+        now_ms: int,
+        *,
+        term: int | None = ALWAYS,
+        orders: Orders = NO_ORDERS,
+        recorded: Recorded | None = None,
+    ) -> PassRequest:
+        given = replace(self.orders, dry_run=self.orders.dry_run or orders.dry_run)
+        return super().request(context, now_ms, term=term, orders=given, recorded=recorded)
+
+
+@dataclass
+class Reported:
+    """Keeps events and reports."""
+
+    events: list[Event] = field(default_factory=list)
+    reports: list[ScalingReport] = field(default_factory=list)
+
+    def handle_event(self, context: JobAutoScalerContext, event: Event) -> None:
+        self.events.append(event)
+
+    def handle_scaling_report(self, context: JobAutoScalerContext, report: ScalingReport) -> None:
+        self.reports.append(report)
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Case:
+    """Something that makes the autoscaler send a request when it is not a dry run.
+
+    Attributes:
+        state: What is remembered about the job, whose work vertex runs with parallelism 2.
+        orders: What people ordered.
+        settings: Besides those of every case.
+        prepare: Changes the cluster before the first pass.
+    """
+
+    state: Callable[[str, str], JobState] = lambda source, work: JobState()
+    orders: Orders = NO_ORDERS
+    settings: Mapping[str, str] = field(default_factory=dict)
+    prepare: Callable[[FakeFlink, FakeJob], None] = lambda flink, job: None
+
+
+def overloaded(flink: FakeFlink, job: FakeJob) -> None:
+    job.vertices[1].metrics["busyTimeMsPerSecond"] = 1000.0
+
+
+def failing(flink: FakeFlink, job: FakeJob) -> None:
+    """Let the job die of its rescale."""
+    asked_for_four(flink, job)
+    job.state = "RESTARTING"
+    for vertex in job.vertices:
+        vertex.status = "CREATED"
+    text = "java.io.IOException: Insufficient number of network buffers: required 65, but only 12 available"
+    entry = {"timestamp": 5_000, "exceptionName": "java.io.IOException", "stacktrace": text}
+    flink.fault("/exceptions", Canned.json({"exceptionHistory": {"entries": [entry]}}))
+
+
+def lost(flink: FakeFlink, job: FakeJob) -> None:
+    """Let the JobManager be restarted and forget what it was asked for."""
+    job.start_ms = 3_000
+    job.requirements = {vertex.vertex_id: (1, vertex.parallelism) for vertex in job.vertices}
+
+
+def a_record(source: str, work: str, stage: Stage, *, back: bool = False) -> RescaleRecord:
+    low, high = {source: 2, work: 2}, {source: 2, work: 4}
+    before, target = (high, low) if back else (low, high)
+    return RescaleRecord(
+        1_000,
+        1_000,
+        before,
+        target,
+        origin=Origin.ROLLBACK if back else Origin.AUTOSCALER,
+        stage=stage,
+        accepted_ms=None if stage is Stage.REQUESTED else 1_500,
+        settled_ms=2_000 if stage.is_final else None,
+        reached=target if stage is Stage.REACHED else {},
+    )
+
+
+def decided(source: str, work: str) -> JobState:
+    return JobState(overrides={source: 2, work: 4})
+
+
+def requested(source: str, work: str) -> JobState:
+    supervision = Supervision(current=a_record(source, work, Stage.REQUESTED), asked={source: 2, work: 4})
+    return JobState(overrides={source: 2, work: 4}, supervision=supervision)
+
+
+def pending(source: str, work: str) -> JobState:
+    seen = {source: (1, 2), work: (1, 4)}
+    supervision = Supervision(
+        current=a_record(source, work, Stage.PENDING),
+        phase=Phase.PROBATION,
+        since_ms=1_000,
+        asked={source: 2, work: 4},
+        seen=seen,
+        seen_start_ms=1,
+    )
+    return JobState(overrides={source: 2, work: 4}, supervision=supervision)
+
+
+def rolling_back(source: str, work: str) -> JobState:
+    supervision = Supervision(
+        current=a_record(source, work, Stage.REQUESTED, back=True),
+        phase=Phase.ROLLING_BACK,
+        since_ms=1_000,
+        initial={source: 1, work: 1},
+        rollbacks_ms=(1_000,),
+    )
+    return JobState(overrides={source: 2, work: 2}, supervision=supervision)
+
+
+def respecting(source: str, work: str) -> JobState:
+    edit = ForeignEdit(1_000, {source: (1, 2), work: (1, 2)}, until_ms=1_500)
+    return JobState(overrides={source: 2, work: 4}, supervision=Supervision(edit=edit, asked={source: 2, work: 4}))
+
+
+def reached(source: str, work: str) -> JobState:
+    current = a_record(source, work, Stage.REACHED)
+    return JobState(overrides={source: 2, work: 4}, supervision=Supervision(current=current))
+
+
+def asked_for_four(flink: FakeFlink, job: FakeJob) -> None:
+    """Let the cluster have the requirements of the rescale that is rolled back."""
+    job.requirements[job.vertices[1].vertex_id] = (1, 4)
+
+
+PINNED = Orders(pins=(Pin("*", 3, SOMEBODY),))
+
+CASES = [
+    pytest.param(Case(prepare=overloaded), id="an overloaded job"),
+    pytest.param(Case(decided), id="decided before"),
+    pytest.param(Case(requested), id="requested before"),
+    pytest.param(Case(pending, prepare=lost), id="pending, and lost by the cluster"),
+    pytest.param(Case(rolling_back, prepare=asked_for_four), id="a rollback under way"),
+    pytest.param(Case(respecting), id="somebody else's change, respected for long enough"),
+    pytest.param(Case(orders=PINNED), id="a pin"),
+    pytest.param(Case(decided, orders=PINNED), id="a pin besides what was decided"),
+    pytest.param(
+        Case(reached, orders=Orders(rollback=replace(SOMEBODY, at_ms=3_000)), prepare=asked_for_four),
+        id="a rollback by hand",
+    ),
+    pytest.param(Case(pending, prepare=failing), id="a rescale that the job does not survive"),
+]
+
+
+class Bench:
+    """Some passes over one job of a cluster whose requests are written down."""
+
+    def __init__(self, flink: FakeFlink, case: Case) -> None:
+        self.flink = flink
+        self.case = case
+        self.told = Reported()
+        self.store = HeapStateStore()
+        self.job = flink.add_job("orders", chain(sources=1, vertices=2, parallelism=2), start_ms=1, running_at_ms=1)
+        source, work = (vertex.vertex_id for vertex in self.job.vertices)
+        self.key = "main/orders"
+        state = case.state(source, work)
+        self.store.save(self.key, replace(state, job_id=self.job.job_id))
+        case.prepare(flink, self.job)
+
+    def run(self, more: Mapping[str, str] | None = None, orders: Orders | None = None) -> None:
+        """Do passes; ``orders`` go before those of the case."""
+        clock = iter(range(10_000, 10**9, STEP_MS))
+        settings = self._settings(more or {})
+        with Wiring(settings) as wiring:
+            cluster = settings.effective_clusters()[0]
+            autoscaler = Orderly(store=self.store, realizer=wiring.realizer, event_handler=self.told)
+            autoscaler.orders = orders or self.case.orders
+            passes = ClusterPass(
+                cluster.name,
+                fetcher=wiring.fetcher(cluster),
+                engine=wiring.engine_of(cluster),
+                autoscaler=autoscaler,
+                parallelism=2,
+                deadline=10.0,
+                surroundings=Surroundings(now_ms=lambda: next(clock), standing=standing_orders(settings)),
+            )
+            for _ in range(PASSES):
+                keep_counting(self.job)
+                assert passes.run().error is None
+            passes.close()
+
+    def methods(self) -> set[str]:
+        """Return the methods of all requests that arrived."""
+        return {request.method for request in self.flink.requests}
+
+    def _settings(self, more: Mapping[str, str]) -> Settings:
+        place = {"autoscaler.clusters.0.name": "main", "autoscaler.clusters.0.url": self.flink.url}
+        values = {**WATCHING, **place, **self.case.settings, **more}
+        overrides = [f"{key}={value}" for key, value in values.items()]
+        return load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+
+
+def keep_counting(job: FakeJob) -> None:
+    """Let the counters grow as they do while a job works."""
+    source, work = job.vertices
+    for name in ("Source__source_0.numRecordsIn", "Source__source_0.numRecordsOut"):
+        source.metrics[name] = work.records_in + 100.0
+    source.records_out = work.records_in = work.records_in + 100
+
+
+@pytest.fixture
+def flink() -> Iterator[FakeFlink]:
+    with FakeFlink() as flink:
+        yield flink
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_without_a_dry_run_a_request_is_sent(flink: FakeFlink, case: Case) -> None:
+    bench = Bench(flink, case)
+
+    bench.run()
+
+    assert bench.methods() == {"GET", "PUT"}
+
+
+@pytest.mark.parametrize("dry", [DAEMON_WIDE, PER_JOB], ids=["of the daemon", "of the job"])
+@pytest.mark.parametrize("case", CASES)
+def test_a_dry_run_only_ever_reads(flink: FakeFlink, case: Case, dry: Mapping[str, str]) -> None:
+    bench = Bench(flink, case)
+
+    bench.run(dry)
+
+    assert bench.methods() == {"GET"}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_dry_run_that_a_person_ordered_only_ever_reads(flink: FakeFlink, case: Case) -> None:
+    bench = Bench(flink, case)
+
+    bench.run(orders=replace(case.orders, dry_run=SOMEBODY))
+
+    assert bench.methods() == {"GET"}
+
+
+@pytest.mark.parametrize("dry", [DAEMON_WIDE, PER_JOB], ids=["of the daemon", "of the job"])
+def test_a_dry_run_reports_what_it_would_do_and_remembers_no_decision(flink: FakeFlink, dry: Mapping[str, str]) -> None:
+    bench = Bench(flink, Case(prepare=overloaded))
+
+    bench.run(dry)
+
+    state = bench.store.load(bench.key)
+    assert bench.told.reports
+    assert (state.overrides, state.supervision.current) == ({}, None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "orders"),
+    [pytest.param(PER_JOB, NO_ORDERS, id="configured"), pytest.param({}, Orders(dry_run=SOMEBODY), id="ordered")],
+)
+def test_a_dry_run_says_that_a_rescale_should_be_undone_and_does_not_count_it_as_undone(
+    flink: FakeFlink, settings: Mapping[str, str], orders: Orders
+) -> None:
+    bench = Bench(flink, Case(pending, prepare=failing))
+
+    bench.run(settings, orders)
+
+    advice = [event.message for event in bench.told.events if event.reason.startswith("Rollback")]
+    assert [text.endswith("but this is a dry run") for text in advice] == [True]
+    assert bench.store.load(bench.key).supervision.phase is Phase.PROBATION

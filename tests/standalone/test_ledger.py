@@ -1,0 +1,409 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+from core_builders import a_configuration, a_context, a_plan, a_topology, a_vertex, vertex_id
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flink_autoscaler.core.decision import Hold, PassOutcome, PassRequest, Phase, Rescale
+from flink_autoscaler.core.job import Capacity, Headroom, JobAutoScalerContext
+from flink_autoscaler.core.shares import Claim, fair_shares
+from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.supervision import RescaleRecord, Stage, Supervision
+from flink_autoscaler.core.topology import JobTopology
+from flink_autoscaler.standalone.ledger import ALLOTMENT_SECONDS, GRANT_SECONDS, SlotLedger
+
+ONLY = vertex_id(1)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Job:
+    """A job of one vertex that wants a parallelism and is rescaled some passes after it was allowed to be.
+
+    Attributes:
+        key: Its name.
+        held: Slots that it runs with.
+        wanted: Slots that it wants.
+        pending: Slots that it was allowed to have and does not have yet; None when there is no rescale under way.
+        options: Relative to ``job.autoscaler.``.
+    """
+
+    key: str
+    held: int
+    wanted: int
+    options: Mapping[str, str] = field(default_factory=dict)
+    pending: int | None = None
+    decided_ms: int = 0
+
+    @property
+    def topology(self) -> JobTopology:
+        return a_topology(a_vertex(1, parallelism=self.held, group="default"))
+
+    def request(self, capacity: Capacity, now_ms: int = 0) -> PassRequest:
+        return PassRequest(self.context(capacity), self.state(), now_ms)
+
+    def context(self, capacity: Capacity) -> JobAutoScalerContext:
+        return replace(a_context(), job_key=self.key, configuration=a_configuration(self.options), capacity=capacity)
+
+    def state(self) -> JobState:
+        if self.pending is None:
+            return JobState()
+        record = RescaleRecord(
+            self.decided_ms, self.decided_ms, {ONLY: self.held}, {ONLY: self.pending}, stage=Stage.PENDING
+        )
+        return JobState(supervision=Supervision(current=record))
+
+    def outcome(self, request: PassRequest) -> PassOutcome:
+        """Want as much as the headroom allows, as the core does."""
+        target = min(self.wanted, self.held + slots_for(request))
+        if self.pending is not None or target == self.held:
+            return PassOutcome(self.key, Phase.EXECUTED, Hold(()), topology=self.topology)
+        return a_rescale(self.key, self.topology, {1: (self.held, target)})
+
+    def take(self, outcome: PassOutcome, now_ms: int = 0) -> None:
+        """Begin the rescale that was decided."""
+        if isinstance(outcome.decision, Rescale):
+            self.pending, self.decided_ms = outcome.decision.summaries[ONLY].new, now_ms
+
+    def arrive(self) -> None:
+        """Run as the rescale under way wants it."""
+        if self.pending is not None:
+            self.held, self.pending = self.pending, None
+
+
+def a_rescale(key: str, topology: JobTopology, changes: Mapping[int, tuple[int, int]]) -> PassOutcome:
+    decision = Rescale(a_plan(changes), ())
+    return PassOutcome(key, Phase.EXECUTED, decision, undecided=JobState(), topology=topology)
+
+
+def slots_for(request: PassRequest) -> int:
+    """Return the slots that a job may take; the most it could ever want where nothing limits it."""
+    headroom = request.context.headroom
+    return 1000 if headroom is None else headroom.slots or 0
+
+
+@dataclass
+class Cluster:
+    """Some jobs on a fixed number of slots, under one ledger."""
+
+    slots: int
+    jobs: Sequence[Job]
+    clock: Clock = field(default_factory=Clock)
+    passes: int = 0
+
+    def __post_init__(self) -> None:
+        self.ledger = SlotLedger(clock=self.clock)
+
+    def capacity(self) -> Capacity:
+        free = self.slots - sum(job.held for job in self.jobs)
+        return Capacity(1, self.slots, free, self.slots, is_fixed=True)
+
+    def do_pass(self, *, seconds: float = 10.0, present: Sequence[Job] | None = None) -> tuple[PassOutcome, ...]:
+        """Do one pass over some of the jobs, and begin what it decides."""
+        jobs = list(self.jobs if present is None else present)
+        self.clock.now += seconds
+        self.passes += 1
+        requests = self.ledger.limit([job.request(self.capacity(), self.passes) for job in jobs])
+        outcomes = [job.outcome(request) for job, request in zip(jobs, requests, strict=True)]
+        settled = self.ledger.settle(requests, outcomes)
+        for job, outcome in zip(jobs, settled, strict=True):
+            job.take(outcome, self.passes)
+        return settled
+
+    def settle_down(self, *, seconds: float = 10.0) -> dict[str, int]:
+        """Do passes until nobody changes any more; return what each job holds in the end."""
+        quiet = 0
+        while quiet <= ALLOTMENT_SECONDS // min(seconds, ALLOTMENT_SECONDS) + 2:
+            before = [(job.held, job.pending) for job in self.jobs]
+            self.do_pass(seconds=seconds)
+            for job in self.jobs:
+                job.arrive()
+            quiet = quiet + 1 if before == [(job.held, job.pending) for job in self.jobs] else 0
+        return {job.key: job.held for job in self.jobs}
+
+
+def codes(outcome: PassOutcome) -> list[str]:
+    return [reason.code for reason in outcome.decision.reasons]
+
+
+# --- one pass
+
+
+@pytest.mark.parametrize(
+    ("capacity", "options", "expected"),
+    [
+        pytest.param(Capacity(1, 8, 3, 8, is_fixed=True), {}, 3, id="a fixed cluster: what is free"),
+        pytest.param(Capacity(1, 8, 0, 8, is_fixed=True), {}, 0, id="nothing free"),
+        pytest.param(Capacity(1, 8, 3, 8), {}, None, id="a cluster that grows"),
+        pytest.param(None, {}, None, id="a cluster that says nothing"),
+        pytest.param(Capacity(1, 8, 3, 8, is_fixed=True), {"capacity.enabled": "false"}, None, id="switched off"),
+        pytest.param(Capacity(1, 8, 3, 8, is_fixed=True), {"compat": "reference"}, None, id="without the improvement"),
+        pytest.param(Capacity(1, 8, 3, 8, is_fixed=True), {"capacity.enabled": "??"}, None, id="invalid: left alone"),
+    ],
+)
+def test_a_job_may_take_the_free_slots_of_a_cluster_of_fixed_size(
+    capacity: Capacity | None, options: dict[str, str], expected: int | None
+) -> None:
+    context = replace(a_context(options), capacity=capacity)
+
+    (limited,) = SlotLedger().limit([PassRequest(context, JobState(), 0)])
+
+    headroom = limited.context.headroom
+    assert (None if headroom is None else headroom.slots) == expected
+
+
+def test_what_a_resource_manager_said_goes_before_the_free_slots() -> None:
+    given = Headroom("YARN", taskmanagers=2)
+    context = replace(a_context(), capacity=Capacity(1, 8, 3, 8, is_fixed=True), headroom=given)
+
+    (limited,) = SlotLedger().limit([PassRequest(context, JobState(), 0)])
+
+    assert limited.context.headroom is given
+
+
+def test_plans_that_fit_together_are_all_carried_out() -> None:
+    cluster = Cluster(10, [Job("a", 2, 4), Job("b", 2, 6)])
+
+    outcomes = cluster.do_pass()
+
+    assert [type(outcome.decision) for outcome in outcomes] == [Rescale, Rescale]
+
+
+def test_plans_that_do_not_fit_together_are_put_off_with_a_reason() -> None:
+    cluster = Cluster(8, [Job("a", 2, 8), Job("b", 2, 8)])
+
+    first = cluster.do_pass()
+    second = cluster.do_pass()
+
+    assert [codes(outcome) for outcome in first] == [["FAIR_SHARE"], ["FAIR_SHARE"]]
+    assert [outcome.wanted for outcome in first] == [{}, {}]
+    assert [job.pending for job in cluster.jobs] == [4, 4]
+    assert [type(outcome.decision) for outcome in second] == [Rescale, Rescale]
+
+
+def test_a_plan_within_its_share_goes_on_while_the_others_are_put_off() -> None:
+    cluster = Cluster(12, [Job("modest", 2, 3), Job("a", 2, 12), Job("b", 2, 12)])
+
+    modest, *others = cluster.do_pass()
+
+    assert isinstance(modest.decision, Rescale)
+    assert [codes(outcome) for outcome in others] == [["FAIR_SHARE"], ["FAIR_SHARE"]]
+
+
+def test_a_scale_down_is_never_put_off() -> None:
+    cluster = Cluster(8, [Job("down", 4, 2), Job("up", 4, 9)])
+
+    down, up = cluster.do_pass()
+
+    assert isinstance(down.decision, Rescale)
+    assert isinstance(up.decision, Hold)
+
+
+# --- several passes
+
+
+@pytest.mark.parametrize(
+    ("slots", "jobs", "expected"),
+    [
+        pytest.param(8, [Job("a", 1, 9), Job("b", 1, 9)], {"a": 4, "b": 4}, id="equal"),
+        pytest.param(8, [Job("a", 1, 3), Job("b", 1, 9)], {"a": 3, "b": 5}, id="one wants less"),
+        pytest.param(8, [Job("a", 1, 9), Job("b", 5, 9)], {"a": 3, "b": 5}, id="one has more already"),
+        pytest.param(
+            8,
+            [Job("a", 1, 9), Job("b", 1, 9, {"capacity.priority": "1"})],
+            {"a": 1, "b": 7},
+            id="a higher priority takes what it wants",
+        ),
+        pytest.param(
+            12,
+            [Job("a", 1, 20), Job("b", 1, 7, {"capacity.priority": "1"})],
+            {"a": 5, "b": 7},
+            id="a lower priority gets the rest",
+        ),
+        pytest.param(
+            12, [Job("a", 1, 20, {"capacity.weight": "2.0"}), Job("b", 1, 20)], {"a": 8, "b": 4}, id="twice the weight"
+        ),
+        pytest.param(3, [Job("a", 1, 9), Job("b", 1, 9), Job("c", 1, 9)], {"a": 1, "b": 1, "c": 1}, id="nothing free"),
+    ],
+)
+def test_every_job_has_its_share_in_the_end(slots: int, jobs: list[Job], expected: dict[str, int]) -> None:
+    jobs = [replace(job) for job in jobs]
+
+    assert Cluster(slots, jobs).settle_down() == expected
+
+
+def test_slots_that_a_pending_rescale_will_take_are_not_given_twice() -> None:
+    first, second = Job("a", 1, 5), Job("b", 1, 1)
+    cluster = Cluster(6, [first, second])
+    cluster.do_pass()
+    second.wanted = 6
+
+    outcomes = [cluster.do_pass()[1] for _ in range(3)]
+
+    assert first.pending == 5
+    assert [type(outcome.decision) for outcome in outcomes] == [Hold, Hold, Hold]
+
+
+def test_slots_of_several_sharing_groups_are_not_given_twice() -> None:
+    topology = a_topology(a_vertex(1, group="first"), a_vertex(2, group="second"))
+    capacity = Capacity(1, 8, 6, 8, is_fixed=True)
+    wide = replace(a_context(), job_key="wide", capacity=capacity)
+    ledger = SlotLedger(clock=Clock())
+    requests = ledger.limit([PassRequest(wide, JobState(), 1)])
+    ledger.settle(requests, [a_rescale("wide", topology, {1: (1, 4), 2: (1, 3)})])
+    record = RescaleRecord(1, 1, {vertex_id(1): 1, vertex_id(2): 1}, {vertex_id(1): 4, vertex_id(2): 3})
+
+    pending = PassRequest(wide, JobState(supervision=Supervision(current=record)), 2)
+    _, other = ledger.limit([pending, Job("other", 1, 9).request(capacity)])
+
+    assert slots_for(other) == 1
+
+
+def test_a_job_that_an_earlier_pass_still_works_on_keeps_its_slots() -> None:
+    slow, other = Job("slow", 1, 5), Job("other", 1, 1)
+    cluster = Cluster(6, [slow, other])
+    cluster.do_pass()
+    other.wanted = 6
+
+    (outcome,) = cluster.do_pass(present=[other])
+
+    assert isinstance(outcome.decision, Hold)
+
+
+def test_slots_of_a_job_that_is_not_seen_any_more_are_free_again_after_a_while() -> None:
+    lost, other = Job("lost", 1, 5), Job("other", 1, 1)
+    cluster = Cluster(6, [lost, other])
+    cluster.do_pass()
+    other.wanted = 6
+
+    (outcome,) = cluster.do_pass(present=[other], seconds=GRANT_SECONDS)
+
+    assert isinstance(outcome.decision, Rescale)
+
+
+def test_a_decision_that_was_not_recorded_keeps_no_slots() -> None:
+    lost, other = Job("lost", 1, 5), Job("other", 1, 1)
+    cluster = Cluster(6, [lost, other])
+    cluster.do_pass()
+    lost.pending, lost.wanted, other.wanted = None, 1, 5
+
+    _, outcome = cluster.do_pass()
+
+    assert isinstance(outcome.decision, Rescale)
+
+
+def test_slots_that_become_free_are_there_for_the_next_pass_of_a_job_that_got_none() -> None:
+    full, poor = Job("full", 8, 8), Job("poor", 1, 4)
+    third = Job("third", 1, 9, {"capacity.priority": "1"})
+    cluster = Cluster(11, [full, poor, third])
+    cluster.do_pass()
+    third.wanted, full.held, full.wanted = 1, 4, 4
+
+    cluster.do_pass()
+
+    assert poor.pending == 4
+
+
+def test_newcomers_do_not_take_what_was_set_aside_for_jobs_that_have_yet_to_decide_again() -> None:
+    put_off = [Job("first", 1, 9), Job("second", 1, 9)]
+    newcomers = [Job("third", 1, 1), Job("fourth", 1, 1)]
+    giver = Job("giver", 5, 5)
+    cluster = Cluster(15, [*put_off, *newcomers, giver])
+    cluster.do_pass()
+    giver.held, giver.wanted = 1, 1
+    for newcomer in newcomers:
+        newcomer.wanted = 4
+
+    settled = cluster.do_pass(present=[*newcomers, giver])
+
+    # Ten slots are free now; three of them are set aside for each of those that were put off.
+    assert [codes(outcome) for outcome in settled[:2]] == [["FAIR_SHARE"], ["FAIR_SHARE"]]
+
+
+def test_a_share_that_nobody_takes_up_is_free_again_after_a_while() -> None:
+    gone, other = Job("gone", 1, 9), Job("other", 1, 9)
+    cluster = Cluster(8, [gone, other])
+    cluster.do_pass()
+    gone.wanted = 1
+    cluster.do_pass()
+    other.arrive()
+
+    early = cluster.do_pass()[1]
+    late = cluster.do_pass(seconds=ALLOTMENT_SECONDS)[1]
+
+    assert (type(early.decision), type(late.decision)) == (Hold, Rescale)
+    assert other.pending == 7
+
+
+@pytest.mark.parametrize("seconds", [1.0, 10.0, 3600.0], ids=["every second", "every ten seconds", "every hour"])
+def test_shares_do_not_depend_on_how_often_there_is_a_pass(seconds: float) -> None:
+    cluster = Cluster(8, [Job("a", 1, 9), Job("b", 1, 9)])
+
+    assert cluster.settle_down(seconds=seconds) == {"a": 4, "b": 4}
+
+
+# --- always
+
+OPTIONS = st.fixed_dictionaries(
+    {
+        "capacity.priority": st.sampled_from(["0", "1"]),
+        "capacity.weight": st.sampled_from(["0.5", "1.0", "3.0"]),
+    }
+)
+JOBS = st.lists(
+    st.builds(Job, key=st.uuids().map(str), held=st.integers(1, 6), wanted=st.integers(1, 20), options=OPTIONS),
+    min_size=1,
+    max_size=5,
+    unique_by=lambda job: job.key,
+)
+
+
+@given(jobs=JOBS, free=st.integers(0, 12), data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_never_more_is_given_than_is_free_over_many_passes(jobs: list[Job], free: int, data: st.DataObject) -> None:
+    jobs = [replace(job) for job in jobs]
+    cluster = Cluster(sum(job.held for job in jobs) + free, jobs)
+
+    for _ in range(data.draw(st.integers(1, 12), "passes")):
+        present = data.draw(st.lists(st.sampled_from(jobs), unique_by=lambda job: job.key), "read")
+        cluster.do_pass(present=present, seconds=data.draw(st.sampled_from([1.0, GRANT_SECONDS / 13]), "seconds"))
+
+        for job in jobs:
+            job.wanted = data.draw(st.integers(1, 20), "wanted")
+            if job in present and data.draw(st.booleans(), "arrived"):
+                job.arrive()
+        assert sum(max(job.held, job.pending or 0) for job in jobs) <= cluster.slots
+
+
+@given(jobs=JOBS, free=st.integers(0, 12), seconds=st.sampled_from([60.0, 300.0]))
+@settings(max_examples=60, deadline=None)
+def test_jobs_that_want_slots_at_the_same_time_end_with_their_fair_shares(
+    jobs: list[Job], free: int, seconds: float
+) -> None:
+    jobs = [replace(job, wanted=max(job.wanted, job.held)) for job in jobs]
+    claims = [
+        Claim(
+            job.key,
+            job.held,
+            job.wanted,
+            int(job.options["capacity.priority"]),
+            float(job.options["capacity.weight"]),
+        )
+        for job in jobs
+        if job.wanted > job.held
+    ]
+    shares = fair_shares(claims, free)
+    expected = {job.key: job.held + shares.get(job.key, 0) for job in jobs}
+
+    assert Cluster(sum(job.held for job in jobs) + free, jobs).settle_down(seconds=seconds) == expected

@@ -1,0 +1,195 @@
+"""Recorded passes as text and back."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from dataclasses import replace
+
+import pytest
+from core_builders import a_context
+from recorded_passes import SCENARIOS, RecordedJob, misconfigured, scaled_up
+
+from flink_autoscaler.core.decision import PassOutcome, PassRequest, Rescale
+from flink_autoscaler.core.errors import JobGoneError, MissingMetricError, StoreError
+from flink_autoscaler.core.flink_options import FlinkOptions
+from flink_autoscaler.core.metrics import MetricSample, ScalingMetric
+from flink_autoscaler.core.numbers import INFINITY, NAN
+from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.reading import EMPTY_MEMORY, CollectorMemory, JobReading
+from flink_autoscaler.standalone import record_codec
+from flink_autoscaler.standalone.masking import MASK, is_sensitive
+from flink_autoscaler.standalone.record_codec import decode, encode, read_export, to_document
+from flink_autoscaler.standalone.record_samples import samples_document, samples_of
+from flink_autoscaler.stores.contract import same_state
+
+
+def as_text(document: object) -> str:
+    return base64.b64encode(zlib.compress(json.dumps(document).encode())).decode()
+
+
+def kept(request: PassRequest, outcome: PassOutcome) -> tuple[object, ...]:
+    """Return what of a pass has to come back to the letter; a repr makes unknown numbers equal."""
+    settled = replace(outcome, inputs=None, undecided=None, report=None, memory=EMPTY_MEMORY, error=None, sample=None)
+    bare = replace(request, context=a_context(), memory=EMPTY_MEMORY, recorded=None)
+    return repr(settled), repr(bare), repr(outcome.error)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_record_comes_back_as_it_was(scenario: str) -> None:
+    for record in SCENARIOS[scenario]().records:
+        read = decode(encode(record))
+
+        assert kept(read.request, read.outcome) == kept(record.request, record.outcome)
+        assert same_state(read.outcome.state, record.outcome.state)
+        assert same_state(read.request.state, record.request.state)
+        assert read.is_whole
+
+
+def test_what_the_cluster_answered_comes_back_without_what_only_the_collector_needs() -> None:
+    record = scaled_up().records[-1]
+    inputs = record.outcome.inputs
+    assert inputs is not None
+    assert inputs.reading is not None
+    full = CollectorMemory({"v": {"0.busy": next(iter(ScalingMetric))}}, {"v": 3}, 5, True)  # type: ignore[dict-item]
+    record = replace(
+        record, outcome=replace(record.outcome, inputs=replace(inputs, reading=replace(inputs.reading, memory=full)))
+    )
+
+    read = decode(encode(record)).outcome.inputs
+
+    assert read is not None
+    assert read.reading is not None
+    assert read.reading.memory == CollectorMemory({}, {"v": 3}, 5, True)
+    assert replace(read.reading, memory=full) == replace(inputs.reading, memory=full)
+    assert read.cluster == inputs.cluster
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(MissingMetricError("v", "busy"), id="several parts"),
+        pytest.param(JobGoneError("HTTP 404", 404, "gone"), id="a status"),
+    ],
+)
+def test_errors_come_back_with_what_they_know(error: MissingMetricError | JobGoneError) -> None:
+    job = RecordedJob()
+    job.look(JobReading(None, error=error))
+
+    read = decode(encode(job.records[-1])).outcome
+
+    assert read.inputs is not None
+    assert read.inputs.reading is not None
+    for found in (read.error, read.inputs.reading.error):
+        assert type(found) is type(error)
+        assert vars(found) == vars(error)
+
+
+def test_a_foreign_error_comes_back_as_its_text() -> None:
+    class ForeignError(StoreError):
+        pass
+
+    record = scaled_up().records[-1]
+    record = replace(record, outcome=replace(record.outcome, error=ForeignError("full")))
+
+    assert str(decode(encode(record)).outcome.error) == "full"
+
+
+def test_secrets_are_masked_as_in_the_log() -> None:
+    record = misconfigured().records[0]
+    text = "jdbc:x?password=hunter2"
+    record = replace(record, request=replace(record.request, refusal=text))
+
+    document = to_document(record)
+
+    configuration = document["request"]["context"]["configuration"]
+    assert configuration["s3.secret-key"] == MASK
+    assert configuration["x"] == f"a://{MASK}@host"
+    assert document["request"]["refusal"] == f"jdbc:x?password={MASK}"
+    assert "hunter2" not in json.dumps(document)
+
+
+def test_no_option_that_the_core_reads_is_ever_masked() -> None:
+    declared = [*AutoscalerOptions.declared(), *FlinkOptions.declared()]
+
+    assert [key for option in declared for key in option.keys if is_sensitive(key)] == []
+
+
+def test_an_export_is_plain_json() -> None:
+    record = scaled_up().records[2]
+    data = json.dumps(to_document(record), allow_nan=False).encode()
+
+    assert isinstance(read_export(data).outcome.decision, Rescale)
+
+
+def test_a_record_that_is_too_large_loses_what_replaying_needs() -> None:
+    record = scaled_up().records[2]
+
+    read = decode(encode(record, limit=1000))
+
+    assert not read.is_whole
+    assert read.request.state.samples == read.outcome.state.samples == ()
+    assert read.outcome.inputs is None
+    assert read.outcome.decision.reasons == record.outcome.decision.reasons
+    assert read.outcome.topology == record.outcome.topology
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param("", "cut off", id="empty"),
+        pytest.param("ä", "cannot be read", id="not base64"),
+        pytest.param("aGVsbG8=", "cannot be read", id="not compressed"),
+        pytest.param(as_text({"version": 1})[:-8], "cannot be read|cut off", id="cut off"),
+        pytest.param(as_text([1]), "not a JSON object", id="a list"),
+        pytest.param(as_text({"version": 99}), "version 99", id="a later version"),
+        pytest.param(as_text({"version": 1}), "cannot be read: KeyError", id="parts are missing"),
+        pytest.param(base64.b64encode(zlib.compress(b"[" * 100_000)).decode(), "cannot be read", id="too deep"),
+    ],
+)
+def test_what_is_no_record_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(StoreError, match=problem):
+        decode(text)
+
+
+def test_a_small_text_does_not_become_an_endless_record() -> None:
+    bomb = base64.b64encode(zlib.compress(b" " * (record_codec.READ_LIMIT + 1))).decode()
+
+    with pytest.raises(StoreError, match="longer than 64 MiB"):
+        decode(bomb)
+
+
+@pytest.mark.parametrize("name", ["dict", "__import__", "StoreError.__init__", "Option"])
+def test_only_errors_of_the_core_are_made(name: str) -> None:
+    document = to_document(scaled_up().records[2])
+    document["outcome"]["error"] = [name, "x"]
+
+    with pytest.raises(StoreError, match="cannot be read"):
+        decode(as_text(document))
+
+
+def test_damage_is_described_without_values() -> None:
+    document = to_document(scaled_up().records[2])
+    document["request"]["now_ms"] = "hunter2"
+
+    with pytest.raises(StoreError, match=r"request\.now_ms") as caught:
+        decode(as_text(document))
+    assert "hunter2" not in str(caught.value)
+
+
+def test_windows_share_their_samples_and_keep_what_is_absent_apart_from_unknown() -> None:
+    first = MetricSample(1, {"a": {ScalingMetric.LAG: NAN, ScalingMetric.LOAD: 0.5}, "b": {}}, {}, frozenset({"b"}))
+    second = MetricSample(2, {"a": {ScalingMetric.LAG: INFINITY}}, {ScalingMetric.GC_PRESSURE: -INFINITY})
+    third = MetricSample(3, {"b": {ScalingMetric.LAG: 1.0}}, {})
+
+    document, order = samples_document((first, second), (second, third))
+    before, after = samples_of(json.loads(json.dumps(document, allow_nan=False)), order)
+
+    assert order == [[0, 1], [1, 2]]
+    assert same_state(before, (first, second))
+    assert same_state(after, (second, third))
+
+
+def test_a_window_without_samples_is_nothing() -> None:
+    assert samples_of(*samples_document((), ())) == ((), ())

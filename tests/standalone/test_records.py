@@ -1,0 +1,164 @@
+"""Passes that are recorded aside from the passes themselves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+from recorded_passes import JOB_KEY, RecordedJob, scaled_up
+from structlog.testing import capture_logs
+
+from flink_autoscaler.core.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.errors import StoreError
+from flink_autoscaler.core.recording import StoredRecord
+from flink_autoscaler.standalone.record_codec import decode
+from flink_autoscaler.standalone.records import PassRecorder
+from flink_autoscaler.stores.heap_records import HeapRecordStore
+
+PATIENCE = 20.0
+
+
+@dataclass
+class FailingStore(HeapRecordStore):
+    """Takes nothing until it is repaired."""
+
+    is_broken: bool = True
+    tried: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        super().__init__(most_per_job=100)
+
+    def add(self, records: Sequence[StoredRecord]) -> None:
+        self.tried.set()
+        if self.is_broken:
+            raise StoreError("away")
+        super().add(records)
+
+
+@pytest.fixture
+def store() -> HeapRecordStore:
+    return HeapRecordStore()
+
+
+@pytest.fixture
+def recorder(store: HeapRecordStore) -> Iterator[PassRecorder]:
+    recorder = PassRecorder(store, interval=600.0, retention=86_400.0)
+    yield recorder
+    recorder.close()
+
+
+def quiet_passes(recorder: PassRecorder, minutes: int) -> list[int]:
+    """Do passes that come to the same, and return the instants of those that were recorded."""
+    job = RecordedJob({"enabled": "true"}, status=scaled_up().status)
+    job.look_at_load(3, busy_ms=700.0)
+    instants = []
+    for _ in range(minutes):
+        job.look_at_load(1, busy_ms=700.0)
+        request = replace(job.records[-1].request, recorded=recorder.recorded(JOB_KEY))
+        recorder.put(request, job.outcome)
+        if recorder.recorded(JOB_KEY) != request.recorded:
+            instants.append(request.now_ms)
+    return instants
+
+
+def a_decision() -> tuple[PassRequest, PassOutcome]:
+    record = scaled_up().records[2]
+    return record.request, record.outcome
+
+
+def test_a_recorded_pass_can_be_read_again(recorder: PassRecorder, store: HeapRecordStore) -> None:
+    request, outcome = a_decision()
+
+    recorder.put(request, outcome)
+
+    assert recorder.flush(PATIENCE)
+    kept = store.latest(JOB_KEY)
+    assert kept is not None
+    assert (kept.at_ms, kept.phase, kept.decision) == (request.now_ms, "executed", "rescale")
+    assert decode(kept.text).outcome.wanted == outcome.wanted
+
+
+def test_passes_that_come_to_the_same_are_recorded_now_and_then(recorder: PassRecorder) -> None:
+    instants = quiet_passes(recorder, 21)
+
+    assert [instant - instants[0] for instant in instants] == [0, 600_000, 1_200_000]
+
+
+def test_a_pass_that_is_not_to_be_recorded_is_not(recorder: PassRecorder, store: HeapRecordStore) -> None:
+    request, outcome = a_decision()
+
+    recorder.put(replace(request, recorded=None), outcome)
+
+    assert recorder.flush(PATIENCE)
+    assert store.job_keys() == frozenset()
+
+
+def test_a_job_that_was_forgotten_begins_anew(recorder: PassRecorder) -> None:
+    recorder.put(*a_decision())
+    recorder.forget(JOB_KEY)
+
+    assert recorder.recorded(JOB_KEY).at_ms == 0
+    assert recorder.recorded(JOB_KEY).interval_ms == 600_000
+
+
+def test_what_the_store_does_not_take_waits_until_it_does() -> None:
+    store = FailingStore()
+    recorder = PassRecorder(store, interval=600.0, retention=86_400.0, retry=0.01)
+    recorder.put(*a_decision())
+    assert store.tried.wait(PATIENCE)
+
+    store.is_broken = False
+
+    assert recorder.flush(PATIENCE)
+    assert store.job_keys() == {JOB_KEY}
+    recorder.close()
+
+
+def test_while_the_store_is_away_the_oldest_passes_are_given_up_and_that_is_said() -> None:
+    store = FailingStore()
+    request, outcome = a_decision()
+    with capture_logs() as lines:
+        recorder = PassRecorder(store, interval=600.0, retention=86_400.0, retry=0.01, most_waiting=50)
+        for number in range(80):
+            recorder.put(replace(request, now_ms=request.now_ms + number), outcome)
+        store.is_broken = False
+        recorder.flush(PATIENCE)
+        recorder.close()
+
+    latest = store.latest(JOB_KEY)
+    assert latest is not None
+    assert latest.at_ms == request.now_ms + 79
+    assert any(line["event"] == "pass_records_lost" for line in lines)
+
+
+def test_a_pass_that_cannot_be_written_does_not_keep_others_from_it(store: HeapRecordStore) -> None:
+    request, outcome = a_decision()
+    with capture_logs() as lines:
+        recorder = PassRecorder(store, interval=600.0, retention=86_400.0)
+        recorder.put(request, replace(outcome, wanted={"work": object()}))  # type: ignore[dict-item]
+        recorder.put(replace(request, now_ms=request.now_ms + 1), outcome)
+        recorder.close()
+
+    latest = store.latest(JOB_KEY)
+    assert latest is not None
+    assert latest.at_ms == request.now_ms + 1
+    assert [line["event"] for line in lines] == ["pass_not_recorded"]
+
+
+def test_old_records_are_removed_in_time(store: HeapRecordStore) -> None:
+    request, outcome = a_decision()
+    now = [request.now_ms / 1000]
+    recorder = PassRecorder(store, interval=600.0, retention=3600.0, clock=lambda: now[0])
+    recorder.put(request, outcome)
+    assert recorder.flush(PATIENCE)
+
+    now[0] += 7200.0
+    later = request.now_ms + 7_200_000
+    recorder.put(replace(request, now_ms=later), outcome)
+    recorder.put(replace(request, now_ms=later + 1), outcome)
+    recorder.flush(PATIENCE)
+    recorder.close()
+
+    assert store.latest(JOB_KEY, request.now_ms) is None

@@ -1,0 +1,105 @@
+"""Recorded passes that are done again come to the same; those that were tampered with do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from recorded_passes import ENRICH, SCENARIOS, RecordedJob, rolled_back, scaled_up, without_headroom
+
+from flink_autoscaler.core.decision import PassOutcome, Phase, Reason, Rescale
+from flink_autoscaler.core.errors import StoreError
+from flink_autoscaler.core.shares import postponed
+from flink_autoscaler.standalone.record_codec import PassRecord, decode, encode
+from flink_autoscaler.standalone.record_replay import PUT_OFF, differences, replayed
+
+
+def found(record: PassRecord) -> list[str]:
+    read = decode(encode(record))
+    return list(differences(read, replayed(read)))
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_every_pass_of_a_scenario_comes_to_the_same_again(scenario: str) -> None:
+    assert [found(record) for record in SCENARIOS[scenario]().records if found(record)] == []
+
+
+def test_the_scenarios_have_what_they_are_meant_to_show() -> None:
+    reasons = {
+        reason.code
+        for scenario in SCENARIOS.values()
+        for record in scenario().records
+        for reason in record.outcome.decision.reasons
+    }
+    phases = {record.outcome.phase for scenario in SCENARIOS.values() for record in scenario().records}
+
+    assert {"SCALE_DOWN_DELAYED", "QUOTA_REACHED", "HEADROOM_REACHED", "PAUSED", "PAUSED_AFTER_ROLLBACK"} <= reasons
+    assert phases >= set(Phase) - {Phase.NOT_READY}
+    assert any(record.outcome.is_repair for record in rolled_back().records)
+
+
+@pytest.mark.parametrize("code", sorted(PUT_OFF))
+def test_a_decision_that_the_ledger_put_off_is_put_off_again(code: str) -> None:
+    record = scaled_up().records[2]
+    waits = postponed(record.outcome, Reason(code, "others want slots, too"))
+
+    assert found(replace(record, outcome=waits)) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        pytest.param(lambda o: replace(o, phase=Phase.NOT_READY), "phase", id="phase"),
+        pytest.param(lambda o: replace(o, wanted={**o.wanted, ENRICH: 9}), f"wanted.{ENRICH}", id="wanted"),
+        pytest.param(lambda o: replace(o, state=replace(o.state, overrides={})), "state.overrides", id="state"),
+        pytest.param(lambda o: replace(o, decision=replace(o.decision, reasons=())), "reasons", id="reasons"),
+    ],
+)
+def test_what_is_not_the_same_is_named(change: object, place: str) -> None:
+    record = scaled_up().records[2]
+
+    named = found(replace(record, outcome=change(record.outcome)))  # type: ignore[operator]
+
+    assert named
+    assert all(text.startswith(place) for text in named)
+
+
+def test_other_words_are_the_same_decision() -> None:
+    record = without_headroom().records[-1]
+    reasons = tuple(replace(reason, text="in other words") for reason in record.outcome.decision.reasons)
+    outcome: PassOutcome = replace(record.outcome, decision=replace(record.outcome.decision, reasons=reasons))
+
+    assert found(replace(record, outcome=outcome)) == []
+
+
+def test_a_record_that_is_not_whole_is_not_replayed() -> None:
+    record = replace(scaled_up().records[2], is_whole=False)
+
+    with pytest.raises(StoreError, match="too large"):
+        replayed(record)
+
+
+def test_a_pass_that_ended_before_the_cluster_answered_is_not_replayed() -> None:
+    record = scaled_up().records[2]
+
+    with pytest.raises(StoreError, match="nothing to replay"):
+        replayed(replace(record, outcome=replace(record.outcome, inputs=None)))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    loads=st.lists(st.tuples(st.floats(0.0, 1e6), st.floats(0.0, 1000.0)), min_size=3, max_size=6),
+    interval=st.sampled_from(["0", "1 min", "1 h"]),
+)
+def test_passes_under_any_load_come_to_the_same_again(loads: list[tuple[float, float]], interval: str) -> None:
+    job = RecordedJob({"scale-down.interval": interval})
+    for rate, busy_ms in loads:
+        job.look_at_load(1, rate=rate, busy_ms=busy_ms)
+
+    assert [found(record) for record in job.records if found(record)] == []
+
+
+def test_a_rescale_is_read_back_as_one() -> None:
+    assert isinstance(decode(encode(scaled_up().records[2])).outcome.decision, Rescale)

@@ -1,0 +1,105 @@
+"""Which jobs are there, and which are gone, when lists are whole and when they have gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import Future
+
+from flink_autoscaler.core.errors import AutoscalerError, ConnectError
+from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
+from flink_autoscaler.core.ports import JobList
+from flink_autoscaler.standalone.roster import Roster
+
+PROBLEM: dict[str, AutoscalerError] = {"application_1_1": ConnectError("no answer")}
+
+
+def a_list(*jobs: str, left_out: Iterable[str] = (), unreadable: Iterable[str] = (), gap: bool = False) -> JobList:
+    contexts = tuple(
+        JobAutoScalerContext(job, "ab" * 16, JobStatus.RUNNING, {}, Endpoint("http://127.0.0.1:1")) for job in jobs
+    )
+    errors: dict[JobKey, AutoscalerError] = {job: ConnectError("no answer") for job in unreadable}
+    return JobList(contexts, errors, frozenset(left_out), PROBLEM if gap else {})
+
+
+def gone(roster: Roster, job_list: JobList) -> list[JobKey]:
+    return [context.job_key for context in roster.update(job_list)]
+
+
+def working(roster: Roster, job_key: JobKey) -> Future[object]:
+    work: Future[object] = Future()
+    roster.begin(job_key, work)
+    return work
+
+
+def test_nothing_is_gone_while_the_list_has_gaps() -> None:
+    roster = Roster()
+    roster.update(a_list("a", "b"))
+
+    assert gone(roster, a_list("a", gap=True)) == []
+    assert gone(roster, a_list(gap=True)) == []
+
+
+def test_what_is_still_not_there_when_the_gap_is_closed_is_gone_once() -> None:
+    roster = Roster()
+    roster.update(a_list("a", "b", "c"))
+    roster.update(a_list("a", gap=True))
+
+    assert gone(roster, a_list("a", "b")) == ["c"]
+    assert gone(roster, a_list("a", "b")) == []
+
+
+def test_job_that_was_first_seen_beside_a_gap_can_be_gone_later() -> None:
+    roster = Roster()
+    roster.update(a_list("a", gap=True))
+
+    assert gone(roster, a_list("b")) == ["a"]
+
+
+def test_job_that_is_left_out_is_not_gone() -> None:
+    roster = Roster()
+    roster.update(a_list("a", "b"))
+
+    assert gone(roster, a_list("a", left_out=["b"])) == []
+    assert gone(roster, a_list("a")) == ["b"]
+
+
+def test_job_that_is_left_out_or_unreadable_before_a_gap_is_not_gone_in_it() -> None:
+    roster = Roster()
+    roster.update(a_list("a", "b", "c"))
+    roster.update(a_list("a", left_out=["b"], unreadable=["c"]))
+
+    assert gone(roster, a_list("a", gap=True)) == []
+    assert gone(roster, a_list("a", "b", "c")) == []
+
+
+def test_gone_job_under_way_that_is_back_beside_a_gap_is_not_gone() -> None:
+    roster = Roster()
+    roster.update(a_list("a", "b"))
+    work = working(roster, "a")
+    roster.update(a_list("b"))
+
+    roster.update(a_list("a", gap=True))
+    work.set_result(None)
+
+    assert gone(roster, a_list("a", "b")) == []
+
+
+def test_gone_job_under_way_waits_for_the_gap_to_be_closed() -> None:
+    roster = Roster()
+    roster.update(a_list("a", "b"))
+    work = working(roster, "a")
+    roster.update(a_list("b"))
+
+    work.set_result(None)
+
+    assert gone(roster, a_list("b", gap=True)) == []
+    assert gone(roster, a_list("b")) == ["a"]
+
+
+def test_every_known_job_has_its_key() -> None:
+    roster = Roster()
+    roster.update(a_list("a", "b"))
+    working(roster, "a")
+    roster.update(a_list("b"))
+
+    assert roster.job_keys() == {"a", "b"}

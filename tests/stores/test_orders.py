@@ -1,0 +1,234 @@
+"""Books of orders: the contract, and what the one in the database does besides."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Any
+
+import pytest
+from databases import counting, rows_of
+from sqlalchemy import insert, update
+
+from flink_autoscaler.core.errors import StoreError
+from flink_autoscaler.core.order_book import OrderBook
+from flink_autoscaler.core.orders import Direction
+from flink_autoscaler.stores.heap_orders import HeapOrderBook
+from flink_autoscaler.stores.order_book_contract import OrderBookContract, pausing, pinning, resuming
+from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.fence import LeaseLostError
+from flink_autoscaler.stores.sql.known_jobs import KnownJob, known_jobs
+from flink_autoscaler.stores.sql.lease import Lease, LeaseFence
+from flink_autoscaler.stores.sql.orders import SqlOrderBook
+from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, ORDERS
+
+_FOREVER = 10**15
+
+
+class TestHeapOrderBook(OrderBookContract):
+    def make_book(self) -> OrderBook:
+        return HeapOrderBook()
+
+
+class TestSqlOrderBook(OrderBookContract):
+    @pytest.fixture(autouse=True)
+    def _database(self, database: Database) -> None:
+        self.database = database
+
+    def make_book(self) -> OrderBook:
+        return SqlOrderBook(self.database)
+
+
+@pytest.fixture
+def book(database: Database) -> SqlOrderBook:
+    return SqlOrderBook(database, keeps_events=True)
+
+
+def test_an_order_of_another_process_is_seen(database: Database, book: SqlOrderBook) -> None:
+    daemon = SqlOrderBook(database)
+    daemon.orders("main")
+
+    book.change("main/a", pausing())
+
+    assert set(daemon.orders("main")) == {"main/a"}
+
+
+def test_a_book_that_has_not_changed_is_one_small_query(database: Database, book: SqlOrderBook) -> None:
+    for number in range(20):
+        book.change(f"main/job-{number}", pausing())
+    first = book.orders("main")
+
+    with counting(database) as statements:
+        second = book.orders("main")
+        book.tidy("main", 0)
+
+    assert second is first
+    assert len(statements.texts) == 1
+    assert "sum(" in statements.texts[0]
+
+
+def test_an_empty_book_is_one_small_query(database: Database, book: SqlOrderBook) -> None:
+    with counting(database) as statements:
+        assert book.orders("main") == {}
+
+    assert len(statements.texts) == 1
+
+
+def test_a_changed_book_is_read_once(database: Database, book: SqlOrderBook) -> None:
+    book.orders("main")
+    book.change("main/a", pausing())
+
+    with counting(database) as statements:
+        book.orders("main")
+
+    assert statements.count("SELECT", ORDERS) == 2
+
+
+def test_a_command_and_its_event_are_written_together(database: Database, book: SqlOrderBook) -> None:
+    book.change("main/a", pausing("alice"))
+
+    (event,) = rows_of(database, EVENTS)
+    assert (event["job_key"], event["reason"], event["event_type"]) == ("main/a", "Paused", "Normal")
+    assert event["message"] == "Scaling is paused until somebody resumes it, by alice: deployment"
+    assert (event["event_count"], event["create_time"]) == (1, event["update_time"])
+
+
+def test_every_command_is_an_event_of_its_own(database: Database, book: SqlOrderBook) -> None:
+    book.change("main/a", pinning("x"))
+    book.change("main/a", pinning("x"))
+    book.change("main/a", resuming)
+
+    assert [event["reason"] for event in rows_of(database, EVENTS)] == ["Pinned", "Pinned"]
+
+
+def test_without_its_event_a_command_is_not_given(database: Database, book: SqlOrderBook) -> None:
+    with database.transaction() as connection:
+        EVENTS.drop(connection)
+
+    with pytest.raises(StoreError):
+        book.change("main/a", pausing())
+
+    assert rows_of(database, ORDERS) == []
+
+
+def test_events_stay_out_of_a_table_that_is_not_used(database: Database) -> None:
+    SqlOrderBook(database).change("main/a", pausing())
+
+    assert rows_of(database, EVENTS) == []
+
+
+def test_versions_grow_whatever_the_clock_does(database: Database, book: SqlOrderBook) -> None:
+    book.change("main/a", pinning("x"))
+    with database.transaction() as connection:
+        connection.execute(update(ORDERS).values(version=_FOREVER))
+    before = book.orders("main")
+
+    book.change("main/a", pinning("y"))
+
+    assert book.orders("main") != before
+    (row,) = rows_of(database, ORDERS)
+    assert row["version"] == _FOREVER + 1
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"pause":{}}', '{"pins":[{"pattern":"x"}]}', '{"reset":7}'])
+def test_orders_that_cannot_be_read_count_as_a_pause(database: Database, book: SqlOrderBook, text: str) -> None:
+    with database.transaction() as connection:
+        row = {"job_key": "main/a", "cluster": "main", "orders": text, "version": 1}
+        connection.execute(insert(ORDERS).values(row))
+    book.change("main/b", pinning("x"))
+
+    found = book.orders("main")
+
+    pause = found["main/a"].paused(Direction.UP, _FOREVER)
+    assert pause is not None
+    assert "cannot be read" in pause.signed.reason
+    assert len(found["main/b"].pins) == 1
+    book.change("main/a", resuming)
+    assert book.orders("main")["main/a"].pause is None
+
+
+def test_parts_that_a_later_version_adds_do_no_harm(database: Database, book: SqlOrderBook) -> None:
+    with database.transaction() as connection:
+        row = {"job_key": "main/a", "cluster": "main", "orders": '{"later":[1],"resumed_ms":5}', "version": 1}
+        connection.execute(insert(ORDERS).values(row))
+
+    orders = book.orders("main")["main/a"]
+
+    assert (orders.pause, orders.resumed_ms) == (None, 5)
+
+
+def test_a_book_without_its_table_fails(database: Database, book: SqlOrderBook) -> None:
+    with database.transaction() as connection:
+        ORDERS.drop(connection)
+
+    with pytest.raises(StoreError, match="db upgrade"):
+        book.orders("main")
+
+
+def test_keys_that_look_alike_are_different_jobs(book: SqlOrderBook) -> None:
+    book.change("main/a", pinning("x"))
+    book.change("main/A", pinning("y"))
+
+    found = book.orders("main")
+
+    assert {key: [pin.pattern for pin in orders.pins] for key, orders in found.items()} == {
+        "main/a": ["x"],
+        "main/A": ["y"],
+    }
+
+
+def test_a_daemon_without_the_lease_removes_nothing(database: Database) -> None:
+    lease = Lease(database, name="group", owner="late", ttl=60.0)
+    fenced = SqlOrderBook(database, fence=LeaseFence(lease, lambda: lease.token))
+    fenced.change("main/a", pausing(lasts_ms=1))
+    fenced.orders("main")
+
+    with pytest.raises(LeaseLostError):
+        fenced.tidy("main", _FOREVER)
+    with pytest.raises(LeaseLostError):
+        fenced.forget(["main/a"])
+
+    assert len(rows_of(database, ORDERS)) == 1
+
+
+def _pin_many(settings: DatabaseSettings, name: str, count: int) -> None:
+    with closing(Database(settings)) as database:
+        book = SqlOrderBook(database, keeps_events=True)
+        for number in range(count):
+            book.change("main/a", pinning(f"{name}-{number}"))
+
+
+def test_commands_over_several_connections_are_all_kept(
+    database: Database, database_settings: DatabaseSettings
+) -> None:
+    # A pool of its own for each, as processes have: nothing in memory keeps one from getting in the other's way.
+    with ThreadPoolExecutor(3) as people:
+        list(people.map(lambda name: _pin_many(database_settings, name, 10), ["alice", "bob", "carol"]))
+
+    orders = SqlOrderBook(database).orders("main")["main/a"]
+
+    assert len(orders.pins) == 30
+    assert len(rows_of(database, EVENTS)) == 30
+
+
+def with_job(database: Database, job_key: str, **values: Any) -> None:
+    """Make the row that a saved job has."""
+    cluster, slash, _ = job_key.partition("/")
+    now = database.local_time(1.0)
+    row = {"job_key": job_key, "cluster": cluster if slash else "", "writer": "ours", "updated_at": now, **values}
+    with database.transaction() as connection:
+        connection.execute(insert(JOBS).values(row))
+
+
+def test_known_jobs_have_a_state_of_ours_or_orders(database: Database, book: SqlOrderBook) -> None:
+    with_job(database, "main/b", job_id="0" * 32)
+    with_job(database, "main/theirs", writer="theirs")
+    with_job(database, "elsewhere/c")
+    with_job(database, "ab" * 16)
+    book.change("main/a", pausing())
+    book.change("main/b", pausing())
+
+    found = known_jobs(database, writer="ours", clusters=["main"])
+
+    assert found == (KnownJob("ab" * 16), KnownJob("main/a"), KnownJob("main/b", "0" * 32))
+    assert [job.name for job in found] == ["ab" * 16, "a", "b"]

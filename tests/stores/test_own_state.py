@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flink_autoscaler.core.metrics import MetricSample
+from flink_autoscaler.core.state import EMPTY_STATE
+from flink_autoscaler.core.supervision import NO_SUPERVISION, Supervision
+from flink_autoscaler.stores.sql.own_state import own_state, own_state_text
+
+st.register_type_strategy(
+    Mapping, lambda kind: st.dictionaries(*map(st.from_type, get_args(kind))) if get_args(kind) else st.just({})
+)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+SUPERVISIONS = st.builds(Supervision, baseline=st.dictionaries(st.text(), FINITE))
+SAMPLES = (MetricSample(1, {"a": {}, "b": {}}, {}, frozenset({"b"})), MetricSample(2, {"a": {}}, {}, frozenset()))
+
+
+def test_a_job_of_which_there_is_nothing_to_keep_has_no_text() -> None:
+    assert own_state_text(EMPTY_STATE) is None
+    assert own_state(None, SAMPLES) == (SAMPLES, NO_SUPERVISION)
+
+
+@given(SUPERVISIONS)
+def test_supervision_comes_back_as_it_was(supervision: Supervision) -> None:
+    text = own_state_text(replace(EMPTY_STATE, supervision=supervision))
+
+    assert own_state(text, ())[1] == supervision
+
+
+def test_incomplete_vertices_come_back_with_their_samples() -> None:
+    bare = tuple(replace(sample, incomplete=frozenset()) for sample in SAMPLES)
+
+    text = own_state_text(replace(EMPTY_STATE, samples=SAMPLES))
+
+    assert own_state(text, bare)[0] == SAMPLES
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", '{"incomplete": 1}', '{"supervision": {"phase": "dancing"}}', '{"supervision": []}'],
+    ids=["cut off", "a list", "no map", "an unknown phase", "no object"],
+)
+def test_of_a_damaged_text_everything_counts_as_incomplete(text: str) -> None:
+    samples, supervision = own_state(text, SAMPLES)
+
+    assert [sample.incomplete for sample in samples] == [frozenset("ab"), frozenset("a")]
+    assert supervision == NO_SUPERVISION
+
+
+def test_fields_of_a_later_version_are_ignored() -> None:
+    assert own_state('{"supervision": {"asked": {"a": 2}, "mood": "good"}}', ())[1] == Supervision(asked={"a": 2})
