@@ -27,6 +27,7 @@ QUICK = {
     "job.autoscaler.restart.time": "1 s",
     "job.autoscaler.catch-up.duration": "0 s",
     "job.autoscaler.vertex.max-parallelism": "8",
+    "job.autoscaler.improvement.calm": "false",
     "job.autoscaler.flink.rest-client.timeout": "500 ms",
     "autoscaler.engine.kind": "inline",
     "autoscaler.standalone.control-loop.interval": "100 ms",

@@ -205,7 +205,8 @@ def test_the_path_of_a_proxy_stays_in_front(make_fetcher: MakeFetcher) -> None:
         job_list = make_fetcher(url=(f"{flink.url}/flink/one",)).fetch()
 
     assert job_list.jobs == ()
-    assert flink.paths() == ["/flink/one/jobs/overview"]
+    assert flink.paths()[0] == "/flink/one/jobs/overview"
+    assert all(path.startswith("/flink/one/") for path in flink.paths())
 
 
 def test_headers_go_with_every_request(make_fetcher: MakeFetcher) -> None:
@@ -227,7 +228,8 @@ def test_a_replaced_token_is_used_in_the_next_pass(make_fetcher: MakeFetcher, tm
         token.write_text("new")
         fetcher.fetch()
 
-    assert [request.headers["authorization"] for request in flink.requests] == ["Bearer old", "Bearer new"]
+    lists_ = [request for request in flink.requests if request.path.endswith(LIST)]
+    assert [request.headers["authorization"] for request in lists_] == ["Bearer old", "Bearer new"]
 
 
 def test_a_token_that_was_replaced_during_the_pass_is_read_again_at_once(

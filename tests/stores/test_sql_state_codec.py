@@ -409,6 +409,12 @@ def test_times_are_read_in_every_form(value: object, expected: int) -> None:
     assert parse_seconds(value) == expected
 
 
-@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(full_state()) if field.name != "job_id"])
+OWN_FIELDS = {"job_id", "supervision"}
+"""What the Java process has no row for: it is in a table of our own."""
+
+
+@pytest.mark.parametrize(
+    "field", [field.name for field in dataclasses.fields(full_state()) if field.name not in OWN_FIELDS]
+)
 def test_every_field_has_a_kind(field: str) -> None:
     assert field in {kind.name for kind in KINDS.values()}

@@ -27,6 +27,18 @@ from flink_autoscaler.core.state import (
     ScalingRecord,
     ScalingSummary,
 )
+from flink_autoscaler.core.supervision import (
+    Fingerprint,
+    ForeignEdit,
+    Mechanism,
+    Origin,
+    Pause,
+    Phase,
+    Quarantined,
+    RescaleRecord,
+    Stage,
+    Supervision,
+)
 
 SOURCE = "a6b7102b8d3e3a9564998c1ffeb5e2b7"
 SINK = "00000000000000000000000000000001"
@@ -80,6 +92,7 @@ def full_state(parallelism: int = 8) -> JobState:
         overrides={SOURCE: parallelism, SINK: 1},
         config_changes=ConfigChanges({"taskmanager.memory.process.size": "1 gb"}, ("a.b", "taskmanager.memory.size")),
         delayed={SOURCE: DelayedVertex(_NOON_MS, _recommendations())},
+        supervision=_supervision(parallelism),
     )
 
 
@@ -89,6 +102,45 @@ def _samples() -> tuple[MetricSample, ...]:
     return (
         MetricSample(_NOON_MS - 10_000, {SOURCE: rates, SINK: {}}, {}, frozenset({SOURCE, SINK})),
         MetricSample(_NOON_MS, {SOURCE: rates, SINK: counters}, {ScalingMetric.GC_PRESSURE: 0.01}),
+    )
+
+
+def _supervision(parallelism: int) -> Supervision:
+    before, target = {SOURCE: 2, SINK: 1}, {SOURCE: parallelism, SINK: 1}
+    outcome = RescaleRecord(
+        decided_ms=_NOON_MS - 60_000,
+        since_ms=_NOON_MS - 60_001,
+        before=before,
+        target=target,
+        stage=Stage.REACHED,
+        reason="asked for",
+        accepted_ms=_NOON_MS - 59_000,
+        settled_ms=_NOON_MS - 50_000,
+        outage_ms=1_405,
+        reached=target,
+        state_bytes=1 << 40,
+        taskmanagers=3,
+        reverted=True,
+    )
+    fingerprint = Fingerprint("4ad5c7b1e0f24c0b8f4b1d6f3b0f5a11", frozenset({"tm-1", "tm-2"}), 1 << 26, 1 << 30)
+    return Supervision(
+        current=RescaleRecord(_NOON_MS, _NOON_MS, target, before, Origin.ROLLBACK, Mechanism.REACTIVE_LOSS),
+        phase=Phase.PAUSED,
+        since_ms=_NOON_MS,
+        initial=before,
+        last_stable=before,
+        asked=target,
+        seen={SOURCE: (1, parallelism)},
+        seen_start_ms=_NOON_MS - 90_000,
+        hits={"memory-pressure": 2},
+        baseline={"gc": 0.25},
+        past=(outcome,),
+        rollbacks_ms=(_NOON_MS - 1,),
+        pause=Pause("network-memory", "too few buffers", _NOON_MS, fingerprint, _NOON_MS + 1, for_good=True),
+        quarantine=(Quarantined(SOURCE, parallelism, "network-memory", _NOON_MS, 1 << 26),),
+        edit=ForeignEdit(_NOON_MS, {SINK: (1, 4)}, _NOON_MS + 5),
+        obeyed_ms=_NOON_MS - 7,
+        heard_ms=_NOON_MS - 8,
     )
 
 
