@@ -214,6 +214,16 @@ def test_somebody_elses_change_is_respected_and_reported() -> None:
     assert later.holds == ()
 
 
+def test_somebody_elses_change_of_a_vertex_beside_a_pinned_one_is_noticed() -> None:
+    before, edited = {"work": 2, "sink": 1}, {"work": 2, "sink": 3}
+    pinned = Supervision(initial=before, asked={"work": 2}, seen={vertex: (1, p) for vertex, p in before.items()})
+    job = Watched(state=JobState(supervision=pinned))
+
+    job.look(healthy(before, asked=edited))
+
+    assert job.events == ["RequirementsEdited"]
+
+
 def test_somebody_elses_change_supersedes_a_rescale_that_is_pending() -> None:
     job = a_rescaled_job()
     job.look(healthy(TWO, asked=FOUR))

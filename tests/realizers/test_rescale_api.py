@@ -10,7 +10,7 @@ from realizer_setup import JOB_ID, PATH, SINK, SOURCE, Clients, Cluster, body_of
 from flink_autoscaler.core.errors import ConnectError, RealizeError, RefusedError, ResponseError
 from flink_autoscaler.core.events import EventType
 from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext
-from flink_autoscaler.core.ports import Realization, RealizeResult, ScalingRealizer
+from flink_autoscaler.core.ports import Realization, RealizeResult, ScalingRealizer, Terms
 from flink_autoscaler.realizers import RescaleApiRealizer
 from flink_autoscaler.realizers.contract import ScalingRealizerContract
 
@@ -88,6 +88,20 @@ def test_drift_is_healed(realizer: RescaleApiRealizer, cluster: Cluster) -> None
 
     assert realization.result is RealizeResult.REQUESTED
     assert len(cluster.bodies) == 2
+
+
+def test_who_changed_the_requirements_since_they_were_read_is_not_overruled(
+    realizer: RescaleApiRealizer, cluster: Cluster
+) -> None:
+    found = {SOURCE: (1, 2), SINK: (1, 2)}
+    cluster.requirements.update({SOURCE: (1, 3), SINK: (1, 2)})
+
+    overruling = realizer.realize_overrides(cluster.context(), {SOURCE: 4}, terms=Terms(found=found))
+    agreeing = realizer.realize_overrides(cluster.context(), {SOURCE: 4}, terms=Terms(found={**found, SOURCE: (1, 3)}))
+
+    assert overruling == Realization(RealizeResult.UNCHANGED)
+    assert agreeing.result is RealizeResult.REQUESTED
+    assert cluster.bodies == [body_of({SOURCE: (1, 4), SINK: (1, 2)})]
 
 
 def test_an_unusable_bound_on_the_cluster_is_overwritten(realizer: RescaleApiRealizer, cluster: Cluster) -> None:

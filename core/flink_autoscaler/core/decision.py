@@ -144,6 +144,7 @@ class PassOutcome:
         evaluation: None when there was none.
         wanted: Parallelism per vertex to realize now, the user's own overrides merged in; empty realizes nothing.
         least: The least parallelism that vertices of ``wanted`` may get; 1 for those that are not named.
+        found: Least and greatest parallelism that the cluster was asked for when this pass read it; None when it did not.
         wanted_config: Whether config changes are to be handed to the realizer (memory tuning is on).
         events: To be handed to the event handler, in order.
         report: The scaling report; None without a change.
@@ -168,6 +169,7 @@ class PassOutcome:
     evaluation: Evaluation | None = None
     wanted: Mapping[VertexId, int] = field(default_factory=dict)
     least: Mapping[VertexId, int] = field(default_factory=dict)
+    found: Mapping[VertexId, tuple[int, int]] | None = None
     wanted_config: bool = False
     events: tuple[Event, ...] = ()
     report: ScalingReport | None = None

@@ -40,7 +40,13 @@ def _begin_to_look(run: FollowRun, found: Requirements) -> None:
 
 
 def _is_ours(run: FollowRun, found: Requirements) -> bool:
-    return any(_holds(found, vector) for vector in _own_vectors(run))
+    seen = run.supervision.seen
+    return any(_holds(found, vector) and _keeps_others(found, vector, seen) for vector in _own_vectors(run))
+
+
+def _keeps_others(found: Requirements, vector: Vector, seen: Requirements) -> bool:
+    """Tell whether vertices that a vector does not name are as they were: a pin alone is no reason to change others."""
+    return not seen or all(bounds == seen.get(v) for v, bounds in found.items() if v not in vector)
 
 
 def has_strayed(run: FollowRun) -> bool:
@@ -52,7 +58,8 @@ def has_strayed(run: FollowRun) -> bool:
 
 
 def _holds(found: Requirements, vector: Vector) -> bool:
-    return bool(vector) and all(found[v][1] == parallelism for v, parallelism in vector.items() if v in found)
+    common = vector.keys() & found.keys()
+    return bool(common) and all(found[v][1] == vector[v] for v in common)
 
 
 def _own_vectors(run: FollowRun) -> Iterator[Vector]:

@@ -105,8 +105,8 @@ def _meet_job(run: FollowRun) -> None:
     """Notice that the job is another one than in the pass before, or has another graph."""
     state, running = run.given.request.state, run.facts.running
     if state.job_id is not None and state.job_id != run.context.job_id:
-        _end_with_job(run, "the job was submitted again")
         run.is_other_job = True
+        _end_with_job(run, "the job was submitted again")
     if running is None or not run.facts.all_running:
         return
     run.overrides = {vertex_id: parallelism for vertex_id, parallelism in run.overrides.items() if vertex_id in running}
@@ -125,7 +125,9 @@ def _end_with_job(run: FollowRun, why: str) -> None:
         run.settle(Stage.SUPERSEDED, why)
         run.tell("RescaleSuperseded", f"The rescale {run.described(current.before, current.target)} is void: {why}")
     run.retire()
-    run.change(seen={}, seen_start_ms=None, edit=None, asked={})
+    run.change(asked={})
+    if run.is_other_job or set(run.supervision.seen) != set(run.facts.running or {}):
+        run.change(seen={}, seen_start_ms=None, edit=None)  # else they are of the new graph, seen before it ran
     if run.supervision.phase is Phase.PAUSED and run.supervision.pause is not None:
         if not run.supervision.pause.for_good:
             resume(run, why)

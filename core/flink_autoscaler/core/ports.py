@@ -211,10 +211,14 @@ class Terms:
 
     Attributes:
         least: The least parallelism that a vertex may get where slots are scarce; 1 for those that are not named.
+        found: What the job was asked to have when this was decided, least and greatest parallelism by vertex. Where it
+            is something else by now, somebody else was faster: nothing is changed before the next pass has seen that.
+            None when not known.
         is_repair: Whether this undoes a rescale that the job did not survive: then it need not be running.
     """
 
     least: Mapping[VertexId, int] = field(default_factory=dict)
+    found: Mapping[VertexId, tuple[int, int]] | None = None
     is_repair: bool = False
 
 

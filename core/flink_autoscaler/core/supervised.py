@@ -87,7 +87,8 @@ def with_rescale(
             run.change(initial=running, last_stable=running)
     run.change(asked=dict(outcome.wanted))
     least = _least(options.lower_bound, outcome.wanted, run.supervision.current)
-    return replace(outcome, least=least, state=replace(state, supervision=run.supervision))
+    found = reading.facts.requirements if reading.facts else None
+    return replace(outcome, least=least, found=found, state=replace(state, supervision=run.supervision))
 
 
 def _why(origin: Origin, request: PassRequest) -> str:

@@ -88,8 +88,8 @@ class RescaleApiRealizer:
         the next attempt with it.
 
         Returns:
-            REQUESTED with the upper bounds of all vertices that have an override, UNCHANGED, or REFUSED when the job
-            cannot be rescaled as it is, which is said once per ``scaling.event.interval``.
+            REQUESTED with the upper bounds of all vertices that have an override, UNCHANGED (also where somebody else
+            just changed the requirements), or REFUSED when the job cannot be rescaled as it is, which is said once per ``scaling.event.interval``.
 
         Raises:
             RealizeError: The cluster did not answer or refused; its cause is a FlinkRestError. Or a parallelism is
@@ -101,9 +101,12 @@ class RescaleApiRealizer:
             return refusal
         check_overrides(overrides)
         try:
-            change = self._request(context, overrides, terms.least)
+            change = self._request(context, overrides, terms)
         except FlinkRestError as error:
             return self._failure(context, error)
+        if change is None:
+            log.info("requirements_changed_meanwhile", cluster=context.cluster, job_key=context.job_key)
+            return _UNCHANGED
         return _realization(change, overrides)
 
     def realize_config(self, context: JobAutoScalerContext, changes: ConfigChanges) -> Realization:
@@ -148,11 +151,11 @@ class RescaleApiRealizer:
         return Realization(RealizeResult.REFUSED, events=(event,))
 
     def _request(
-        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], least: Mapping[VertexId, int]
-    ) -> _Change:
+        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], terms: Terms
+    ) -> _Change | None:
         client = self._clients(context.endpoint)
         timeout = _REQUESTS * context.endpoint.timeout + _GRACE
-        return self._loop.run(_change(client, context.job_id or "", overrides, least), timeout)
+        return self._loop.run(_change(client, context.job_id or "", overrides, terms), timeout)
 
     def _failure(self, context: JobAutoScalerContext, error: FlinkRestError) -> Realization:
         reason = _lasting_reason(error)
@@ -166,12 +169,18 @@ class RescaleApiRealizer:
 
 
 async def _change(
-    client: FlinkRestClient, job_id: str, overrides: Mapping[VertexId, int], least: Mapping[VertexId, int]
-) -> _Change:
-    """Send one GET, and one PUT with all vertices when a bound differs; Flink refuses a PUT that leaves one out."""
+    client: FlinkRestClient, job_id: str, overrides: Mapping[VertexId, int], terms: Terms
+) -> _Change | None:
+    """Send one GET, and one PUT with all vertices when a bound differs; Flink refuses a PUT that leaves one out.
+
+    Returns:
+        None when a bound differs, but somebody else changed the requirements since they were read for the decision.
+    """
     before = await client.resource_requirements(job_id)
-    after = wanted_requirements(before, overrides, least)
+    after = wanted_requirements(before, overrides, terms.least)
     if after != before:
+        if terms.found is not None and terms.found != before:
+            return None
         await client.set_resource_requirements(job_id, after)
     return _Change(before, after)
 

@@ -93,6 +93,7 @@ class _Outcome(_Model):
     same: tuple[str, ...] = ()
     wanted: Mapping[VertexId, int] = {}
     least: Mapping[VertexId, int] = {}
+    found: Mapping[VertexId, tuple[int, int]] | None = None
     wanted_config: bool = False
     is_repair: bool = False
     excluded: tuple[VertexId, ...] = ()
@@ -162,6 +163,7 @@ def outcome_document(outcome: PassOutcome, before: JobState | None = None) -> Js
         same=same,
         wanted=outcome.wanted,
         least=outcome.least,
+        found=outcome.found,
         wanted_config=outcome.wanted_config,
         is_repair=outcome.is_repair,
         excluded=tuple(sorted(outcome.excluded)),
@@ -254,6 +256,7 @@ def _outcome(document: Json, request: PassRequest, samples: tuple[MetricSample, 
         else Evaluation(metrics, topology, model.restart_time or 0, bool(model.is_window_full)),
         wanted=model.wanted,
         least=model.least,
+        found=model.found,
         wanted_config=model.wanted_config,
         events=model.events,
         error=_error(document),
