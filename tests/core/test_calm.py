@@ -14,7 +14,7 @@ from flink_autoscaler.core.delayed import DelayedScaleDown
 from flink_autoscaler.core.job import Capacity
 from flink_autoscaler.core.metrics import EvaluatedMetrics
 from flink_autoscaler.core.orders import NO_ORDERS, Direction, Orders, PauseOrder, Signed
-from flink_autoscaler.core.state import JobState, ScalingSummary
+from flink_autoscaler.core.state import DelayedVertex, JobState, ScalingSummary
 from flink_autoscaler.core.supervision import Origin, Quarantined, RescaleRecord, Stage, Supervision
 from flink_autoscaler.core.topology import JobTopology, ShipStrategy
 
@@ -242,6 +242,15 @@ def test_a_scale_down_has_to_pay_for_its_outages(lag: str, goes: bool) -> None:
 
     assert after_filters(run, FORTY_TO_28) == ({A: 28, B: 28} if goes else {})
     assert codes(run) == (set() if goes else {"DOES_NOT_PAY"})
+
+
+@pytest.mark.parametrize(("hours", "goes"), [((20, 20), True), ((20, 1), False)], ids=["all vertices", "not yet all"])
+def test_a_scale_down_that_has_been_needed_for_long_is_expected_to_last(hours: tuple[int, int], goes: bool) -> None:
+    run = a_run(FORTY_TO_28, {**ECONOMICS, "slo.lag": "30 s"}, past=SIXTY_SECONDS, rates=(200_000.0, 100_000.0))
+    advised = dict(zip(FORTY_TO_28, hours, strict=True))
+    run.delayed = DelayedScaleDown({v: DelayedVertex(NOW - ago * HOUR, ()) for v, ago in advised.items()})
+
+    assert bool(after_filters(run, FORTY_TO_28)) is goes
 
 
 def test_a_scale_down_beside_a_scale_up_need_not_pay() -> None:

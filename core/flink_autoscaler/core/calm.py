@@ -133,17 +133,30 @@ def _case(run: DecisionRun, summaries: ScalingSummaries) -> ScaleDownCase:
     planned = planned_parallelism(topology, summaries)
     down, up = (_downtime(run, sum(vector.values())).q90 for vector in (planned, now))
     replay = _replay_seconds(run)
-    hold = usual_hold(_records(run), run.given.now_ms)
     return ScaleDownCase(
         slots_now=slots_of(topology, now),
         slots_new=slots_of(topology, planned),
         outage_down=down + replay,
         outage_up=up + replay,
-        hold=max(options.scale_down_interval.exact_seconds, FIRST_HOLD) if hold is None else hold,
+        hold=_expected_hold(run, summaries),
         late=max(
             (_late(run, v, summary, (down + replay, up + replay)) for v, summary in summaries.items()), default=0.0
         ),
     )
+
+
+def _expected_hold(run: DecisionRun, summaries: ScalingSummaries) -> float:
+    """Return the seconds that the smaller size is expected to last.
+
+    As long as with the scale-downs before, but at least as long as less has been needed already: else a job whose first
+    guess does not pay would never go down, and never learn more.
+    """
+    usual = usual_hold(_records(run), run.given.now_ms)
+    if usual is None:
+        usual = max(run.given.options.scale_down_interval.exact_seconds, FIRST_HOLD)
+    pending = run.delayed.vertices
+    since_ms = max((pending[v].first_ms for v in summaries if v in pending), default=run.given.now_ms)
+    return max(usual, (run.given.now_ms - since_ms) / 1000)
 
 
 def _late(run: DecisionRun, vertex_id: VertexId, summary: ScalingSummary, outages: tuple[float, float]) -> float:
