@@ -1,0 +1,65 @@
+"""Backtests: job-days per minute of CPU time in one process, one production pass per simulated minute included.
+
+Run: ``python benchmarks/bench_backtest.py [--days 2]``. The budget is 100 job-days per minute on two cores, so 50 here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+
+from rich.console import Console
+from rich.table import Table
+
+from flink_autoscaler.pipeline.simulator import Backtest, JobModel, RescaleTerms, VertexModel, run
+from flink_autoscaler.pipeline.simulator.workloads import DAY, Workload, side_by_side, week_sine
+
+TERMS = RescaleTerms(replay=5.0)
+NOT_FOLLOWED = {"job.autoscaler.improvement.supervised-rescales": "false"}
+
+
+def chain(count: int) -> JobModel:
+    """Make a chain whose second vertex is the slowest."""
+    rates = [12_500.0, 5_000.0, *([10_000.0] * (count - 2))]
+    vertices = [VertexModel(f"{n:032x}", f"vertex {n}", rate, max_parallelism=720) for n, rate in enumerate(rates)]
+    return JobModel.chain(vertices, [1.0, 0.5])
+
+
+def join() -> JobModel:
+    """Make two sources and what joins them."""
+    left, right, joined = (VertexModel(f"{n:032x}", f"vertex {n}", 10_000.0, max_parallelism=720) for n in range(3))
+    edges = {(left.vertex_id, joined.vertex_id): 1.0, (right.vertex_id, joined.vertex_id): 1.0}
+    return JobModel((left, right, joined), edges)
+
+
+def row(table: Table, name: str, backtest: Backtest) -> None:
+    """Run a backtest and add its figures to the table."""
+    started = time.process_time()
+    result = run(backtest)
+    seconds = time.process_time() - started
+    days = backtest.workload.duration / DAY
+    table.add_row(name, f"{seconds / days:.2f}", f"{days / seconds * 60:.0f}", str(result.measures.rescales))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--days", type=float, default=2.0, help="days that every figure is taken over")
+    days = parser.parse_args().days
+    one = week_sine().part(0, days * DAY)
+    two = side_by_side("two", one, one.scaled(0.5))
+    cases: Mapping[str, tuple[JobModel, Workload, dict[str, str], float]] = {
+        "chain of 3, dt 5 s": (chain(3), one, {}, 5.0),
+        "chain of 3, dt 1 s": (chain(3), one, {}, 1.0),
+        "chain of 3, rescales not followed": (chain(3), one, NOT_FOLLOWED, 5.0),
+        "chain of 10": (chain(10), one, {}, 5.0),
+        "join of 2 sources": (join(), two, {}, 5.0),
+    }
+    table = Table("job", "CPU s per job-day", "job-days per minute", "rescales")
+    for name, (job, workload, options, dt) in cases.items():
+        row(table, name, Backtest(job, workload, options, terms=TERMS, dt=dt))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,292 @@
+"""What Flink would report about a simulated job: the readings that a pass of the autoscaler begins with."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from flink_autoscaler.core import metric_names
+from flink_autoscaler.core.job import JobStatus
+from flink_autoscaler.core.metrics import Aggregate, FlinkMetric, VertexId
+from flink_autoscaler.core.reading import ClusterReading, CollectorMemory, JobReading, VertexAggregates
+from flink_autoscaler.core.rescale_facts import CheckpointFacts, RescaleFacts, TaskManagerFacts
+from flink_autoscaler.core.topology import IoMetrics, JobDetails, PlanNode, VertexDetails
+from flink_autoscaler.pipeline.simulator.model import VertexModel
+from flink_autoscaler.pipeline.simulator.rescales import RescalingJob
+
+JOB_ID: Final = "5" * 32
+_SATURATED: Final = 0.999
+_MS: Final = 1000.0
+_HEAP: Final = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSettings:
+    """How a simulated cluster reports.
+
+    Attributes:
+        noise: Relative standard deviation of what is measured (busy time and rates); counters are exact.
+        seed: Of the noise.
+        feeds_zeros: Report zeros during an outage, as if the job ran all along, instead of nothing: what a metric
+            system does that keeps no account of restarts.
+        slots_per_taskmanager: TaskManagers come and go with the slots that the job needs.
+        checkpoint_interval: Seconds between checkpoints.
+        state_bytes: Size of a checkpoint.
+    """
+
+    noise: float = 0.0
+    seed: int = 0
+    feeds_zeros: bool = False
+    slots_per_taskmanager: int = 1
+    checkpoint_interval: float = 60.0
+    state_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VertexFlow:
+    """One vertex between two reports.
+
+    Attributes:
+        rate: Records/s received.
+        busy: Share of its time that the hottest subtask was busy.
+        busy_mean: The same on average over the subtasks.
+        backpressured: Share of time that the average subtask waited for those behind it.
+    """
+
+    rate: float
+    busy: float
+    busy_mean: float
+    backpressured: float
+
+    @property
+    def idle(self) -> float:
+        """Share of time that the average subtask waited for input."""
+        return max(0.0, 1 - self.busy_mean - self.backpressured)
+
+
+class Reporter:
+    """Reports about one job, pass after pass.
+
+    Args:
+        job: The job.
+        settings: How it reports.
+        start_ms: Epoch milliseconds of the beginning.
+    """
+
+    def __init__(self, job: RescalingJob, settings: ReportSettings, start_ms: int) -> None:
+        self._job, self._settings, self._start_ms = job, settings, start_ms
+        self._chance = random.Random(settings.seed)  # noqa: S311 - a simulation has to be repeatable
+        self._reported_at = 0.0
+        self._reported = list(job.fluid.served)
+        self._greatest = list(job.fluid.served)
+        self._clusters: dict[int, _Cluster] = {}
+
+    def at_ms(self, instant: float) -> int:
+        """Return epoch milliseconds of an instant of the simulation."""
+        return self._start_ms + round(instant * _MS)
+
+    @property
+    def status(self) -> JobStatus:
+        """Status of the job that counts for scaling."""
+        is_shown_running = self._job.fluid.is_running or self._settings.feeds_zeros
+        return JobStatus.RUNNING if is_shown_running else JobStatus.RESTARTING
+
+    def flows(self) -> dict[VertexId, VertexFlow] | None:
+        """Return what happened at every vertex since the last report; None while the job is away.
+
+        Only the time that the present execution has worked counts, as for Flink's own meters.
+        """
+        job, fluid, model = self._job, self._job.fluid, self._job.fluid.model
+        is_away = not fluid.is_running
+        since, base = self._reported_at, self._reported
+        if job.running_since > since and not self._settings.feeds_zeros:
+            since, base = job.running_since, job.served_before
+        self._reported_at, self._reported = fluid.now, list(fluid.served)
+        seconds = fluid.now - since
+        if is_away or seconds <= 0:
+            return None
+        taken = [max(0.0, s - b) / seconds for s, b in zip(fluid.served, base, strict=True)]
+        rates = model.demand(taken)
+        busy = {v: min(1.0, rate / fluid.capacity[v]) for v, rate in rates.items()}
+        saturated = {v for v, share in busy.items() if share >= _SATURATED}
+        return {
+            v.vertex_id: self._flow(
+                v, rates[v.vertex_id], busy[v.vertex_id], is_blocked=bool(model.behind[v.vertex_id] & saturated)
+            )
+            for v in model.vertices
+        }
+
+    def _flow(self, vertex: VertexModel, rate: float, busy: float, *, is_blocked: bool) -> VertexFlow:
+        noise = self._settings.noise
+        if noise:
+            busy = min(1.0, max(0.0, busy * (1 + noise * self._chance.gauss(0, 1))))
+            rate = max(0.0, rate * (1 + noise * self._chance.gauss(0, 1)))
+        mean = busy / vertex.skew
+        return VertexFlow(rate, busy, mean, 1 - mean if is_blocked else 0.0)
+
+    def read(self, memory: CollectorMemory, *, with_facts: bool) -> JobReading:
+        """Return what the cluster says about the job now.
+
+        Args:
+            memory: What the collector remembers of the last pass.
+            with_facts: Whether the rescale of the job is followed.
+        """
+        flows = self.flows()
+        aggregates: dict[VertexId, VertexAggregates] = {}
+        counts = self._counts()
+        if flows is None and self._settings.feeds_zeros:
+            flows = {v.vertex_id: VertexFlow(0.0, 0.0, 0.0, 0.0) for v in self._job.fluid.model.vertices}
+        if flows is not None:
+            aggregates = {v.vertex_id: self._aggregates(v, flows, counts) for v in self._job.fluid.model.vertices}
+        partitions = {v.vertex_id: v.partitions for v in self._job.fluid.model.vertices if v.partitions}
+        known = CollectorMemory(memory.names, partitions, memory.names_at_ms, memory.reports_gc)
+        facts = self._facts() if with_facts else None
+        return JobReading(self._details(counts), aggregates, known, facts=facts)
+
+    def _counts(self) -> dict[VertexId, float]:
+        """Return the records that every vertex has received since its execution began."""
+        fluid = self._job.fluid
+        self._greatest = [max(pair) for pair in zip(self._greatest, fluid.served, strict=True)]
+        if self._settings.feeds_zeros:
+            counted: Sequence[float] = self._greatest
+        else:
+            counted = [s - b for s, b in zip(fluid.served, self._job.served_before, strict=True)]
+        if not fluid.is_running and not self._settings.feeds_zeros:
+            counted = [0.0] * len(fluid.served)
+        return fluid.model.demand(counted)
+
+    def _aggregates(
+        self, vertex: VertexModel, flows: Mapping[VertexId, VertexFlow], counts: Mapping[VertexId, float]
+    ) -> VertexAggregates:
+        flow, fluid = flows[vertex.vertex_id], self._job.fluid
+        parallelism = fluid.parallelism[vertex.vertex_id]
+        common = {FlinkMetric.BUSY_TIME: _spread(flow, parallelism)}
+        if vertex.vertex_id not in fluid.model.sources:
+            return {**common, FlinkMetric.RECORDS_IN_RATE: _total(flow.rate, parallelism)}
+        pending = fluid.backlog[fluid.model.sources.index(vertex.vertex_id)]
+        blocked = flow.backpressured * _MS
+        return {
+            **common,
+            FlinkMetric.BACKPRESSURE_TIME: Aggregate(blocked, blocked, blocked, blocked * parallelism),
+            FlinkMetric.SOURCE_RECORDS_IN_RATE: _total(flow.rate, parallelism),
+            FlinkMetric.SOURCE_RECORDS_IN: _total(counts[vertex.vertex_id], parallelism),
+            FlinkMetric.PENDING_RECORDS: _total(pending, parallelism),
+        }
+
+    def _details(self, counts: Mapping[VertexId, float]) -> JobDetails:
+        job, model = self._job, self._job.fluid.model
+        running_since = 0.0 if self._settings.feeds_zeros else job.running_since
+        return JobDetails(
+            JOB_ID,
+            "simulated job",
+            self.status.value,
+            self.at_ms(running_since),
+            tuple(self._vertex(vertex, counts) for vertex in model.vertices),
+            tuple(
+                PlanNode(v.vertex_id, self._shown(v.vertex_id), tuple((up, v.ship) for up in model.inputs[v.vertex_id]))
+                for v in model.vertices
+            ),
+            now_ms=self.at_ms(job.fluid.now),
+            initialized_ms=self._start_ms,
+            created_ms=self.at_ms(job.stopped_at or 0.0),
+        )
+
+    def _shown(self, vertex_id: VertexId) -> int:
+        """Return the parallelism of the newest execution graph, which may still be starting."""
+        return (self._job.fluid.parallelism if self._job.fluid.is_running else self._job.asked)[vertex_id]
+
+    def _vertex(self, vertex: VertexModel, counts: Mapping[VertexId, float]) -> VertexDetails:
+        fluid = self._job.fluid
+        vertex_id = vertex.vertex_id
+        received = counts[vertex_id]
+        parallelism = self._shown(vertex_id)
+        sent = sum(received * sel for (up, _), sel in fluid.model.edges.items() if up == vertex_id)
+        busy_seconds = parallelism * received / (fluid.capacity[vertex_id] * vertex.skew)
+        # Flink counts as read only what comes over the network, which for a source is nothing.
+        read = 0 if vertex_id in fluid.model.sources else round(received)
+        return VertexDetails(
+            vertex_id,
+            vertex.name,
+            parallelism,
+            vertex.max_parallelism,
+            "RUNNING" if fluid.is_running or self._settings.feeds_zeros else "DEPLOYING",
+            IoMetrics(read, round(sent), busy_seconds * _MS),
+            vertex.group,
+            start_ms=self.at_ms(self._job.running_since),
+            is_settled=fluid.is_running,
+        )
+
+    def _facts(self) -> RescaleFacts:
+        """Return what is asked about a job whose rescale is followed; this cluster refuses nothing and never fails."""
+        job, fluid, settings = self._job, self._job.fluid, self._settings
+        now_ms, since = self.at_ms(fluid.now), job.running_since
+        return RescaleFacts(
+            now_ms=now_ms,
+            initialized_ms=self._start_ms,
+            running=dict(fluid.parallelism) if fluid.is_running else None,
+            all_running=fluid.is_running,
+            running_since_ms=self.at_ms(since) if fluid.is_running else None,
+            stopped_ms=None if job.stopped_at is None else self.at_ms(job.stopped_at),
+            requirements={vertex_id: (1, parallelism) for vertex_id, parallelism in job.asked.items()},
+            exceptions=(),
+            checkpoints=CheckpointFacts(
+                self._checkpoint_ms(), settings.state_bytes, round(settings.checkpoint_interval * _MS)
+            ),
+            taskmanagers=self._present().taskmanagers,
+            restarts=0,
+        )
+
+    def _checkpoint_ms(self) -> int | None:
+        """Return when the latest checkpoint was completed, if only by the execution before."""
+        job, interval = self._job, self._settings.checkpoint_interval
+        made = (job.fluid.now - job.running_since) // interval if job.fluid.is_running else 0
+        if made > 0:
+            return self.at_ms(job.running_since + made * interval)
+        return None if job.stopped_at is None else self.at_ms(job.stopped_at - job.terms.replay)
+
+    def read_cluster(self) -> ClusterReading:
+        """Return what the cluster says about itself now: as many TaskManagers as the job needs, none of them short."""
+        return self._present().reading
+
+    def _present(self) -> _Cluster:
+        slots = self._job.slots
+        if slots not in self._clusters:
+            self._clusters[slots] = _Cluster.of(slots, self._settings.slots_per_taskmanager)
+        return self._clusters[slots]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    """A cluster of some size, which says the same whenever it has that size."""
+
+    reading: ClusterReading
+    taskmanagers: tuple[TaskManagerFacts, ...]
+
+    @classmethod
+    def of(cls, slots: int, per_taskmanager: int) -> _Cluster:
+        """Make a cluster that just holds a job."""
+        count = -(-slots // per_taskmanager)
+        free = count * per_taskmanager - slots
+        measured = dict.fromkeys(metric_names.TASKMANAGER_METRICS_WITH_GC, Aggregate(0.0, 0.0, 0.0))
+        measured[metric_names.HEAP_MAX] = Aggregate(_HEAP, _HEAP, _HEAP)
+        measured[metric_names.HEAP_USED] = Aggregate(_HEAP / 2, _HEAP / 2, _HEAP / 2)
+        counted = {
+            metric_names.SLOTS_TOTAL: str(count * per_taskmanager),
+            metric_names.SLOTS_AVAILABLE: str(free),
+        }
+        facts = (TaskManagerFacts(f"tm-{n}", per_taskmanager, free if n == 0 else 0) for n in range(count))
+        return cls(ClusterReading(counted, measured), tuple(facts))
+
+
+def _total(value: float, parallelism: int) -> Aggregate:
+    share = value / parallelism
+    return Aggregate(share, share, share, value)
+
+
+def _spread(flow: VertexFlow, parallelism: int) -> Aggregate:
+    """Return the busy time where one subtask is hot and all others are alike."""
+    total = flow.busy_mean * parallelism
+    least = flow.busy if parallelism == 1 else max(0.0, (total - flow.busy) / (parallelism - 1))
+    return Aggregate(min(least, flow.busy) * _MS, flow.busy * _MS, flow.busy_mean * _MS, total * _MS)

@@ -1,0 +1,217 @@
+"""How a simulated cluster rescales a job: after a delay, with an outage, and with records that are processed again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from flink_autoscaler.core.downtime import LONGEST, SHORTEST, Z_90, Size, estimate_downtime
+from flink_autoscaler.core.metrics import VertexId
+from flink_autoscaler.core.supervision import Mechanism
+from flink_autoscaler.pipeline.simulator.model import FluidJob
+
+
+class Outages(Protocol):
+    """Says how long a job is away for a rescale. Pure, so that the same backtest always comes to the same."""
+
+    def __call__(self, number: int, subtasks: int) -> float:
+        """Return the seconds during which not all subtasks run.
+
+        Args:
+            number: How many rescales came before.
+            subtasks: Of all vertices, after the rescale.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FixedOutage:
+    """Outages that are all alike.
+
+    Attributes:
+        seconds: Their length.
+    """
+
+    seconds: float
+
+    def __call__(self, number: int, subtasks: int) -> float:  # noqa: ARG002 - of the protocol
+        """Return the same for every rescale."""
+        return self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnOutage:
+    """Outages that scatter as the downtime model expects of a job that it knows nothing about yet.
+
+    Attributes:
+        seed: The same seed gives the same outages.
+        mechanism: How the job is rescaled.
+        state_gb: State per TaskManager, GB.
+    """
+
+    seed: int
+    mechanism: Mechanism = Mechanism.IN_PLACE
+    state_gb: float = 0.0
+
+    def __call__(self, number: int, subtasks: int) -> float:
+        """Draw from a normal distribution, within the bounds of the downtime model."""
+        estimate = estimate_downtime((), self.mechanism, Size(self.state_gb, subtasks), now_ms=0)
+        chance = random.Random(f"{self.seed} {number}")  # noqa: S311 - a simulation has to be repeatable
+        drawn = chance.gauss(estimate.mean, (estimate.q90 - estimate.mean) / Z_90)
+        return min(max(drawn, SHORTEST), LONGEST)
+
+
+@dataclass(frozen=True, slots=True)
+class RescaleTerms:
+    """What a rescale costs.
+
+    Attributes:
+        outages: How long the job is away.
+        delay: Seconds from the request to the outage, in which the job works on as before.
+        replay: Age in seconds of the checkpoint that is restored.
+    """
+
+    outages: Outages = FixedOutage(60.0)
+    delay: float = 0.0
+    replay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedRescale:
+    """One rescale. Instants are seconds since the beginning.
+
+    Attributes:
+        slots_before: Slots of the job before it.
+        replayed: Records that were processed again.
+    """
+
+    requested: float
+    stopped: float
+    running: float
+    before: Mapping[VertexId, int]
+    after: Mapping[VertexId, int]
+    slots_before: int
+    slots_after: int
+    replayed: float = 0.0
+
+    @property
+    def is_up(self) -> bool:
+        """Whether any vertex grows."""
+        return any(parallelism > self.before[vertex_id] for vertex_id, parallelism in self.after.items())
+
+
+class Answer(StrEnum):
+    """What a cluster makes of a request."""
+
+    UNCHANGED = "unchanged"
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+
+
+@dataclass
+class _Course:
+    """A rescale that is not over."""
+
+    target: dict[VertexId, int]
+    requested: float
+    stops: float
+    starts: float = 0.0
+    slots_before: int = 0
+    replayed: float = 0.0
+
+
+class RescalingJob:
+    """A job that flows and is rescaled.
+
+    Attributes:
+        fluid: The job.
+        terms: What a rescale costs.
+        rescales: Those that are over, oldest first.
+        rejected: Requests that came while another rescale was under way.
+        running_since: When the present execution began to work; of the one before while there is none.
+        stopped_at: When the execution before was stopped; None before the first rescale.
+        served_before: Records that earlier executions had served, by source.
+    """
+
+    def __init__(self, fluid: FluidJob, terms: RescaleTerms) -> None:
+        self.fluid = fluid
+        self.rescales: list[SimulatedRescale] = []
+        self.rejected = 0
+        self.running_since = 0.0
+        self.stopped_at: float | None = None
+        self.served_before = list(fluid.served)
+        self.terms = terms
+        self._course: _Course | None = None
+        self.slots = fluid.model.slots(fluid.parallelism)
+
+    @property
+    def asked(self) -> Mapping[VertexId, int]:
+        """The parallelism that the cluster was last asked for."""
+        return self.fluid.parallelism if self._course is None else self._course.target
+
+    def request(self, wanted: Mapping[VertexId, int]) -> Answer:
+        """Ask for another parallelism; vertices left out keep theirs."""
+        most = {vertex.vertex_id: vertex.max_parallelism for vertex in self.fluid.model.vertices}
+        target = {v: min(wanted.get(v, p), most[v]) for v, p in self.asked.items()}
+        if target == self.asked:
+            return Answer.UNCHANGED
+        if self._course is not None:
+            self.rejected += 1
+            return Answer.REJECTED
+        now = self.fluid.now
+        self._course = _Course(target, now, now + self.terms.delay)
+        return Answer.ACCEPTED
+
+    def flow(self, seconds: float, arrivals: tuple[float, ...]) -> None:
+        """Let time pass with constant arrival rates; a rescale under way proceeds exactly when it is due."""
+        if self._course is None:
+            self.fluid.flow(seconds, arrivals)
+            return
+        end = self.fluid.now + seconds
+        while self._course is not None and self._due(self._course) <= end:
+            self._flow_until(self._due(self._course), arrivals)
+            self._proceed(self._course)
+        self._flow_until(end, arrivals)
+
+    def _due(self, course: _Course) -> float:
+        return course.stops if self.fluid.is_running else course.starts
+
+    def _flow_until(self, instant: float, arrivals: tuple[float, ...]) -> None:
+        if instant > self.fluid.now:
+            self.fluid.flow(instant - self.fluid.now, arrivals)
+
+    def _proceed(self, course: _Course) -> None:
+        if self.fluid.is_running:
+            self._stop(course)
+        else:
+            self._start(course)
+
+    def _stop(self, course: _Course) -> None:
+        self.fluid.is_running = False
+        self.stopped_at = course.stops
+        course.replayed = self.fluid.replay(self.terms.replay)
+        course.starts = course.stops + self.terms.outages(len(self.rescales), sum(course.target.values()))
+        course.slots_before, self.slots = self.slots, self.fluid.model.slots(course.target)
+
+    def _start(self, course: _Course) -> None:
+        before = self.fluid.parallelism
+        self.fluid.run_with(course.target)
+        self.fluid.is_running = True
+        self.running_since = course.starts
+        self.served_before = list(self.fluid.served)
+        self.rescales.append(
+            SimulatedRescale(
+                course.requested,
+                course.stops,
+                course.starts,
+                before,
+                course.target,
+                course.slots_before,
+                self.slots,
+                course.replayed,
+            )
+        )
+        self._course = None

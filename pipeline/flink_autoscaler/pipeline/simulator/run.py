@@ -1,0 +1,211 @@
+"""Backtests: the production pass under the clock of a simulation, pass after pass over a simulated job."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from flink_autoscaler.core.cycle import advance, without_reading
+from flink_autoscaler.core.decision import Hold, PassOutcome, PassRequest, Rescale
+from flink_autoscaler.core.extensions import NO_PLUGINS, Plugins
+from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.metrics import VertexId
+from flink_autoscaler.core.reading import EMPTY_MEMORY
+from flink_autoscaler.core.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.supervised import FactsWanted, facts_wanted
+from flink_autoscaler.pipeline.simulator.bounds import area, parallelism_for
+from flink_autoscaler.pipeline.simulator.measures import Measures, Trace, measure
+from flink_autoscaler.pipeline.simulator.metrics import JOB_ID, Reporter, ReportSettings
+from flink_autoscaler.pipeline.simulator.model import FluidJob, JobModel, VertexModel
+from flink_autoscaler.pipeline.simulator.rescales import RescaleTerms, RescalingJob, SimulatedRescale
+from flink_autoscaler.pipeline.simulator.workloads import Workload
+
+MONDAY_MS: Final = 1_699_833_600_000
+"""2023-11-13, midnight UTC."""
+
+JOB_KEY: Final = "simulation/job"
+ENABLED: Final = "job.autoscaler.enabled"
+
+_MINIMUM_UTILIZATION: Final = 0.01
+_SHORTEST: Final = 1e-6
+
+
+@dataclass(frozen=True)
+class Backtest:
+    """What is to be simulated.
+
+    Attributes:
+        configuration: Of the job, as text by full key, such as ``job.autoscaler.utilization.target``; the autoscaler
+            is on unless it says otherwise.
+        plugins: Those that the daemon would have.
+        terms: What a rescale costs.
+        reports: How the cluster reports.
+        initial: Parallelism at the beginning; None sizes the job for its first arrivals at the utilization target.
+        interval: Seconds between passes.
+        dt: Longest step of the simulation in seconds; passes and changes of the arrivals fall between steps.
+        start_ms: Epoch milliseconds of the beginning.
+        slo_lag: Lag in seconds above which the job is too late; None takes ``slo.lag`` of the job.
+    """
+
+    job: JobModel
+    workload: Workload
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    plugins: Plugins = NO_PLUGINS
+    terms: RescaleTerms = field(default_factory=RescaleTerms)
+    reports: ReportSettings = field(default_factory=ReportSettings)
+    initial: Mapping[VertexId, int] | None = None
+    interval: float = 60.0
+    dt: float = 5.0
+    start_ms: int = MONDAY_MS
+    slo_lag: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision of a pass to rescale, and when it was made, seconds since the beginning."""
+
+    instant: float
+    decision: Rescale
+    wanted: Mapping[VertexId, int]
+
+
+@dataclass(frozen=True)
+class BacktestResult:
+    """What came of it.
+
+    Attributes:
+        decisions: Of the passes, oldest first.
+        rescales: What became of them.
+        holds: How many passes held for every reason, by code.
+        errors: Passes that an error ended, by text.
+        rejected: Requests that came while a rescale was under way.
+        final: What the autoscaler would remember.
+    """
+
+    measures: Measures
+    trace: Trace
+    decisions: tuple[Decided, ...]
+    rescales: tuple[SimulatedRescale, ...]
+    holds: Mapping[str, int]
+    errors: Mapping[str, int]
+    rejected: int
+    final: JobState
+
+
+def run(backtest: Backtest) -> BacktestResult:
+    """Simulate a workload from its beginning to its end.
+
+    Raises:
+        ValueError: The workload has another number of sources than the job.
+        ConfigError: An option of the job cannot be read.
+    """
+    if len(backtest.workload.rows[0]) != len(backtest.job.sources):
+        raise ValueError(f"{backtest.workload.name} has rates for {len(backtest.workload.rows[0])} sources")
+    return _Run(backtest).finish()
+
+
+class _Run:
+    """The working values of one backtest."""
+
+    def __init__(self, backtest: Backtest) -> None:
+        self._given = backtest
+        self._context = _context(backtest)
+        self._contexts = {JobStatus.RUNNING: self._context}
+        first = backtest.initial or self._first_size()
+        self._job = RescalingJob(FluidJob(backtest.job, first), backtest.terms)
+        self._reporter = Reporter(self._job, backtest.reports, backtest.start_ms)
+        self._trace = Trace()
+        self._state, self._memory = EMPTY_STATE, EMPTY_MEMORY
+        self._decisions: list[Decided] = []
+        self._holds: Counter[str] = Counter()
+        self._errors: Counter[str] = Counter()
+
+    def _first_size(self) -> dict[VertexId, int]:
+        job, target = self._given.job, max(_MINIMUM_UTILIZATION, self._context.options.utilization_target)
+        demand = job.demand(self._given.workload.rows[0])
+        return {v.vertex_id: _parallelism(v, demand[v.vertex_id] / target) for v in job.vertices}
+
+    def finish(self) -> BacktestResult:
+        """Go through the whole workload."""
+        end, interval = self._given.workload.duration, self._given.interval
+        for number in range(1, math.ceil(end / interval) + 1):
+            self._flow_until(min(end, number * interval))
+            self._take(self._look())
+        return self._result()
+
+    def _flow_until(self, instant: float) -> None:
+        """Let the job flow in steps that end where arrivals change."""
+        workload, job, fluid = self._given.workload, self._job, self._job.fluid
+        while instant - fluid.now > _SHORTEST:
+            row_end = (math.floor(fluid.now / workload.step + _SHORTEST) + 1) * workload.step
+            arrivals = workload.at(row_end - workload.step / 2)
+            stretch = min(instant, row_end) - fluid.now
+            count = math.ceil(stretch / self._given.dt - _SHORTEST)
+            for _ in range(count):
+                job.flow(stretch / count, arrivals)
+                self._trace.add(stretch / count, fluid.lag(), job.slots)
+
+    def _look(self) -> PassOutcome:
+        """Do one pass as the daemon does, with the answers of the simulated cluster."""
+        request = PassRequest(self._context_now(), self._state, self._reporter.at_ms(self._job.fluid.now), self._memory)
+        reading = self._reporter.read(self._memory, with_facts=facts_wanted(request) is not FactsWanted.NOTHING)
+        outcome = without_reading(request)
+        if outcome is None:
+            outcome = advance(request, reading, self._reporter.read_cluster(), self._given.plugins)
+        return outcome
+
+    def _context_now(self) -> JobAutoScalerContext:
+        status = self._reporter.status
+        if status not in self._contexts:
+            self._contexts[status] = replace(self._context, status=status)
+        return self._contexts[status]
+
+    def _take(self, outcome: PassOutcome) -> None:
+        """Remember what the pass found out, and ask the cluster for what it wants."""
+        self._state, self._memory = outcome.state, outcome.memory
+        if isinstance(outcome.decision, Hold):
+            self._holds.update(reason.code for reason in outcome.decision.reasons)
+        else:
+            self._decisions.append(Decided(self._job.fluid.now, outcome.decision, dict(outcome.wanted)))
+        if outcome.error is not None:
+            self._errors[str(outcome.error)] += 1
+        if outcome.wanted:
+            self._job.request(outcome.wanted)
+
+    def _result(self) -> BacktestResult:
+        given, job = self._given, self._job
+        limit = self._context.options.slo_lag.seconds if given.slo_lag is None else given.slo_lag
+        least = area(given.job, given.workload)
+        return BacktestResult(
+            measure(self._trace, job.rescales, slo_lag=limit, least_slot_seconds=least),
+            self._trace,
+            tuple(self._decisions),
+            tuple(job.rescales),
+            dict(self._holds),
+            dict(self._errors),
+            job.rejected,
+            self._state,
+        )
+
+
+def _parallelism(vertex: VertexModel, demand: float) -> int:
+    try:
+        return parallelism_for(vertex, demand)
+    except ValueError:
+        return vertex.max_parallelism
+
+
+def _context(backtest: Backtest) -> JobAutoScalerContext:
+    configuration = {ENABLED: "true", "jobmanager.scheduler": "adaptive", **backtest.configuration}
+    return JobAutoScalerContext(
+        JOB_KEY,
+        JOB_ID,
+        JobStatus.RUNNING,
+        configuration,
+        Endpoint("http://simulation"),
+        job_name="simulated job",
+        cluster="simulation",
+    )

@@ -1,0 +1,79 @@
+"""The policies that size by true rates keep the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flink_autoscaler.core.policies.capacity import CapacityPolicy
+from flink_autoscaler.core.policies.contract import ScalingPolicyContract
+from flink_autoscaler.core.policies.ds2 import Ds2Policy
+from flink_autoscaler.core.policies.proactive import ProactivePolicy
+from flink_autoscaler.core.policies.values import DemandForecast, JobObservation, ScalingPolicy, SourceForecast
+
+
+class TestCapacityPolicy(ScalingPolicyContract):
+    patience = 2
+
+    def make_policy(self) -> ScalingPolicy:
+        return CapacityPolicy()
+
+
+class TestIntegralCapacityPolicy(TestCapacityPolicy):
+    def config(self) -> Mapping[str, str]:
+        return {"job.autoscaler.capacity.mode": "integral"}
+
+
+class TestCapacityPolicyWithoutCatchUp(TestCapacityPolicy):
+    def config(self) -> Mapping[str, str]:
+        return {
+            "job.autoscaler.catch-up.duration": "0",
+            "job.autoscaler.scaling.effectiveness.detection.enabled": "true",
+            "job.autoscaler.scale-up.max-factor": "0.8",
+            "job.autoscaler.utilization.target": "0.9",
+        }
+
+
+class TestDs2Policy(ScalingPolicyContract):
+    patience = 6
+
+    def make_policy(self) -> ScalingPolicy:
+        return Ds2Policy()
+
+
+class TestDs2PolicyAtOnce(ScalingPolicyContract):
+    patience = 2
+
+    def make_policy(self) -> ScalingPolicy:
+        return Ds2Policy()
+
+    def config(self) -> Mapping[str, str]:
+        options = {
+            "warm-up-intervals": "0",
+            "activation-intervals": "1",
+            "activation-combine": "median",
+            "scaling-factor": "0",
+            "skew-aware": "true",
+            "add-catch-up": "false",
+        }
+        return {f"job.autoscaler.ds2.{key}": value for key, value in options.items()}
+
+
+class TestProactivePolicy(ScalingPolicyContract):
+    patience = 2
+
+    def make_policy(self) -> ScalingPolicy:
+        return ProactivePolicy()
+
+    def demand(self, obs: JobObservation) -> DemandForecast | None:
+        sources = (vertex for vertex in obs.vertices.values() if vertex.is_source)
+        return {each.vertex_id: SourceForecast(5_000.0, 8_000.0, 3_000.0) for each in sources}
+
+
+class TestProactivePolicyWithoutForecast(ScalingPolicyContract):
+    patience = 6
+
+    def make_policy(self) -> ScalingPolicy:
+        return ProactivePolicy()
+
+    def config(self) -> Mapping[str, str]:
+        return {"job.autoscaler.proactive.base": "ds2"}

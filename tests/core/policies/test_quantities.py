@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given as for_all
+from hypothesis import strategies as st
+from policy_setup import NOW, WINDOW, observation, vertex
+
+from flink_autoscaler.core.policies.memory import KEPT, Memory, Raise
+from flink_autoscaler.core.policies.proposals import direction_of
+from flink_autoscaler.core.policies.quantities import (
+    Arrivals,
+    Need,
+    has_backlog,
+    needs_of,
+    present_arrivals,
+    rounded_up,
+    shares_of,
+    skew_factor,
+    subtasks,
+)
+from flink_autoscaler.core.policies.values import Direction, JobObservation
+
+
+def learned(obs: JobObservation, before: Memory | None = None) -> Memory:
+    """What is known after an observation without a backlog, written and read in between."""
+    state: dict[str, Any] = {} if before is None else json.loads(json.dumps(before.as_json()))
+    return Memory.read(state, obs).learned(obs, has_backlog=False)
+
+
+def needs(obs: JobObservation, memory: Memory | None = None) -> dict[str, Need]:
+    return needs_of(obs, memory or learned(obs), present_arrivals(obs), {})
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        pytest.param(0.7 * 10 / 0.7, 10, id="noise of the arithmetic"),
+        pytest.param(12.000000001, 12, id="a billionth is noise"),
+        pytest.param(12.001, 13, id="a thousandth is not"),
+        pytest.param(0.0, 0, id="nothing"),
+        pytest.param(1e9 + 0.5, 1_000_000_000, id="relative to large numbers"),
+    ],
+)
+def test_rounded_up_ignores_noise(number: float, expected: int) -> None:
+    assert rounded_up(number) == expected
+
+
+@for_all(st.floats(0.0, 1e12))
+def test_rounded_up_is_the_next_whole_number(number: float) -> None:
+    assert math.ceil(number) - 1 - 1e-9 * number <= rounded_up(number) <= math.ceil(number)
+
+
+@pytest.mark.parametrize(
+    ("needed", "expected"),
+    [(3.2, 4), (0.0, 2), (99.0, 8), (math.inf, 8)],
+    ids=["within", "below", "above", "infinite"],
+)
+def test_subtasks_are_within_the_bounds(needed: float, expected: int) -> None:
+    assert subtasks(needed, vertex(min_parallelism=2, max_parallelism=8)) == expected
+
+
+def test_subtasks_greatest_bound_wins() -> None:
+    assert subtasks(1.0, vertex(min_parallelism=5, max_parallelism=3)) == 3
+
+
+@pytest.mark.parametrize(
+    ("rates", "expected"),
+    [((20.0, 20.0, 20.0, 10.0), 20 / 17.5), ((5.0, 5.0), 1.0), ((), 1.0), ((0.0, 0.0), 1.0)],
+    ids=["one slow", "even", "unknown", "idle"],
+)
+def test_skew_factor_compares_the_fastest_with_the_average(rates: tuple[float, ...], expected: float) -> None:
+    assert skew_factor(rates) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("lag", "rate_in", "expected"),
+    [
+        pytest.param(300_000.0, 1_000.0, False, id="just five minutes"),
+        pytest.param(300_001.0, 1_000.0, True, id="more"),
+        pytest.param(1.0, 0.0, True, id="nothing is read"),
+        pytest.param(None, 1_000.0, False, id="unknown"),
+    ],
+)
+def test_has_backlog_counts_seconds_of_input(lag: float | None, rate_in: float, expected: bool) -> None:
+    obs = observation(vertex(rate_in=rate_in, lag_records=lag))
+
+    assert has_backlog(obs, 300.0) is expected
+
+
+def test_targets_are_carried_along_the_edges() -> None:
+    obs = observation(
+        vertex("source-a", rate_in=60.0, target_rate=100.0),
+        vertex("source-b", rate_in=10.0),
+        vertex("join", rate_in=130.0),
+        vertex("sink", rate_in=13.0),
+        edges={("source-a", "join"): 2.0, ("source-b", "join"): 1.0, ("join", "sink"): 0.1},
+    )
+
+    assert {v: need.up for v, need in needs(obs).items()} == pytest.approx(
+        {"source-a": 100.0, "source-b": 10.0, "join": 210.0, "sink": 21.0}
+    )
+
+
+def test_every_vertex_knows_its_sources() -> None:
+    obs = observation(
+        vertex("source-a"),
+        vertex("source-b"),
+        vertex("map"),
+        vertex("join"),
+        edges={("source-a", "map"): 1.0, ("map", "join"): 1.0, ("source-b", "join"): 1.0},
+    )
+
+    assert needs(obs)["map"].sources == {"source-a"}
+    assert needs(obs)["join"].sources == {"source-a", "source-b"}
+
+
+def test_rates_sent_tell_the_ratio_where_edges_do_not() -> None:
+    obs = observation(vertex("source", rate_in=100.0, rate_out={"map": 250.0}), vertex("map"), edges={})
+
+    assert needs(obs)["map"].up == pytest.approx(250.0)
+
+
+def test_the_last_ratio_counts_while_nothing_is_read() -> None:
+    before = observation(vertex("source", rate_in=100.0), vertex("map", rate_in=200.0))
+    source = vertex("source", rate_in=0.0, target_rate=50.0)
+    idle = observation(source, vertex("map", rate_in=0.0), edges={("source", "map"): 0.0})
+
+    assert needs(idle, learned(idle, learned(before)))["map"].up == 100.0
+
+
+def test_a_ratio_that_was_never_seen_makes_the_need_unknown() -> None:
+    source = vertex("source", rate_in=0.0, target_rate=50.0)
+    obs = observation(source, vertex("map", rate_in=None), edges={("source", "map"): 0.0})
+
+    assert needs(obs)["map"].up is None
+
+
+def test_nothing_arrives_behind_a_source_without_arrivals() -> None:
+    obs = observation(vertex("source", rate_in=0.0), vertex("map", rate_in=0.0), edges={("source", "map"): 1.0})
+
+    assert needs(obs)["map"].up == 0.0
+
+
+def test_a_vertex_without_known_inputs_needs_what_is_observed() -> None:
+    obs = observation(vertex("source"), vertex("map", target_rate=70.0), edges={})
+
+    assert needs(obs)["map"].up == 70.0
+
+
+def test_the_backlog_comes_along_the_edges() -> None:
+    obs = observation(vertex("source", rate_in=10.0), vertex("map", rate_in=5.0))
+    arrivals = Arrivals({"source": 10.0}, {"source": 10.0})
+
+    assert needs_of(obs, learned(obs), arrivals, {"source": 600.0})["map"].lag == 300.0
+
+
+def test_the_need_for_going_down_is_never_the_lesser_one() -> None:
+    obs = observation(vertex())
+
+    need = needs_of(obs, learned(obs), Arrivals({"source": 10.0}, {"source": 5.0}), {})["source"]
+
+    assert (need.up, need.down) == (10.0, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("busy", "after", "expected"),
+    [
+        pytest.param(0.5, 60.0, 500.0, id="busy enough: measured"),
+        pytest.param(0.019, 60.0, 400.0, id="nearly idle: the last good one"),
+        pytest.param(0.019, KEPT, 400.0, id="for a day"),
+        pytest.param(0.019, KEPT + 1, None, id="not longer"),
+        pytest.param(0.019, -1.0, None, id="not from the future"),
+    ],
+)
+def test_the_last_good_rate_is_kept(busy: float, after: float, expected: float | None) -> None:
+    before = learned(observation(vertex(parallelism=2, rate_in=400.0, busy=0.5)))
+    now = observation(vertex(parallelism=4, true_rate=2_000.0, busy=busy), now=NOW + after)
+
+    assert learned(now, before).rate_of("source") == expected
+
+
+def test_another_graph_begins_anew() -> None:
+    before = learned(observation(vertex("source"), vertex("map")))
+    other = observation(vertex("source", true_rate=None))
+
+    assert learned(other, before) == learned(other)
+
+
+@pytest.mark.parametrize("state", [{}, {"vertices": 5}, {"vertices": ["source"], "rates": []}], ids=str)
+def test_a_state_that_cannot_be_read_is_none(state: dict[str, Any]) -> None:
+    obs = observation(vertex())
+
+    assert Memory.read(state, obs) == Memory(frozenset({"source"}))
+
+
+@pytest.mark.parametrize(("after", "expected"), [(0.0, True), (WINDOW - 1, True), (WINDOW, False)])
+def test_a_backlog_blinds_for_one_window(after: float, expected: bool) -> None:
+    obs = observation(vertex())
+    behind = Memory.read({}, obs).learned(obs, has_backlog=True)
+    later = observation(vertex(), now=NOW + after)
+
+    assert learned(later, behind).is_blind(later) is expected
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "rate", "expected"),
+    [(4, 10.0, None), (8, 10.0, 1.0), (8, 7.5, 0.5), (8, 5.0, 0.0), (2, 10.0, None)],
+    ids=["not yet", "linear", "half", "nothing", "went down instead"],
+)
+def test_gain_is_a_share_of_the_linear_one(parallelism: int, rate: float, expected: float | None) -> None:
+    raised = Raise(NOW, parallelism=4, rate=40.0)
+
+    assert raised.gain(vertex(parallelism=parallelism), rate) == expected
+
+
+def need(name: str, up: float, rate: float, sources: set[str], *, greatest: int = 128) -> Need:
+    return Need(vertex(name, max_parallelism=greatest), rate, up, up, sources=frozenset(sources))
+
+
+def test_a_bottleneck_limits_what_its_sources_feed() -> None:
+    vertices = {
+        "source-a": need("source-a", 100.0, 10.0, {"source-a"}),
+        "source-b": need("source-b", 100.0, 10.0, {"source-b"}),
+        "map": need("map", 100.0, 10.0, {"source-a"}, greatest=4),
+        "join": need("join", 200.0, 10.0, {"source-a", "source-b"}),
+    }
+
+    shares = shares_of(vertices, {"source-a": 10.0, "source-b": 10.0, "map": 10.0, "join": 20.0}, 0.0)
+
+    assert shares == {"source-a": 0.4, "source-b": 1.0, "map": 1.0, "join": 1.0}
+
+
+def test_a_limit_counts_only_where_full_use_does_not_suffice() -> None:
+    vertices = {
+        "source": need("source", 100.0, 10.0, {"source"}),
+        "map": need("map", 100.0, 10.0, {"source"}, greatest=12),
+    }
+
+    assert shares_of(vertices, {"map": 15.0}, 0.0)["source"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("targets", "expected"),
+    [
+        ({}, Direction.NONE),
+        ({"source": 4, "map": 4}, Direction.NONE),
+        ({"source": 4, "map": 5}, Direction.UP),
+        ({"source": 3}, Direction.DOWN),
+        ({"source": 3, "map": 5}, Direction.MIXED),
+    ],
+    ids=["nothing", "as it is", "up", "down", "both"],
+)
+def test_direction_is_that_of_the_changes(targets: dict[str, int], expected: Direction) -> None:
+    assert direction_of(observation(vertex("source"), vertex("map")), targets) is expected

@@ -1,0 +1,216 @@
+"""Workloads: repeatable, and of the shape that they promise."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from pathlib import Path
+from statistics import mean, stdev
+
+import pytest
+
+from flink_autoscaler.pipeline.simulator.workloads import (
+    DAY,
+    HOUR,
+    MINUTE,
+    NEXMARK_MIX,
+    NEXMARK_RATES,
+    NEXMARK_SLOTS,
+    WEEK,
+    WORKLOADS,
+    Workload,
+    cosine,
+    nexmark,
+    office,
+    ramps,
+    random_walk,
+    read_recorded,
+    recorded,
+    side_by_side,
+    sine,
+    spikes,
+    steps,
+    traffic,
+    week_sine,
+)
+
+CHANCY = {"random", "traffic", "week-sine", "office", *(f"{n}-{q}" for n in ("cosine", "spikes") for q in ("q1", "q3"))}
+MONDAY, SATURDAY = 0.0, 5 * DAY
+
+
+def rates(workload: Workload) -> list[float]:
+    return [row[0] for row in workload.rows]
+
+
+def around(workload: Workload, instant: float, minutes: int = 30) -> float:
+    """Return the mean rate around an instant, in which noise cancels out."""
+    return mean(workload.at(instant + minute * MINUTE)[0] for minute in range(-minutes, minutes + 1))
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_same_seed_gives_the_same_rates(name: str) -> None:
+    assert WORKLOADS[name](3) == WORKLOADS[name](3)
+
+
+@pytest.mark.parametrize("name", sorted(CHANCY))
+def test_other_seed_gives_other_rates(name: str) -> None:
+    assert WORKLOADS[name](3) != WORKLOADS[name](4)
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_rates_are_finite_and_never_negative(name: str) -> None:
+    assert all(rate >= 0 and math.isfinite(rate) for row in WORKLOADS[name](1).rows for rate in row)
+
+
+def test_nexmark_has_the_rates_and_the_best_sizes_of_every_query() -> None:
+    assert nexmark("q3").at(HOUR / 2) == (5e5, 1e5)
+    assert NEXMARK_RATES.keys() == NEXMARK_SLOTS.keys()
+    assert sum(NEXMARK_MIX.values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("query", "mean_rate", "amplitude"), [("q1", 150e3, 100e3), ("q3", 50e3, 25e3), ("q11", 30e3, 15e3)]
+)
+def test_cosine_swings_around_its_mean_with_a_period_of_an_hour(query: str, mean_rate: float, amplitude: float) -> None:
+    workload = cosine(query, seed=1)
+
+    noise = mean_rate / 15
+    assert workload.duration == 140 * MINUTE
+    assert workload.at(0.0)[0] == pytest.approx(mean_rate + amplitude, abs=noise)
+    assert workload.at(HOUR / 2)[0] == pytest.approx(mean_rate - amplitude, abs=noise)
+    assert workload.at(HOUR)[0] == pytest.approx(mean_rate + amplitude, abs=noise)
+
+
+def test_spikes_last_three_minutes_at_most_and_are_half_an_amplitude_high_at_least() -> None:
+    # Three spikes that do not overlap.
+    plain, spiky = rates(cosine("q1", seed=2)), rates(spikes("q1", seed=2, count=3))
+
+    heights = [with_spike - without for with_spike, without in zip(spiky, plain, strict=True)]
+
+    assert 3 <= sum(height > 1 for height in heights) <= 9
+    assert all(height == pytest.approx(0, abs=1e-6) or height >= 50e3 for height in heights)
+
+
+def test_ramps_rise_to_the_peak_and_fall_again() -> None:
+    values = rates(ramps())
+
+    middle = values.index(max(values))
+    assert max(values) == 2.5e6
+    assert values[0] == 0.0
+    assert middle == len(values) / 2
+    assert values[: middle + 1] == sorted(values[: middle + 1])
+    assert values[middle:] == sorted(values[middle:], reverse=True)
+
+
+def test_random_walk_holds_its_level_and_keeps_within_bounds() -> None:
+    workload = random_walk(seed=5, duration=DAY)
+
+    values = rates(workload)
+    levels = values[::10]
+    assert all(values[number] == levels[number // 10] for number in range(len(values)))
+    assert values[0] == 1.25e6
+    assert max(abs(b - a) for a, b in pairwise(levels)) <= 5e5
+    assert (min(values) >= 0, max(values) <= 2.5e6) == (True, True)
+
+
+def test_steps_take_sevenths_of_the_run() -> None:
+    workload = steps(duration=7 * HOUR)
+
+    assert [workload.at((hour + 0.5) * HOUR)[0] for hour in range(7)] == [0, 1e6, 1e6, 2e6, 2e6, 1e6, 1e6]
+
+
+def test_sine_reaches_its_peak_once_per_cycle() -> None:
+    workload = sine()
+
+    assert [workload.at(hour * HOUR)[0] for hour in range(6)] == pytest.approx([0, 60e3, 0, 60e3, 0, 60e3], abs=1e-6)
+
+
+def test_traffic_has_two_rush_hours() -> None:
+    workload = traffic(seed=1)
+
+    night, first, noon, second, evening = (around(workload, h * HOUR, 2) for h in (0.1, 2.0, 3.2, 4.5, 5.8))
+    assert max(rates(workload)) == pytest.approx(100e3)
+    assert first > 1.3 * noon
+    assert second > 1.3 * noon
+    assert max(night, evening) < noon
+
+
+def test_week_sine_is_highest_in_the_afternoon_and_lower_at_weekends() -> None:
+    workload = week_sine(seed=1)
+
+    assert workload.duration == WEEK
+    assert around(workload, MONDAY + 0.55 * DAY) == pytest.approx(150e3, rel=0.03)
+    assert around(workload, MONDAY + 1.05 * DAY) == pytest.approx(50e3, rel=0.03)
+    assert around(workload, SATURDAY + 0.55 * DAY) == pytest.approx(0.75 * 150e3, rel=0.03)
+
+
+def test_noise_of_week_sine_is_slow_and_of_three_percent() -> None:
+    noisy, other = rates(week_sine(seed=1)), rates(week_sine(seed=2))
+
+    ratios = [math.log(a / b) / math.sqrt(2) for a, b in zip(noisy, other, strict=True)]
+    pairs = list(pairwise(ratios))
+    correlation = mean(a * b for a, b in pairs) / mean(a * a for a, _ in pairs)
+    assert stdev(ratios) == pytest.approx(0.03, rel=0.1)
+    assert correlation == pytest.approx(0.9, abs=0.02)
+
+
+def test_office_opens_on_weekdays_and_grows() -> None:
+    workload = office(seed=1)
+
+    assert workload.duration == 5 * WEEK
+    assert around(workload, MONDAY + 12 * HOUR) == pytest.approx(123e3, rel=0.08)
+    assert around(workload, MONDAY + 3 * HOUR) == pytest.approx(36.4e3, rel=0.08)
+    assert around(workload, SATURDAY + 12 * HOUR) == pytest.approx(44.5e3, rel=0.08)
+    later = around(workload, 4 * WEEK + 12 * HOUR) / around(workload, 12 * HOUR)
+    assert later == pytest.approx(1.03**4, rel=0.08)
+
+
+def test_office_ramps_up_within_ten_minutes() -> None:
+    workload = office(seed=1)
+
+    assert workload.at(8.8 * HOUR)[0] < 60e3
+    assert workload.at(9 * HOUR)[0] > 100e3
+    assert workload.at(18 * HOUR)[0] > 100e3
+    assert workload.at(18.2 * HOUR)[0] < 60e3
+
+
+def test_recorded_series_is_scaled_to_its_peak() -> None:
+    assert recorded("mine", [1.0, 4.0, 2.0], step=10.0, peak=100.0).rows == ((25.0,), (100.0,), (50.0,))
+    assert recorded("mine", [1.0, 4.0]).rows == ((1.0,), (4.0,))
+
+
+@pytest.mark.parametrize("values", [[], [1.0, -1.0], [math.nan], [math.inf]])
+def test_recorded_series_needs_real_rates(values: list[float]) -> None:
+    with pytest.raises(ValueError, match="a recorded series needs rates"):
+        recorded("mine", values)
+
+
+def test_nothing_cannot_be_scaled() -> None:
+    with pytest.raises(ValueError, match="nothing arrives"):
+        recorded("mine", [0.0, 0.0], peak=5.0)
+
+
+def test_recorded_series_is_read_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "taxi.csv"
+    path.write_text("time,messages\n0,10\n1,30\n")
+
+    workload = read_recorded(path, column="messages", step=60.0, peak=60.0)
+
+    assert (workload.name, workload.rows) == ("taxi", ((20.0,), (60.0,)))
+    with pytest.raises(ValueError, match="no column 'rate'"):
+        read_recorded(path, column="rate")
+
+
+def test_workloads_stand_side_by_side() -> None:
+    both = side_by_side("both", recorded("a", [1.0, 2.0, 3.0]), recorded("b", [10.0, 20.0]))
+
+    assert both.rows == ((1.0, 10.0), (2.0, 20.0))
+    with pytest.raises(ValueError, match="the steps differ"):
+        side_by_side("both", recorded("a", [1.0]), recorded("b", [1.0], step=1.0))
+
+
+def test_workload_goes_on_beyond_its_ends() -> None:
+    workload = recorded("mine", [1.0, 2.0, 3.0])
+
+    assert [workload.at(instant)[0] for instant in (-5.0, 59.9, 60.0, 1e9)] == [1.0, 1.0, 2.0, 3.0]
+    assert workload.part(60.0, 180.0).rows == ((2.0,), (3.0,))
