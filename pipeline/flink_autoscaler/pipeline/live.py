@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import structlog
@@ -23,6 +24,9 @@ from flink_autoscaler.pipeline.java import require_java
 from flink_autoscaler.pipeline.session import PassSession, SparkSettings, open_session
 from flink_autoscaler.pipeline.supply import SessionSupply, SparkLostError, reason_of
 from flink_autoscaler.pipeline.task import PassTask
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 GRACE: Final = 5.0
 """Seconds beyond the pass deadline, which the tasks keep themselves, after which Spark counts as hung."""
@@ -138,6 +142,25 @@ class SparkEngine:
             _log.info("spark_starting", jobs=jobs)
             return True
         return False
+
+    @contextmanager
+    def lend(self) -> Iterator[SparkSession]:
+        """Lend the session for other work than passes; it is started where there is none. From any thread.
+
+        Raises:
+            SparkLostError: There is none within the time to start, or it is that of a Spark Connect server.
+        """
+        if self._settings.is_connect:
+            raise SparkLostError("a Spark Connect server lends no access to its file systems")
+        session: Any = self._supply.get(self._settings.start_timeout)
+        try:
+            yield session.spark
+        except Exception as exc:
+            if not self._bounded(session.is_alive):
+                _log.warning("spark_session_lost", reason=reason_of(exc))
+                self._supply.discard(session)
+            raise
+        self._supply.praise()
 
     def close(self) -> None:
         """End Spark. Passes under way fall back."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import structlog
 from structlog.contextvars import bound_contextvars
@@ -25,6 +26,9 @@ from flink_autoscaler.standalone.roster import Roster
 from flink_autoscaler.standalone.vanished import Patience, VanishedJobs
 from flink_autoscaler.stores.heap_orders import HeapOrderBook
 from flink_autoscaler.stores.heap_tombstones import HeapTombstones
+
+if TYPE_CHECKING:
+    from flink_autoscaler.standalone.history_sink import HistorySink
 
 log = structlog.get_logger(__name__)
 
@@ -93,6 +97,7 @@ class Surroundings:
         order_book: Keeps what people ordered for single jobs.
         slot_source: Adds TaskManagers when slots are short; None where nobody does.
         recorder: Keeps passes for those who ask later; None keeps none.
+        history: Keeps what was measured and decided; None keeps nothing.
     """
 
     leadership: Leadership = field(default_factory=SoleLeader)
@@ -101,6 +106,7 @@ class Surroundings:
     standing: Orders = NO_ORDERS
     order_book: OrderBook = field(default_factory=HeapOrderBook)
     recorder: PassRecorder | None = None
+    history: HistorySink | None = None
     slot_source: SlotSource | None = None
 
 
@@ -145,6 +151,7 @@ class ClusterPass:
         self._standing = around.standing
         self._order_book = around.order_book
         self._recorder = around.recorder
+        self._history = around.history
         self._last_orders: Mapping[JobKey, Orders] = {}
         self._roster = Roster()
         self._ledger = SlotLedger(around.slot_source)
@@ -193,6 +200,7 @@ class ClusterPass:
         outcomes = self._ledger.settle(requests, self._engine.evaluate(requests)) if requests else ()
         if term is not None and term == self._leadership.term():
             reports = self._complete_all(requests, outcomes, failures, term)
+            self._keep(requests, reports, now_ms)
         else:
             reports = self._look_on(requests, outcomes)
         is_acting = term is not None and term == self._leadership.term()
@@ -293,6 +301,12 @@ class ClusterPass:
             else:
                 reports[job_key] = future.result()
         return reports
+
+    def _keep(self, requests: Sequence[PassRequest], reports: Mapping[JobKey, JobPassReport], now_ms: int) -> None:
+        """Hand what was carried out to the history."""
+        if self._history is not None:
+            contexts = [request.context for request in requests if request.context.job_key in reports]
+            self._history.add([reports[context.job_key].outcome for context in contexts], contexts, now_ms)
 
     def _begin(
         self, pairs: Sequence[tuple[PassRequest, PassOutcome]], term: int

@@ -26,6 +26,7 @@ from flink_autoscaler.standalone.fields import (
     Texts,
     member_of,
 )
+from flink_autoscaler.standalone.history_settings import HistorySettings
 from flink_autoscaler.standalone.provider_settings import ProviderSettings
 from flink_autoscaler.standalone.records_settings import RecordSettings
 from flink_autoscaler.standalone.section import Section
@@ -335,6 +336,7 @@ class DaemonSettings(Section):
     realizer: PluginName = Field(default="rescale-api", description="How decisions are applied: a plug-in's name.")
     engine: EngineSettings = EngineSettings()
     ha: HaSettings = HaSettings()
+    history: HistorySettings = HistorySettings()
     http: HttpSettings = HttpSettings()
     jobs_gone: JobsGoneSettings = JobsGoneSettings()
     log: LogSettings = LogSettings()

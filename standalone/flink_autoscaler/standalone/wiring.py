@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from typing import Any
+from contextlib import AbstractContextManager, ExitStack
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -28,6 +28,10 @@ from flink_autoscaler.standalone.storage import Storage
 from flink_autoscaler.standalone.supplies import NONE as NO_PROVIDER
 from flink_autoscaler.standalone.supplies import Supplies
 from flink_autoscaler.standalone.vanished import Patience, VanishedJobs
+
+if TYPE_CHECKING:
+    from flink_autoscaler.pipeline.session import SparkSettings
+    from flink_autoscaler.standalone.history_sink import HistorySink
 
 log = structlog.get_logger(__name__)
 
@@ -59,6 +63,7 @@ class Wiring:
         self._engines: dict[EngineKind, EvaluationEngine] = {}
         self._started: set[EngineKind] = set()
         self._passes: set[ClusterPass] = set()
+        self._history: HistorySink | None = None
         self._open = ExitStack()
         with ExitStack() as undo:
             undo.callback(self.close)
@@ -105,6 +110,7 @@ class Wiring:
                 standing=standing_orders(self._settings),
                 order_book=self.storage.order_book,
                 recorder=self.storage.recorder,
+                history=self._history_sink(),
                 slot_source=self._slot_source(cluster),
             ),
         )
@@ -136,6 +142,8 @@ class Wiring:
         """Close everything, the last part first. A part that fails to close does not keep the others open."""
         for passes in self._passes.copy():
             self.release(passes)
+        if self._history is not None:
+            _close_quietly(self._history.close)  # before the engine whose session it may need
         self._open.close()
 
     def _build_realizer(self) -> ScalingRealizer:
@@ -212,21 +220,42 @@ class Wiring:
             return inline
         return self._build_spark_engine(inline)
 
-    def _build_spark_engine(self, inline: InlineEngine) -> EvaluationEngine:
-        # Imported here: the inline engine must not pay for pyspark and pyarrow.
+    def _history_sink(self) -> HistorySink | None:
+        """Return what keeps the history; made with the first passes, since other commands keep none."""
+        if self._history is None and self._settings.history.enabled:
+            # Imported here: who keeps no history does not pay for pyarrow.
+            from flink_autoscaler.standalone.history_sink import HistorySink  # noqa: PLC0415
+
+            self._history = HistorySink(self._settings.history, sessions=self._history_session)
+        return self._history
+
+    def _history_session(self) -> AbstractContextManager[Any]:
+        """Lend the session of the Spark engine, or one that ends afterwards where there is no such engine."""
+        from flink_autoscaler.pipeline.history.storage import own_session  # noqa: PLC0415
         from flink_autoscaler.pipeline.live import SparkEngine  # noqa: PLC0415
+
+        engine = self._engines.get(EngineKind.SPARK)
+        return engine.lend() if isinstance(engine, SparkEngine) else own_session(self._spark_settings())
+
+    def _spark_settings(self) -> SparkSettings:
         from flink_autoscaler.pipeline.session import SparkSettings  # noqa: PLC0415
 
         engine = self._settings.engine
         on_spark = [cluster for cluster in self._settings.effective_clusters() if cluster.engine is EngineKind.SPARK]
-        spark = SparkSettings(
+        return SparkSettings(
             master=engine.spark_master,
             driver_memory=f"{engine.driver_memory >> 20}m",
             concurrent_passes=max(1, len(on_spark)),
             conf=engine.spark_config,
         )
+
+    def _build_spark_engine(self, inline: InlineEngine) -> EvaluationEngine:
+        # Imported here: the inline engine must not pay for pyspark and pyarrow.
+        from flink_autoscaler.pipeline.live import SparkEngine  # noqa: PLC0415
+
+        engine = self._settings.engine
         return SparkEngine(
-            spark,
+            self._spark_settings(),
             inline,
             job_deadline=engine.job_deadline,
             pass_deadline=engine.pass_deadline,

@@ -1,0 +1,5 @@
+"""The metric history: what was measured, decided and rescaled, as Parquet files on any Hadoop-compatible path.
+
+:mod:`.schema` declares the tables, :mod:`.layout` where their files are. Importing this package imports neither Spark
+nor Arrow.
+"""

@@ -1,0 +1,143 @@
+"""What is in a history: its files, which of them count, and which are damaged."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from flink_autoscaler.pipeline.history.files import Entry, Files, HistoryError, MissingHistoryError
+from flink_autoscaler.pipeline.history.layout import EVERYTHING, REPLACES, SUFFIX, Folder, Selection
+from flink_autoscaler.pipeline.history.parts import footer
+from flink_autoscaler.pipeline.history.schema import TABLES, Table
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The files of one folder.
+
+    Attributes:
+        entries: Those that count, oldest first.
+        replaced: Those that a compacted file stands for, and which are still there.
+        notes: The files that say so.
+    """
+
+    folder: Folder
+    entries: tuple[Entry, ...]
+    replaced: tuple[Entry, ...] = ()
+    notes: tuple[Entry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """One file that was looked at.
+
+    Attributes:
+        rows: None where it is damaged.
+        problem: What is wrong with it; None when nothing is.
+    """
+
+    folder: Folder
+    entry: Entry
+    rows: int | None
+    problem: str | None = None
+
+
+Progress = Callable[[int, int], None]
+"""Told how many files of how many are done."""
+
+
+def unheard(_done: int, _of: int) -> None:
+    """Take progress that nobody wants to see."""
+
+
+def require(files: Files) -> None:
+    """Make sure that there is a history.
+
+    Raises:
+        MissingHistoryError: There is no such folder.
+        HistoryError: It cannot be looked at.
+    """
+    if not files.exists():
+        raise MissingHistoryError(f"{files.root}: there is no such folder")
+
+
+def find(files: Files, table: Table, selection: Selection = EVERYTHING) -> Sequence[Found]:
+    """Return the folders of a table that hold what is selected, by day and cluster; none where nothing was written.
+
+    Raises:
+        HistoryError: The history cannot be listed.
+    """
+    by_folder: dict[str, list[Entry]] = defaultdict(list)
+    for entry in files.list(table.name):
+        by_folder[entry.folder].append(entry)
+    folders = {path: folder for path in by_folder if (folder := Folder.of(path)) is not None}
+    chosen = [path for path, folder in folders.items() if selection.covers(folder)]
+    found = [_found(files, folders[path], by_folder[path]) for path in chosen]
+    return sorted(found, key=lambda each: (each.folder.day, each.folder.cluster or "", each.folder.version))
+
+
+def _found(files: Files, folder: Folder, entries: Sequence[Entry]) -> Found:
+    data = [entry for entry in entries if is_data(entry)]
+    notes = tuple(entry for entry in entries if entry.name.startswith(REPLACES))
+    names = {entry.name for entry in data}
+    hidden = {name for note in notes for name in _replaced_by(files, note, names)}
+    return Found(
+        folder,
+        tuple(sorted((e for e in data if e.name not in hidden), key=lambda entry: entry.name)),
+        tuple(entry for entry in data if entry.name in hidden),
+        notes,
+    )
+
+
+def is_data(entry: Entry) -> bool:
+    """Tell whether a file holds rows."""
+    return entry.name.endswith(SUFFIX) and not entry.name.startswith(("_", "."))
+
+
+def note_of(compacted: str) -> str:
+    """Return the name of the file that says what a compacted file stands for."""
+    return f"{REPLACES}{compacted}.json"
+
+
+def _replaced_by(files: Files, note: Entry, names: set[str]) -> frozenset[str]:
+    """Return the files that a compacted file stands for, once that is there."""
+    compacted = note.name.removeprefix(REPLACES).removesuffix(".json")
+    if compacted not in names:
+        return frozenset()
+    try:
+        listed = json.loads(files.read(note.path))
+        return frozenset(str(name) for name in listed) - {compacted}
+    except ValueError as error:
+        # It is complete before the compacted file appears, so somebody else has damaged it.
+        raise HistoryError(f"{files.root}/{note.path}: not a list of files ({error})") from error
+
+
+def examine(files: Files, found: Sequence[Found], progress: Progress = unheard) -> Iterator[Health]:
+    """Look at the end of every file that counts, and yield what it says."""
+    total = sum(len(each.entries) for each in found)
+    done = 0
+    for each in found:
+        for entry in each.entries:
+            yield _health(files, each.folder, entry)
+            done += 1
+            progress(done, total)
+
+
+def _health(files: Files, folder: Folder, entry: Entry) -> Health:
+    try:
+        return Health(folder, entry, footer(files, entry.path).num_rows)
+    except HistoryError as error:
+        return Health(folder, entry, None, str(error))
+
+
+def find_all(files: Files, selection: Selection = EVERYTHING) -> Mapping[str, Sequence[Found]]:
+    """Return the folders of every table, by its name.
+
+    Raises:
+        MissingHistoryError: There is no such history.
+        HistoryError: It cannot be listed.
+    """
+    require(files)
+    return {name: find(files, table, selection) for name, table in TABLES.items()}

@@ -1,0 +1,207 @@
+"""Keeps a history in good order: small files become large ones, and what is too old is removed.
+
+A compaction may be interrupted at any instant. The compacted file is written to the staging folder, then a note beside
+its future place says which files it stands for, and moving it there makes it count and the others not, in one step.
+Removing the others and the note comes last, and is made up for by the next compaction.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import reduce
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flink_autoscaler.pipeline.history.catalog import Found, Progress, examine, find_all, note_of, require, unheard
+from flink_autoscaler.pipeline.history.files import Files, HistoryError
+from flink_autoscaler.pipeline.history.layout import (
+    EVERYTHING,
+    STAGING,
+    SUFFIX,
+    Folder,
+    Selection,
+    day_of,
+    made_ms,
+    new_id,
+)
+from flink_autoscaler.pipeline.history.lock import maintenance
+from flink_autoscaler.pipeline.history.schema import TABLES, Table
+from flink_autoscaler.pipeline.history.storage import Storage
+
+LARGE_ROWS: Final = 100_000
+"""Rows of a compacted file at most: so many are in memory at once, and take about 1 kB each while they are sorted."""
+
+LEFT_BEHIND_MS: Final = 86_400_000
+"""Files in the staging folder that are so old belong to a process that has ended."""
+
+
+@dataclass
+class Maintained:
+    """What was done.
+
+    Attributes:
+        before: Small files that were replaced.
+        after: Files that replaced them.
+        duplicates: Rows that had been written twice.
+        expired: Days of a table that were removed.
+        leftovers: Files that interrupted processes had left behind.
+        damaged: Files that could not be read, and why; they stay as they are.
+    """
+
+    before: int = 0
+    after: int = 0
+    duplicates: int = 0
+    expired: int = 0
+    leftovers: int = 0
+    damaged: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What is to be done.
+
+    Attributes:
+        now_ms: Days that have not ended by then are not compacted: more is to come.
+        keep_seconds: Days that ended longer ago are removed; None removes none.
+        selection: What is to be compacted.
+        is_dry_run: Whether to only count.
+        large_rows: Rows of a compacted file at most.
+    """
+
+    now_ms: int
+    keep_seconds: float | None = None
+    selection: Selection = EVERYTHING
+    is_dry_run: bool = False
+    large_rows: int = LARGE_ROWS
+
+
+def maintain(storage: Storage, upkeep: Upkeep, progress: Progress = unheard) -> Maintained:
+    """Remove what is too old or was left behind, and compact the rest.
+
+    Raises:
+        MissingHistoryError: There is no such history.
+        LockedError: Another process does the same right now.
+        HistoryError: It cannot be written; what was done until then counts.
+    """
+    done = Maintained()
+    if upkeep.is_dry_run:
+        _maintain(storage, upkeep, done, progress)
+        return done
+    require(storage.files)  # the lock must not make a history of a mistyped path
+    with maintenance(storage.files, upkeep.now_ms):
+        _maintain(storage, upkeep, done, progress)
+    return done
+
+
+def _maintain(storage: Storage, upkeep: Upkeep, done: Maintained, progress: Progress) -> None:
+    _expire(storage.files, upkeep, done)
+    _sweep(storage.files, upkeep, done)
+    found = [each for folders in find_all(storage.files, upkeep.selection).values() for each in folders]
+    for number, each in enumerate(found, start=1):
+        _settle(storage.files, each, upkeep, done)
+        if each.folder.day < day_of(upkeep.now_ms) and len(each.entries) > 1:
+            _compact(storage, each, upkeep, done)
+        progress(number, len(found))
+
+
+def _expire(files: Files, upkeep: Upkeep, done: Maintained) -> None:
+    """Remove whole days: their folders go one by one, so that an interruption leaves days that are whole or gone."""
+    if upkeep.keep_seconds is None:
+        return
+    first = day_of(upkeep.now_ms) - timedelta(seconds=upkeep.keep_seconds)
+    for folders in find_all(files).values():
+        days = {Folder(f.folder.table, f.folder.day, None, f.folder.version) for f in folders if f.folder.day < first}
+        for day in sorted(days):
+            if not upkeep.is_dry_run:
+                files.remove(day.path)
+            done.expired += 1
+
+
+def _sweep(files: Files, upkeep: Upkeep, done: Maintained) -> None:
+    """Remove what interrupted processes left in the staging folder."""
+    entries = files.list(STAGING)
+    names = {entry.path.split("/")[1] for entry in entries}
+    old = {name for name in names if upkeep.now_ms - (made_ms(name) or 0) > LEFT_BEHIND_MS}
+    done.leftovers += sum(entry.path.split("/")[1] in old for entry in entries)
+    if not upkeep.is_dry_run:
+        for name in sorted(old):
+            files.remove(f"{STAGING}/{name}")
+
+
+def _settle(files: Files, found: Found, upkeep: Upkeep, done: Maintained) -> None:
+    """Finish what an interrupted compaction has begun: first the files it replaced, then the notes that say so."""
+    leftovers = (*found.replaced, *found.notes)
+    done.leftovers += len(leftovers)
+    if not upkeep.is_dry_run:
+        for entry in leftovers:
+            files.remove(entry.path)
+
+
+def _compact(storage: Storage, found: Found, upkeep: Upkeep, done: Maintained) -> None:
+    for names in _bins(storage.files, found, upkeep.large_rows, done):
+        if upkeep.is_dry_run:
+            done.before, done.after = done.before + len(names), done.after + 1
+        else:
+            _merge(storage, found.folder, names, upkeep, done)
+
+
+def _bins(files: Files, found: Found, large_rows: int, done: Maintained) -> Iterator[Sequence[str]]:
+    """Yield names of small files that together are a large one."""
+    names: list[str] = []
+    rows = 0
+    for health in examine(files, [found]):
+        if health.rows is None:
+            done.damaged.append(health.problem or health.entry.path)
+            continue
+        if health.rows * 2 > large_rows:
+            continue
+        if rows + health.rows > large_rows:
+            yield from [names] if len(names) > 1 else []
+            names, rows = [], 0
+        names.append(health.entry.name)
+        rows += health.rows
+    yield from [names] if len(names) > 1 else []
+
+
+def _merge(storage: Storage, folder: Folder, names: Sequence[str], upkeep: Upkeep, done: Maintained) -> None:
+    """Replace files by one."""
+    table, files = TABLES[folder.table], storage.files
+    pieces: dict[str, pa.Table] = {}
+    for name in names:
+        try:
+            pieces[name] = storage.parts.read(f"{folder.path}/{name}", table)
+        except HistoryError as error:
+            done.damaged.append(str(error))
+    if len(pieces) < 2:  # noqa: PLR2004 - one file alone stays as it is
+        return
+    rows = pa.concat_tables(pieces.values())
+    distinct = distinct_rows(table, rows)
+    identity = f"{new_id(upkeep.now_ms)}-compacted"
+    compacted = f"{identity}{SUFFIX}"
+    [staged] = storage.parts.write([distinct], f"{STAGING}/{identity}")
+    note = f"{folder.path}/{note_of(compacted)}"
+    files.create(note, json.dumps(sorted(pieces)).encode())
+    files.move(staged, f"{folder.path}/{compacted}")
+    for name in pieces:
+        files.remove(f"{folder.path}/{name}")
+    files.remove(note)
+    files.remove(f"{STAGING}/{identity}")
+    done.before += len(pieces)
+    done.after += 1
+    done.duplicates += len(rows) - len(distinct)
+
+
+def distinct_rows(table: Table, rows: pa.Table) -> pa.Table:
+    """Return rows sorted by their key, of those with equal keys the latest one."""
+    order = [*table.key, *({"ts"} - set(table.key))]
+    rows = rows.sort_by([(name, "ascending") for name in order]).combine_chunks()
+    if len(rows) < 2:  # noqa: PLR2004 - nothing to compare
+        return rows
+    columns = [rows.column(name).combine_chunks() for name in table.key]
+    differs = reduce(pc.or_, [pc.fill_null(pc.not_equal(column[:-1], column[1:]), True) for column in columns])
+    return rows.filter(pa.concat_arrays([differs, pa.array([True])]))

@@ -1,0 +1,187 @@
+"""Copies a part of a history to one file that other programs read."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import IO, Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from flink_autoscaler.pipeline.history.catalog import Found, Progress, find, require, unheard
+from flink_autoscaler.pipeline.history.compact import distinct_rows
+from flink_autoscaler.pipeline.history.files import HistoryError
+from flink_autoscaler.pipeline.history.layout import EVERYTHING, Selection
+from flink_autoscaler.pipeline.history.parts import COMPRESSION
+from flink_autoscaler.pipeline.history.schema import Table
+from flink_autoscaler.pipeline.history.storage import Storage
+
+
+class Format(StrEnum):
+    """What an export looks like."""
+
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be exported.
+
+    Attributes:
+        job: Pattern for keys of jobs; None takes all.
+    """
+
+    table: Table
+    selection: Selection = EVERYTHING
+    job: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What was exported.
+
+    Attributes:
+        damaged: What is wrong with files that were left out.
+    """
+
+    rows: int
+    files: int
+    damaged: tuple[str, ...]
+
+
+def export(storage: Storage, wanted: Wanted, stream: IO[bytes], form: Format, progress: Progress = unheard) -> Exported:
+    """Write rows to a stream, file by file, by day.
+
+    Args:
+        storage: The history.
+        wanted: Which rows.
+        stream: Takes bytes; CSV and JSON are UTF-8, JSON is one object per line.
+        form: How they are written.
+        progress: Told about files.
+
+    Raises:
+        MissingHistoryError: There is no such history.
+        HistoryError: It cannot be listed.
+        OSError: The stream takes no more.
+    """
+    require(storage.files)
+    found = find(storage.files, wanted.table, wanted.selection)
+    damaged: list[str] = []
+    count = 0
+    pieces = _pieces(storage, wanted, found, damaged, progress)
+    if wanted.table.is_revised:
+        # What replaces a row may be in a file of another day. Such tables are small.
+        pieces = iter([distinct_rows(wanted.table, pa.concat_tables([wanted.table.schema.empty_table(), *pieces]))])
+    with _sink(stream, form, wanted.table) as sink:
+        for rows in pieces:
+            sink.write(rows)
+            count += len(rows)
+    return Exported(count, sum(len(each.entries) for each in found), tuple(damaged))
+
+
+def _pieces(
+    storage: Storage, wanted: Wanted, found: Sequence[Found], damaged: list[str], progress: Progress
+) -> Iterator[pa.Table]:
+    paths = [entry.path for each in found for entry in each.entries]
+    for number, path in enumerate(paths, start=1):
+        try:
+            yield chosen(storage.parts.read(path, wanted.table), wanted)
+        except HistoryError as error:
+            damaged.append(str(error))
+        progress(number, len(paths))
+
+
+def chosen(rows: pa.Table, wanted: Wanted) -> pa.Table:
+    """Return the rows that are wanted."""
+    since, until, clusters = wanted.selection.since_ms, wanted.selection.until_ms, wanted.selection.clusters
+    if since is not None:
+        rows = rows.filter(pc.greater_equal(rows.column("ts"), _instant(since)))
+    if until is not None:
+        rows = rows.filter(pc.less(rows.column("ts"), _instant(until)))
+    if clusters is not None:
+        rows = rows.filter(pc.is_in(rows.column("cluster"), pa.array(sorted(clusters), pa.string())))
+    if wanted.job is not None:
+        keys = [key for key in pc.unique(rows.column("job_key")).to_pylist() if fnmatchcase(key or "", wanted.job)]
+        rows = rows.filter(pc.is_in(rows.column("job_key"), pa.array(keys, pa.string())))
+    return rows
+
+
+def _instant(at_ms: int) -> pa.Scalar:
+    return pa.scalar(at_ms * 1000, pa.timestamp("us", "UTC"))
+
+
+class _Sink(Protocol):
+    def write(self, rows: pa.Table) -> None: ...
+
+
+@contextmanager
+def _sink(stream: IO[bytes], form: Format, table: Table) -> Iterator[_Sink]:
+    if form is Format.PARQUET:
+        with pq.ParquetWriter(stream, table.schema, compression=COMPRESSION) as writer:
+            yield _ParquetSink(writer)
+        return
+    yield _JsonSink(stream) if form is Format.JSON else _CsvSink(stream, table)
+
+
+class _ParquetSink:
+    def __init__(self, writer: pq.ParquetWriter) -> None:
+        self._writer = writer
+
+    def write(self, rows: pa.Table) -> None:
+        self._writer.write_table(rows)
+
+
+class _JsonSink:
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+
+    def write(self, rows: pa.Table) -> None:
+        for row in rows.to_pylist():
+            text = json.dumps(row, default=_written, ensure_ascii=False, allow_nan=False)
+            self._stream.write(text.encode() + b"\n")
+
+
+class _CsvSink:
+    """Lists are JSON inside their cell; what is not known is an empty cell."""
+
+    def __init__(self, stream: IO[bytes], table: Table) -> None:
+        self._names = table.schema.names
+        self._writer = csv.writer(_Encoded(stream), lineterminator="\n")
+        self._writer.writerow(self._names)
+
+    def write(self, rows: pa.Table) -> None:
+        for row in rows.to_pylist():
+            self._writer.writerow([_cell(row[name]) for name in self._names])
+
+
+class _Encoded:
+    """Takes text for a stream of bytes, and leaves that open."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(text.encode())
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, list):
+        return json.dumps(value, ensure_ascii=False, default=_written)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return _written(value) if isinstance(value, datetime) else value
+
+
+def _written(value: Any) -> str:
+    """Write an instant for people and programs: ISO 8601 in UTC."""
+    return value.isoformat() if isinstance(value, datetime) else str(value)

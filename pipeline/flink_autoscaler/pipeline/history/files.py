@@ -1,0 +1,168 @@
+"""The files of a history, wherever they are."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+from urllib.parse import unquote, urlsplit
+
+from flink_autoscaler.core.errors import StoreError
+
+_LOCAL: Final = ("", "file")
+
+
+class HistoryError(StoreError):
+    """The history could not be read or written; the message names the path."""
+
+
+class MissingHistoryError(HistoryError):
+    """There is no such folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file.
+
+    Attributes:
+        path: Relative to the history.
+        size: Bytes.
+    """
+
+    path: str
+    size: int
+
+    @property
+    def folder(self) -> str:
+        """The path without the name."""
+        return self.path.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+
+class Files(Protocol):
+    """The files below one folder, the root. All paths are relative to it. Calls come from one thread at a time.
+
+    Every method raises :class:`HistoryError` and nothing else.
+    """
+
+    root: str
+
+    def exists(self) -> bool:
+        """Tell whether the root is there."""
+        ...
+
+    def list(self, folder: str = "") -> Sequence[Entry]:
+        """Return all files below a folder, in no order; none where there is no such folder."""
+        ...
+
+    def move(self, source: str, target: str) -> bool:
+        """Move one file in one step, folders made as needed; False, and nothing done, where the target is there."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file, or a folder with everything in it; nothing where it is not there."""
+        ...
+
+    def read(self, path: str, last: int | None = None) -> bytes:
+        """Return the content of a file, or its last bytes."""
+        ...
+
+    def create(self, path: str, content: bytes) -> bool:
+        """Make a file; False, and nothing done, where it is there."""
+        ...
+
+
+def is_local(path: str) -> bool:
+    """Tell whether a path is in the file system of this machine: without a scheme, or with ``file:``."""
+    return urlsplit(path).scheme in _LOCAL
+
+
+def local_path(path: str) -> Path:
+    """Return a local path without its scheme."""
+    parts = urlsplit(path)
+    return Path(unquote(parts.path) if parts.scheme else path).expanduser().absolute()
+
+
+class LocalFiles:
+    """Files of this machine."""
+
+    def __init__(self, root: str) -> None:
+        self.root = str(local_path(root))
+
+    def exists(self) -> bool:
+        """Tell whether the root is there."""
+        with _told(self.root):
+            return Path(self.root).is_dir()
+
+    def list(self, folder: str = "") -> Sequence[Entry]:
+        """Return all files below a folder, in no order; none where there is no such folder."""
+        entries = []
+        with _told(self.path(folder)):
+            for parent, _, names in os.walk(self.path(folder), onerror=_raise_unless_gone):
+                for name in names:
+                    path = os.path.join(parent, name)
+                    with contextlib.suppress(FileNotFoundError):
+                        entries.append(Entry(os.path.relpath(path, self.root), os.stat(path).st_size))
+        return entries
+
+    def move(self, source: str, target: str) -> bool:
+        """Move one file in one step, folders made as needed; False, and nothing done, where the target is there."""
+        with _told(self.path(target)):
+            if os.path.exists(self.path(target)):
+                return False
+            os.makedirs(os.path.dirname(self.path(target)), exist_ok=True)
+            os.rename(self.path(source), self.path(target))
+            return True
+
+    def remove(self, path: str) -> None:
+        """Remove a file, or a folder with everything in it; nothing where it is not there."""
+        with _told(self.path(path)), contextlib.suppress(FileNotFoundError):
+            if os.path.isdir(self.path(path)):
+                shutil.rmtree(self.path(path))
+            else:
+                os.remove(self.path(path))
+
+    def read(self, path: str, last: int | None = None) -> bytes:
+        """Return the content of a file, or its last bytes."""
+        with _told(self.path(path)), open(self.path(path), "rb") as stream:
+            if last is not None:
+                stream.seek(max(0, os.fstat(stream.fileno()).st_size - last))
+            return stream.read()
+
+    def create(self, path: str, content: bytes) -> bool:
+        """Make a file; False, and nothing done, where it is there."""
+        with _told(self.path(path)):
+            os.makedirs(os.path.dirname(self.path(path)), exist_ok=True)
+            try:
+                with open(self.path(path), "xb") as stream:
+                    stream.write(content)
+            except FileExistsError:
+                return False
+            return True
+
+    def path(self, relative: str) -> str:
+        """Return where a file is."""
+        return os.path.join(self.root, relative) if relative else self.root
+
+
+def _raise_unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
+    """Turn what the system says into an error that names the path."""
+    try:
+        yield
+    except OSError as error:
+        raise HistoryError(f"{error.filename or path}: {error.strerror or error}") from error

@@ -1,0 +1,135 @@
+"""Where the files of the history are.
+
+``<root>/<table>/version=<n>/date=<UTC day>/cluster=<name>/<batch>.parquet``; without the last folder where days are not
+divided. What begins with an underscore is not data: ``_staging`` holds files that are being written, ``_pending`` rows
+that wait for it, ``_replaces-*.json`` beside a compacted file names the files it stands for.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Final
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flink_autoscaler.pipeline.history.choices import Partition
+from flink_autoscaler.pipeline.history.schema import TABLES, VERSION, Table
+
+STAGING: Final = "_staging"
+PENDING: Final = "_pending"
+LOCK: Final = "_maintenance.json"
+REPLACES: Final = "_replaces-"
+SUFFIX: Final = ".parquet"
+
+_FOLDER: Final = re.compile(
+    r"(?P<table>[a-z]+)/version=(?P<version>\d+)/date=(?P<date>\d{4}-\d\d-\d\d)(/cluster=(?P<cluster>[^/]+))?"
+)
+NO_CLUSTER: Final = "__HIVE_DEFAULT_PARTITION__"
+"""What Spark and Hive call the folder of rows without a value."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Folder:
+    """One folder of files.
+
+    Attributes:
+        day: UTC.
+        cluster: None where it holds all clusters.
+    """
+
+    table: str
+    day: date
+    cluster: str | None = None
+    version: int = VERSION
+
+    @property
+    def path(self) -> str:
+        """Relative to the history."""
+        cluster = "" if self.cluster is None else f"/cluster={quote(self.cluster, safe='')}"
+        return f"{self.table}/version={self.version}/date={self.day.isoformat()}{cluster}"
+
+    @classmethod
+    def of(cls, path: str) -> Folder | None:
+        """Read a path relative to the history; None for one that is not a folder of files."""
+        match = _FOLDER.fullmatch(path)
+        if match is None or match["table"] not in TABLES:
+            return None
+        try:
+            day = date.fromisoformat(match["date"])
+        except ValueError:
+            return None
+        cluster = match["cluster"]
+        return cls(match["table"], day, None if cluster is None else unquote(cluster), int(match["version"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which part of the history is meant. Instants are epoch milliseconds; None is without a limit.
+
+    Attributes:
+        since_ms: First instant.
+        until_ms: The instant after the last.
+        clusters: Names; None takes all.
+    """
+
+    since_ms: int | None = None
+    until_ms: int | None = None
+    clusters: frozenset[str] | None = None
+
+    def covers(self, folder: Folder) -> bool:
+        """Tell whether a folder may hold rows that are meant."""
+        if self.since_ms is not None and folder.day < day_of(self.since_ms):
+            return False
+        if self.until_ms is not None and folder.day > day_of(self.until_ms - 1):
+            return False
+        return self.clusters is None or folder.cluster is None or folder.cluster in self.clusters
+
+
+EVERYTHING: Final = Selection()
+
+
+def day_of(at_ms: int) -> date:
+    """Return the UTC day of an instant."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).date()
+
+
+def new_id(now_ms: int) -> str:
+    """Return a name that no other file or batch has; names sort by time."""
+    return f"{now_ms:013d}-{uuid.uuid4().hex[:12]}"
+
+
+def made_ms(identity: str) -> int | None:
+    """Return the instant in a name made by :func:`new_id`; None for a name of another kind."""
+    head = identity.partition("-")[0]
+    return int(head) if head.isdecimal() else None
+
+
+def divided(table: Table, rows: pa.Table, partition: Partition) -> Iterator[tuple[Folder, pa.Table]]:
+    """Divide rows into the folders that they belong to, sorted so that equal texts are next to each other.
+
+    Args:
+        table: The declaration of the rows.
+        rows: At least one row; every row has an instant.
+        partition: How to divide.
+    """
+    days = pc.floor_temporal(rows.column("ts"), unit="day").cast(pa.date32())
+    for day in sorted(pc.unique(days).to_pylist()):
+        of_day = rows.filter(pc.equal(days, pa.scalar(day, pa.date32())))
+        if partition is Partition.DATE:
+            yield Folder(table.name, day), arranged(table, of_day)
+            continue
+        names = pc.fill_null(of_day.column("cluster"), "")
+        for cluster in sorted(pc.unique(names).to_pylist()):
+            folder = Folder(table.name, day, cluster or NO_CLUSTER)
+            yield folder, arranged(table, of_day.filter(pc.equal(names, cluster)))
+
+
+def arranged(table: Table, rows: pa.Table) -> pa.Table:
+    """Sort rows by what tells them apart."""
+    return rows.sort_by([(name, "ascending") for name in table.key])

@@ -1,0 +1,98 @@
+"""Reads a history as Spark data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as f
+
+from flink_autoscaler.pipeline.history.catalog import Health, examine, find, require
+from flink_autoscaler.pipeline.history.layout import EVERYTHING, Selection
+from flink_autoscaler.pipeline.history.schema import Table
+from flink_autoscaler.pipeline.history.spark_parts import empty, spark_schema, uri
+from flink_autoscaler.pipeline.history.storage import Storage
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A table.
+
+    Attributes:
+        frame: Its rows, with the columns of the declaration, whatever version wrote them.
+        files: Files that it is read from.
+        damaged: Files that were left out, with what is wrong.
+    """
+
+    frame: DataFrame
+    files: int
+    damaged: tuple[Health, ...] = ()
+
+
+def read(spark: SparkSession, storage: Storage, table: Table, selection: Selection = EVERYTHING) -> Read:
+    """Read a table of the history.
+
+    Only the folders of the days and clusters in question are looked at, and damaged files are left out with a warning.
+
+    Args:
+        spark: Reaches the path of the history.
+        storage: The history.
+        table: Which table.
+        selection: Which part of it.
+
+    Returns:
+        The rows; none where nothing was written yet.
+
+    Raises:
+        MissingHistoryError: There is no such history.
+        HistoryError: It cannot be listed.
+    """
+    require(storage.files)
+    health = list(examine(storage.files, find(storage.files, table, selection)))
+    damaged = tuple(each for each in health if each.problem is not None)
+    if damaged:
+        problems = [each.problem for each in damaged[:3]]
+        _log.warning("history_files_damaged", table=table.name, files=len(damaged), problems=problems)
+    paths = [uri(storage.files, each.entry.path) for each in health if each.rows]
+    frame = selected(_frame(spark, table, paths), selection)
+    return Read(latest(frame, table) if table.is_revised else frame, len(paths), damaged)
+
+
+def _frame(spark: SparkSession, table: Table, paths: Sequence[str]) -> DataFrame:
+    if not paths:
+        return empty(spark, table)
+    reader = spark.read.schema(spark_schema(spark, table)).option("ignoreCorruptFiles", "true")
+    # Folders do not count: every column is in the files, whatever folders a version divides a table into.
+    return reader.option("recursiveFileLookup", "true").parquet(*paths)
+
+
+def selected(frame: DataFrame, selection: Selection) -> DataFrame:
+    """Return the rows of a selection.
+
+    Args:
+        frame: Any table of the history.
+        selection: Which rows.
+    """
+    if selection.since_ms is not None:
+        frame = frame.where(f.col("ts") >= f.timestamp_millis(f.lit(selection.since_ms)))
+    if selection.until_ms is not None:
+        frame = frame.where(f.col("ts") < f.timestamp_millis(f.lit(selection.until_ms)))
+    if selection.clusters is not None:
+        frame = frame.where(f.col("cluster").isin(sorted(selection.clusters)))
+    return frame
+
+
+def latest(frame: DataFrame, table: Table) -> DataFrame:
+    """Return of the rows with equal keys the latest one.
+
+    Args:
+        frame: Rows of the table.
+        table: For its key.
+    """
+    newest_first = Window.partitionBy(*table.key).orderBy(f.col("ts").desc())
+    ranked = frame.withColumn("rank", f.row_number().over(newest_first))
+    return ranked.where(f.col("rank") == 1).select(*frame.columns)

@@ -1,0 +1,213 @@
+"""From the outcome of a pass to rows of the history."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from flink_autoscaler.core.decision import PassOutcome, Phase, Rescale
+from flink_autoscaler.core.evaluation import output_ratio
+from flink_autoscaler.core.job import JobAutoScalerContext
+from flink_autoscaler.core.metrics import MetricSample, ScalingMetric, VertexId
+from flink_autoscaler.core.numbers import NAN
+from flink_autoscaler.core.supervision import Origin, RescaleRecord, Vector
+from flink_autoscaler.core.topology import JobTopology, Vertex
+from flink_autoscaler.core.window import MetricWindow
+from flink_autoscaler.pipeline.history.schema import DECISIONS, RESCALES, SAMPLES, VERTICES
+
+Row = dict[str, Any]
+NamedRow = tuple[str, Row]
+"""The name of a table, and a row of it."""
+
+Mask = Callable[[str], str]
+"""Replaces secrets in a text for people."""
+
+
+def rows_of(
+    outcome: PassOutcome, context: JobAutoScalerContext, now_ms: int, *, span_ms: int, mask: Mask = str
+) -> Iterator[NamedRow]:
+    """Yield everything that the history keeps of one pass over one job; nothing of a job that is not looked after.
+
+    Args:
+        outcome: What the pass found out.
+        context: The job.
+        now_ms: The instant of the pass, epoch milliseconds.
+        span_ms: The time before the pass that rates are to cover; they cover more where passes are further apart.
+        mask: Applied to all texts that are not names.
+    """
+    if outcome.phase is Phase.DISABLED:
+        return
+    who = {"cluster": context.cluster, "job_key": context.job_key, "job_id": context.job_id, "ts": now_ms * 1000}
+    yield DECISIONS.name, who | _decision(outcome, context, mask)
+    yield from ((RESCALES.name, who | _rescale(record, mask)) for record in settled(outcome, now_ms))
+    if outcome.sample is None or outcome.topology is None:
+        return
+    measured = _Measured(outcome, outcome.topology, span_ms)
+    for vertex in outcome.topology.vertices.values():
+        yield VERTICES.name, who | measured.vertex(vertex)
+        if vertex.is_source:
+            yield SAMPLES.name, who | measured.source(vertex)
+
+
+def is_eventful(outcome: PassOutcome, now_ms: int) -> bool:
+    """Tell whether a pass must not be left out: it decided to rescale, or a rescale settled in it."""
+    return isinstance(outcome.decision, Rescale) or any(True for _ in settled(outcome, now_ms))
+
+
+def settled(outcome: PassOutcome, now_ms: int) -> Iterator[RescaleRecord]:
+    """Yield the rescales that became final in a pass, or turned out in it to have been in vain."""
+    supervision = outcome.state.supervision
+    current, past = supervision.current, supervision.past
+    records = past if current is None else (*past, current)
+    yield from (record for record in records if record.stage.is_final and record.settled_ms == now_ms)
+    goes_back = current is not None and current.origin is Origin.ROLLBACK and current.decided_ms == now_ms
+    if goes_back and past and past[-1].reverted and past[-1].settled_ms != now_ms:
+        yield past[-1]
+
+
+def _known(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _whole(value: float | None) -> int | None:
+    known = _known(value)
+    return None if known is None else round(known)
+
+
+class _Measured:
+    """The figures of one pass."""
+
+    def __init__(self, outcome: PassOutcome, topology: JobTopology, span_ms: int) -> None:
+        samples = recent(outcome.state.samples, span_ms)
+        self._topology = topology
+        self._window = MetricWindow(samples)
+        self._latest = samples[-1] if samples else None
+        self._span = (samples[-1].at_ms - samples[0].at_ms) / 1000 if samples else 0.0
+        self._evaluated = {} if outcome.evaluation is None else outcome.evaluation.metrics.vertices
+
+    def source(self, vertex: Vertex) -> Row:
+        consumption = self._count_rate(ScalingMetric.NUM_RECORDS_IN, vertex.vertex_id)
+        slope = self._rate(ScalingMetric.LAG, vertex.vertex_id)
+        is_known = consumption is not None and slope is not None
+        return {
+            "source_id": vertex.vertex_id,
+            "source_name": vertex.name,
+            "span": self._span,
+            "arrival_rate": max(0.0, consumption + slope) if is_known else None,  # type: ignore[operator]
+            "consumption_rate": consumption,
+            "lag_slope": slope,
+            "lag": _known(self._now(ScalingMetric.LAG, vertex.vertex_id)),
+            "parallelism": vertex.parallelism,
+            "partitions": vertex.source_partitions or None,
+        }
+
+    def vertex(self, vertex: Vertex) -> Row:
+        vertex_id = vertex.vertex_id
+        return {
+            "vertex_id": vertex_id,
+            "vertex_name": vertex.name,
+            "span": self._span,
+            "is_source": vertex.is_source,
+            "parallelism": vertex.parallelism,
+            "max_parallelism": vertex.max_parallelism,
+            "slot_sharing_group": vertex.slot_sharing_group,
+            "busy": _known(self._window.average(ScalingMetric.LOAD, vertex_id)),
+            "records_in_rate": self._count_rate(ScalingMetric.NUM_RECORDS_IN, vertex_id),
+            "records_out_rate": self._count_rate(ScalingMetric.NUM_RECORDS_OUT, vertex_id),
+            "inputs": [self._input(upstream, vertex) for upstream in vertex.inputs],
+            **self._evaluation(vertex_id),
+        }
+
+    def _input(self, upstream: VertexId, vertex: Vertex) -> Row:
+        ratio = output_ratio(self._topology, self._window, (upstream, vertex.vertex_id), is_strict=True)
+        received = self._count_rate(ScalingMetric.NUM_RECORDS_IN, upstream)
+        # Nothing in says nothing about what comes out.
+        selectivity = _known(ratio) if received else None
+        strategy = vertex.inputs[upstream].value
+        return {"vertex_id": upstream, "ship_strategy": strategy, "selectivity": selectivity}
+
+    def _evaluation(self, vertex_id: VertexId) -> Row:
+        metrics = self._evaluated.get(vertex_id, {})
+        current = {metric: value.current for metric, value in metrics.items()}
+        average = {metric: value.average for metric, value in metrics.items()}
+        return {
+            "true_rate": _known(average.get(ScalingMetric.TRUE_PROCESSING_RATE)),
+            "target_rate": _known(average.get(ScalingMetric.TARGET_DATA_RATE)),
+            "catch_up_rate": _known(current.get(ScalingMetric.CATCH_UP_DATA_RATE)),
+            "scale_up_threshold": _known(current.get(ScalingMetric.SCALE_UP_RATE_THRESHOLD)),
+            "scale_down_threshold": _known(current.get(ScalingMetric.SCALE_DOWN_RATE_THRESHOLD)),
+            "recommended_parallelism": _whole(current.get(ScalingMetric.RECOMMENDED_PARALLELISM)),
+        }
+
+    def _count_rate(self, metric: ScalingMetric, vertex_id: VertexId) -> float | None:
+        """Return the growth of a counter per second; None where it went back, which says nothing."""
+        rate = self._rate(metric, vertex_id)
+        return None if rate is None or rate < 0 else rate
+
+    def _rate(self, metric: ScalingMetric, vertex_id: VertexId) -> float | None:
+        """Return the growth per second; None where the latest sample does not know the metric."""
+        if math.isnan(self._now(metric, vertex_id)):
+            return None
+        return _known(self._window.rate(metric, vertex_id))
+
+    def _now(self, metric: ScalingMetric, vertex_id: VertexId) -> float:
+        vertex = {} if self._latest is None else self._latest.vertices.get(vertex_id, {})
+        return vertex.get(metric, NAN)
+
+
+def recent(samples: Sequence[MetricSample], span_ms: int) -> Sequence[MetricSample]:
+    """Return the latest samples that cover a span: from the newest one that is at least as old, if there is one."""
+    if not samples:
+        return samples
+    start_ms = samples[-1].at_ms - span_ms
+    older = sum(1 for sample in samples if sample.at_ms <= start_ms)
+    return samples[max(0, older - 1) :]
+
+
+def _decision(outcome: PassOutcome, context: JobAutoScalerContext, mask: Mask) -> Row:
+    decision = outcome.decision
+    summaries = decision.summaries if isinstance(decision, Rescale) else {}
+    globals_ = {} if outcome.sample is None else outcome.sample.globals_
+    return {
+        "phase": outcome.phase.value,
+        "status": context.status.value,
+        "decision": "rescale" if isinstance(decision, Rescale) else "hold",
+        "reasons": [
+            {"code": reason.code, "text": mask(reason.text), "vertex_id": reason.vertex_id}
+            for reason in decision.reasons
+        ],
+        "changes": [
+            {"vertex_id": vertex_id, "before": summary.current, "after": summary.new}
+            for vertex_id, summary in summaries.items()
+        ],
+        "error": None if outcome.error is None else mask(str(outcome.error)),
+        "is_window_full": outcome.is_window_full,
+        "restart_time": _known(outcome.restart_time),
+        "supervision": outcome.state.supervision.phase.value,
+        "gc_pressure": _known(globals_.get(ScalingMetric.GC_PRESSURE)),
+        "heap_usage": _known(globals_.get(ScalingMetric.HEAP_MAX_USAGE_RATIO)),
+        "slots_used": _whole(globals_.get(ScalingMetric.NUM_TASK_SLOTS_USED)),
+    }
+
+
+def _rescale(record: RescaleRecord, mask: Mask) -> Row:
+    return {
+        "decided_at": record.decided_ms * 1000,
+        "settled_at": None if record.settled_ms is None else record.settled_ms * 1000,
+        "origin": record.origin.value,
+        "mechanism": record.mechanism.value,
+        "stage": record.stage.value,
+        "reason": mask(record.reason),
+        "outage": None if record.outage_ms is None else record.outage_ms / 1000,
+        "before": _entries(record.before),
+        "target": _entries(record.target),
+        "reached": _entries(record.reached),
+        "state_bytes": record.state_bytes,
+        "taskmanagers": record.taskmanagers,
+        "reverted": record.reverted,
+    }
+
+
+def _entries(vector: Vector) -> list[Row]:
+    return [{"vertex_id": vertex_id, "parallelism": parallelism} for vertex_id, parallelism in vector.items()]

@@ -1,0 +1,132 @@
+"""Histories for tests: rows of a made-up fleet, and folders that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from flink_autoscaler.pipeline.history.catalog import find
+from flink_autoscaler.pipeline.history.files import Entry, Files, HistoryError, LocalFiles
+from flink_autoscaler.pipeline.history.layout import new_id
+from flink_autoscaler.pipeline.history.parts import ArrowParts
+from flink_autoscaler.pipeline.history.rows import NamedRow
+from flink_autoscaler.pipeline.history.schema import SAMPLES, TABLES, Table
+from flink_autoscaler.pipeline.history.storage import Storage
+from flink_autoscaler.pipeline.history.writer import Batch, append
+
+DAY_MS = 86_400_000
+NOON_MS = 1_769_860_800_000
+"""2026-01-31 12:00 UTC."""
+
+
+def a_storage(root: Path | str) -> Storage:
+    """Make a history that this process writes."""
+    files = LocalFiles(str(root))
+    return Storage(files, ArrowParts(files))
+
+
+def sample_rows(count: int, *, at_ms: int = NOON_MS, cluster: str = "main", source: str = "s1") -> list[NamedRow]:
+    """Make rows of one source, a minute apart; the rate of row ``n`` is ``n``."""
+    return [
+        (
+            SAMPLES.name,
+            {
+                "cluster": cluster,
+                "job_key": f"{cluster}/orders",
+                "job_id": "a" * 32,
+                "ts": (at_ms + minute * 60_000) * 1000,
+                "source_id": source,
+                "arrival_rate": float(minute),
+            },
+        )
+        for minute in range(count)
+    ]
+
+
+def a_batch(rows: list[NamedRow], identity: str | None = None) -> Batch:
+    """Make a batch."""
+    names = dict.fromkeys(name for name, _ in rows)
+    tables = {
+        name: pa.Table.from_pylist([row for table, row in rows if table == name], schema=TABLES[name].schema)
+        for name in names
+    }
+    return Batch(identity or new_id(NOON_MS), tables)
+
+
+def write(storage: Storage, *batches: list[NamedRow]) -> None:
+    """Append some batches."""
+    for rows in batches:
+        append(storage, a_batch(rows))
+
+
+def rates(storage: Storage, table: Table = SAMPLES) -> list[float]:
+    """Return the arrival rates of all files that count, sorted."""
+    paths = [entry.path for each in find(storage.files, table) for entry in each.entries]
+    return sorted(rate for path in paths for rate in storage.parts.read(path, table).column("arrival_rate").to_pylist())
+
+
+def files_of(root: Path) -> Mapping[str, int]:
+    """Return the number of files by folder, relative to the history; check sums that Hadoop leaves do not count."""
+    counts: dict[str, int] = {}
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and not path.name.startswith("."):
+            folder = path.parent.relative_to(root).as_posix()
+            counts[folder] = counts.get(folder, 0) + 1
+    return counts
+
+
+def part_files(root: Path) -> list[Path]:
+    """Return the files with rows, oldest first."""
+    return sorted(path for path in root.rglob("*.parquet") if "_staging" not in path.parts)
+
+
+class CrashError(HistoryError):
+    """The process ended here."""
+
+
+class CrashingFiles:
+    """Files of a process that ends before one of its changes (``Files``).
+
+    Args:
+        files: What is really there.
+        changes: Changes that are still made.
+    """
+
+    def __init__(self, files: Files, changes: int) -> None:
+        self._files = files
+        self._left = changes
+        self.root = files.root
+
+    def _change(self) -> None:
+        if self._left == 0:
+            raise CrashError("killed")
+        self._left -= 1
+
+    def exists(self) -> bool:
+        return self._files.exists()
+
+    def list(self, folder: str = "") -> Sequence[Entry]:
+        return self._files.list(folder)
+
+    def move(self, source: str, target: str) -> bool:
+        self._change()
+        return self._files.move(source, target)
+
+    def remove(self, path: str) -> None:
+        self._change()
+        self._files.remove(path)
+
+    def read(self, path: str, last: int | None = None) -> bytes:
+        return self._files.read(path, last)
+
+    def create(self, path: str, content: bytes) -> bool:
+        self._change()
+        return self._files.create(path, content)
+
+
+def crashing(root: Path, changes: int) -> Storage:
+    """Make a history whose process ends after so many changes of files."""
+    files = LocalFiles(str(root))
+    return Storage(CrashingFiles(files, changes), ArrowParts(files))

@@ -1,0 +1,50 @@
+"""A process that adds passes to a history and has them written, again and again, until it is killed.
+
+Arguments: folder of the history, number of this process, ``spark`` if that is to write. Prints the number of every
+pass before that is written.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from contextlib import ExitStack, nullcontext
+from dataclasses import replace
+from typing import Any
+
+import structlog
+from recorded_passes import window_filling
+
+from flink_autoscaler.pipeline.history.choices import Writer
+from flink_autoscaler.pipeline.history.storage import own_session
+from flink_autoscaler.pipeline.session import SparkSettings
+from flink_autoscaler.standalone.history_settings import HistorySettings
+from flink_autoscaler.standalone.history_sink import HistorySink
+from history_setup import NOON_MS
+
+
+def main() -> None:
+    """Go on until killed."""
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    writer = Writer.SPARK if "spark" in sys.argv else Writer.ARROW
+    settings = HistorySettings(enabled=True, path=sys.argv[1], writer=writer, interval=0.0, compaction_interval=0.0)
+    with ExitStack() as parts:
+        spark: Any = None
+        if writer is Writer.SPARK:
+            spark = parts.enter_context(own_session(SparkSettings(master="local[1]")))
+        add_for_ever(HistorySink(settings, sessions=lambda: nullcontext(spark)), int(sys.argv[2]) * 1000)
+
+
+def add_for_ever(sink: HistorySink, first_minute: int) -> None:
+    """Add a pass a minute and wait until it is written."""
+    record = window_filling().records[-1]
+    for minute in itertools.count(first_minute):
+        outcome = replace(record.outcome, sample=None)
+        sink.add([outcome], [record.request.context], NOON_MS + minute * 60_000)
+        sys.stdout.write(f"{minute}\n")
+        sys.stdout.flush()
+        sink.flush(60.0)
+
+
+if __name__ == "__main__":
+    main()

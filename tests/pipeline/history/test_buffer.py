@@ -1,0 +1,161 @@
+"""Rows that wait: when they are due, what survives a killed process, and what is given up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from history_setup import NOON_MS, sample_rows
+from structlog.testing import capture_logs
+
+from flink_autoscaler.pipeline.history.buffer import BATCHES_KEPT, Buffer
+from flink_autoscaler.pipeline.history.rows import NamedRow
+
+SECOND = 1000
+
+
+def a_buffer(spill: Path | None = None, *, rows: int = 1000) -> Buffer:
+    return Buffer(flush_seconds=900, flush_rows=rows, spill=spill)
+
+
+def taken(buffer: Buffer) -> list[float]:
+    """Take everything as a writer would."""
+    buffer.close_batch()
+    found: list[float] = []
+    for batch in buffer.batches():
+        found += [rate for rows in batch.tables.values() for rate in rows.column("arrival_rate").to_pylist()]
+        buffer.done()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("rows", "seconds", "is_due"),
+    [
+        pytest.param(0, 10_000, False, id="nothing is never due"),
+        pytest.param(1, 899, False, id="young and few"),
+        pytest.param(1, 900, True, id="old enough"),
+        pytest.param(1000, 0, True, id="enough rows"),
+        pytest.param(1, -10, True, id="the clock was set back"),
+    ],
+)
+def test_batch_is_due_by_age_or_size(rows: int, seconds: int, is_due: bool) -> None:
+    buffer = a_buffer()
+    buffer.add(sample_rows(rows), NOON_MS)
+
+    assert buffer.is_due(NOON_MS + seconds * SECOND) is is_due
+
+
+def test_age_counts_from_the_first_row() -> None:
+    buffer = a_buffer()
+    buffer.add(sample_rows(1), NOON_MS)
+    buffer.add(sample_rows(1), NOON_MS + 899 * SECOND)
+
+    assert buffer.is_due(NOON_MS + 900 * SECOND)
+
+
+def test_batch_that_could_not_be_written_is_the_same_batch_again() -> None:
+    buffer = a_buffer()
+    buffer.add(sample_rows(2), NOON_MS)
+    buffer.close_batch()
+    first = next(buffer.batches())
+    buffer.add(sample_rows(1), NOON_MS)
+
+    assert next(buffer.batches()) is first
+    assert (buffer.rows, taken(buffer)) == (3, [0.0, 1.0, 0.0])
+
+
+def test_rows_of_a_process_that_ended_are_taken_over(tmp_path: Path) -> None:
+    dead = a_buffer(tmp_path)
+    dead.add(sample_rows(2), NOON_MS)
+    dead.add(sample_rows(3)[2:], NOON_MS)
+    dead.close()
+
+    heir = a_buffer(tmp_path)
+
+    assert heir.recover() == 3
+    assert taken(heir) == [0.0, 1.0, 2.0]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_batch_keeps_its_identity_when_it_is_taken_over(tmp_path: Path) -> None:
+    dead, heir = a_buffer(tmp_path), a_buffer(tmp_path)
+    dead.add(sample_rows(1), NOON_MS)
+    dead.close_batch()
+    identity = next(dead.batches()).identity
+    dead.close()
+
+    heir.recover()
+
+    assert next(heir.batches()).identity == identity
+
+
+def test_rows_of_a_process_that_lives_are_left_alone(tmp_path: Path) -> None:
+    alive = a_buffer(tmp_path)
+    alive.add(sample_rows(1), NOON_MS)
+
+    assert a_buffer(tmp_path).recover() == 0
+    assert taken(alive) == [0.0]
+
+
+@pytest.mark.parametrize("cut", [1, 100, 700])
+def test_rows_up_to_where_spilling_was_interrupted_are_kept(tmp_path: Path, cut: int) -> None:
+    dead = a_buffer(tmp_path)
+    for minute in range(5):
+        dead.add(sample_rows(minute + 1)[minute:], NOON_MS)
+    dead.close()
+    [stream] = tmp_path.rglob("*.arrows")
+    whole = stream.read_bytes()
+    stream.write_bytes(whole[:-cut])
+    heir = a_buffer(tmp_path)
+
+    kept = heir.recover()
+
+    assert taken(heir) == [float(minute) for minute in range(kept)]
+    assert kept >= 3
+
+
+def test_spilled_rows_of_an_earlier_version_are_taken_over(tmp_path: Path) -> None:
+    folder = tmp_path / f"{NOON_MS:013d}-abc"
+    folder.mkdir()
+    rows = pa.table({"job_key": ["main/orders"], "arrival_rate": [7.0]})
+    with pa.OSFile(str(folder / "samples.arrows"), "wb") as stream, pa.ipc.new_stream(stream, rows.schema) as writer:
+        writer.write_table(rows)
+    heir = a_buffer(tmp_path)
+
+    assert heir.recover() == 1
+    assert taken(heir) == [7.0]
+
+
+def test_folder_of_others_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+
+    assert a_buffer(tmp_path).recover() == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+
+
+def test_rows_stay_in_memory_where_nothing_can_be_spilled(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    buffer = a_buffer(tmp_path / "file" / "spill")
+
+    with capture_logs() as logs:
+        for _ in range(3):
+            buffer.add(sample_rows(1), NOON_MS)
+            buffer.close_batch()
+
+    assert taken(buffer) == [0.0, 0.0, 0.0]
+    assert [line["event"] for line in logs] == ["history_not_spilled"]
+
+
+def test_oldest_rows_are_given_up_where_too_many_wait(tmp_path: Path) -> None:
+    buffer = a_buffer(tmp_path, rows=2)
+    with capture_logs() as logs:
+        for minute in range(BATCHES_KEPT + 2):
+            rows: list[NamedRow] = sample_rows(minute + 1)[minute:] * 2
+            buffer.add(rows, NOON_MS)
+            buffer.close_batch()
+
+    assert (buffer.given_up, buffer.rows) == (4, 2 * BATCHES_KEPT)
+    assert [line["event"] for line in logs] == ["history_rows_lost", "history_rows_lost"]
+    assert taken(buffer)[0] == 2.0
+    assert list(tmp_path.iterdir()) == []

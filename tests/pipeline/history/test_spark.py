@@ -1,0 +1,224 @@
+"""The history with a real Spark: written, read and maintained through Hadoop's file systems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from history_setup import (
+    DAY_MS,
+    NOON_MS,
+    CrashingFiles,
+    a_batch,
+    a_storage,
+    files_of,
+    part_files,
+    rates,
+    sample_rows,
+    write,
+)
+from pyspark.sql import SparkSession
+from structlog.testing import capture_logs
+
+from flink_autoscaler.pipeline.history.catalog import find
+from flink_autoscaler.pipeline.history.choices import Partition, Writer
+from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
+from flink_autoscaler.pipeline.history.files import HistoryError, MissingHistoryError
+from flink_autoscaler.pipeline.history.hadoop import HadoopFiles
+from flink_autoscaler.pipeline.history.info import describe
+from flink_autoscaler.pipeline.history.layout import Selection
+from flink_autoscaler.pipeline.history.reader import read
+from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES, TABLES
+from flink_autoscaler.pipeline.history.spark_parts import SparkParts
+from flink_autoscaler.pipeline.history.storage import Storage, needs_spark, opened, own_session
+from flink_autoscaler.pipeline.history.writer import append
+from flink_autoscaler.pipeline.session import SparkSettings
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    # Interpreting plans of a few rows takes a third of the time of compiling them.
+    conf = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    with own_session(SparkSettings(master="local[1]", conf=conf)) as session:
+        yield session
+
+
+def on_hadoop(spark: SparkSession, root: Path) -> Storage:
+    """Make a history that is reached through Hadoop's file system alone, as on HDFS."""
+    files = HadoopFiles(f"file://{root}", spark)
+    return Storage(files, SparkParts(spark, files))
+
+
+def rates_read(spark: SparkSession, storage: Storage, selection: Selection = Selection()) -> list[float]:  # noqa: B008
+    return sorted(row.arrival_rate for row in read(spark, storage, SAMPLES, selection).frame.collect())
+
+
+def test_spark_and_arrow_write_the_same_layout_types_and_order(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [*sample_rows(3, source="s2"), *sample_rows(3, source="s1"), *sample_rows(2, cluster="a cluster/%")]
+    batch = a_batch(rows)
+
+    append(on_hadoop(spark, tmp_path / "spark"), batch)
+    append(a_storage(tmp_path / "arrow"), batch)
+
+    assert files_of(tmp_path / "spark") == files_of(tmp_path / "arrow")
+    for left, right in zip(part_files(tmp_path / "spark"), part_files(tmp_path / "arrow"), strict=True):
+        written, expected = pq.ParquetFile(left).read(), pq.ParquetFile(right).read()
+        assert written.schema.remove_metadata() == expected.schema
+        assert written.to_pylist() == expected.to_pylist()
+
+
+def test_spark_writes_every_table(spark: SparkSession, tmp_path: Path) -> None:
+    who = {"cluster": "main", "job_key": "main/orders", "ts": NOON_MS * 1000}
+    rows = [(name, {**who, "reasons": [{"code": "A", "text": "b", "vertex_id": None}]}) for name in TABLES]
+    storage = on_hadoop(spark, tmp_path)
+
+    append(storage, a_batch(rows))
+
+    found = {name: read(spark, storage, table).frame.collect() for name, table in TABLES.items()}
+    assert {name: len(rows) for name, rows in found.items()} == dict.fromkeys(TABLES, 1)
+    assert found["decisions"][0].reasons[0].code == "A"
+
+
+def test_batch_that_was_interrupted_is_completed_on_hadoop_too(spark: SparkSession, tmp_path: Path) -> None:
+    storage = on_hadoop(spark, tmp_path)
+    batch = a_batch([*sample_rows(2), *sample_rows(2, cluster="other")])
+    with pytest.raises(HistoryError, match="killed"):
+        append(Storage(CrashingFiles(storage.files, 2), storage.parts), batch)
+
+    append(storage, batch)
+
+    assert rates_read(spark, storage) == [0.0, 0.0, 1.0, 1.0]
+    assert storage.files.list("_staging") == []
+
+
+def test_history_on_hadoop_is_compacted_and_expires(spark: SparkSession, tmp_path: Path) -> None:
+    storage = on_hadoop(spark, tmp_path)
+    for batch in (sample_rows(2), sample_rows(3), sample_rows(1, at_ms=NOON_MS - 9 * DAY_MS)):
+        append(storage, a_batch(batch))
+
+    done = maintain(storage, Upkeep(NOON_MS + DAY_MS, keep_seconds=5 * 86_400.0))
+
+    assert (done.before, done.after, done.duplicates, done.expired, done.leftovers) == (2, 1, 2, 1, 0)
+    assert rates_read(spark, storage) == [0.0, 1.0, 2.0]
+    assert len(find(storage.files, SAMPLES)[0].entries) == 1
+
+
+def test_read_takes_days_clusters_and_instants(spark: SparkSession, tmp_path: Path) -> None:
+    storage = a_storage(tmp_path)
+    write(storage, sample_rows(3), sample_rows(3, cluster="other"), sample_rows(3, at_ms=NOON_MS + DAY_MS))
+
+    wanted = Selection(NOON_MS + 60_000, NOON_MS + DAY_MS + 60_000, frozenset({"main"}))
+    found = read(spark, storage, SAMPLES, wanted)
+
+    assert sorted(row.arrival_rate for row in found.frame.collect()) == [0.0, 1.0, 2.0]
+    assert found.files == 2
+
+
+def test_read_finds_a_cluster_in_days_that_are_not_divided(spark: SparkSession, tmp_path: Path) -> None:
+    storage = a_storage(tmp_path)
+    append(storage, a_batch([*sample_rows(2), *sample_rows(2, cluster="007")]), Partition.DATE)
+    append(storage, a_batch(sample_rows(1, cluster="007")), Partition.CLUSTER)
+
+    found = read(spark, storage, SAMPLES, Selection(clusters=frozenset({"007"})))
+
+    assert {row.cluster for row in found.frame.collect()} == {"007"}
+    assert found.frame.count() == 3
+
+
+def test_read_of_several_versions_has_the_columns_of_this_one(spark: SparkSession, tmp_path: Path) -> None:
+    write(a_storage(tmp_path), sample_rows(2))
+    [file] = part_files(tmp_path)
+    rows = pq.ParquetFile(file).read()
+    later = rows.append_column("colour", pa.array(["red"] * 2)).set_column(
+        rows.schema.get_field_index("ts"), "ts", rows.column("ts").cast(pa.timestamp("ms", "UTC"))
+    )
+    for version, other in ((0, rows.drop_columns(["lag", "partitions"])), (9, later)):
+        folder = tmp_path / f"samples/version={version}/date=2026-01-31/cluster=main"
+        folder.mkdir(parents=True)
+        pq.write_table(other, folder / "0000000000001-x.parquet")
+
+    found = read(spark, a_storage(tmp_path), SAMPLES)
+
+    assert found.frame.columns == SAMPLES.schema.names
+    assert rates_read(spark, a_storage(tmp_path)) == [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]
+    assert found.frame.select("ts").distinct().count() == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1PAR1", b"junk" * 100], ids=["empty", "partial", "junk"])
+def test_read_leaves_damaged_files_out_and_warns(spark: SparkSession, tmp_path: Path, content: bytes) -> None:
+    write(a_storage(tmp_path), sample_rows(2), sample_rows(3))
+    part_files(tmp_path)[0].write_bytes(content)
+
+    with capture_logs() as logs:
+        found = read(spark, a_storage(tmp_path), SAMPLES)
+
+    assert found.frame.count() in {2, 3}
+    assert len(found.damaged) == 1
+    assert [(line["event"], line["files"]) for line in logs] == [("history_files_damaged", 1)]
+
+
+def test_read_has_the_latest_of_rows_that_were_revised(spark: SparkSession, tmp_path: Path) -> None:
+    row = {"cluster": "main", "job_key": "main/orders", "decided_at": NOON_MS * 1000}
+    for days, reverted in ((0, False), (1, True)):
+        revised = {**row, "ts": (NOON_MS + days * DAY_MS) * 1000, "reverted": reverted}
+        append(a_storage(tmp_path), a_batch([("rescales", revised)]))
+
+    assert [row.reverted for row in read(spark, a_storage(tmp_path), RESCALES).frame.collect()] == [True]
+
+
+def test_read_of_an_empty_history_has_columns_and_no_rows(spark: SparkSession, tmp_path: Path) -> None:
+    found = read(spark, a_storage(tmp_path), SAMPLES)
+
+    assert (found.frame.columns, found.frame.count()) == (SAMPLES.schema.names, 0)
+
+
+def test_missing_history_is_an_error_on_hadoop_too(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(MissingHistoryError, match="there is no such folder"):
+        describe(on_hadoop(spark, tmp_path / "typo").files)
+
+
+def test_rows_that_arrow_compacted_are_what_spark_reads(spark: SparkSession, tmp_path: Path) -> None:
+    write(a_storage(tmp_path), sample_rows(2), sample_rows(3))
+
+    maintain(a_storage(tmp_path), Upkeep(NOON_MS + DAY_MS))
+
+    assert rates_read(spark, on_hadoop(spark, tmp_path)) == rates(a_storage(tmp_path)) == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "path", ["hdfs://127.0.0.1:1/history", "hdfs://no-such-host.invalid/history", "nonsense://host/history"]
+)
+def test_file_system_that_does_not_answer_is_named(spark: SparkSession, path: str) -> None:
+    spark._jsc.hadoopConfiguration().set("ipc.client.connect.max.retries", "0")
+
+    with pytest.raises(HistoryError, match=path.split(":", maxsplit=1)[0]):
+        HadoopFiles(path, spark).exists()
+
+
+def test_local_paths_need_no_spark_unless_it_is_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+    assert not needs_spark("/var/lib/history")
+    assert not needs_spark("file:///var/lib/history")
+    assert needs_spark("hdfs://nameservice1/history")
+    with pytest.raises(HistoryError, match="only Spark reaches"), opened("hdfs://nameservice1/history"):
+        pass
+    with pytest.raises(HistoryError, match="Arrow writes only"), opened("s3a://bucket/history", writer=Writer.ARROW):
+        pass
+
+
+def test_spark_writes_local_paths_where_it_is_asked_to(spark: SparkSession, tmp_path: Path) -> None:
+    class Lent:
+        def __enter__(self) -> SparkSession:
+            return spark
+
+        def __exit__(self, *_: object) -> None:
+            """Leave it open."""
+
+    with opened(str(tmp_path / "a b"), Lent, Writer.SPARK) as storage:
+        append(storage, a_batch(sample_rows(2)))
+
+    assert rates(a_storage(tmp_path / "a b")) == [0.0, 1.0]
