@@ -25,8 +25,9 @@ from core_builders import (
     vertex_id,
 )
 
-from flink_autoscaler.core.decision import PassOutcome, Reason
+from flink_autoscaler.core.decision import PassOutcome
 from flink_autoscaler.core.reading import ClusterReading
+from flink_autoscaler.core.reason import Reason
 from flink_autoscaler.core.state import JobState
 from flink_autoscaler.core.topology import IoMetrics, ShipStrategy
 

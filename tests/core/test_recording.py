@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 from core_builders import MINUTE, SINGLE_SOURCE, SINGLE_SOURCE_OPTIONS, JobDriver, a_context, a_request, full_window
 
-from flink_autoscaler.core.decision import Hold, PassOutcome, PassRequest, Phase, Reason, Recorded
+from flink_autoscaler.core.decision import Hold, PassOutcome, PassRequest, Phase, Recorded
 from flink_autoscaler.core.errors import ConnectError, EvaluationError
 from flink_autoscaler.core.events import Event, EventType
+from flink_autoscaler.core.reason import Reason
 from flink_autoscaler.core.recording import is_worth, signature
 from flink_autoscaler.core.state import JobState
 from flink_autoscaler.core.supervision import Fingerprint, Pause, RescaleRecord, Stage, Supervision

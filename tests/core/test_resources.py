@@ -13,12 +13,13 @@ from core_builders import (
     single_source,
 )
 
-from flink_autoscaler.core.decision import PassOutcome, Reason, Rescale
+from flink_autoscaler.core.decision import PassOutcome, Rescale
 from flink_autoscaler.core.events import Event, EventType
 from flink_autoscaler.core.extensions import ExecutorContext, Plugins, ResourceRequest
 from flink_autoscaler.core.job import Headroom, JobAutoScalerContext
 from flink_autoscaler.core.metrics import ScalingMetric
 from flink_autoscaler.core.reading import ClusterReading
+from flink_autoscaler.core.reason import Reason
 from flink_autoscaler.core.state import ScalingSummaries
 from flink_autoscaler.core.syntax import parse_duration
 

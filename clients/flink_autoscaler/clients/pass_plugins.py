@@ -16,6 +16,7 @@ _EXECUTORS: Final = "flink_autoscaler.executors"
 _ALIGNMENT_MODES: Final = "flink_autoscaler.alignment_modes"
 _RESOURCE_CHECKS: Final = "flink_autoscaler.resource_checks"
 _ERROR_CHECKERS: Final = "flink_autoscaler.error_checkers"
+_POLICIES: Final = "flink_autoscaler.policies"
 
 log = structlog.get_logger(__name__)
 
@@ -25,7 +26,8 @@ def installed_plugins() -> Plugins:
     """Return the installed plug-ins of a pass. One that cannot be loaded is reported and left out.
 
     Evaluators, executors and alignment modes are known by the ``module.Class`` that their entry point names, as
-    the ``class`` options of a job name them; resource and error checkers by the name of their entry point.
+    the ``class`` options of a job name them; resource checks, error checkers and policies by the name of their
+    entry point.
     """
     return Plugins(
         evaluators=_by_identity(_EVALUATORS),
@@ -33,6 +35,7 @@ def installed_plugins() -> Plugins:
         alignment_modes=_by_identity(_ALIGNMENT_MODES),
         resource_checks=_by_name(_RESOURCE_CHECKS),
         error_checkers=_by_name(_ERROR_CHECKERS),
+        policies=_by_name(_POLICIES),
     )
 
 

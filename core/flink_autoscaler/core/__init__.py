@@ -2,12 +2,13 @@
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
 from flink_autoscaler.core.cycle import advance, without_reading
-from flink_autoscaler.core.decision import Hold, PassOutcome, PassRequest, Phase, Reason, Rescale
+from flink_autoscaler.core.decision import Hold, PassOutcome, PassRequest, Phase, Rescale
 from flink_autoscaler.core.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.flink_options import FlinkOptions
 from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus, effective_status
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.reason import Reason
 from flink_autoscaler.core.state import JobState
 from flink_autoscaler.core.validation import validate
 

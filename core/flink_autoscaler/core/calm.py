@@ -128,7 +128,7 @@ def _paying(run: DecisionRun, summaries: ScalingSummaries) -> ScalingSummaries:
 
 
 def _case(run: DecisionRun, summaries: ScalingSummaries) -> ScaleDownCase:
-    topology, options = run.given.topology, run.given.options
+    topology = run.given.topology
     now = {vertex_id: vertex.parallelism for vertex_id, vertex in topology.vertices.items()}
     planned = planned_parallelism(topology, summaries)
     down, up = (_downtime(run, sum(vector.values())).q90 for vector in (planned, now))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from typing import Final
+
 from flink_autoscaler.core.alignment import Aligned, AlignmentRequest, balanced, built_in_mode, custom_mode_name
 from flink_autoscaler.core.bottleneck import find_bottlenecks, limited_sizing, sources_of, tightest
-from flink_autoscaler.core.decision import Reason
 from flink_autoscaler.core.decision_run import DecisionRun
 from flink_autoscaler.core.errors import EvaluationError, PluginError
 from flink_autoscaler.core.events import Event, EventType
@@ -13,6 +15,9 @@ from flink_autoscaler.core.metrics import ScalingMetric, VertexId, of
 from flink_autoscaler.core.numbers import plain, two_decimals
 from flink_autoscaler.core.options import AutoscalerOptions
 from flink_autoscaler.core.parallelism import Sizing, SizingSettings, is_outside_bounds, size_vertex
+from flink_autoscaler.core.policies.choosing import choose, planned_sizing
+from flink_autoscaler.core.policies.observing import policy_input
+from flink_autoscaler.core.reason import Reason
 from flink_autoscaler.core.scalability import Gains, ineffective_gains, scalability_coefficient
 from flink_autoscaler.core.state import DelayedRecommendation, ScalingSummary
 from flink_autoscaler.core.topology import Vertex
@@ -41,7 +46,53 @@ def _memory_event(run: DecisionRun, key: str, subject: str, option_key: str) -> 
 
 
 def collect_changes(run: DecisionRun) -> dict[VertexId, ScalingSummary]:
-    """Return the changes of all vertices; none unless some vertex is outside its bounds."""
+    """Return the changes of all vertices: those that its policies want, or what the default sizing comes to."""
+    return _planned_changes(run) if run.given.options.has_own_policies else _sized_changes(run)
+
+
+def _planned_changes(run: DecisionRun) -> dict[VertexId, ScalingSummary]:
+    """Return what is left of the plan of the job's policies within factors, limits and delays."""
+    given, topology = run.given, run.given.topology
+    chosen = choose(policy_input(given), given.options, given.plugins.policies, given.state.policies)
+    run.policies = chosen.memories
+    run.reasons += chosen.plan.reasons
+    run.events += chosen.events(given.options)
+    settings, summaries = SizingSettings.of(given.options, given.restart_time), {}
+    for vertex_id, vertex in topology.vertices.items():
+        if vertex_id in given.excluded:
+            run.explain(*_EXCLUDED, vertex_id)
+            continue
+        rate = run.vertices[vertex_id][ScalingMetric.TRUE_PROCESSING_RATE].average
+        sizing = planned_sizing(vertex, chosen.plan.targets[vertex_id], rate, settings)
+        change = _planned_change(run, vertex, sizing, is_sure=chosen.is_sure)
+        if change is not None and change.parallelism != sizing.current:
+            summaries[vertex_id] = ScalingSummary(sizing.current, change.parallelism, run.vertices[vertex_id])
+    if not summaries:
+        run.explain(*_NO_CHANGE)
+    return summaries
+
+
+def _planned_change(run: DecisionRun, vertex: Vertex, sizing: Sizing, *, is_sure: bool) -> DelayedRecommendation | None:
+    """Return the parallelism that a vertex should have from now on, None for the one it has."""
+    parallelism = _aligned(run, vertex, sizing)
+    if parallelism == sizing.current:
+        if is_sure:
+            run.delayed.clear(vertex.vertex_id)
+        return None
+    text = (
+        f"has parallelism {sizing.current}: its policies want {round(sizing.factor * sizing.current)}, one step allows "
+        f"{sizing.wanted}, within limits {sizing.target}, aligned {parallelism}"
+    )
+    run.explain("PLANNED", text, vertex.vertex_id)
+    return _weighed(run, vertex, sizing, parallelism, is_outside=True)
+
+
+_NO_CHANGE: Final = ("NO_CHANGE", "no vertex needs another parallelism now")
+_EXCLUDED: Final = ("EXCLUDED", "the vertex is excluded, has finished, or reports no busy time")
+
+
+def _sized_changes(run: DecisionRun) -> dict[VertexId, ScalingSummary]:
+    """Return the changes that the default sizing comes to; none unless some vertex is outside its bounds."""
     summaries, is_any_outside = {}, False
     for vertex_id, sizing in _sizings(run).items():
         change = _change_of(run, run.given.topology.vertices[vertex_id], sizing)
@@ -52,7 +103,7 @@ def collect_changes(run: DecisionRun) -> dict[VertexId, ScalingSummary]:
         run.explain("WITHIN_BOUNDS", "every vertex that would change is within its utilization bounds")
         return {}
     if not summaries:
-        run.explain("NO_CHANGE", "no vertex needs another parallelism now")
+        run.explain(*_NO_CHANGE)
     return summaries
 
 
@@ -62,7 +113,7 @@ def _sizings(run: DecisionRun) -> dict[VertexId, Sizing]:
     sizings = {}
     for vertex_id, vertex in run.given.topology.vertices.items():
         if vertex_id in run.given.excluded:
-            run.explain("EXCLUDED", "the vertex is excluded, has finished, or reports no busy time", vertex_id)
+            run.explain(*_EXCLUDED, vertex_id)
             continue
         sizing = size_vertex(vertex, run.vertices[vertex_id], settings, _coefficient(run, vertex_id))
         if sizing is None:
@@ -105,9 +156,17 @@ def _change_of(run: DecisionRun, vertex: Vertex, sizing: Sizing) -> DelayedRecom
         run.delayed.clear(vertex_id)
         run.reasons.append(_sized("AT_TARGET", run, vertex, sizing, parallelism))
         return None
-    metrics[ScalingMetric.EXPECTED_PROCESSING_RATE] = of((sizing.rate / sizing.current) * parallelism)
-    change = DelayedRecommendation(run.given.now_ms, parallelism, is_outside_bounds(metrics))
     run.reasons.append(_sized("SIZED", run, vertex, sizing, parallelism))
+    return _weighed(run, vertex, sizing, parallelism, is_outside=is_outside_bounds(metrics))
+
+
+def _weighed(
+    run: DecisionRun, vertex: Vertex, sizing: Sizing, parallelism: int, *, is_outside: bool
+) -> DelayedRecommendation | None:
+    """Return what is left of a change once what holds a vertex back has been looked at."""
+    expected = of((sizing.rate / sizing.current) * parallelism)
+    run.vertices[vertex.vertex_id][ScalingMetric.EXPECTED_PROCESSING_RATE] = expected
+    change = DelayedRecommendation(run.given.now_ms, parallelism, is_outside)
     return _scale_up(run, vertex, change) if parallelism > sizing.current else _scale_down(run, vertex, change)
 
 
@@ -227,7 +286,7 @@ def _scale_up(run: DecisionRun, vertex: Vertex, change: DelayedRecommendation) -
     rate = run.vertices[vertex_id][ScalingMetric.TRUE_PROCESSING_RATE].average
     entries = given.state.history.get(vertex_id, ())
     gains = ineffective_gains(entries, vertex.parallelism, rate, given.options.effectiveness_threshold)
-    if gains is None:
+    if gains is None or math.isnan(rate):  # of a rate that is not known nothing can be said
         return change
     _tell_ineffective(run, vertex_id, gains)
     if not given.options.effectiveness_detection:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from flink_autoscaler.core.decision import Reason
 from flink_autoscaler.core.evaluation import Customize
 from flink_autoscaler.core.extensions import (
     EVALUATOR,
@@ -16,6 +15,7 @@ from flink_autoscaler.core.extensions import (
 )
 from flink_autoscaler.core.job import JobAutoScalerContext
 from flink_autoscaler.core.metrics import EvaluatedVertex, MetricSample, VertexId
+from flink_autoscaler.core.reason import Reason
 from flink_autoscaler.core.topology import JobTopology
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from flink_autoscaler.core.custom_evaluation import CustomEvaluation
-from flink_autoscaler.core.decision import Evaluation, Hold, PassOutcome, PassRequest, Phase, Reason, Rescale
+from flink_autoscaler.core.decision import Evaluation, Hold, PassOutcome, PassRequest, Phase, Rescale
 from flink_autoscaler.core.decision_run import Executed, ExecutionInput
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, EvaluationError, NotReadyError
 from flink_autoscaler.core.evaluation import EvaluationSettings, evaluate, with_present_parallelism
@@ -23,9 +23,10 @@ from flink_autoscaler.core.observation import Observed, finished_vertices, memor
 from flink_autoscaler.core.options import AutoscalerOptions
 from flink_autoscaler.core.reading import EMPTY_MEMORY, ClusterReading, JobReading
 from flink_autoscaler.core.realizable import realizable
+from flink_autoscaler.core.reason import Reason
 from flink_autoscaler.core.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.supervised import FactsWanted, facts_wanted, followed, with_rescale
-from flink_autoscaler.core.validation import validate
+from flink_autoscaler.core.validation import validate, validate_policies
 
 MIN_SAMPLES = 2
 """Fewer samples have no rate."""
@@ -198,14 +199,17 @@ def _observed(
     holds: tuple[Reason, ...],
 ) -> PassOutcome:
     """Evaluate and decide about a job that runs, unless something holds it."""
+    problem = validate_policies(request.context.options, plugins.policies)
+    if problem is not None:
+        return _invalid(request, problem)
     try:
-        observed = observe(request, reading, cluster)
+        observed = _of_this_graph(observe(request, reading, cluster), request.state)
     except AutoscalerError as error:
         request = replace(request, memory=memory_after_failure(reading, cluster))
         return failed(request, error, finished_vertices(reading.details))
     except (ArithmeticError, ValueError, TypeError, LookupError) as error:
         return failed(request, _surprise(error))
-    progress = _Progress(observed, cluster, plugins, holds)
+    progress = _Progress(observed, reading, cluster, plugins, holds)
     try:
         outcome = progress.finish()
     except AutoscalerError as error:
@@ -222,6 +226,13 @@ def _observed(
         evaluation=outcome.evaluation or progress.evaluation,
         events=(*_plugin_events(request.context.options, progress.problems), *outcome.events),
     )
+
+
+def _of_this_graph(observed: Observed, before: JobState) -> Observed:
+    """Forget what policies remember when the job has other vertices than in the last sample."""
+    if not before.samples or before.samples[-1].vertices.keys() == observed.topology.vertices.keys():
+        return observed
+    return replace(observed, request=replace(observed.request, state=replace(observed.state, policies={})))
 
 
 def _plugin_events(options: AutoscalerOptions, problems: tuple[Reason, ...]) -> tuple[Event, ...]:
@@ -244,9 +255,15 @@ class _Progress:
     """How far a pass came after its sample was added; what was found before an error stays visible."""
 
     def __init__(
-        self, observed: Observed, cluster: ClusterReading, plugins: Plugins, holds: tuple[Reason, ...] = ()
+        self,
+        observed: Observed,
+        reading: JobReading,
+        cluster: ClusterReading,
+        plugins: Plugins,
+        holds: tuple[Reason, ...] = (),
     ) -> None:
         self._observed = observed
+        self._reading = reading
         self._cluster = cluster
         self._plugins = plugins
         self._holds = holds
@@ -300,6 +317,8 @@ class _Progress:
                 now_ms=request.now_ms,
                 plugins=self._plugins,
                 orders=request.orders,
+                reading=self._reading,
+                demand=request.demand,
             )
         )
         evaluation = replace(evaluation, metrics=executed.metrics)

@@ -11,7 +11,9 @@ from flink_autoscaler.core.events import Event, ScalingReport
 from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.metrics import EvaluatedMetrics, MetricSample, VertexId
 from flink_autoscaler.core.orders import NO_ORDERS, Orders
+from flink_autoscaler.core.policies.values import DemandForecast
 from flink_autoscaler.core.reading import EMPTY_MEMORY, ClusterReading, CollectorMemory, JobReading
+from flink_autoscaler.core.reason import Reason
 from flink_autoscaler.core.state import EMPTY_STATE, JobState, ScalingSummaries
 from flink_autoscaler.core.topology import JobTopology
 
@@ -27,23 +29,6 @@ class Phase(StrEnum):
     COLLECTING = "collecting"
     WINDOW_FILLING = "window_filling"
     EXECUTED = "executed"
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why a decision is what it is.
-
-    Attributes:
-        code: Stable upper-snake-case word for programs, such as ``WITHIN_BOUNDS``.
-        text: One sentence for people.
-        vertex_id: The vertex it is about; None for the whole job.
-        figures: The numbers behind the text by name, for whoever shows them in another way; not part of what it says.
-    """
-
-    code: str
-    text: str
-    vertex_id: VertexId | None = None
-    figures: tuple[tuple[str, float], ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +94,7 @@ class PassRequest:
         orders: What people ordered for the job.
         refusal: Why the last attempt to realize something failed; None when it did not.
         recorded: The last pass whose inputs were recorded; None when none was, and nothing is to be recorded.
+        demand: What is expected to arrive at the sources; None when that is not known.
     """
 
     context: JobAutoScalerContext
@@ -118,6 +104,7 @@ class PassRequest:
     orders: Orders = NO_ORDERS
     refusal: str | None = None
     recorded: Recorded | None = None
+    demand: DemandForecast | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +131,7 @@ class PassOutcome:
         evaluation: None when there was none.
         wanted: Parallelism per vertex to realize now, the user's own overrides merged in; empty realizes nothing.
         least: The least parallelism that vertices of ``wanted`` may get; 1 for those that are not named.
-        found: Least and greatest parallelism that the cluster was asked for when this pass read it; None when it did not.
+        found: Least and greatest parallelism that the cluster was asked for when this pass read it; None otherwise.
         wanted_config: Whether config changes are to be handed to the realizer (memory tuning is on).
         events: To be handed to the event handler, in order.
         report: The scaling report; None without a change.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Final
 
-from flink_autoscaler.core.decision import Hold, Reason, Rescale
+from flink_autoscaler.core.decision import Hold, Rescale
 from flink_autoscaler.core.delayed import DelayedScaleDown
 from flink_autoscaler.core.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.extensions import NO_PLUGINS, Plugins
@@ -12,9 +13,14 @@ from flink_autoscaler.core.job import JobAutoScalerContext
 from flink_autoscaler.core.metrics import EvaluatedMetric, EvaluatedMetrics, ScalingMetric, VertexId, of
 from flink_autoscaler.core.options import AutoscalerOptions
 from flink_autoscaler.core.orders import NO_ORDERS, Orders
-from flink_autoscaler.core.reading import ClusterReading
-from flink_autoscaler.core.state import JobState, ScalingSummary
+from flink_autoscaler.core.policies.values import DemandForecast
+from flink_autoscaler.core.reading import ClusterReading, JobReading
+from flink_autoscaler.core.reason import Reason
+from flink_autoscaler.core.state import JobState, PolicyMemories, ScalingSummary
 from flink_autoscaler.core.topology import JobTopology
+
+NO_READING: Final = JobReading(None)
+"""Of a job of which no more is known than its metrics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,8 @@ class ExecutionInput:
         excluded: Vertices that are not scaled in this pass.
         restart_time: Seconds a restart is assumed to take.
         orders: What people ordered for the job.
+        reading: What the cluster said about the job.
+        demand: What is expected to arrive at the sources; None when that is not known.
     """
 
     context: JobAutoScalerContext
@@ -40,6 +48,8 @@ class ExecutionInput:
     now_ms: int
     plugins: Plugins = NO_PLUGINS
     orders: Orders = NO_ORDERS
+    reading: JobReading = NO_READING
+    demand: DemandForecast | None = None
 
     @property
     def options(self) -> AutoscalerOptions:
@@ -66,6 +76,7 @@ class DecisionRun:
         vertices: Evaluated metrics per vertex, to which recommendations are added.
         events: To be raised, in order.
         reasons: Why the decision is what it is.
+        policies: What the policies of the job want to remember; None where none of them was asked.
     """
 
     given: ExecutionInput
@@ -73,6 +84,7 @@ class DecisionRun:
     vertices: dict[VertexId, dict[ScalingMetric, EvaluatedMetric]]
     events: list[Event] = field(default_factory=list)
     reasons: list[Reason] = field(default_factory=list)
+    policies: PolicyMemories | None = None
 
     def explain(self, code: str, text: str, vertex_id: VertexId | None = None) -> None:
         """Add a reason."""
@@ -101,9 +113,11 @@ class DecisionRun:
     def finish(
         self, decision: Hold | Rescale, state: JobState | None = None, report: ScalingReport | None = None
     ) -> Executed:
-        """Make the result; without ``state`` only the delayed scale-downs are remembered."""
+        """Make the result; without ``state`` only delayed scale-downs and policies' memories are kept."""
         if state is None:
             state = replace(self.given.state, delayed=self.delayed.vertices)
+        if self.policies is not None:
+            state = replace(state, policies=self.policies)
         metrics = EvaluatedMetrics(self.vertices, self.given.metrics.globals_)
         return Executed(decision, state, metrics, tuple(self.events), report)
 

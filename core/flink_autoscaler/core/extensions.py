@@ -1,8 +1,9 @@
-"""Plug-in points inside a pass: metric evaluators, scaling executors, alignment modes, resource checks.
+"""Plug-in points inside a pass: metric evaluators, scaling executors, alignment modes, resource checks, policies.
 
 A plug-in is chosen per job by its ``class`` option, which is compared with the plug-in's identity: the
-``module.Class`` name of the object that its entry point leads to. Plug-ins are pure like everything in a pass:
-they may run in a Spark task, and the same inputs have to give the same result.
+``module.Class`` name of the object that its entry point leads to; checks and policies by the name of their entry
+point. Plug-ins are pure like everything in a pass: they may run in a Spark task, and the same inputs have to give the
+same result.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from flink_autoscaler.core.metrics import (
     VertexId,
 )
 from flink_autoscaler.core.option import LEGACY_PREFIX, PREFIX
+from flink_autoscaler.core.policies.values import ScalingPolicy
 from flink_autoscaler.core.reading import ClusterReading
 from flink_autoscaler.core.state import ScalingSummaries
 from flink_autoscaler.core.topology import JobTopology
@@ -141,13 +143,14 @@ class ResourceCheck(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Plugins:
-    """The plug-ins of a process, by identity."""
+    """The plug-ins of a process, by identity or name."""
 
     evaluators: Mapping[str, MetricEvaluator] = field(default_factory=dict)
     executors: Mapping[str, ScalingExecutor] = field(default_factory=dict)
     alignment_modes: Mapping[str, CustomAlignmentMode] = field(default_factory=dict)
     resource_checks: Mapping[str, ResourceCheck] = field(default_factory=dict)
     error_checkers: Mapping[str, UnrecoverableErrorChecker] = field(default_factory=dict)
+    policies: Mapping[str, ScalingPolicy] = field(default_factory=dict)
 
 
 NO_PLUGINS = Plugins()

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from flink_autoscaler.core.decision import PassRequest, Reason
+from flink_autoscaler.core.decision import PassRequest
 from flink_autoscaler.core.error_checkers import UnrecoverableErrorChecker
 from flink_autoscaler.core.events import Event, EventType
 from flink_autoscaler.core.job import JobAutoScalerContext
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.reason import Reason
 from flink_autoscaler.core.rescale_facts import RescaleFacts
 from flink_autoscaler.core.state import JobState
 from flink_autoscaler.core.supervision import Origin, Phase, RescaleRecord, Stage, Supervision, Vector

@@ -13,12 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from flink_autoscaler.core.decision import Reason
 from flink_autoscaler.core.edits import has_strayed, notice_edit, respect_edit
 from flink_autoscaler.core.error_checkers import RESTARTS, CheckInput, UnrecoverableErrorChecker
 from flink_autoscaler.core.events import Event, EventType
 from flink_autoscaler.core.follow_run import FollowRun, Situation
 from flink_autoscaler.core.job import JobStatus
+from flink_autoscaler.core.reason import Reason
 from flink_autoscaler.core.rescale_facts import RescaleFacts
 from flink_autoscaler.core.rescale_timers import accept_ms, allowed_ms, expected_downtime, observation_ms
 from flink_autoscaler.core.rollback import (

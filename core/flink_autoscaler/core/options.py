@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from flink_autoscaler.core import syntax
 from flink_autoscaler.core.declare import improvement, option, unset
+from flink_autoscaler.core.policy_options import PolicyOptions
 from flink_autoscaler.core.safety_options import SafetyOptions
 
 
@@ -43,7 +44,7 @@ def _compat(text: str) -> Compat:
     return syntax.parse_enum(text, Compat)
 
 
-class AutoscalerOptions(SafetyOptions):
+class AutoscalerOptions(PolicyOptions, SafetyOptions):
     """The options of the autoscaler core for one job."""
 
     enabled = option("enabled", syntax.parse_bool, "false", "Whether the job is looked after at all.")

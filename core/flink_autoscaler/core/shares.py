@@ -6,8 +6,9 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from flink_autoscaler.core.decision import Hold, PassOutcome, Reason, Rescale
+from flink_autoscaler.core.decision import Hold, PassOutcome, Rescale
 from flink_autoscaler.core.job import JobKey
+from flink_autoscaler.core.reason import Reason
 from flink_autoscaler.core.slots import planned_parallelism, slots_of
 
 

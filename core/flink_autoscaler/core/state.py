@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from flink_autoscaler.core.metrics import EvaluatedVertex, MetricSample, VertexId
 from flink_autoscaler.core.supervision import NO_SUPERVISION, Supervision
@@ -86,6 +86,10 @@ class ConfigChanges:
     removals: tuple[str, ...] = ()
 
 
+PolicyMemories = Mapping[str, Mapping[str, Any]]
+"""What each policy of a job is handed back in the next pass, by its name; JSON values."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobState:
     """Everything that is remembered about one job.
@@ -100,6 +104,7 @@ class JobState:
         config_changes: Result of memory tuning.
         delayed: Scale-downs that wait for the scale-down interval.
         supervision: The rescale that is followed, and those of the past.
+        policies: What the policies of the job remember of its present graph.
     """
 
     job_id: str | None = None
@@ -110,6 +115,7 @@ class JobState:
     config_changes: ConfigChanges = ConfigChanges()
     delayed: Mapping[VertexId, DelayedVertex] = field(default_factory=dict)
     supervision: Supervision = NO_SUPERVISION
+    policies: PolicyMemories = field(default_factory=dict)
 
 
 EMPTY_STATE = JobState()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from flink_autoscaler.core.calendar import invalid_period
+from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.numbers import plain
 from flink_autoscaler.core.option import Option, ValueParseError
 from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.policies.registry import chosen_policies
+from flink_autoscaler.core.policies.values import ScalingPolicy
+from flink_autoscaler.core.policy_options import OPTIONS_OF
 
 _O = AutoscalerOptions
 _Check = Callable[[AutoscalerOptions], str | None]
@@ -48,7 +52,7 @@ def _checks(options: AutoscalerOptions) -> list[_Check]:
         checks.append(_within(_O.effectiveness_threshold, 0.0, 1.0))
     if options.memory_tuning:
         checks.append(_within(_O.memory_tuning_overhead, 0.0, 1.0))
-    return [*checks, _check_periods]
+    return [*checks, _check_periods, _check_policies]
 
 
 def _within(option: Option[Any], low: float | None, high: float | None) -> _Check:
@@ -78,6 +82,34 @@ def _check_periods(options: AutoscalerOptions) -> str | None:
         problem = invalid_period(expression)
         if problem is not None:
             return f"Invalid value '{expression}' in the autoscaler config {_O.excluded_periods.key}: {problem}"
+    return None
+
+
+def _check_policies(options: AutoscalerOptions) -> str | None:
+    """Check the choice of policies, and that what the built-in ones go by can be read."""
+    try:
+        names = options.policies
+    except ValueParseError as error:
+        return str(error)
+    if len(set(names)) != len(names) or not names:
+        return f"The option {_O.policies.key} is '{';'.join(names)}', but has to name at least one policy, each once"
+    used = [part for name in names for kind in OPTIONS_OF.get(name, ()) for part in kind.declared()]
+    parts: list[Option[Any]] = [_O.policies_combine, _O.hpa_filter_enabled, *used]
+    checks = (_within(part, None, None) for part in parts)
+    return next((problem for check in checks if (problem := check(options)) is not None), None)
+
+
+def validate_policies(options: AutoscalerOptions, plugins: Mapping[str, ScalingPolicy]) -> str | None:
+    """Return what is wrong with the names of the policies of a job, None when all of them are known.
+
+    Args:
+        options: Of the job, otherwise valid.
+        plugins: Policies that did not come with the autoscaler, by name.
+    """
+    try:
+        chosen_policies(options.policies, plugins)
+    except ConfigError as error:
+        return str(error)
     return None
 
 

@@ -10,18 +10,20 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import structlog
-from pyspark import SparkConf, SparkContext, SparkFiles
+from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.udf import UserDefinedFunction
-from pyspark.util import PythonEvalType
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
 
+from flink_autoscaler.pipeline.archive import pack_libraries, pack_ours
+from flink_autoscaler.pipeline.arrow import map_in_arrow
+from flink_autoscaler.pipeline.executors import lacking, survey
 from flink_autoscaler.pipeline.java import require_java
 from flink_autoscaler.pipeline.session import SparkSettings, spark_conf
 from flink_autoscaler.pipeline.supply import SparkLostError, reason_of
@@ -55,11 +57,25 @@ class DriverSession:
             self._gateway = launch_gateway(conf, popen_kwargs=self._output.popen_kwargs())  # type: ignore[no-untyped-call]
             self._process = self._gateway.proc
             self._output.seal()
-            self.spark = _new_session(conf, self._gateway, settings.is_embedded)
+            self.spark = _new_session(conf, self._gateway)
+            if not settings.is_embedded:
+                self._equip(settings)
         except Exception as exc:  # py4j, pyspark and the system raise dozens of kinds when a JVM does not start
             reason = reason_of(exc)
             self.close()
             raise SparkLostError(f"{reason}; its last output: {self._output.tail()}") from exc
+
+    def _equip(self, settings: SparkSettings) -> None:
+        """Ship what executors need, and check what they have."""
+        if not settings.python_files:
+            self._ship(pack_ours(self.scratch / "flink-autoscaler.zip"))
+        executors = survey(self.spark, udf, self.slots())
+        if lacking(executors, spark_version=self.spark.version):
+            self._ship(pack_libraries(self.scratch / "flink-autoscaler-libraries.zip"))
+
+    def _ship(self, archive: Path) -> None:
+        with _own_imports():
+            self.spark.sparkContext.addPyFile(str(archive))
 
     @property
     def pid(self) -> int:
@@ -73,7 +89,7 @@ class DriverSession:
     def run(self, requests: pa.Table, task: PassTask, *, label: str) -> pa.Table:
         """Run one Spark job and return its rows; one chunk of ``requests`` per partition. Raises what Spark raises."""
         self.spark.sparkContext.setJobGroup(label, label, interruptOnCancel=True)
-        return _map_in_arrow(self.spark.createDataFrame(requests), task, OUTCOMES_DDL).toArrow()
+        return map_in_arrow(self.spark.createDataFrame(requests), task, OUTCOMES_DDL).toArrow()
 
     def cancel(self, label: str) -> None:
         """Cancel the job with a label. Raises what Spark raises."""
@@ -104,27 +120,37 @@ class DriverSession:
         self.close()
 
 
-def _new_session(conf: SparkConf, gateway: Any, is_embedded: bool) -> SparkSession:
-    python = os.environ.get("PYSPARK_PYTHON")
-    if is_embedded:
-        # Read once by SparkContext; spark.pyspark.python only reaches drivers that spark-submit starts.
-        os.environ["PYSPARK_PYTHON"] = sys.executable
-    try:
+def _new_session(conf: SparkConf, gateway: Any) -> SparkSession:
+    with _own_imports(), _python_of_workers(conf.get("spark.pyspark.python")):
         return SparkSession(SparkContext(conf=conf, gateway=gateway))
+
+
+@contextlib.contextmanager
+def _own_imports() -> Iterator[None]:
+    """Let this process go on importing from where it did: pyspark puts archives for executors in front of that."""
+    paths = list(sys.path)
+    try:
+        yield
     finally:
-        if is_embedded:
+        sys.path[:] = paths
+
+
+@contextlib.contextmanager
+def _python_of_workers(python: str | None) -> Iterator[None]:
+    """Let a SparkContext that is made meanwhile run workers with an interpreter; None leaves the choice to Spark.
+
+    It reads the environment, once; the configuration only reaches drivers that spark-submit starts.
+    """
+    before = os.environ.get("PYSPARK_PYTHON")
+    if python is not None:
+        os.environ["PYSPARK_PYTHON"] = python
+    try:
+        yield
+    finally:
+        if python is not None:
             os.environ.pop("PYSPARK_PYTHON")
-            if python is not None:
-                os.environ["PYSPARK_PYTHON"] = python
-
-
-def _map_in_arrow(frame: DataFrame, task: PassTask, schema: str) -> DataFrame:
-    """Do what ``DataFrame.mapInArrow`` does, which insists on pandas without using it."""
-    function = UserDefinedFunction(
-        task, returnType=schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF, name="evaluate_jobs"
-    )
-    column = function(*[frame[name] for name in frame.columns])
-    return DataFrame(frame._jdf.mapInArrow(column._jc, False, None), frame.sparkSession)
+            if before is not None:
+                os.environ["PYSPARK_PYTHON"] = before
 
 
 def _within(seconds: float, action: Callable[[], object]) -> None:
@@ -158,8 +184,6 @@ def _forget() -> None:
         _within(STOP_SECONDS, gateway.shutdown)
     if context is not None:
         _within(STOP_SECONDS, context.stop)
-        with contextlib.suppress(Exception):
-            sys.path.remove(SparkFiles.getRootDirectory())
     SparkContext._active_spark_context = None
     SparkContext._gateway = None
     SparkContext._jvm = None

@@ -89,7 +89,8 @@ class RescaleApiRealizer:
 
         Returns:
             REQUESTED with the upper bounds of all vertices that have an override, UNCHANGED (also where somebody else
-            just changed the requirements), or REFUSED when the job cannot be rescaled as it is, which is said once per ``scaling.event.interval``.
+            just changed the requirements), or REFUSED when the job cannot be rescaled as it is, which is said once per
+            ``scaling.event.interval``.
 
         Raises:
             RealizeError: The cluster did not answer or refused; its cause is a FlinkRestError. Or a parallelism is

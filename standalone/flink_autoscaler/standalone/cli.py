@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from flink_autoscaler.standalone import database_cli, explain_cli, history_cli, order_cli
+from flink_autoscaler.standalone import database_cli, explain_cli, forecast_commands, history_cli, order_cli
 from flink_autoscaler.standalone.cli_options import (
     EXIT_CONFIG,
     EXIT_INTERRUPTED,
@@ -39,6 +39,7 @@ app = typer.Typer(
 
 
 app.add_typer(database_cli.db, name="db")
+app.add_typer(forecast_commands.forecast, name="forecast")
 app.add_typer(history_cli.history, name="history")
 
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from flink_autoscaler.core.decision import Hold, PassOutcome, Reason, Rescale
+from flink_autoscaler.core.decision import Hold, PassOutcome, Rescale
 from flink_autoscaler.core.events import Event
 from flink_autoscaler.core.job import JobAutoScalerContext
 from flink_autoscaler.core.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.orders import Orders
+from flink_autoscaler.core.reason import Reason
 from flink_autoscaler.core.supervision import Origin, RescaleRecord, Supervision, Vector
 from flink_autoscaler.standalone.record_codec import PassRecord
 
@@ -144,7 +145,7 @@ def _stories(outcome: PassOutcome) -> Iterator[VertexStory]:
             vertex.name,
             vertex.parallelism,
             changed[vertex_id].new if vertex_id in changed else vertex.parallelism,
-            {name: number for reason in reasons for name, number in reason.figures},
+            {name: number for reason in reasons if reason.code in SIZED for name, number in reason.figures},
             {metric.value: value for metric, value in known.items() if not math.isnan(value)},
             tuple(reason for reason in reasons if reason.code not in SIZED),
         )

@@ -55,7 +55,11 @@ def _sections(explained: Explanation, vertex: str | None) -> Iterator[tuple[str,
     if explained.vertices:
         yield _VERTICES, []
     for story in explained.vertices:
-        if (story.is_notable and story.figures) if vertex is None else vertex in (story.name, story.vertex_id):
+        if (
+            (story.is_notable and (story.figures or story.notes))
+            if vertex is None
+            else vertex in (story.name, story.vertex_id)
+        ):
             yield f"{story.name}  {story.parallelism} -> {story.final}", list(_chain(story, explained))
     yield "afterwards", list(_afterwards(explained))
     yield "told", [f"{event.reason}: {event.message}" for event in explained.events]

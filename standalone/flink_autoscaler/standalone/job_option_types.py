@@ -23,6 +23,8 @@ _EXPECTED: dict[Callable[[str], Any], str] = {
 def allowed(option: Option[Any]) -> str:
     """Return what an option accepts, as the end of "expected ..."; options with named values list these."""
     kind = _EXPECTED.get(option.parse)
+    if kind is None and option.range_text.startswith(("[", "(")):
+        return f"a value in {option.range_text}"
     if kind is None:
         return f"one of {option.range_text}"
     return f"{kind}, {option.range_text}" if option.range_text else kind

@@ -18,22 +18,14 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from flink_autoscaler.core import errors
-from flink_autoscaler.core.decision import (
-    Evaluation,
-    Hold,
-    PassInputs,
-    PassOutcome,
-    PassRequest,
-    Phase,
-    Reason,
-    Rescale,
-)
+from flink_autoscaler.core.decision import Evaluation, Hold, PassInputs, PassOutcome, PassRequest, Phase, Rescale
 from flink_autoscaler.core.errors import AutoscalerError, StoreError
 from flink_autoscaler.core.events import Event
 from flink_autoscaler.core.job import Endpoint
 from flink_autoscaler.core.metrics import EvaluatedMetrics, MetricSample, VertexId
 from flink_autoscaler.core.option import ValueParseError
 from flink_autoscaler.core.reading import EMPTY_MEMORY, ClusterReading, JobReading
+from flink_autoscaler.core.reason import Reason
 from flink_autoscaler.core.state import JobState, ScalingSummary
 from flink_autoscaler.core.topology import JobTopology
 from flink_autoscaler.standalone.logs import masked

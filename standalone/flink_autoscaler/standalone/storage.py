@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.forecast.store import ForecastStore
 from flink_autoscaler.core.order_book import OrderBook
 from flink_autoscaler.core.ports import AutoScalerEventHandler, AutoScalerStateStore, JobTombstones
 from flink_autoscaler.standalone.guarded import GuardedEventHandler
@@ -23,6 +24,7 @@ from flink_autoscaler.standalone.leadership import (
 from flink_autoscaler.standalone.settings import Settings
 from flink_autoscaler.standalone.store_watch import WORKING, Probe, StoreStatus, StoreWatch
 from flink_autoscaler.standalone.watched import WatchedEventHandler, WatchedOrderBook, WatchedStore
+from flink_autoscaler.stores.heap_forecasts import HeapForecastStore
 from flink_autoscaler.stores.heap_orders import HeapOrderBook
 from flink_autoscaler.stores.heap_tombstones import HeapTombstones
 
@@ -64,6 +66,7 @@ class Storage:
         self.tombstones = self._make_tombstones()
         self.order_book = self._make_order_book()
         self.recorder = self._make_recorder()
+        self.forecasts = self._make_forecasts()
 
     @property
     def is_shared(self) -> bool:
@@ -190,6 +193,13 @@ class Storage:
         recorder = PassRecorder(store, interval=records.interval, retention=records.retention)
         self._on_close(recorder.close)
         return recorder
+
+    def _make_forecasts(self) -> ForecastStore:
+        if self._database is None or self._settings.standalone.state_store != JDBC:
+            return HeapForecastStore()
+        from flink_autoscaler.stores.sql.forecasts import SqlForecastStore  # noqa: PLC0415
+
+        return SqlForecastStore(self._database)
 
 
 def needs_database(settings: Settings) -> bool:

@@ -93,6 +93,10 @@ def full_state(parallelism: int = 8) -> JobState:
         config_changes=ConfigChanges({"taskmanager.memory.process.size": "1 gb"}, ("a.b", "taskmanager.memory.size")),
         delayed={SOURCE: DelayedVertex(_NOON_MS, _recommendations())},
         supervision=_supervision(parallelism),
+        policies={
+            "hpa": {"vertices": [SINK, SOURCE], "tracks": {"job": {"size": parallelism, "changes": [[1.5, -2]]}}},
+            "a plug-in \u00e9": {"seen": None, "is_known": True, "rate": 0.1, "text": "\u4e16"},
+        },
     )
 
 

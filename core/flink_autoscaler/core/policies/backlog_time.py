@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
-from flink_autoscaler.core.decision import Reason
 from flink_autoscaler.core.options import AutoscalerOptions
 from flink_autoscaler.core.policies.catch_up import Backlog, Load, backlog_of, load_of
 from flink_autoscaler.core.policies.one_number import (
@@ -23,6 +22,7 @@ from flink_autoscaler.core.policies.proposals import abstention, missing, not_us
 from flink_autoscaler.core.policies.quantities import rounded_up
 from flink_autoscaler.core.policies.small_options import BacklogTimeOptions
 from flink_autoscaler.core.policies.values import JobObservation, PolicyInput, Proposal
+from flink_autoscaler.core.reason import Reason
 
 _LONGEST: Final = 1e9
 """Seconds; a backlog that takes longer is as good as endless."""

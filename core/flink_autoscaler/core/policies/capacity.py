@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from flink_autoscaler.core.decision import Reason
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.policies.capacity_model import CapacitySettings
 from flink_autoscaler.core.policies.capacity_sizing import Sizing, sizings_of
@@ -31,6 +30,7 @@ from flink_autoscaler.core.policies.quantities import (
     subtasks,
 )
 from flink_autoscaler.core.policies.values import JobObservation, PolicyInput, Proposal
+from flink_autoscaler.core.reason import Reason
 
 NAME: Final = "capacity"
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from flink_autoscaler.core.decision import Reason
 from flink_autoscaler.core.policies.memory import Memory
 from flink_autoscaler.core.policies.proposals import NOT_RUNNING, lag_unknown, not_usable
 from flink_autoscaler.core.policies.quantities import GREATEST, lags
 from flink_autoscaler.core.policies.values import JobObservation
+from flink_autoscaler.core.reason import Reason
 
 
 def not_running(obs: JobObservation) -> tuple[Reason, ...]:

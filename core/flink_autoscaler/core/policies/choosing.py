@@ -8,14 +8,19 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
+from flink_autoscaler.core.events import Event, EventType
+from flink_autoscaler.core.numbers import NAN
 from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.parallelism import Sizing, SizingSettings, limits_of, rounded_up
 from flink_autoscaler.core.policies import hpa_window
 from flink_autoscaler.core.policies.combine import Combination, Plan, combine, failed
 from flink_autoscaler.core.policies.registry import chosen_policies
 from flink_autoscaler.core.policies.schedule import SchedulePolicy, capped
 from flink_autoscaler.core.policies.values import JobObservation, PolicyInput, Proposal, ScalingPolicy
 from flink_autoscaler.core.state import PolicyMemories
+from flink_autoscaler.core.topology import Vertex
 
+_LIMITED: Final = "SCALING_LIMITED"
 _UNSURE: Final = frozenset({"NO_OPINION", "DOWN_UNSURE"})
 
 
@@ -37,6 +42,18 @@ class Chosen:
     def is_sure(self) -> bool:
         """Whether what stays as it is does so for a reason, and not for want of valid metrics."""
         return not any(reason.code in _UNSURE for reason in self.plan.reasons)
+
+    def events(self, options: AutoscalerOptions) -> list[Event]:
+        """Return what is to be told: policies that failed, and vertices that cannot grow to what they need."""
+        interval, events = options.scaling_event_interval, []
+        for name, problem in self.failures.items() if options.improves(options.problem_events) else ():
+            text = f"policy {name} failed: {problem}"
+            events.append(Event(EventType.WARNING, "PluginProblem", text, f"policy{name}", interval))
+        for reason in self.plan.reasons:
+            if reason.code == _LIMITED:
+                key = f"ScalingLimited{reason.vertex_id or ''}"
+                events.append(Event(EventType.WARNING, "ScalingLimited", reason.text, key, interval))
+        return events
 
 
 def choose(
@@ -95,6 +112,28 @@ def _checked(name: str, proposal: object, obs: JobObservation) -> Proposal:
         if vertex_id not in obs.vertices or type(target) is not int or target < 1:
             raise PluginError(f"its target {target!r} for {vertex_id!r} is no parallelism of a vertex of the job")
     state: dict[str, Any] = json.loads(json.dumps(dict(proposal.state), allow_nan=False))
-    # What explains a vertex in figures are the terms of its sizing, which policies do not share.
-    reasons = tuple(replace(reason, text=f"{name}: {reason.text}", figures=()) for reason in proposal.reasons)
+    reasons = tuple(replace(reason, text=f"{name}: {reason.text}") for reason in proposal.reasons)
     return replace(proposal, policy=name, reasons=reasons, state=state)
+
+
+def planned_sizing(vertex: Vertex, target: int, rate: float, settings: SizingSettings) -> Sizing:
+    """Return the sizing that follows a plan as far as one step and the limits of a vertex allow.
+
+    Args:
+        vertex: The vertex.
+        target: What the plan gives it.
+        rate: Its true processing rate now, records/s; NaN when not known.
+        settings: Option values.
+    """
+    current = vertex.parallelism
+    least, most = (rounded_up(factor * current) for factor in (settings.least_factor, settings.greatest_factor))
+    limits, wanted = limits_of(vertex, current, settings), min(max(least, target), most)
+    return Sizing(
+        current=current,
+        rate=rate,
+        capacity=NAN,
+        factor=target / current,
+        wanted=wanted,
+        limits=limits,
+        target=limits.clamp(wanted),
+    )

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from flink_autoscaler.core.decision import Reason
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.policies.proposals import INVALID_METRICS, abstention, direction_of
 from flink_autoscaler.core.policies.values import Direction, JobObservation, Proposal
+from flink_autoscaler.core.reason import Reason
 
 POLICY_FAILED: Final = "POLICY_FAILED"
 _UNSURE: Final = INVALID_METRICS | {POLICY_FAILED}

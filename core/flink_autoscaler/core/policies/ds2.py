@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Final
 
-from flink_autoscaler.core.decision import Reason
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.policies.ds2_settings import Ds2Settings
 from flink_autoscaler.core.policies.ds2_sizing import MOST_FOR_SKEW, Ds2Plan, evaluate, sized
@@ -38,6 +37,7 @@ from flink_autoscaler.core.policies.quantities import (
     subtasks,
 )
 from flink_autoscaler.core.policies.values import JobObservation, PolicyInput, Proposal
+from flink_autoscaler.core.reason import Reason
 
 NAME: Final = "ds2"
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from flink_autoscaler.core.decision import Reason
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.options import AutoscalerOptions
 from flink_autoscaler.core.policies.catch_up import Load, backlog_of, load_of, load_reasons, not_running
@@ -18,6 +17,7 @@ from flink_autoscaler.core.policies.one_number import JOB, number_of, number_rea
 from flink_autoscaler.core.policies.proposals import abstention
 from flink_autoscaler.core.policies.quantities import has_backlog, subtasks
 from flink_autoscaler.core.policies.values import JobObservation, PolicyInput, Proposal, VertexObs
+from flink_autoscaler.core.reason import Reason
 
 
 @dataclass(frozen=True, slots=True)

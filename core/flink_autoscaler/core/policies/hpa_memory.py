@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from flink_autoscaler.core.decision import Reason
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.policies.hpa_behavior import Behaved, Behavior, Track, behave
 from flink_autoscaler.core.policies.one_number import proposal_of
 from flink_autoscaler.core.policies.quantities import subtasks
 from flink_autoscaler.core.policies.values import JobObservation, Proposal
+from flink_autoscaler.core.reason import Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from flink_autoscaler.core.decision import Reason
 from flink_autoscaler.core.policies.hpa_options import HpaOptions
 from flink_autoscaler.core.policies.proposals import INCOMPLETE_WINDOW, missing
 from flink_autoscaler.core.policies.quantities import rounded_up, subtasks
 from flink_autoscaler.core.policies.values import VertexObs
+from flink_autoscaler.core.reason import Reason
 
 _NOISE: Final = 1e-9
 _FARTHEST: Final = 1e6

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from flink_autoscaler.core.decision import Reason
 from flink_autoscaler.core.options import AutoscalerOptions
 from flink_autoscaler.core.policies.combine import Plan
 from flink_autoscaler.core.policies.hpa_behavior import Track, behave
@@ -15,6 +14,7 @@ from flink_autoscaler.core.policies.hpa_options import HpaOptions, behavior_of
 from flink_autoscaler.core.policies.proposals import direction_of
 from flink_autoscaler.core.policies.quantities import subtasks
 from flink_autoscaler.core.policies.values import JobObservation
+from flink_autoscaler.core.reason import Reason
 
 NAME = "hpa_window"
 

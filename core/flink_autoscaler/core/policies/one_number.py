@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from flink_autoscaler.core.decision import Reason
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.policies.catch_up import Backlog, Load, load_reasons
 from flink_autoscaler.core.policies.proposals import direction_of, missing
 from flink_autoscaler.core.policies.quantities import subtasks
 from flink_autoscaler.core.policies.values import JobObservation, Proposal, VertexObs
+from flink_autoscaler.core.reason import Reason
 
 JOB = "job"
 """What the number of a whole job is remembered by."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from flink_autoscaler.core.decision import Reason
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
 from flink_autoscaler.core.policies.ds2 import Ds2Policy
@@ -19,6 +18,7 @@ from flink_autoscaler.core.policies.values import (
     Proposal,
     SourceForecast,
 )
+from flink_autoscaler.core.reason import Reason
 
 NAME: Final = "proactive"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from flink_autoscaler.core.decision import Reason
 from flink_autoscaler.core.job import JobStatus
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.policies.quantities import Need
 from flink_autoscaler.core.policies.values import Direction, JobObservation, Proposal, VertexObs
+from flink_autoscaler.core.reason import Reason
 
 METRIC_MISSING = "METRIC_MISSING"
 INCOMPLETE_WINDOW = "INCOMPLETE_WINDOW"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from flink_autoscaler.core.decision import Reason
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.policies.catch_up import not_running
 from flink_autoscaler.core.policies.memory import Memory
@@ -13,6 +12,7 @@ from flink_autoscaler.core.policies.one_number import proposal_of
 from flink_autoscaler.core.policies.proposals import abstention, not_usable
 from flink_autoscaler.core.policies.schedule_bounds import planned
 from flink_autoscaler.core.policies.values import JobObservation, PolicyInput, Proposal
+from flink_autoscaler.core.reason import Reason
 
 
 class SchedulePolicy:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from flink_autoscaler.core.decision import Reason
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.options import AutoscalerOptions
 from flink_autoscaler.core.policies.memory import Memory
@@ -15,6 +14,7 @@ from flink_autoscaler.core.policies.quantities import Arrivals, Need, needs_of, 
 from flink_autoscaler.core.policies.schedule_plans import SchedulePlan
 from flink_autoscaler.core.policies.small_options import ScheduleOptions
 from flink_autoscaler.core.policies.values import JobObservation, PolicyInput, VertexObs
+from flink_autoscaler.core.reason import Reason
 from flink_autoscaler.core.vertex_patterns import matches
 
 _LEAST_TARGET: Final = 0.01

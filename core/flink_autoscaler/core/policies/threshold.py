@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from flink_autoscaler.core.decision import Reason
 from flink_autoscaler.core.options import AutoscalerOptions
 from flink_autoscaler.core.policies.catch_up import Load, backlog_of, load_of
 from flink_autoscaler.core.policies.one_number import (
@@ -28,6 +27,7 @@ from flink_autoscaler.core.policies.proposals import abstention, not_usable
 from flink_autoscaler.core.policies.quantities import has_backlog
 from flink_autoscaler.core.policies.small_options import ThresholdOptions
 from flink_autoscaler.core.policies.values import JobObservation, PolicyInput, Proposal
+from flink_autoscaler.core.reason import Reason
 
 
 class _Use(StrEnum):

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from flink_autoscaler.core.decision import Reason
 from flink_autoscaler.core.job import JobKey, JobStatus
 from flink_autoscaler.core.metrics import VertexId
+from flink_autoscaler.core.reason import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,8 @@ class Proposal:
 
     Attributes:
         policy: Its name.
-        targets: Parallelism by vertex; None to abstain, which is not the same as to keep everything as it is.
+        targets: Parallelism by vertex, those left out being ones it has no opinion on; None to abstain, which is not
+            the same as to keep everything as it is.
         direction: NONE when nothing changes and when it abstains.
         capacity: Records/s that each vertex was sized for.
         confidence: 0..1, for information.
@@ -193,9 +194,9 @@ class Proposal:
 class ScalingPolicy(Protocol):
     """Decides what it would do about a job.
 
-    Called in every pass once the metric window is full, from any thread or process, Spark tasks included. Pure: the same
-    input gives the same proposal. What it lacks makes it abstain with a reason; it never returns NaN or infinity, no
-    target outside ``[min_parallelism, max_parallelism]``, and with a vector that it has proposed itself and the same
+    Called in every pass once the metric window is full, from any thread or process, Spark tasks included. Pure: the
+    same input gives the same proposal. What it lacks makes it abstain with a reason; it never returns NaN or infinity,
+    no target outside ``[min_parallelism, max_parallelism]``, and with a vector that it has proposed itself and the same
     load it proposes nothing new. An exception is reported and counts as abstaining.
     """
 

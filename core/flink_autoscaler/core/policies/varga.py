@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flink_autoscaler.core.decision import Reason
 from flink_autoscaler.core.policies.catch_up import Backlog, Load, backlog_of, load_of, load_reasons
 from flink_autoscaler.core.policies.hpa_memory import HpaMemory, behavior_reasons
 from flink_autoscaler.core.policies.lag_trend import slope_of
@@ -20,6 +19,7 @@ from flink_autoscaler.core.policies.values import JobObservation, PolicyInput, P
 from flink_autoscaler.core.policies.varga_memory import VargaMemory
 from flink_autoscaler.core.policies.varga_metrics import Wish, wish_of
 from flink_autoscaler.core.policies.varga_settings import VargaSettings
+from flink_autoscaler.core.reason import Reason
 
 
 class VargaPolicy:

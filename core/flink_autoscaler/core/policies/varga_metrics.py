@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from flink_autoscaler.core.decision import Reason
 from flink_autoscaler.core.policies.catch_up import Backlog
 from flink_autoscaler.core.policies.hpa_metrics import advised
 from flink_autoscaler.core.policies.one_number import limit_reason, limiting, number_of, within, without_busy_time
@@ -13,6 +12,7 @@ from flink_autoscaler.core.policies.proposals import missing
 from flink_autoscaler.core.policies.quantities import subtasks
 from flink_autoscaler.core.policies.values import JobObservation
 from flink_autoscaler.core.policies.varga_settings import VargaSettings
+from flink_autoscaler.core.reason import Reason
 
 _NO_RATE: Final = 1.0
 """Stands for a rate of 0 under the change of the lag, as in published queries: so a restart looks like a flood."""

@@ -1,4 +1,4 @@
-"""What we remember about a job beyond the Java process: incomplete samples, and the rescales that are followed."""
+"""What we remember about a job beyond the Java process: incomplete samples, followed rescales, memories of policies."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from flink_autoscaler.core.metrics import MetricSample
-from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.state import JobState, PolicyMemories
 from flink_autoscaler.core.supervision import NO_SUPERVISION, Supervision
 
 _INCOMPLETE = "incomplete"
 _SUPERVISION = "supervision"
+_POLICIES = "policies"
 
 
 def own_state_text(state: JobState) -> str | None:
@@ -26,6 +27,8 @@ def own_state_text(state: JobState) -> str | None:
         kept[_INCOMPLETE] = incomplete
     if state.supervision != NO_SUPERVISION:
         kept[_SUPERVISION] = _supervisions().dump_python(state.supervision, mode="json", exclude_defaults=True)
+    if state.policies:
+        kept[_POLICIES] = {name: dict(memory) for name, memory in state.policies.items()}
     return json.dumps(kept, separators=(",", ":")) if kept else None
 
 
@@ -49,6 +52,15 @@ def own_state(text: str | None, samples: tuple[MetricSample, ...]) -> tuple[tupl
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ValidationError):
         return tuple(replace(sample, incomplete=frozenset(sample.vertices)) for sample in samples), NO_SUPERVISION
     return _marked(samples, incomplete), supervision
+
+
+def own_policies(text: str | None) -> PolicyMemories:
+    """Read what policies remember from what :func:`own_state_text` wrote; nothing from a text that cannot be read."""
+    try:
+        memories = json.loads(text or "{}")[_POLICIES]
+        return {name: memory for name, memory in memories.items() if isinstance(memory, dict)}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
 
 
 def _incomplete(entries: Mapping[str, list[str]]) -> dict[int, frozenset[str]]:

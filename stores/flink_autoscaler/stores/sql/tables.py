@@ -12,10 +12,12 @@ from sqlalchemy import (
     BigInteger,
     Column,
     DateTime,
+    Double,
     Identity,
     Index,
     Integer,
     MetaData,
+    SmallInteger,
     String,
     Table,
     Text,
@@ -166,3 +168,35 @@ DECISIONS = Table(
 
 ``at_ms`` is the instant of the pass by the clock of the daemon, ``record`` is compressed JSON.
 """
+
+FORECAST_META = Table(
+    "fa_forecast_meta",
+    METADATA,
+    Column("job_key", _JOB_KEY, primary_key=True),
+    Column("source_id", _JOB_KEY, primary_key=True),
+    Column("asof_ms", BigInteger, nullable=False),
+    Column("level", Double),
+    Column("growth", Double),
+    Column("weeks", Integer),
+    Column("missing", Double),
+    Column("wape", Double),
+    Column("exceed", Double),
+    Column("timezone", String(64)),
+    Column("version", Integer, nullable=False),
+    Column("problem", _LONG_TEXT),
+    **_MYSQL,
+)
+"""One row per source: what the nightly job came to. Without a profile ``problem`` says why and ``level`` is null."""
+
+FORECAST_PROFILE = Table(
+    "fa_forecast_profile",
+    METADATA,
+    Column("job_key", _JOB_KEY, primary_key=True),
+    Column("source_id", _JOB_KEY, primary_key=True),
+    Column("slot", SmallInteger, primary_key=True, autoincrement=False),
+    Column("q50", Double, nullable=False),
+    Column("q90", Double, nullable=False),
+    Column("weeks", Integer, nullable=False),
+    **_MYSQL,
+)
+"""One row per source and known quarter hour of the week: quantiles of the load relative to the level."""

@@ -1,0 +1,1 @@
+"""Forecasts of what will arrive at the sources of a job."""

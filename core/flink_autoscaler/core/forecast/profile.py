@@ -1,0 +1,113 @@
+"""The load that a source usually has at every quarter hour of the week.
+
+A profile is a level, a growth per week, and by quarter hour of the local week two quantiles of the ratio between what
+arrived and the level. Quarter hours are counted from Monday 00:00.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from functools import cache
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from flink_autoscaler.core.errors import ConfigError
+
+BUCKET: Final = 900
+"""Seconds of the quarter hours over which rates are averaged; they begin at multiples of it."""
+BUCKETS_PER_DAY: Final = 96
+BUCKETS_PER_WEEK: Final = 672
+DAY: Final = 86_400.0
+WEEK: Final = 604_800.0
+
+LEAST_MINUTES: Final = 10
+"""Minutes of a quarter hour with a sample; with fewer it counts as missing."""
+LEAST_OF_WEEK: Final = math.ceil(0.8 * BUCKETS_PER_WEEK)
+"""Quarter hours of a week with which it counts as usable."""
+LEAST_OF_DAYS: Final = 3 * BUCKETS_PER_DAY
+"""Quarter hours within a week from which a time-of-day profile can be made."""
+LEAST_WEEKS: Final = 2
+"""Usable weeks from which on days of the week are told apart."""
+FULL_WEEKS: Final = 4
+"""Usable weeks from which on a week speaks for itself, and growth is estimated."""
+
+VERSION: Final = 1
+"""Of how profiles are made; one of another version is not used."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadProfile:
+    """What one source usually has to take.
+
+    Attributes:
+        q50: Median of rate / level by quarter hour of the week, 672 of them; None where nothing was ever seen.
+        q90: The same for the upper quantile, which is 0.9 unless the options say otherwise.
+        weeks: Usable weeks behind it; with fewer than two, all days are alike.
+        level: Records/s half a week before ``asof``.
+        growth: Factor by which the level grows per week.
+        asof: End of the history it was made from.
+        timezone: In which the quarter hours of the week are counted.
+        missing: Share of the quarter hours of the last seven days that were missing, 0..1.
+        wape: Error of the medians in the backtest, as a share of what arrived; None when there was nothing to test.
+        exceed: Share of the backtest in which more arrived than the upper quantile; None as for ``wape``.
+    """
+
+    q50: tuple[float | None, ...]
+    q90: tuple[float | None, ...]
+    weeks: int
+    level: float
+    growth: float
+    asof: float
+    timezone: str = "UTC"
+    missing: float = 0.0
+    wape: float | None = None
+    exceed: float | None = None
+
+    def base(self, at: float) -> float:
+        """Return the level of an instant, records/s."""
+        return base_rate(self.level, self.growth, (at - self.asof) / WEEK)
+
+    def slot(self, at: float) -> int:
+        """Return the quarter hour of the week of an instant.
+
+        Raises:
+            ConfigError: This machine does not know the time zone.
+        """
+        return slot_of(at, zone_named(self.timezone))
+
+
+def base_rate(level: float, growth: float, weeks_ahead: float) -> float:
+    """Return the level so many weeks after the end of the history, in the middle of whose last week it was measured."""
+    return float(level * growth ** (weeks_ahead + 0.5))
+
+
+def bucket_start(at: float) -> int:
+    """Return the beginning of the quarter hour of an instant."""
+    return math.floor(at / BUCKET) * BUCKET
+
+
+def slot_of(at: float, zone: tzinfo) -> int:
+    """Return the quarter hour of the local week of an instant, 0..671."""
+    local = datetime.fromtimestamp(at, zone)
+    return (local.weekday() * 24 + local.hour) * 4 + local.minute // 15
+
+
+@cache
+def zone_named(name: str) -> tzinfo:
+    """Return a time zone by its IANA name.
+
+    Raises:
+        ConfigError: This machine does not know it.
+    """
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise ConfigError(f"the time zone '{name}' is not known on this machine") from error
+
+
+def upper_quantile(ordered: Sequence[float], quantile: float) -> float:
+    """Return the least of some values, in ascending order, that the share ``quantile`` of them does not exceed."""
+    return ordered[max(0, math.ceil(quantile * len(ordered) - 1e-9) - 1)]

@@ -1,0 +1,55 @@
+"""Where profiles are kept between the nightly job that makes them and the daemon that uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from flink_autoscaler.core.forecast.profile import LoadProfile
+from flink_autoscaler.core.job import JobKey
+from flink_autoscaler.core.metrics import VertexId
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileResult:
+    """What the nightly job came to about one source.
+
+    Attributes:
+        source_id: The source's vertex.
+        asof: End of the history it looked at.
+        profile: None where there is none.
+        problem: Why there is none; None where there is one.
+    """
+
+    job_key: JobKey
+    source_id: VertexId
+    asof: float
+    profile: LoadProfile | None = None
+    problem: str | None = None
+
+
+class ForecastStore(Protocol):
+    """Keeps the newest result for every source of every job. Calls may come from any thread.
+
+    Implementations raise :class:`StoreError` and nothing else.
+    """
+
+    def save(self, results: Iterable[ProfileResult]) -> None:
+        """Replace what is kept about the sources of the results; a result is replaced as a whole or not at all.
+
+        A result without a profile removes the earlier profile. Called once a night, with the results of all jobs.
+        """
+        ...
+
+    def load(self, job_key: JobKey) -> Mapping[VertexId, ProfileResult]:
+        """Return the results of a job by source; empty when there are none. Called when :meth:`built` says so."""
+        ...
+
+    def built(self) -> Mapping[JobKey, float]:
+        """Return the newest ``asof`` of every job that has results. Called every few minutes."""
+        ...
+
+    def forget(self, job_keys: Collection[JobKey]) -> None:
+        """Delete the results of some jobs; unknown ones do no harm."""
+        ...

@@ -1,0 +1,158 @@
+"""The nightly job: from samples of arrival rates to profiles, level, growth and backtest of every source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from flink_autoscaler.core.forecast.profile import (
+    BUCKET,
+    BUCKETS_PER_DAY,
+    BUCKETS_PER_WEEK,
+    FULL_WEEKS,
+    LEAST_MINUTES,
+    LEAST_OF_DAYS,
+    LEAST_OF_WEEK,
+    LEAST_WEEKS,
+)
+from flink_autoscaler.pipeline.arrow import map_in_arrow
+from flink_autoscaler.pipeline.profiles.settings import ProfileSettings
+from flink_autoscaler.pipeline.profiles.sources import MetaTask
+from flink_autoscaler.pipeline.profiles.tables import KEYS, META, ForecastTables
+
+_KEYS: Final = list(KEYS)
+
+
+@contextmanager
+def profiles_of(samples: DataFrame, settings: ProfileSettings) -> Iterator[ForecastTables]:
+    """Give the result tables, which are computed when they are used; the quarter hours are kept until the block ends.
+
+    Args:
+        samples: ``job_key`` and ``source_id`` (string), ``ts`` (timestamp), ``arrival_rate`` (double, records/s, null
+            where it cannot be computed) and ``is_running`` (boolean); at least one row per minute.
+        settings: How profiles are made.
+    """
+    quarters = quarter_hours(samples, settings).persist()
+    try:
+        learned = quarters.where("is_kept and not is_excluded")
+        meta = map_in_arrow(_per_source(quarters), MetaTask(settings), META)
+        yield ForecastTables(_profile(learned, settings), meta)
+    finally:
+        quarters.unpersist()
+
+
+def quarter_hours(samples: DataFrame, settings: ProfileSettings) -> DataFrame:
+    """Average the rates of quarter hours.
+
+    Returns:
+        One row per source and quarter hour with a sample: ``job_key``, ``source_id``, ``index`` (epoch seconds / 900),
+        ``rate``, ``week`` (age, 0 is the newest), ``slot`` (of the local week), ``is_kept`` (enough minutes with the
+        job running), ``is_excluded``.
+    """
+    at = F.unix_seconds("ts")
+    rate = F.col("arrival_rate")
+    is_usable = F.col("is_running") & (rate >= 0.0) & (rate < float("inf"))
+    minute = F.expr(f"shiftleft(1, cast(pmod(unix_seconds(ts), {BUCKET}) div 60 as int))")
+    averaged = (
+        samples.where((at >= settings.begin) & (at < settings.asof))
+        .groupBy(*_KEYS, F.floor(at / BUCKET).cast("int").alias("index"))
+        .agg(
+            F.avg(F.when(is_usable, rate)).alias("rate"),
+            F.bit_count(F.coalesce(F.bit_or(F.when(is_usable, minute)), F.lit(0))).alias("minutes"),
+        )
+    )
+    utc = F.expr(f"timestamp_ntz'1970-01-01 00:00:00' + make_dt_interval(0, 0, 0, index * {BUCKET})")
+    local = F.convert_timezone(F.lit("UTC"), F.lit(settings.timezone), utc)
+    return averaged.withColumn("local", local).select(
+        *_KEYS,
+        "index",
+        "rate",
+        F.floor((settings.asof // BUCKET - 1 - F.col("index")) / BUCKETS_PER_WEEK).cast("int").alias("week"),
+        F.expr("(weekday(local) * 24 + hour(local)) * 4 + minute(local) div 15").cast("int").alias("slot"),
+        (F.col("minutes") >= LEAST_MINUTES).alias("is_kept"),
+        F.to_date("local").isin([F.lit(day) for day in settings.excluded]).alias("is_excluded"),
+    )
+
+
+def weekly_levels(learned: DataFrame, settings: ProfileSettings) -> DataFrame:
+    """Return the medians of the weeks that count: usable ones, or weeks with three days where hardly any is usable.
+
+    Args:
+        learned: ``job_key``, ``source_id``, ``week``, ``rate``; the quarter hours to be learned from.
+        settings: How many weeks.
+
+    Returns:
+        One row per source and week: ``job_key``, ``source_id``, ``week``, ``level`` (above 0), ``weeks`` (usable ones),
+        ``growth`` (factor per week).
+    """
+    recent = learned.where(F.col("week") < settings.weeks)
+    by_week = recent.groupBy(*_KEYS, "week").agg(F.count("*").alias("count"), F.median("rate").alias("level"))
+    by_week = by_week.where("level > 0")
+    usable = by_week.groupBy(*_KEYS).agg(F.count_if(F.col("count") >= LEAST_OF_WEEK).cast("int").alias("weeks"))
+    least = F.when(F.col("weeks") >= LEAST_WEEKS, LEAST_OF_WEEK).otherwise(LEAST_OF_DAYS)
+    counted = by_week.join(usable, on=_KEYS, how="inner").where(F.col("count") >= least)
+    return _with_growth(counted.select(*_KEYS, "week", "level", "weeks"), settings)
+
+
+def _with_growth(levels: DataFrame, settings: ProfileSettings) -> DataFrame:
+    """Add the column ``growth``: what ``growth.weekly_growth`` returns, 1 with fewer than four usable weeks."""
+    older = levels.where(F.col("weeks") >= FULL_WEEKS).withColumnsRenamed({"week": "older", "level": "before"})
+    pairs = levels.join(older.drop("weeks"), on=_KEYS, how="inner").where("week < older")
+    slope = F.median(F.log(F.col("level") / F.col("before")) / (F.col("older") - F.col("week")))
+    least, most = (F.lit(bound) for bound in settings.growth_bounds)
+    growth = pairs.groupBy(*_KEYS).agg(F.least(F.greatest(F.exp(slope), least), most).alias("growth"))
+    return levels.join(growth, on=_KEYS, how="left").fillna(1.0, "growth")
+
+
+def _profile(learned: DataFrame, settings: ProfileSettings) -> DataFrame:
+    """Blend the quantiles of the week with those of the day: the table ``forecast_profile``."""
+    levels = F.broadcast(weekly_levels(learned, settings))
+    near = (
+        learned.join(levels, on=[*_KEYS, "week"], how="inner")
+        .withColumn("ratio", F.col("rate") / _known_base(settings))
+        .select(*_KEYS, "weeks", "ratio", F.explode(_neighbours(F.col("slot"))).alias("slot"))
+    )
+    quantiles = F.percentile_approx("ratio", [0.5, settings.quantile])
+    weekly = near.where(F.col("weeks") >= LEAST_WEEKS).groupBy(*_KEYS, "slot").agg(quantiles.alias("w"))
+    time = (F.col("slot") % BUCKETS_PER_DAY).alias("time")
+    daily = near.groupBy(*_KEYS, "weeks", time).agg(quantiles.alias("d"))
+    same_time = F.array(*(F.col("time") + start for start in range(0, BUCKETS_PER_WEEK, BUCKETS_PER_DAY)))
+    every = daily.select(*_KEYS, "weeks", "d", F.explode(same_time).alias("slot"))
+    return every.join(weekly, on=[*_KEYS, "slot"], how="left").select(*_KEYS, "slot", *_shrunk(), "weeks")
+
+
+def _known_base(settings: ProfileSettings) -> Column:
+    """Return the column that ``Fit.known_base`` returns, of the columns ``index``, ``week``, ``level`` and ``growth``."""
+    since_middle = (F.col("index") - settings.asof // BUCKET) / BUCKETS_PER_WEEK + F.col("week") + 0.5
+    return F.col("level") * F.pow(F.col("growth"), since_middle)
+
+
+def _neighbours(slot: Column) -> Column:
+    return F.array(*((slot + step) % BUCKETS_PER_WEEK for step in (BUCKETS_PER_WEEK - 1, 0, 1)))
+
+
+def _shrunk() -> tuple[Column, Column]:
+    """Return the two columns that ``fit.shrunk`` returns, of the columns ``w``, ``d`` and ``weeks``."""
+    weeks = F.col("weeks")
+    weekly, daily = ((F.get(name, F.lit(0)), F.get(name, F.lit(1))) for name in ("w", "d"))
+    share = F.least(F.lit(1.0), weeks / FULL_WEEKS)
+    q50 = F.coalesce(share * weekly[0] + (1 - share) * daily[0], daily[0])
+    q90 = F.when(weeks >= FULL_WEEKS, F.coalesce(weekly[1], daily[1])).otherwise(F.greatest(weekly[1], daily[1]))
+    return q50.alias("q50"), q90.alias("q90")
+
+
+def _per_source(quarters: DataFrame) -> DataFrame:
+    """Return one row per source, as ``MetaTask.meta`` wants it."""
+    is_kept = F.col("is_kept")
+    entry = F.when(is_kept & ~F.col("is_excluded"), F.struct("index", "slot", "rate"))
+    gathered = quarters.groupBy(*_KEYS).agg(
+        F.min(F.when(is_kept, F.col("index"))).alias("first"),
+        F.count_if(is_kept & (F.col("week") == 0)).alias("recent"),
+        F.sort_array(F.collect_list(entry)).alias("entries"),
+    )
+    columns = (F.col(f"entries.{name}").alias(name) for name in ("index", "slot", "rate"))
+    return gathered.select(*_KEYS, "first", "recent", *columns)

@@ -1,0 +1,126 @@
+"""Load profiles in the database."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, Row, String, and_, bindparam, delete, func, insert, select
+
+from flink_autoscaler.core.forecast.profile import BUCKETS_PER_WEEK, VERSION, LoadProfile
+from flink_autoscaler.core.forecast.store import ProfileResult
+from flink_autoscaler.core.job import JobKey
+from flink_autoscaler.core.metrics import VertexId
+from flink_autoscaler.stores.sql.conditions import same_key
+from flink_autoscaler.stores.sql.database import Database
+from flink_autoscaler.stores.sql.tables import FORECAST_META, FORECAST_PROFILE
+
+_META: Final = FORECAST_META.c
+_PROFILE: Final = FORECAST_PROFILE.c
+
+
+class SqlForecastStore:
+    """Keeps results in ``fa_forecast_meta`` and ``fa_forecast_profile`` (``ForecastStore``).
+
+    Writing needs no lease: a profile tells what was measured, whoever leads. One transaction per source.
+
+    Args:
+        database: Where the tables are; not closed with the store.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def save(self, results: Iterable[ProfileResult]) -> None:
+        """Replace what is kept about the sources of the results."""
+        for result in results:
+            self._database.run(partial(_replace, result))
+
+    def load(self, job_key: JobKey) -> Mapping[VertexId, ProfileResult]:
+        """Return the results of a job by source."""
+        rows: dict[VertexId, list[Row[Any]]] = {}
+        with self._database.transaction(read_only=True) as connection:
+            # One statement: two might see the results of two nights.
+            for row in connection.execute(_both(connection, job_key)):
+                rows.setdefault(row.source_id, []).append(row)
+        return {source_id: _result(job_key, found) for source_id, found in rows.items()}
+
+    def built(self) -> Mapping[JobKey, float]:
+        """Return the newest ``asof`` of every job that has results."""
+        newest = select(_META.job_key, func.max(_META.asof_ms).label("asof_ms")).group_by(_META.job_key)
+        with self._database.transaction(read_only=True) as connection:
+            return {row.job_key: row.asof_ms / 1000 for row in connection.execute(newest)}
+
+    def forget(self, job_keys: Collection[JobKey]) -> None:
+        """Delete the results of some jobs."""
+        if job_keys:
+            self._database.run(partial(_forget, job_keys))
+
+
+def _replace(result: ProfileResult, connection: Connection) -> None:
+    for found in (FORECAST_PROFILE, FORECAST_META):
+        is_job = same_key(connection, found.c.job_key, result.job_key)
+        connection.execute(delete(found).where(is_job, same_key(connection, found.c.source_id, result.source_id)))
+    connection.execute(insert(FORECAST_META).values(_meta_row(result)))
+    if result.profile is not None and (rows := _profile_rows(result, result.profile)):
+        connection.execute(insert(FORECAST_PROFILE), rows)
+
+
+def _meta_row(result: ProfileResult) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "job_key": result.job_key,
+        "source_id": result.source_id,
+        "asof_ms": round(result.asof * 1000),
+        "version": VERSION,
+        "problem": result.problem,
+    }
+    names = ("level", "growth", "weeks", "missing", "wape", "exceed", "timezone")
+    return row if result.profile is None else row | {name: getattr(result.profile, name) for name in names}
+
+
+def _profile_rows(result: ProfileResult, profile: LoadProfile) -> list[dict[str, Any]]:
+    keys = {"job_key": result.job_key, "source_id": result.source_id, "weeks": profile.weeks}
+    shares = enumerate(zip(profile.q50, profile.q90, strict=True))
+    return [
+        {**keys, "slot": slot, "q50": q50, "q90": q90}
+        for slot, (q50, q90) in shares
+        if q50 is not None and q90 is not None
+    ]
+
+
+def _both(connection: Connection, job_key: JobKey) -> Any:
+    same_source: ColumnElement[bool] = and_(
+        same_key(connection, _PROFILE.job_key, job_key), same_key(connection, _PROFILE.source_id, _META.source_id)
+    )
+    joined = FORECAST_META.outerjoin(FORECAST_PROFILE, same_source)
+    columns = (column for column in _META if column is not _META.job_key)
+    wanted = select(*columns, _PROFILE.slot, _PROFILE.q50, _PROFILE.q90).select_from(joined)
+    return wanted.where(same_key(connection, _META.job_key, job_key))
+
+
+def _result(job_key: JobKey, rows: Sequence[Row[Any]]) -> ProfileResult:
+    """Make the result of the rows of one source; there is at least one."""
+    meta = rows[0]
+    asof = meta.asof_ms / 1000
+    if meta.version != VERSION:
+        problem = f"the profile was made by another version ({meta.version}, not {VERSION}); build it again"
+        return ProfileResult(job_key, meta.source_id, asof, problem=problem)
+    profile = None if meta.level is None else _profile(meta, rows)
+    return ProfileResult(job_key, meta.source_id, asof, profile, meta.problem)
+
+
+def _profile(meta: Row[Any], rows: Sequence[Row[Any]]) -> LoadProfile:
+    known = {row.slot: row for row in rows if row.slot is not None}
+    q50, q90 = (
+        tuple(getattr(known[slot], name) if slot in known else None for slot in range(BUCKETS_PER_WEEK))
+        for name in ("q50", "q90")
+    )
+    names = ("weeks", "level", "growth", "timezone", "missing", "wape", "exceed")
+    return LoadProfile(q50, q90, asof=meta.asof_ms / 1000, **{name: getattr(meta, name) for name in names})
+
+
+def _forget(job_keys: Collection[JobKey], connection: Connection) -> None:
+    for found in (FORECAST_PROFILE, FORECAST_META):
+        is_key = same_key(connection, found.c.job_key, bindparam("key", type_=String()))
+        connection.execute(delete(found).where(is_key), [{"key": job_key} for job_key in job_keys])

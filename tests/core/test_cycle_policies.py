@@ -1,0 +1,372 @@
+"""Passes over jobs that have chosen their policies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from core_builders import (
+    MINUTE,
+    PIPELINE_MAP,
+    PIPELINE_SOURCE,
+    SINGLE_SOURCE,
+    SINGLE_SOURCE_OPTIONS,
+    JobDriver,
+    a_cluster,
+    a_context,
+    a_reading,
+    a_request,
+    a_vertex,
+    full_window,
+    history_entry,
+    options_with,
+    pipeline,
+    single_source,
+    source_answers,
+    vertex_id,
+)
+
+from flink_autoscaler.core.cycle import advance
+from flink_autoscaler.core.decision import Hold, PassOutcome, Phase, Rescale
+from flink_autoscaler.core.extensions import Plugins
+from flink_autoscaler.core.metrics import ScalingMetric
+from flink_autoscaler.core.policies.proposals import METRIC_MISSING, abstention, direction_of
+from flink_autoscaler.core.policies.registry import POLICIES
+from flink_autoscaler.core.policies.values import PolicyInput, Proposal, SourceForecast
+from flink_autoscaler.core.reason import Reason
+from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.topology import IoMetrics, ShipStrategy
+from flink_autoscaler.core.validation import validate, validate_policies
+
+OPTIONS = dict(SINGLE_SOURCE_OPTIONS)
+
+
+@dataclass
+class Wants:
+    """Proposes a parallelism for all vertices, or abstains; counts in its state how often it was asked."""
+
+    target: int | None
+    name: str = "mine"
+    seen: list[PolicyInput] = field(default_factory=list)
+
+    def propose(self, given: PolicyInput) -> Proposal:
+        """Return the proposal."""
+        self.seen.append(given)
+        state = {"asked": given.state.get("asked", 0) + 1}
+        if self.target is None:
+            return abstention(self.name, (Reason(METRIC_MISSING, "nothing is known"),), state)
+        targets = dict.fromkeys(given.obs.vertices, self.target)
+        reason = (Reason("WANTED", "because I say so"),)
+        return Proposal(self.name, targets, direction_of(given.obs, targets), {}, 1.0, reason, state=state)
+
+
+def a_driver(policy: Any, options: Mapping[str, str] | None = None, state: JobState | None = None) -> JobDriver:
+    """Make a job with one plug-in policy, which has the name ``mine``."""
+    context = a_context({**OPTIONS, "policies": "mine", **(options or {})})
+    return JobDriver(context, state or JobState(), Plugins(policies={"mine": policy}))
+
+
+def codes(outcome: PassOutcome) -> list[str]:
+    return [reason.code for reason in outcome.decision.reasons]
+
+
+def enough(driver: JobDriver) -> PassOutcome:
+    """Do three passes over a source of parallelism 4 that is just large enough."""
+    return full_window(driver, rate=200.0, busy_ms=500.0)
+
+
+def test_what_a_policy_wants_is_done() -> None:
+    outcome = enough(a_driver(Wants(6)))
+
+    assert isinstance(outcome.decision, Rescale)
+    assert outcome.wanted == {SINGLE_SOURCE: 6}
+    assert codes(outcome) == ["WANTED", "PLANNED"]
+    assert outcome.decision.reasons[0].text == "mine: because I say so"
+    summary = outcome.decision.summaries[SINGLE_SOURCE]
+    assert summary.metrics[ScalingMetric.EXPECTED_PROCESSING_RATE].current == 600.0
+    assert summary.metrics[ScalingMetric.RECOMMENDED_PARALLELISM].current == 6.0
+
+
+def test_a_policy_is_asked_once_the_window_is_full_and_remembers() -> None:
+    policy = Wants(4)
+    driver = a_driver(policy)
+
+    enough(driver)
+    outcome = driver.run(4 * MINUTE, single_source(4, rate=200.0, busy_ms=500.0))
+
+    assert [each.state for each in policy.seen] == [{}, {"asked": 1}]
+    assert outcome.state.policies == {"mine": {"asked": 2}}
+    assert codes(outcome) == ["WANTED", "NO_CHANGE"]
+
+
+def test_what_a_policy_remembers_survives_a_decision_and_is_undone_with_it() -> None:
+    outcome = enough(a_driver(Wants(6)))
+
+    assert outcome.state.policies == {"mine": {"asked": 1}}
+    assert outcome.undecided is not None
+    assert outcome.undecided.policies == {}
+
+
+def test_what_a_policy_remembers_survives_a_restart_of_the_job() -> None:
+    driver = a_driver(Wants(4))
+    enough(driver)
+
+    outcome = driver.run(4 * MINUTE, single_source(4, rate=200.0, busy_ms=500.0, running_at_minute=3.5))
+
+    assert outcome.phase is Phase.COLLECTING
+    assert outcome.state.policies == {"mine": {"asked": 1}}
+
+
+def test_another_job_graph_begins_anew() -> None:
+    driver = a_driver(Wants(4))
+    enough(driver)
+    other = a_vertex(7, parallelism=4, io=IoMetrics(records_in=1, busy_ms=1.0))
+    answers = {vertex_id(7): source_answers(busy_ms=500.0, rate=200.0)}
+
+    outcome = driver.run(4 * MINUTE, a_reading([other], answers, running_at_ms=200_000))
+
+    assert outcome.state.policies == {}
+
+
+def test_a_policy_stays_within_the_bounds_of_a_vertex_and_of_one_step() -> None:
+    assert enough(a_driver(Wants(50), {"vertex.max-parallelism": "10"})).wanted == {SINGLE_SOURCE: 10}
+    assert enough(a_driver(Wants(50), {"scale-up.max-factor": "1.0"})).wanted == {SINGLE_SOURCE: 8}
+    assert enough(a_driver(Wants(1), {"scale-down.max-factor": "0.5"})).wanted == {SINGLE_SOURCE: 2}
+    assert enough(a_driver(Wants(1), {"vertex.bounds": "*=3.."})).wanted == {SINGLE_SOURCE: 3}
+
+
+def test_a_policy_is_aligned_to_partitions() -> None:
+    driver = a_driver(Wants(5))
+    for minute in (1, 2, 3):
+        reading = single_source(minute, rate=200.0, busy_ms=500.0, partitions=12)
+        outcome = driver.run(minute * MINUTE, reading)
+
+    assert outcome.wanted == {SINGLE_SOURCE: 6}
+
+
+def test_an_excluded_vertex_is_left_alone_whatever_policies_want() -> None:
+    outcome = enough(a_driver(Wants(6), {"vertex.exclude.ids": SINGLE_SOURCE}))
+
+    assert codes(outcome) == ["WANTED", "EXCLUDED", "NO_CHANGE"]
+
+
+DELAYED = {"scale-down.interval": "2 min"}
+
+
+def test_a_scale_down_of_a_policy_waits_for_its_interval() -> None:
+    driver = a_driver(Wants(2), DELAYED)
+
+    outcomes = [enough(driver)]
+    outcomes += [driver.run(at * MINUTE, single_source(at, rate=200.0, busy_ms=500.0)) for at in (4, 5)]
+
+    assert [dict(outcome.wanted) for outcome in outcomes] == [{}, {}, {SINGLE_SOURCE: 2}]
+    assert "SCALE_DOWN_DELAYED" in codes(outcomes[0])
+
+
+@pytest.mark.parametrize(("target", "waits"), [(None, True), (4, False)], ids=["nothing is known", "it is enough"])
+def test_a_waiting_scale_down_is_forgotten_only_for_a_reason(target: int | None, waits: bool) -> None:
+    policy = Wants(2)
+    driver = a_driver(policy, DELAYED)
+    enough(driver)
+    policy.target = target
+
+    outcome = driver.run(4 * MINUTE, single_source(4, rate=200.0, busy_ms=500.0))
+
+    assert (SINGLE_SOURCE in outcome.state.delayed) is waits
+
+
+def test_a_busy_vertex_is_not_scaled_down_by_a_policy() -> None:
+    driver = JobDriver(
+        a_context({**OPTIONS, "policies": "mine"}),
+        plugins=Plugins(policies={"mine": Wants(2)}),
+    )
+
+    outcome = driver.run_each_minute(pipeline(at, pending=0.0, rate=100.0, busy_ms=(100.0, 800.0)) for at in (1, 2, 3))
+
+    assert outcome.wanted == {PIPELINE_SOURCE: 2, PIPELINE_MAP: 4}
+    assert "SATURATED" in codes(outcome)
+
+
+def test_a_policy_is_held_back_after_a_scale_up_that_brought_too_little() -> None:
+    # From 2 to 4 it was to have 400 instead of 200 records/s; now it has 210.
+    history = {SINGLE_SOURCE: (history_entry(1, 2, 4, rate=200.0, expected=400.0),)}
+    options = {"scaling.effectiveness.detection.enabled": "true"}
+
+    outcome = full_window(a_driver(Wants(8), options, JobState(history=history)), rate=105.0, busy_ms=500.0)
+
+    assert "INEFFECTIVE_SCALING" in codes(outcome)
+    assert isinstance(outcome.decision, Hold)
+
+
+def test_filters_hold_for_plans_of_policies() -> None:
+    outcome = enough(a_driver(Wants(6), {"scale-up.enabled": "false"}))
+
+    assert codes(outcome) == ["WANTED", "PLANNED", "DIRECTION_OFF"]
+    assert outcome.wanted == {}
+
+
+def test_a_plan_for_a_job_of_unknown_rates_is_carried_out() -> None:
+    """A source that reads nothing has no processing rate; a schedule raises it all the same."""
+    history = {SINGLE_SOURCE: (history_entry(1, 2, 4, rate=200.0, expected=400.0),)}
+    options = {
+        "policies": "schedule",
+        "schedule.plans": "min-parallelism=8",
+        "scaling.effectiveness.detection.enabled": "true",
+    }
+
+    outcome = full_window(a_driver(Wants(1), options, JobState(history=history)), rate=0.0, busy_ms=0.0)
+
+    assert outcome.wanted == {SINGLE_SOURCE: 8}
+    assert outcome.report is not None
+
+
+def test_a_policy_that_fails_changes_nothing_and_is_told() -> None:
+    class Broken:
+        name = "mine"
+
+        def propose(self, given: PolicyInput) -> Proposal:
+            raise LookupError(given.obs.job_key)
+
+    outcome = enough(a_driver(Broken()))
+
+    assert codes(outcome) == ["POLICY_FAILED", "NO_OPINION", "NO_CHANGE"]
+    assert [event.reason for event in outcome.events] == ["PluginProblem"]
+    assert outcome.error is None
+
+
+def test_an_unknown_policy_is_an_invalid_configuration_from_the_first_pass_on() -> None:
+    outcome = a_driver(Wants(6), {"policies": "mine;yours"}).run(MINUTE, single_source(1, rate=1.0, busy_ms=1.0))
+
+    assert outcome.phase is Phase.INVALID_CONFIG
+    [reason] = outcome.decision.reasons
+    assert "'yours', but the policies are backlog-time, capacity" in reason.text
+    assert [event.reason for event in outcome.events] == ["AutoScaler Options Validation"]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        pytest.param({"policies": "hpa;ds2;hpa"}, "'hpa;ds2;hpa', but has to name at least one policy", id="twice"),
+        pytest.param({"policies": "[]"}, "but has to name at least one policy", id="none"),
+        pytest.param({"policies.combine": "min"}, "job.autoscaler.policies.combine", id="combination"),
+        pytest.param({"capacity.mode": "any"}, "job.autoscaler.capacity.mode", id="default policy"),
+        pytest.param({"policies": "varga", "hpa.tolerance": "-1"}, "job.autoscaler.hpa.tolerance", id="shared"),
+        pytest.param({"policies": "schedule", "schedule.plans": "x"}, "job.autoscaler.schedule.plans", id="plans"),
+    ],
+)
+def test_settings_of_policies_are_checked(options: dict[str, str], problem: str) -> None:
+    assert problem in (validate(options_with(options)) or "")
+
+
+def test_settings_of_policies_that_nobody_uses_are_not_checked() -> None:
+    options = options_with({"policies": "ds2;mine", "hpa.tolerance": "-1"})
+
+    assert validate(options) is None
+    assert validate_policies(options, {"mine": Wants(1)}) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        pytest.param({}, False, id="nothing set"),
+        pytest.param({"policies": "capacity", "policies.combine": "first"}, False, id="the default set"),
+        pytest.param({"capacity.mode": "integral"}, True, id="another mode"),
+        pytest.param({"policies": "capacity;hpa"}, True, id="one more"),
+        pytest.param({"hpa.filter.enabled": "true"}, True, id="a window for the plan"),
+    ],
+)
+def test_jobs_that_choose_nothing_are_sized_as_ever(options: dict[str, str], expected: bool) -> None:
+    assert options_with(options).has_own_policies is expected
+
+
+def test_the_default_does_not_ask_a_policy() -> None:
+    policy = Wants(9, name="capacity")
+    driver = JobDriver(a_context(OPTIONS), plugins=Plugins(policies={"capacity": policy}))
+
+    outcome = full_window(driver, rate=200.0, busy_ms=1000.0)
+
+    assert policy.seen == []
+    assert outcome.wanted == {SINGLE_SOURCE: 8}
+    assert outcome.state.policies == {}
+
+
+# A source that is always busy with 200 records/s of parallelism 4, while 100 more arrive each second.
+@pytest.mark.parametrize("name", [name for name in POLICIES if name != "schedule"])
+def test_every_built_in_policy_decides_about_a_job_in_passes(name: str) -> None:
+    options = {
+        "policies": f"{name};schedule",
+        "varga.lag-threshold": "100",
+        "backlog-time.up.backlog": "10 s",
+        "threshold.up.duration": "2 min",
+        "backlog-processing.lag-threshold": "10 min",
+    }
+    driver = JobDriver(a_context({**OPTIONS, **options}))
+
+    outcomes = [
+        driver.run(at * MINUTE, single_source(at, rate=200.0, busy_ms=1000.0, pending=6_000.0 * at))
+        for at in range(1, 9)
+    ]
+
+    first = next(outcome for outcome in outcomes if isinstance(outcome.decision, Rescale))
+    assert all(outcome.error is None for outcome in outcomes)
+    assert first.wanted[SINGLE_SOURCE] > 4
+    assert all(text.startswith((f"{name}: ", "schedule: ")) for text in _policy_texts(first))
+
+
+def _policy_texts(outcome: PassOutcome) -> list[str]:
+    return [reason.text for reason in outcome.decision.reasons if reason.code not in ("PLANNED", "BUDGET_SPENT")]
+
+
+def test_a_forecast_raises_what_a_proactive_job_is_sized_for() -> None:
+    # 200 records/s arrive at a source that is sized for them; 600 are expected soon, twice of which it needs.
+    driver = JobDriver(a_context({**OPTIONS, "policies": "proactive"}))
+    for minute in (1, 2):
+        driver.run(minute * MINUTE, single_source(minute, rate=200.0, busy_ms=500.0))
+    request = a_request(driver.context, state=driver.state, now_ms=3 * MINUTE)
+    forecast = replace(request, demand={SINGLE_SOURCE: SourceForecast(600.0, 600.0, 100.0)})
+    reading = single_source(3, rate=200.0, busy_ms=500.0)
+
+    plain, expecting = (advance(each, reading, a_cluster()) for each in (request, forecast))
+
+    assert plain.wanted == {}
+    assert expecting.wanted == {SINGLE_SOURCE: 12}
+    assert "FORECAST_HIGHER" in codes(expecting)
+
+
+def test_policies_and_the_default_agree_about_a_bottleneck_downstream() -> None:
+    options = {**OPTIONS, "improvement.saturated-vertex-guard": "false"}
+    readings = [_widening(minute) for minute in (1, 2, 3)]
+
+    default = JobDriver(a_context(options)).run_each_minute(readings)
+    same = JobDriver(a_context({**options, "policies": "capacity;schedule"})).run_each_minute(readings)
+
+    assert default.wanted == same.wanted == {PIPELINE_SOURCE: 4, PIPELINE_MAP: 7}
+
+
+def _widening(minute: int) -> Any:
+    """Read a job whose map is busy for 0.8 of its time; at 0.5 it would need 6.4 of its subtasks."""
+    return pipeline(minute, pending=0.0, rate=100.0, busy_ms=(500.0, 800.0))
+
+
+def test_a_job_with_a_join_is_observed_over_all_its_edges() -> None:
+    policy = Wants(4)
+    driver = a_driver(policy)
+    for minute in (1, 2, 3):
+        driver.run(minute * MINUTE, _join(minute))
+
+    [given] = policy.seen
+    assert given.obs.edges == {(vertex_id(1), vertex_id(3)): 1.0, (vertex_id(2), vertex_id(3)): 1.0}
+    assert given.obs.vertices[vertex_id(3)].target_rate == 300.0
+
+
+def _join(minute: int) -> Any:
+    sources = [
+        a_vertex(n, parallelism=4, io=IoMetrics(records_in=6_000 * n * minute, records_out=6_000 * n * minute))
+        for n in (1, 2)
+    ]
+    inputs = dict.fromkeys((1, 2), ShipStrategy.HASH)
+    join = a_vertex(3, parallelism=4, io=IoMetrics(records_in=18_000 * minute), inputs=inputs)
+    answers = {vertex_id(n): source_answers(busy_ms=500.0, rate=100.0 * n) for n in (1, 2, 3)}
+    return a_reading([*sources, join], answers)

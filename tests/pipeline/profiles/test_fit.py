@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flink_autoscaler.pipeline.profiles import ProfileSettings
+from flink_autoscaler.pipeline.profiles.backtest import backtest
+from flink_autoscaler.pipeline.profiles.fit import Fit, History, Quantiles, Series, shrunk
+from flink_autoscaler.pipeline.profiles.growth import theil_sen, weekly_growth
+from flink_autoscaler.pipeline.profiles.sources import SCHEMA, MetaTask
+
+END = 1_992_864
+SETTINGS = ProfileSettings(asof=END * 900)
+BOUNDS = (0.8, 1.25)
+
+
+def steady(weeks: float, *, rate: float = 50.0, end: int = END) -> Series:
+    """Make a load that never changes."""
+    index = range(end - round(672 * weeks), end)
+    return Series(index, [(each - END) % 672 for each in index], [rate] * len(index))
+
+
+def test_slope_ignores_a_wild_point() -> None:
+    line = [(float(x), 3.0 * x + 1) for x in range(8)]
+
+    assert theil_sen(line) == 3.0
+    assert theil_sen([*line[:4], (4.0, 1e6), *line[5:]]) == pytest.approx(3.0, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("levels", "growth"),
+    [
+        pytest.param({0: 100.0, 1: 50.0, 2: 25.0}, 1.0, id="three weeks are too few"),
+        pytest.param({week: 100.0 * 1.1**-week for week in range(4)}, 1.1, id="four grow by a tenth"),
+        pytest.param({week: 100.0 * 1.1**-week for week in (0, 2, 5, 7)}, 1.1, id="with gaps"),
+        pytest.param({week: 2.0**-week for week in range(8)}, 1.25, id="no more than a quarter"),
+        pytest.param({week: 2.0**week for week in range(8)}, 0.8, id="no less than a fifth"),
+    ],
+)
+def test_growth_is_per_week_and_bounded(levels: dict[int, float], growth: float) -> None:
+    assert weekly_growth(levels, BOUNDS) == pytest.approx(growth)
+
+
+@given(st.dictionaries(st.integers(0, 7), st.floats(1e-3, 1e9), max_size=8))
+def test_growth_is_always_within_bounds(levels: dict[int, float]) -> None:
+    assert BOUNDS[0] <= weekly_growth(levels, BOUNDS) <= BOUNDS[1]
+
+
+def test_steady_load_is_forecast_exactly() -> None:
+    series = steady(5)
+
+    found = backtest(History(series, SETTINGS), series, SETTINGS)
+
+    assert found is not None
+    assert found.wape == pytest.approx(0.0)
+    # 168 origins, three leads; the last origins look beyond the end: 1 of half an hour, 1 of one, 2 of two.
+    assert found.count == 3 * 168 - 3
+
+
+def test_origins_know_nothing_of_what_came_later() -> None:
+    before, after = steady(4, end=END - 672), steady(1, rate=100.0)
+    series = Series([*before.index, *after.index], [*before.slot, *after.slot], [*before.rate, *after.rate])
+    history = History(series, SETTINGS)
+
+    fit = history.fit(END - 672)
+
+    assert fit == Fit(END - 672, {0: 50.0, 1: 50.0, 2: 50.0, 3: 50.0}, 4, 1.0)
+    assert history.quantiles(fit, 0) == Quantiles(1.0, 1.0)
+
+
+def test_level_of_a_week_that_is_not_usable_is_what_an_older_one_has_grown_to() -> None:
+    fit = Fit(END, {1: 100.0, 2: 90.0}, 4, 1.1)
+
+    assert fit.level == pytest.approx(110.0)
+    assert fit.base(END) == pytest.approx(110.0 * math.sqrt(1.1))
+
+
+@pytest.mark.parametrize(
+    ("weeks", "quantiles"),
+    [
+        pytest.param(1, Quantiles(1.75, 3.0), id="a quarter of the week, the greater upper one"),
+        pytest.param(2, Quantiles(1.5, 3.0), id="half"),
+        pytest.param(4, Quantiles(1.0, 2.0), id="the week alone"),
+    ],
+)
+def test_few_weeks_are_blended_with_the_day(weeks: int, quantiles: Quantiles) -> None:
+    assert shrunk(Quantiles(1.0, 2.0), Quantiles(2.0, 3.0), weeks) == quantiles
+
+
+@pytest.mark.parametrize(
+    ("count", "is_enough"),
+    [pytest.param(287, False, id="a quarter hour short of three days"), pytest.param(288, True, id="three days")],
+)
+def test_profile_needs_three_days(count: int, is_enough: bool) -> None:
+    history = History(steady(count / 672), SETTINGS)
+
+    assert (history.fit(END) is not None) is is_enough
+
+
+@pytest.mark.parametrize(("count", "weeks"), [(537, 1), (538, 2)])
+def test_week_needs_four_fifths_of_its_quarter_hours(count: int, weeks: int) -> None:
+    newest, older = steady(count / 672), steady(1, end=END - 672)
+    series = Series([*older.index, *newest.index], [*older.slot, *newest.slot], [*older.rate, *newest.rate])
+
+    fit = History(series, SETTINGS).fit(END)
+
+    assert fit is not None
+    assert fit.weeks == weeks
+
+
+@pytest.mark.parametrize(
+    ("rates", "problem"),
+    [
+        pytest.param([], "too little history: 0 of the 288", id="nothing"),
+        pytest.param([1.0] * 100, "too little history: 100 of the 288", id="a day"),
+        pytest.param([0.0] * 400, "in most quarter hours nothing arrived", id="idle"),
+    ],
+)
+def test_row_without_profile_says_why(rates: list[float], problem: str) -> None:
+    index = list(range(END - len(rates), END))
+    row = {
+        "job_key": "main/orders", "source_id": "source", "first": index[0] if index else None, "recent": len(index),
+        "index": index, "slot": [each % 672 for each in index], "rate": rates,
+    }  # fmt: skip
+
+    found = MetaTask(SETTINGS).meta(row)
+
+    assert found["problem"].startswith(problem)
+    assert found.get("level") is None
+    assert set(found) <= set(SCHEMA.names)

@@ -1,0 +1,296 @@
+"""Profiles of loads that are known: the nightly job finds what they were made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from statistics import median
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.forecast.profile import BUCKET, WEEK, LoadProfile, slot_of, zone_named
+from flink_autoscaler.core.forecast.store import ProfileResult
+from flink_autoscaler.pipeline.driver import DriverSession
+from flink_autoscaler.pipeline.profiles import ProfileSettings
+from flink_autoscaler.pipeline.profiles.fit import History, Series
+from flink_autoscaler.pipeline.profiles.job import profiles_of, quarter_hours
+from flink_autoscaler.pipeline.profiles.run import parquet_files
+from flink_autoscaler.pipeline.profiles.tables import META, PROFILE, results
+from flink_autoscaler.pipeline.session import SparkSettings
+
+pytestmark = pytest.mark.spark
+
+MONDAY = int(datetime(2026, 11, 2, tzinfo=UTC).timestamp())
+SETTINGS = ProfileSettings(asof=MONDAY)
+BERLIN = replace(SETTINGS, timezone="Europe/Berlin", excluded=(date(2026, 10, 28),))
+GROWTH = 1.04
+
+# A day from 0.5 to 1.5, three quarters of that at weekends.
+SHAPE = "(1 + 0.5 * sin(2 * pi() * at / 86400)) * if(weekday(ts) >= 5, 0.75, 1)"
+GROWING = f"1000 * {SHAPE} * pow({GROWTH}, (at - {MONDAY}) / {WEEK})"
+NOISE = f"(0.9 + 0.2 * pmod(xxhash64(at div {BUCKET}), 1000000) / 1e6)"
+"""Evenly from 0.9 to 1.1 by quarter hour: 5 % off on average."""
+LOCAL = "from_utc_timestamp(ts, 'Europe/Berlin')"
+OFFICE = f"if(to_date({LOCAL}) = date'2026-10-28', 9000, if(hour({LOCAL}) between 9 and 16, 300, 100))"
+ALWAYS = "true"
+
+
+@dataclass(frozen=True)
+class Load:
+    """Rate, whether the job runs, and which minutes there are, all of ``at``, epoch seconds, and ``ts``; since when."""
+
+    rate: str
+    runs: str = ALWAYS
+    has: str = ALWAYS
+    weeks: float = 2.0
+
+
+LOADS: Mapping[str, Load] = {
+    "growing": Load(GROWING, weeks=5),
+    "noisy": Load(f"1000 * {SHAPE} * {NOISE}", weeks=5),
+    "two weeks": Load(f"{GROWING} * {NOISE}"),
+    "four days": Load(f"{GROWING} * {NOISE}", weeks=4 / 7),
+    "three samples": Load("5", weeks=180 / WEEK),
+    "idle": Load("0", weeks=4 / 7),
+    "stopped": Load("5", runs="false", weeks=4 / 7),
+    "at night away": Load(GROWING, runs="hour(ts) <> 2"),
+    "now away": Load("700", runs=f"at < {MONDAY - 2 * 86_400}", weeks=3),
+    "with gaps": Load("700", has="minute(ts) % 15 < 10 and not (hour(ts) = 5 and minute(ts) % 15 = 3)"),
+    "unknown": Load("if(hour(ts) = 7, null, if(hour(ts) = 8, double('NaN'), 700))"),
+    "office": Load(OFFICE),
+}
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    session = DriverSession(SparkSettings(master="local[2]", conf={"spark.sql.shuffle.partitions": "2"}))
+    yield session.spark
+    session.close()
+
+
+@pytest.fixture(scope="module")
+def samples(spark: SparkSession) -> DataFrame:
+    """Every load, a sample per minute."""
+    minutes = spark.range(MONDAY - 5 * round(WEEK), MONDAY, 60).toDF("at").withColumn("ts", F.timestamp_seconds("at"))
+    frames = [
+        minutes.where(f"at >= {MONDAY - round(load.weeks * WEEK)} and {load.has}").selectExpr(
+            f"'main/{name}' as job_key", "'source' as source_id", "ts",
+            f"double({load.rate}) as arrival_rate", f"{load.runs} as is_running",
+        )
+        for name, load in LOADS.items()
+    ]  # fmt: skip
+    every = frames[0]
+    for frame in frames[1:]:
+        every = every.unionAll(frame)
+    return every.persist()
+
+
+def built(samples: DataFrame, settings: ProfileSettings) -> dict[str, ProfileResult]:
+    with profiles_of(samples, settings) as tables:
+        return {result.job_key.removeprefix("main/"): result for result in results(tables)}
+
+
+@pytest.fixture(scope="module")
+def found(samples: DataFrame) -> dict[str, ProfileResult]:
+    return built(samples, SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def found_in_berlin(samples: DataFrame) -> dict[str, ProfileResult]:
+    return built(samples.where("job_key = 'main/office'"), BERLIN)
+
+
+def profile_of(found: Mapping[str, ProfileResult], name: str) -> LoadProfile:
+    profile = found[name].profile
+    assert profile is not None, found[name].problem
+    return profile
+
+
+def relative(values: tuple[float | None, ...]) -> list[float]:
+    """Return a profile relative to its own mean."""
+    known = [value for value in values if value is not None]
+    assert len(known) == 672
+    return [value / (sum(known) / 672) for value in known]
+
+
+def test_tables_have_their_schemas(samples: DataFrame) -> None:
+    with profiles_of(samples, SETTINGS) as tables:
+        schemas = [tables.profile.dtypes, tables.meta.dtypes]
+
+    assert schemas == [
+        [(name, kind) for name, kind in (column.split() for column in ddl.split(", "))] for ddl in (PROFILE, META)
+    ]
+
+
+def test_every_source_has_a_result(found: Mapping[str, ProfileResult]) -> None:
+    assert set(found) == set(LOADS)
+    assert all((result.profile is None) == (result.problem is not None) for result in found.values())
+    assert {result.asof for result in found.values()} == {MONDAY}
+
+
+def in_the_middle(spark: SparkSession, begin: float, formula: str) -> list[float]:
+    """Return what a formula gives in the middle of the quarter hours of a week."""
+    middles = spark.range(672).selectExpr(f"{begin} + id * {BUCKET} + {BUCKET // 2} as at")
+    rows = middles.withColumn("ts", F.timestamp_seconds("at")).selectExpr(f"double({formula})").collect()
+    return [row[0] for row in rows]
+
+
+def test_growth_and_level_are_found(found: Mapping[str, ProfileResult], spark: SparkSession) -> None:
+    profile = profile_of(found, "growing")
+
+    assert profile.weeks == 5
+    assert profile.growth == pytest.approx(GROWTH, abs=1e-6)
+    assert profile.missing == 0.0
+    assert profile.level == pytest.approx(median(in_the_middle(spark, MONDAY - WEEK, GROWING)), rel=1e-3)
+    assert profile.base(MONDAY - WEEK / 2) == pytest.approx(profile.level)
+    assert profile.base(MONDAY + WEEK / 2) == pytest.approx(profile.level * GROWTH)
+
+
+def test_shape_of_the_week_is_found(found: Mapping[str, ProfileResult], spark: SparkSession) -> None:
+    profile = profile_of(found, "growing")
+    shape = in_the_middle(spark, MONDAY, SHAPE)
+
+    mean = sum(shape) / 672
+    errors = [abs(got - want / mean) for got, want in zip(relative(profile.q50), shape, strict=True)]
+    # Within a week the load grows by 4 %, and a quarter hour is blended with its neighbours, over Fridays' ends, too.
+    assert sorted(errors)[660] < 0.04
+
+
+def test_error_of_the_backtest_is_that_of_the_noise(found: Mapping[str, ProfileResult]) -> None:
+    clean, noisy = profile_of(found, "growing"), profile_of(found, "noisy")
+
+    assert clean.wape is not None
+    assert noisy.wape is not None
+    assert noisy.exceed is not None
+    # Without noise what is left is the growth within a week, which the ratios to a week's level have in them.
+    assert clean.wape < 0.04
+    assert 0.04 < noisy.wape < 0.075
+    assert noisy.growth == pytest.approx(1.0, abs=0.01)
+    assert 0.03 < noisy.exceed < 0.2
+
+
+def test_two_weeks_blend_week_and_day(found: Mapping[str, ProfileResult]) -> None:
+    profile = profile_of(found, "two weeks")
+
+    assert (profile.weeks, profile.growth) == (2, 1.0)
+    noon, saturday = 48, 5 * 96 + 48
+    # Of Saturday's 0.75 only half is seen.
+    ratio = (profile.q50[saturday] or 0) / (profile.q50[noon] or 1)
+    assert 0.8 < ratio < 0.97
+
+
+def test_four_days_make_all_days_alike(found: Mapping[str, ProfileResult]) -> None:
+    profile = profile_of(found, "four days")
+
+    assert profile.weeks == 0
+    assert profile.q50[:96] == profile.q50[96:192] == profile.q50[576:]
+    assert profile.missing == 0.0
+    assert profile.wape is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("three samples", "too little history: 0 of the 288 quarter hours"),
+        ("stopped", "too little history: 0 of the 288 quarter hours"),
+        ("idle", "in most quarter hours nothing arrived"),
+    ],
+)
+def test_source_without_a_profile_says_why(found: Mapping[str, ProfileResult], name: str, problem: str) -> None:
+    assert found[name].profile is None
+    assert (found[name].problem or "").startswith(problem)
+
+
+def test_quarter_hours_that_are_never_there_stay_unknown(found: Mapping[str, ProfileResult]) -> None:
+    profile = profile_of(found, "at night away")
+
+    # 02:00 to 03:00 but for its edges, which have a neighbour.
+    unknown = [slot for slot, share in enumerate(profile.q50) if share is None]
+    assert unknown == [day * 96 + quarter for day in range(7) for quarter in (9, 10)]
+    assert profile.missing == pytest.approx(1 / 24)
+
+
+def test_last_week_that_is_not_usable_counts_as_missing(found: Mapping[str, ProfileResult]) -> None:
+    profile = profile_of(found, "now away")
+
+    assert profile.missing == pytest.approx(2 / 7)
+    assert profile.weeks == 2
+    assert profile.level == pytest.approx(700)
+
+
+def test_ten_minutes_make_a_quarter_hour_and_nine_do_not(found: Mapping[str, ProfileResult]) -> None:
+    profile = profile_of(found, "with gaps")
+
+    assert profile.missing == pytest.approx(1 / 24)
+
+
+def test_rate_that_is_not_known_is_not_nothing(found: Mapping[str, ProfileResult]) -> None:
+    profile = profile_of(found, "unknown")
+
+    assert profile.missing == pytest.approx(2 / 24)
+    assert {share for share in profile.q50 if share is not None} == {1.0}
+
+
+@pytest.mark.parametrize(("name", "settings"), [(name, SETTINGS) for name in ("noisy", "two weeks", "four days")])
+def test_backtest_fits_what_the_job_fits(
+    samples: DataFrame, found: Mapping[str, ProfileResult], name: str, settings: ProfileSettings
+) -> None:
+    quarters = quarter_hours(samples.where(F.col("job_key") == f"main/{name}"), settings).where("is_kept")
+    rows = quarters.orderBy("index").select("index", "slot", "rate").toArrow()
+    history = History(Series(*(rows[column].to_pylist() for column in rows.column_names)), settings)
+
+    fit = history.fit(MONDAY // BUCKET)
+
+    profile = profile_of(found, name)
+    assert fit is not None
+    quantiles = [history.quantiles(fit, slot) for slot in range(672)]
+    assert [each and each.q50 for each in quantiles] == pytest.approx(list(profile.q50))
+    assert [each and each.q90 for each in quantiles] == pytest.approx(list(profile.q90))
+
+
+def test_clocks_that_are_changed_do_not_shift_the_day(found_in_berlin: Mapping[str, ProfileResult]) -> None:
+    profile = profile_of(found_in_berlin, "office")
+    nights = [0, 8 * 4 + 2, 17 * 4 + 1]
+    days = [9 * 4, 13 * 4, 16 * 4 + 3]
+
+    assert {profile.q50[day * 96 + quarter] for day in range(7) for quarter in days} == {3.0}
+    assert {profile.q50[day * 96 + quarter] for day in range(7) for quarter in nights} == {1.0}
+
+
+def test_excluded_day_is_neither_learned_from_nor_missing(found_in_berlin: Mapping[str, ProfileResult]) -> None:
+    profile = profile_of(found_in_berlin, "office")
+
+    assert max(share for share in profile.q90 if share is not None) == 3.0
+    assert profile.missing == 0.0
+
+
+def test_job_and_daemon_count_the_same_quarter_hours(spark: SparkSession) -> None:
+    instants = range(MONDAY - 240 * 86_400, MONDAY, 3 * BUCKET)
+    table = pa.table({"ts": pa.array([at * 10**6 for at in instants], pa.timestamp("us", "UTC"))})
+    samples = spark.createDataFrame(table).selectExpr(
+        "'job' as job_key", "'source' as source_id", "ts", "1d as arrival_rate", "true as is_running"
+    )
+    for name in ("Europe/Berlin", "Asia/Kolkata", "Australia/Lord_Howe"):
+        rows = quarter_hours(samples, replace(SETTINGS, timezone=name, weeks=52)).select("index", "slot").toArrow()
+
+        slots = {row["index"] * BUCKET: row["slot"] for row in rows.to_pylist()}
+        assert slots == {at: slot_of(at, zone_named(name)) for at in instants}
+
+
+def test_history_that_is_not_there_is_an_error_of_the_configuration(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nowhere cannot be read as Parquet"):
+        parquet_files(tmp_path / "nowhere")(spark)
+
+
+def test_history_that_lacks_a_column_is_an_error_of_the_configuration(spark: SparkSession, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"job_key": ["a"], "source_id": ["b"], "is_running": [True]}), tmp_path / "some.parquet")
+
+    with pytest.raises(ConfigError, match="has no column ts, arrival_rate"):
+        parquet_files(tmp_path)(spark)

@@ -1,0 +1,85 @@
+"""Stores of load profiles: the contract, and what the one in the database does besides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from databases import counting, rows_of
+from sqlalchemy import update
+
+from flink_autoscaler.core.forecast.store import ForecastStore
+from flink_autoscaler.stores.forecast_store_contract import (
+    ASOF,
+    ForecastStoreContract,
+    a_profile,
+    a_result,
+    without_profile,
+)
+from flink_autoscaler.stores.heap_forecasts import HeapForecastStore
+from flink_autoscaler.stores.sql.database import Database
+from flink_autoscaler.stores.sql.forecasts import SqlForecastStore
+from flink_autoscaler.stores.sql.tables import FORECAST_META, FORECAST_PROFILE
+
+
+class TestHeapForecastStore(ForecastStoreContract):
+    def make_store(self) -> ForecastStore:
+        return HeapForecastStore()
+
+
+class TestSqlForecastStore(ForecastStoreContract):
+    @pytest.fixture(autouse=True)
+    def _database(self, database: Database) -> None:
+        self.database = database
+
+    def make_store(self) -> ForecastStore:
+        return SqlForecastStore(self.database)
+
+
+def test_results_survive_a_restart(database: Database) -> None:
+    SqlForecastStore(database).save([a_result()])
+
+    assert SqlForecastStore(database).load("main/orders") == {"source": a_result()}
+
+
+def test_every_known_quarter_hour_is_a_row(database: Database) -> None:
+    SqlForecastStore(database).save([a_result(), without_profile(a_result("main/new"))])
+
+    rows = rows_of(database, FORECAST_PROFILE)
+    assert [row["slot"] for row in rows] == list(range(1, 672))
+    assert {(row["job_key"], row["weeks"]) for row in rows} == {("main/orders", 5)}
+
+
+def test_profile_of_another_version_is_not_used(database: Database) -> None:
+    store = SqlForecastStore(database)
+    store.save([a_result()])
+    with database.transaction() as connection:
+        connection.execute(update(FORECAST_META).values(version=99))
+
+    found = store.load("main/orders")["source"]
+
+    assert found.profile is None
+    assert "made by another version" in (found.problem or "")
+
+
+def test_result_that_cannot_be_written_leaves_the_earlier_one(database: Database) -> None:
+    store = SqlForecastStore(database)
+    store.save([a_result()])
+    broken = replace(a_profile(ASOF + 1), q90=(0.5,) * 671)
+
+    with pytest.raises(ValueError, match="zip"):
+        store.save([replace(a_result(asof=ASOF + 1), profile=broken)])
+
+    assert store.load("main/orders") == {"source": a_result()}
+
+
+def test_loading_is_one_statement_however_many_sources(database: Database) -> None:
+    store = SqlForecastStore(database)
+    store.save([a_result(source_id=f"source {number}") for number in range(3)])
+
+    with counting(database) as statements:
+        found = store.load("main/orders")
+
+    assert len(found) == 3
+    assert statements.count("SELECT", FORECAST_META) == 1
+    assert len(statements.texts) == 1
