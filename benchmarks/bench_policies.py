@@ -1,7 +1,7 @@
 """Policies compared: rescales, slot-hours, lag and time over the limit of every policy on load shapes, with the bounds.
 
-Run: ``python benchmarks/bench_policies.py [--days 7] [--outage 60]``. Every row is one backtest: the production pass once a
-minute over a simulated chain of three vertices.
+Run: ``python benchmarks/bench_policies.py [--days 7] [--outage 60]``. Every row is one backtest: the production pass
+once a minute over a simulated chain of three vertices.
 """
 
 from __future__ import annotations
