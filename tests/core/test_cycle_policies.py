@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -14,10 +14,8 @@ from core_builders import (
     SINGLE_SOURCE,
     SINGLE_SOURCE_OPTIONS,
     JobDriver,
-    a_cluster,
     a_context,
     a_reading,
-    a_request,
     a_vertex,
     full_window,
     history_entry,
@@ -28,13 +26,12 @@ from core_builders import (
     vertex_id,
 )
 
-from flink_autoscaler.core.cycle import advance
 from flink_autoscaler.core.decision import Hold, PassOutcome, Phase, Rescale
 from flink_autoscaler.core.extensions import Plugins
 from flink_autoscaler.core.metrics import ScalingMetric
 from flink_autoscaler.core.policies.proposals import METRIC_MISSING, abstention, direction_of
 from flink_autoscaler.core.policies.registry import POLICIES
-from flink_autoscaler.core.policies.values import PolicyInput, Proposal, SourceForecast
+from flink_autoscaler.core.policies.values import PolicyInput, Proposal
 from flink_autoscaler.core.reason import Reason
 from flink_autoscaler.core.state import JobState
 from flink_autoscaler.core.topology import IoMetrics, ShipStrategy
@@ -317,22 +314,6 @@ def test_every_built_in_policy_decides_about_a_job_in_passes(name: str) -> None:
 
 def _policy_texts(outcome: PassOutcome) -> list[str]:
     return [reason.text for reason in outcome.decision.reasons if reason.code not in ("PLANNED", "BUDGET_SPENT")]
-
-
-def test_a_forecast_raises_what_a_proactive_job_is_sized_for() -> None:
-    # 200 records/s arrive at a source that is sized for them; 600 are expected soon, twice of which it needs.
-    driver = JobDriver(a_context({**OPTIONS, "policies": "proactive"}))
-    for minute in (1, 2):
-        driver.run(minute * MINUTE, single_source(minute, rate=200.0, busy_ms=500.0))
-    request = a_request(driver.context, state=driver.state, now_ms=3 * MINUTE)
-    forecast = replace(request, demand={SINGLE_SOURCE: SourceForecast(600.0, 600.0, 100.0)})
-    reading = single_source(3, rate=200.0, busy_ms=500.0)
-
-    plain, expecting = (advance(each, reading, a_cluster()) for each in (request, forecast))
-
-    assert plain.wanted == {}
-    assert expecting.wanted == {SINGLE_SOURCE: 12}
-    assert "FORECAST_HIGHER" in codes(expecting)
 
 
 def test_policies_and_the_default_agree_about_a_bottleneck_downstream() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from core_builders.readings import a_cluster
 from flink_autoscaler.core.cycle import advance, without_reading
 from flink_autoscaler.core.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.extensions import NO_PLUGINS, Plugins
+from flink_autoscaler.core.forecast.store import ProfileResult
 from flink_autoscaler.core.job import JobAutoScalerContext
+from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.reading import EMPTY_MEMORY, ClusterReading, JobReading
 from flink_autoscaler.core.state import EMPTY_STATE, JobState
 
@@ -20,6 +22,7 @@ class JobDriver:
     Attributes:
         context: The job; may be replaced between passes.
         state: What the last pass left behind.
+        profiles: What is known about the usual load of the sources.
     """
 
     def __init__(
@@ -28,11 +31,12 @@ class JobDriver:
         self.context = context
         self.state = state
         self.memory = EMPTY_MEMORY
+        self.profiles: Mapping[VertexId, ProfileResult] = {}
         self._plugins = plugins
 
     def run(self, at_ms: int, reading: JobReading, cluster: ClusterReading | None = None) -> PassOutcome:
         """Do one pass; the partitions of the reading replace those that are remembered."""
-        request = PassRequest(self.context, self.state, at_ms, self.memory)
+        request = PassRequest(self.context, self.state, at_ms, self.memory, profiles=self.profiles)
         reading = replace(reading, memory=replace(self.memory, partitions=reading.memory.partitions))
         outcome = without_reading(request)
         if outcome is None:

@@ -19,6 +19,9 @@ from core_builders import (
 from flink_autoscaler.core.cycle import advance, failed, without_reading
 from flink_autoscaler.core.decision import PassInputs, PassOutcome, PassRequest, Recorded
 from flink_autoscaler.core.errors import ConnectError
+from flink_autoscaler.core.forecast.pass_forecast import profiles_around
+from flink_autoscaler.core.forecast.profile import LoadProfile
+from flink_autoscaler.core.forecast.store import ProfileResult
 from flink_autoscaler.core.job import Headroom, JobAutoScalerContext, JobStatus
 from flink_autoscaler.core.orders import NO_ORDERS, Orders, PauseOrder, Signed
 from flink_autoscaler.core.reading import ClusterReading, CollectorMemory, JobReading
@@ -102,6 +105,7 @@ class RecordedJob:
     taskmanager_cpu: float | None = None
     state: JobState = EMPTY_STATE
     orders: Orders = NO_ORDERS
+    profile: LoadProfile | None = None
     status: JobStatus = JobStatus.RUNNING
     now_ms: int = START_MS
     records: list[PassRecord] = field(default_factory=list)
@@ -122,7 +126,15 @@ class RecordedJob:
     def look(self, reading: JobReading | None = None, cluster: ClusterReading | None = None) -> PassOutcome:
         """Do one pass a minute after the last one; without a reading the cluster cannot be reached."""
         self.now_ms += MINUTE
-        request = PassRequest(self.context, self.state, self.now_ms, orders=self.orders, recorded=Recorded())
+        profiles = {} if self.profile is None else {SOURCE: ProfileResult(JOB_KEY, SOURCE, 0.0, self.profile)}
+        request = PassRequest(
+            self.context,
+            self.state,
+            self.now_ms,
+            orders=self.orders,
+            recorded=Recorded(),
+            profiles=profiles_around(profiles, self.now_ms / 1000),
+        )
         cluster = cluster or a_cluster()
         outcome = without_reading(request)
         if outcome is None and reading is None:
@@ -159,6 +171,17 @@ def scaled_up() -> RecordedJob:
     job.look(
         orders_reading(now_ms, parallelism=target, running_at_ms=now_ms - 5_000, facts=facts(target, target, now_ms))
     )
+    return job
+
+
+def made_ready() -> RecordedJob:
+    """Grow for a load that a forecast expects, twice what arrives now."""
+    shares = tuple(1.0 + number / 10_000 for number in range(672))
+    profile = LoadProfile(
+        shares, tuple(2 * share for share in shares), 5, level=1000.0, growth=1.0, asof=START_MS / 1000, wape=0.1
+    )
+    job = RecordedJob({"policies": "proactive", "forecast.enabled": "true"}, profile=profile)
+    job.look_at_load(3, busy_ms=500.0)
     return job
 
 
@@ -249,6 +272,7 @@ SCENARIOS = {
     for scenario in (
         window_filling,
         scaled_up,
+        made_ready,
         delayed_scale_down,
         over_quota,
         without_headroom,

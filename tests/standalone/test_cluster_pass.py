@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
@@ -10,12 +11,15 @@ from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.decision import Hold, PassOutcome, PassRequest, Phase
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, RealizeError, StoreError
 from flink_autoscaler.core.events import Event, ScalingReport
+from flink_autoscaler.core.forecast.store import ProfileResult
 from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.ports import NO_TERMS, EvaluationEngine, JobList, Realization, RealizeResult, Terms
 from flink_autoscaler.core.state import ConfigChanges, JobState
 from flink_autoscaler.standalone.cluster_pass import ClusterPass, PassReport, Surroundings
+from flink_autoscaler.standalone.forecasts import JobForecasts
 from flink_autoscaler.stores import HeapStateStore
+from flink_autoscaler.stores.heap_forecasts import HeapForecastStore
 from flink_cluster.waiting import wait_until
 
 VERTEX = "ab" * 16
@@ -71,6 +75,17 @@ class WantingEngine:
 
     def close(self) -> None:
         pass
+
+
+class NotingEngine(WantingEngine):
+    """Keeps the requests."""
+
+    def __init__(self) -> None:
+        self.seen: list[PassRequest] = []
+
+    def evaluate(self, requests: Sequence[PassRequest]) -> Sequence[PassOutcome]:
+        self.seen += requests
+        return super().evaluate(requests)
 
 
 class BrokenEngine(WantingEngine):
@@ -148,6 +163,7 @@ class Bench:
         parallelism: int = 4,
         deadline: float = 10.0,
         selects: Callable[[JobAutoScalerContext], bool] = lambda _: True,
+        forecasts: JobForecasts | None = None,
     ) -> ClusterPass:
         def noted(context: JobAutoScalerContext) -> Realization:
             self.tried.append(context.job_key)
@@ -161,7 +177,7 @@ class Bench:
             parallelism=parallelism,
             deadline=deadline,
             selects=selects,
-            surroundings=Surroundings(now_ms=lambda: NOW_MS),
+            surroundings=Surroundings(now_ms=lambda: NOW_MS, forecasts=forecasts),
         )
         self.cleanup.callback(passes.close)
         return passes
@@ -450,3 +466,17 @@ def test_pass_without_jobs_is_clean(bench: Bench) -> None:
 
 def _run_until(passes: ClusterPass, condition: Callable[[PassReport], bool]) -> None:
     wait_until("the pass comes to it", lambda: condition(passes.run()), timeout=10, interval=0.01)
+
+
+def test_jobs_with_forecasts_are_evaluated_with_their_profiles(bench: Bench) -> None:
+    store = HeapForecastStore()
+    store.save([ProfileResult("c/a", VERTEX, 0.0, problem="too little history")])
+    engine = NotingEngine()
+    jobs = a_list("c/a", "c/b").jobs
+    options = {"job.autoscaler.enabled": "true", "job.autoscaler.forecast.enabled": "true"}
+    jobs = tuple(replace(job, configuration=options) for job in jobs)
+
+    bench.cluster_pass(JobList(jobs), engine=engine, forecasts=JobForecasts(store)).run()
+
+    problems = [{v: result.problem for v, result in request.profiles.items()} for request in engine.seen]
+    assert problems == [{VERTEX: "too little history"}, {}]

@@ -36,7 +36,14 @@ def test_the_scenarios_have_what_they_are_meant_to_show() -> None:
     }
     phases = {record.outcome.phase for scenario in SCENARIOS.values() for record in scenario().records}
 
-    assert {"SCALE_DOWN_DELAYED", "QUOTA_REACHED", "HEADROOM_REACHED", "PAUSED", "PAUSED_AFTER_ROLLBACK"} <= reasons
+    assert {
+        "FORECAST_HIGHER",
+        "SCALE_DOWN_DELAYED",
+        "QUOTA_REACHED",
+        "HEADROOM_REACHED",
+        "PAUSED",
+        "PAUSED_AFTER_ROLLBACK",
+    } <= reasons
     assert phases >= set(Phase) - {Phase.NOT_READY}
     assert any(record.outcome.is_repair for record in rolled_back().records)
 

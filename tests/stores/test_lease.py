@@ -286,13 +286,16 @@ HOLDER = """
 import sys, time
 from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.lease import Lease, LeaseFence
-url, username, password, ttl = sys.argv[1:]
+url, username, password, ttl, deed = sys.argv[1:]
 database = Database(DatabaseSettings(url, username or None, password or None))
 lease = Lease(database, name="group", owner="paused", ttl=float(ttl))
 assert lease.acquire()
 try:
     with database.transaction() as connection:
-        LeaseFence(lease, lambda: lease.token).check(connection)
+        if deed == "writes":
+            LeaseFence(lease, lambda: lease.token).check(connection)
+        else:
+            lease._extend(connection, lease.token)
         print("in a transaction", flush=True)
         sys.stdin.readline()
 except Exception as error:
@@ -302,11 +305,19 @@ else:
 """
 
 
-@pytest.fixture
-def paused_holder(database_settings: DatabaseSettings, database: Database) -> Iterator[subprocess.Popen[str]]:
+@pytest.fixture(params=["writes", "renews"])
+def paused_holder(
+    request: pytest.FixtureRequest, database_settings: DatabaseSettings, database: Database
+) -> Iterator[subprocess.Popen[str]]:
     if database.dialect == "sqlite":
         pytest.skip("a paused process keeps its lock on the file")
-    values = [database_settings.url, database_settings.username or "", database_settings.password or "", "4"]
+    values = [
+        database_settings.url,
+        database_settings.username or "",
+        database_settings.password or "",
+        "4",
+        request.param,
+    ]
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, *values], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

@@ -16,6 +16,7 @@ from flink_autoscaler.core.evaluation import EvaluationSettings, evaluate, with_
 from flink_autoscaler.core.events import Event, EventType, exception_event
 from flink_autoscaler.core.execution import execute
 from flink_autoscaler.core.extensions import NO_PLUGINS, Plugins
+from flink_autoscaler.core.forecast.pass_forecast import PassForecast, forecasts_only, pass_forecast
 from flink_autoscaler.core.history import restart_time
 from flink_autoscaler.core.job import JobAutoScalerContext, JobStatus
 from flink_autoscaler.core.metrics import VertexId
@@ -24,7 +25,7 @@ from flink_autoscaler.core.options import AutoscalerOptions
 from flink_autoscaler.core.reading import EMPTY_MEMORY, ClusterReading, JobReading
 from flink_autoscaler.core.realizable import realizable
 from flink_autoscaler.core.reason import Reason
-from flink_autoscaler.core.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.state import EMPTY_STATE, JobState, PolicyMemories
 from flink_autoscaler.core.supervised import FactsWanted, facts_wanted, followed, with_rescale
 from flink_autoscaler.core.validation import validate, validate_policies
 
@@ -213,9 +214,9 @@ def _observed(
     try:
         outcome = progress.finish()
     except AutoscalerError as error:
-        outcome = failed(observed.request, error, observed.excluded)
+        outcome = failed(progress.observed.request, error, observed.excluded)
     except (ArithmeticError, ValueError, TypeError, LookupError) as error:
-        outcome = failed(observed.request, _surprise(error), observed.excluded)
+        outcome = failed(progress.observed.request, _surprise(error), observed.excluded)
     return replace(
         outcome,
         sample=observed.sample,
@@ -224,7 +225,7 @@ def _observed(
         topology=observed.topology,
         restart_time=progress.restart_time,
         evaluation=outcome.evaluation or progress.evaluation,
-        events=(*_plugin_events(request.context.options, progress.problems), *outcome.events),
+        events=(*_plugin_events(request.context.options, progress.problems), *progress.events, *outcome.events),
     )
 
 
@@ -232,7 +233,12 @@ def _of_this_graph(observed: Observed, before: JobState) -> Observed:
     """Forget what policies remember when the job has other vertices than in the last sample."""
     if not before.samples or before.samples[-1].vertices.keys() == observed.topology.vertices.keys():
         return observed
-    return replace(observed, request=replace(observed.request, state=replace(observed.state, policies={})))
+    return _remembering(observed, forecasts_only(observed.state.policies))
+
+
+def _remembering(observed: Observed, policies: PolicyMemories) -> Observed:
+    state = replace(observed.state, policies=policies)
+    return replace(observed, request=replace(observed.request, state=state))
 
 
 def _plugin_events(options: AutoscalerOptions, problems: tuple[Reason, ...]) -> tuple[Event, ...]:
@@ -252,7 +258,11 @@ def _surprise(error: Exception) -> AutoscalerError:
 
 
 class _Progress:
-    """How far a pass came after its sample was added; what was found before an error stays visible."""
+    """How far a pass came after its sample was added; what was found before an error stays visible.
+
+    Attributes:
+        observed: The job, with what has been learned about it so far.
+    """
 
     def __init__(
         self,
@@ -262,7 +272,7 @@ class _Progress:
         plugins: Plugins,
         holds: tuple[Reason, ...] = (),
     ) -> None:
-        self._observed = observed
+        self.observed = observed
         self._reading = reading
         self._cluster = cluster
         self._plugins = plugins
@@ -270,23 +280,25 @@ class _Progress:
         self.restart_time: int | None = None
         self.evaluation: Evaluation | None = None
         self.problems: tuple[Reason, ...] = ()
+        self.events: tuple[Event, ...] = ()
 
     def finish(self) -> PassOutcome:
         """Evaluate and decide, as far as the window allows."""
-        observed = self._observed
+        observed = self.observed
         if len(observed.state.samples) < MIN_SAMPLES:
             hold = Hold.because("COLLECTING", "the first metric sample of this execution was taken")
             return _settled(observed, Phase.COLLECTING, hold)
         evaluation = self._evaluate()
+        forecast = self._forecast(evaluation)
         if not observed.is_window_full:
             hold = Hold.because("WINDOW_FILLING", "the metric window is not full yet")
-            return _settled(observed, Phase.WINDOW_FILLING, hold, evaluation)
+            return _settled(self.observed, Phase.WINDOW_FILLING, hold, evaluation)
         if self._holds:
-            return _settled(observed, Phase.EXECUTED, Hold(self._holds), evaluation)
-        return self._decide(evaluation)
+            return _settled(self.observed, Phase.EXECUTED, Hold(self._holds), evaluation)
+        return _with_forecast(self._decide(evaluation, forecast), forecast)
 
     def _evaluate(self) -> Evaluation:
-        observed, options = self._observed, self._observed.request.context.options
+        observed, options = self.observed, self.observed.request.context.options
         assumed = self.restart_time = restart_time(observed.state.tracking, options)
         samples = observed.state.samples
         custom = CustomEvaluation(observed.request.context, observed.topology, samples, assumed)
@@ -303,26 +315,43 @@ class _Progress:
         self.evaluation = Evaluation(metrics, observed.topology, assumed, observed.is_window_full)
         return self.evaluation
 
-    def _decide(self, evaluation: Evaluation) -> PassOutcome:
-        observed, request = self._observed, self._observed.request
-        executed = execute(
-            ExecutionInput(
-                context=request.context,
-                topology=observed.topology,
-                metrics=evaluation.metrics,
-                state=observed.state,
-                cluster=self._cluster,
-                excluded=observed.excluded,
-                restart_time=evaluation.restart_time,
-                now_ms=request.now_ms,
-                plugins=self._plugins,
-                orders=request.orders,
-                reading=self._reading,
-                demand=request.demand,
-            )
-        )
+    def _forecast(self, evaluation: Evaluation) -> PassForecast:
+        """Forecast what will arrive; what was learned for that is kept, whatever becomes of the decision."""
+        forecast = pass_forecast(self._input(evaluation), self.observed.request.profiles)
+        if forecast.policies is not self.observed.state.policies:
+            self.observed = _remembering(self.observed, forecast.policies)
+            self.events = forecast.events
+        return forecast
+
+    def _decide(self, evaluation: Evaluation, forecast: PassForecast) -> PassOutcome:
+        executed = execute(replace(self._input(evaluation), demand=forecast.demand))
         evaluation = replace(evaluation, metrics=executed.metrics)
-        return _settled(observed, Phase.EXECUTED, executed.decision, evaluation, executed)
+        return _settled(self.observed, Phase.EXECUTED, executed.decision, evaluation, executed)
+
+    def _input(self, evaluation: Evaluation) -> ExecutionInput:
+        observed, request = self.observed, self.observed.request
+        return ExecutionInput(
+            context=request.context,
+            topology=observed.topology,
+            metrics=evaluation.metrics,
+            state=observed.state,
+            cluster=self._cluster,
+            excluded=observed.excluded,
+            restart_time=evaluation.restart_time,
+            now_ms=request.now_ms,
+            plugins=self._plugins,
+            orders=request.orders,
+            reading=self._reading,
+        )
+
+
+def _with_forecast(outcome: PassOutcome, forecast: PassForecast) -> PassOutcome:
+    """Add what there is to say about forecasts, and what they remember to what policies do."""
+    state, kept = outcome.state, forecasts_only(forecast.policies)
+    if kept:
+        state = replace(state, policies={**state.policies, **kept})
+    decision = replace(outcome.decision, reasons=(*outcome.decision.reasons, *forecast.reasons))
+    return replace(outcome, decision=decision, state=state)
 
 
 def _settled(

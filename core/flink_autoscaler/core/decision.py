@@ -8,10 +8,10 @@ from enum import StrEnum
 
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.events import Event, ScalingReport
+from flink_autoscaler.core.forecast.store import ProfileResult
 from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.metrics import EvaluatedMetrics, MetricSample, VertexId
 from flink_autoscaler.core.orders import NO_ORDERS, Orders
-from flink_autoscaler.core.policies.values import DemandForecast
 from flink_autoscaler.core.reading import EMPTY_MEMORY, ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.reason import Reason
 from flink_autoscaler.core.state import EMPTY_STATE, JobState, ScalingSummaries
@@ -94,7 +94,7 @@ class PassRequest:
         orders: What people ordered for the job.
         refusal: Why the last attempt to realize something failed; None when it did not.
         recorded: The last pass whose inputs were recorded; None when none was, and nothing is to be recorded.
-        demand: What is expected to arrive at the sources; None when that is not known.
+        profiles: What is known about the usual load of the sources, as much of it as matters now.
     """
 
     context: JobAutoScalerContext
@@ -104,7 +104,7 @@ class PassRequest:
     orders: Orders = NO_ORDERS
     refusal: str | None = None
     recorded: Recorded | None = None
-    demand: DemandForecast | None = None
+    profiles: Mapping[VertexId, ProfileResult] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

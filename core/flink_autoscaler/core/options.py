@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from flink_autoscaler.core import syntax
 from flink_autoscaler.core.declare import improvement, option, unset
+from flink_autoscaler.core.forecast.forecast_options import ForecastOptions
 from flink_autoscaler.core.policy_options import PolicyOptions
 from flink_autoscaler.core.safety_options import SafetyOptions
 
@@ -44,7 +45,7 @@ def _compat(text: str) -> Compat:
     return syntax.parse_enum(text, Compat)
 
 
-class AutoscalerOptions(PolicyOptions, SafetyOptions):
+class AutoscalerOptions(ForecastOptions, PolicyOptions, SafetyOptions):
     """The options of the autoscaler core for one job."""
 
     enabled = option("enabled", syntax.parse_bool, "false", "Whether the job is looked after at all.")

@@ -8,6 +8,7 @@ from typing import Any
 
 from flink_autoscaler.core.calendar import invalid_period
 from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.forecast.forecast_options import ForecastOptions, forecast_settings
 from flink_autoscaler.core.numbers import plain
 from flink_autoscaler.core.option import Option, ValueParseError
 from flink_autoscaler.core.options import AutoscalerOptions
@@ -52,7 +53,7 @@ def _checks(options: AutoscalerOptions) -> list[_Check]:
         checks.append(_within(_O.effectiveness_threshold, 0.0, 1.0))
     if options.memory_tuning:
         checks.append(_within(_O.memory_tuning_overhead, 0.0, 1.0))
-    return [*checks, _check_periods, _check_policies]
+    return [*checks, _check_periods, _check_policies, _check_forecast]
 
 
 def _within(option: Option[Any], low: float | None, high: float | None) -> _Check:
@@ -97,6 +98,24 @@ def _check_policies(options: AutoscalerOptions) -> str | None:
     parts: list[Option[Any]] = [_O.policies_combine, _O.hpa_filter_enabled, *used]
     checks = (_within(part, None, None) for part in parts)
     return next((problem for check in checks if (problem := check(options)) is not None), None)
+
+
+def _check_forecast(options: AutoscalerOptions) -> str | None:
+    """Check what forecasts go by, of a job that has them."""
+    problem = _within(_O.forecast_enabled, None, None)(options)
+    if problem is not None or not options.forecast_enabled:
+        return problem
+    checks = (_within(part, None, None) for part in ForecastOptions.declared())
+    problem = next((problem for check in checks if (problem := check(options)) is not None), None)
+    return problem or _forecast_contradiction(options)
+
+
+def _forecast_contradiction(options: AutoscalerOptions) -> str | None:
+    try:
+        forecast_settings(options)
+    except ConfigError as error:
+        return str(error)
+    return None
 
 
 def validate_policies(options: AutoscalerOptions, plugins: Mapping[str, ScalingPolicy]) -> str | None:

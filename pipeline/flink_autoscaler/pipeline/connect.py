@@ -3,40 +3,79 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Final
+import logging
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any, Final
 
 import pyarrow as pa
+import pyspark
+import structlog
+from pyspark.sql.connect.client.retries import DefaultPolicy
+from pyspark.sql.connect.dataframe import DataFrame
+from pyspark.sql.connect.functions.builtin import udf
 from pyspark.sql.connect.session import SparkSession
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 
-from flink_autoscaler.pipeline.session import SparkSettings
-from flink_autoscaler.pipeline.task import OUTCOMES_DDL, PassTask
+from flink_autoscaler.pipeline.archive import pack_libraries, pack_ours
+from flink_autoscaler.pipeline.executors import lacking, minor, surveyed
+from flink_autoscaler.pipeline.session import COMMON, SparkSettings, bounded
+from flink_autoscaler.pipeline.supply import SparkLostError, reason_of
+from flink_autoscaler.pipeline.task import PassTask
 
-DEFAULT_SLOTS: Final = 4
-"""Tasks per pass unless the settings say otherwise: a client does not learn how many cores the server has."""
+RETRIES: Final = DefaultPolicy(max_retries=5, max_backoff=2000)
+"""About 5 s altogether. By default a client asks a server that is gone for ten minutes, which is longer than a pass."""
+
+STOP_SECONDS: Final = 3.0
+"""How long the server may take to end a session before it is left to its own clean-up."""
+
+_SLOTS: Final = "SELECT count(DISTINCT place) FROM (SELECT spark_partition_id() AS place FROM range(10000))"
+"""A range has as many partitions as Spark has task slots, unless the server is configured otherwise."""
+
+# Texts that describe a schema are understood by a JVM of this process, which there is none of.
+_OUTCOMES: Final = StructType().add("position", IntegerType()).add("outcome", BinaryType()).add("problem", StringType())
+
+_log = structlog.get_logger(__name__)
 
 
 class ConnectSession:
     """A session of a Spark Connect server (a ``PassSession``)."""
 
     def __init__(self, settings: SparkSettings) -> None:
-        """Connect. Raises what the Spark Connect client raises."""
-        builder = SparkSession.builder.remote(settings.master).appName(settings.app_name)
-        for key, value in settings.conf.items():
-            builder = builder.config(key, value)
-        self.spark = builder.create()
-        if settings.python_files:
-            self.spark.addArtifacts(*settings.python_files, pyfile=True)
+        """Connect, and ship what executors lack.
+
+        Raises:
+            SparkLostError: The server does not answer, has a version that this client cannot work with, or has
+                executors that cannot do our work.
+        """
+        # pyspark prints every refusal of the server with the stack trace of its JVM; we log what matters of it.
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+        warnings.filterwarnings("ignore", message=".*RETRIES_EXCEEDED.*")
+        self.spark = SparkSession(settings.master)
+        self.spark.client.set_retry_policies([RETRIES])
+        try:
+            require_version(str(self.spark.version), pyspark.__version__)
+            self._configure(settings)
+            self._slots = self._count_slots()
+            self._equip(settings)
+        except SparkLostError:
+            self.close()
+            raise
+        except Exception as exc:  # grpc and pyspark raise a dozen kinds when the server does not do as asked
+            reason = reason_of(exc)
+            self.close()
+            raise SparkLostError(f"the Spark Connect server at {address(settings.master)}: {reason}") from exc
 
     def slots(self) -> int:
-        """Return how many tasks a pass is divided into."""
-        return DEFAULT_SLOTS
+        """Return how many tasks the server runs at the same time, as it was when the session was opened."""
+        return self._slots
 
     def run(self, requests: pa.Table, task: PassTask, *, label: str) -> pa.Table:
-        """Run one Spark job and return its rows. Raises what Spark raises."""
+        """Run one Spark job and return its rows; one chunk of ``requests`` per task. Raises what Spark raises."""
         self.spark.addTag(label)
         try:
-            frame = self.spark.createDataFrame(requests).repartition(requests.column(0).num_chunks, "position")
-            return frame.mapInArrow(task, OUTCOMES_DDL).toArrow()
+            return self._dealt(requests).mapInArrow(task, _OUTCOMES).toArrow()
         finally:
             self.spark.removeTag(label)
 
@@ -45,17 +84,72 @@ class ConnectSession:
         self.spark.interruptTag(label)
 
     def is_alive(self) -> bool:
-        """Whether the server still answers."""
+        """Whether the server still answers and knows the session."""
         try:
-            return bool(self.spark.version)
+            return self.spark.conf.get("spark.sql.session.timeZone") is not None
         except Exception:  # grpc and pyspark raise a dozen kinds when the server is gone
             return False
 
     def close(self) -> None:
-        """End the session; the server goes on."""
+        """End the session within bounded time; the server goes on. Never raises."""
         with contextlib.suppress(Exception):
-            self.spark.stop()
+            bounded(STOP_SECONDS, self.spark.stop)
 
     def kill(self) -> None:
         """End a session that is lost, without waiting for Spark to help. Never raises."""
         self.close()
+
+    def _configure(self, settings: SparkSettings) -> None:
+        for key, value in {**COMMON, **settings.conf}.items():
+            try:
+                self.spark.conf.set(key, value)
+            except Exception as exc:  # only the one who starts the server can set it
+                _log.warning("spark_setting_ignored", key=key, reason=reason_of(exc))
+
+    def _count_slots(self) -> int:
+        return max(1, int(self.spark.sql(_SLOTS).collect()[0][0]))
+
+    def _equip(self, settings: SparkSettings) -> None:
+        with tempfile.TemporaryDirectory(prefix="flink-autoscaler-spark-") as folder:
+            self._ship(*(settings.python_files or [str(pack_ours(Path(folder, "flink-autoscaler.zip")))]))
+            executors = surveyed(self.spark, udf, self._slots, timeout=settings.executors_timeout)
+            if lacking(executors, spark_version=str(self.spark.version)):
+                self._ship(str(pack_libraries(Path(folder, "flink-autoscaler-libraries.zip"))))
+
+    def _ship(self, *archives: str) -> None:
+        self.spark.addArtifacts(*archives, pyfile=True)
+
+    def _dealt(self, requests: pa.Table) -> DataFrame:
+        """Return the requests with one partition per chunk."""
+        chunks = requests.column(0).chunks
+        place = pa.array([index for index, chunk in enumerate(chunks) for _ in range(len(chunk))], pa.int32())
+        frame: Any = self.spark.createDataFrame(requests.append_column("piece", place))
+        if minor(str(self.spark.version)) >= (4, 1):
+            frame = frame.repartitionById(len(chunks), "piece")
+        else:  # nearly so: bounds are found by sampling
+            frame = frame.repartitionByRange(len(chunks), "piece")
+        dealt: DataFrame = frame.select(*requests.column_names)
+        return dealt
+
+
+def require_version(server: str, client: str) -> None:
+    """Check that a client can work with a server: same major version, and not newer.
+
+    Spark keeps servers compatible with older clients, not the other way round
+    (https://spark.apache.org/docs/latest/spark-connect-overview.html).
+
+    Raises:
+        SparkLostError: It cannot; the message says what to install.
+    """
+    theirs, ours = minor(server), minor(client)
+    if theirs[:1] != ours[:1] or theirs < ours:
+        wanted = ".".join(str(part) for part in theirs)
+        raise SparkLostError(
+            f"the Spark Connect server runs Spark {server}, this client PySpark {client}, which is not compatible: "
+            f"install pyspark[connect]=={wanted}.* here, or upgrade the server"
+        )
+
+
+def address(url: str) -> str:
+    """Return a Spark Connect URL without its parameters, one of which may be a token."""
+    return url.partition("/;")[0]

@@ -23,9 +23,9 @@ from pyspark.sql.functions import udf
 
 from flink_autoscaler.pipeline.archive import pack_libraries, pack_ours
 from flink_autoscaler.pipeline.arrow import map_in_arrow
-from flink_autoscaler.pipeline.executors import lacking, survey
+from flink_autoscaler.pipeline.executors import lacking, surveyed
 from flink_autoscaler.pipeline.java import require_java
-from flink_autoscaler.pipeline.session import SparkSettings, spark_conf
+from flink_autoscaler.pipeline.session import SparkSettings, bounded, spark_conf
 from flink_autoscaler.pipeline.supply import SparkLostError, reason_of
 from flink_autoscaler.pipeline.task import OUTCOMES_DDL, PassTask
 
@@ -43,9 +43,11 @@ class DriverSession:
 
         Raises:
             ConfigError: Java is missing or too old.
-            SparkLostError: Spark did not start, or this process has a session already.
+            SparkLostError: Spark did not start, its executors cannot do our work, or this process has a
+                session already.
         """
         require_java()
+        self._is_embedded = settings.is_embedded
         if SparkContext._active_spark_context is not None:
             raise SparkLostError("this process has a Spark session already")
         self.scratch = Path(tempfile.mkdtemp(prefix="flink-autoscaler-spark-"))
@@ -58,8 +60,11 @@ class DriverSession:
             self._process = self._gateway.proc
             self._output.seal()
             self.spark = _new_session(conf, self._gateway)
-            if not settings.is_embedded:
+            if not self._is_embedded:
                 self._equip(settings)
+        except SparkLostError:
+            self.close()
+            raise
         except Exception as exc:  # py4j, pyspark and the system raise dozens of kinds when a JVM does not start
             reason = reason_of(exc)
             self.close()
@@ -69,7 +74,7 @@ class DriverSession:
         """Ship what executors need, and check what they have."""
         if not settings.python_files:
             self._ship(pack_ours(self.scratch / "flink-autoscaler.zip"))
-        executors = survey(self.spark, udf, self.slots())
+        executors = surveyed(self.spark, udf, self.slots(), timeout=settings.executors_timeout)
         if lacking(executors, spark_version=self.spark.version):
             self._ship(pack_libraries(self.scratch / "flink-autoscaler-libraries.zip"))
 
@@ -96,16 +101,17 @@ class DriverSession:
         self.spark.sparkContext.cancelJobGroup(label)
 
     def is_alive(self) -> bool:
-        """Whether the session still answers. May hang when Spark does."""
+        """Whether the session still answers, and executors work for it. May hang when Spark does."""
         try:
-            return not self.spark.sparkContext._jsc.sc().isStopped()
+            context = self.spark.sparkContext._jsc.sc()
+            return not context.isStopped() and (self._is_embedded or _has_executors(context))
         except Exception:  # py4j and pyspark raise a dozen kinds when the JVM is gone
             return False
 
     def close(self) -> None:
         """End the session and its processes, hung ones too, within bounded time. Never raises."""
         if hasattr(self, "spark") and self._process is not None and self._process.poll() is None:
-            _within(STOP_SECONDS, self.spark.stop)
+            _attempt(self.spark.stop)
         if self._process is not None:
             _end(self._process)
         _forget()
@@ -118,6 +124,11 @@ class DriverSession:
             self._process.kill()
             self._process.wait()
         self.close()
+
+
+def _has_executors(context: Any) -> bool:
+    """Tell whether a driver has executors: one whose master was replaced loses them and never gets others."""
+    return int(context.getExecutorMemoryStatus().size()) > 1  # the driver itself is one
 
 
 def _new_session(conf: SparkConf, gateway: Any) -> SparkSession:
@@ -153,16 +164,10 @@ def _python_of_workers(python: str | None) -> Iterator[None]:
                 os.environ["PYSPARK_PYTHON"] = before
 
 
-def _within(seconds: float, action: Callable[[], object]) -> None:
-    """Run something that may hang or fail, and wait for it no longer than that."""
-
-    def attempt() -> None:
-        with contextlib.suppress(Exception):
-            action()
-
-    thread = threading.Thread(target=attempt, name="spark-stop", daemon=True)
-    thread.start()
-    thread.join(seconds)
+def _attempt(action: Callable[[], object]) -> None:
+    """Run something that may hang or fail, and wait for it no longer than ``STOP_SECONDS``."""
+    with contextlib.suppress(Exception):
+        bounded(STOP_SECONDS, action)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -181,9 +186,9 @@ def _forget() -> None:
     """Clear the globals in which pyspark keeps its JVM, so that the next session starts another one."""
     context, gateway = SparkContext._active_spark_context, SparkContext._gateway
     if gateway is not None:
-        _within(STOP_SECONDS, gateway.shutdown)
+        _attempt(gateway.shutdown)
     if context is not None:
-        _within(STOP_SECONDS, context.stop)
+        _attempt(context.stop)
     SparkContext._active_spark_context = None
     SparkContext._gateway = None
     SparkContext._jvm = None

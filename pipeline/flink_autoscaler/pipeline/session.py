@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import pyarrow as pa
 
 import flink_autoscaler
+from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.pipeline.task import PassTask
+
+T = TypeVar("T")
 
 CONNECT_PREFIX: Final = "sc://"
 LOCAL_PREFIX: Final = "local"
@@ -29,12 +34,14 @@ _JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss1m -XX:+Exit
 """For a small JVM that runs short plans: one collector thread, only the quick compiler. A JVM that ran out of memory
 goes on without some of its threads and answers nothing any more: better it ends, and another one is started."""
 
-_COMMON: Final = {
+COMMON: Final = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     # The encoded jobs travel as the byte arrays they are; as a local relation they are copied row by row.
     "spark.sql.execution.arrow.localRelationThreshold": "0",
 }
+"""What every session has, that of a Spark Connect server too."""
+
 _DRIVER: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -68,8 +75,10 @@ class SparkSettings:
         concurrent_passes: Clusters that are evaluated at the same time. An embedded ``local[*]`` gets as many times the
             machine's cores as task slots, up to ``MOST_SLOTS``, so that a cluster that hangs leaves the others theirs.
         partitions: Tasks per pass at most; None takes a share of the task slots that leaves other passes theirs.
-        python_files: Archives with our packages for the executors of a real cluster.
+        python_files: Archives for the executors of a real cluster, ours (``make pyfiles``) among them. Empty packs what
+            this process itself runs with. The libraries that we need are shipped in any case, where they are missing.
         start_timeout: Seconds that a pass waits for a session that is being opened.
+        executors_timeout: Seconds that the executors of a real cluster may take to run a first task.
         conf: Spark's own configuration, on top of ours.
     """
 
@@ -80,6 +89,7 @@ class SparkSettings:
     partitions: int | None = None
     python_files: tuple[str, ...] = ()
     start_timeout: float = 60.0
+    executors_timeout: float = 120.0
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
@@ -125,18 +135,34 @@ def open_session(settings: SparkSettings) -> PassSession:
     """Open a session, which takes some seconds.
 
     Raises:
-        ConfigError: Java is missing or too old.
+        ConfigError: Java is missing or too old, or the packages for Spark Connect are missing.
         SparkLostError: Spark did not start; the message has the last lines of its output.
     """
     # pyspark warns of newer versions of pandas, of which nothing here makes use.
     warnings.filterwarnings("ignore", message=".*does not yet fully support pandas.*", category=FutureWarning)
     if settings.is_connect:
-        from flink_autoscaler.pipeline.connect import ConnectSession  # noqa: PLC0415 - loads grpc and pandas
-
-        return ConnectSession(settings)
+        return _connect(settings)
     from flink_autoscaler.pipeline.driver import DriverSession  # noqa: PLC0415 - loads pyspark
 
     return DriverSession(settings)
+
+
+def bounded(seconds: float, call: Callable[[], T]) -> T:
+    """Return what a call returns, or raise what it raises, within a time; it may hang on in a thread of its own.
+
+    Raises:
+        TimeoutError: It did not end in time.
+    """
+    future: Future[T] = Future()
+
+    def attempt() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as exc:  # handed to the one who waits
+            future.set_exception(exc)
+
+    threading.Thread(target=attempt, name="spark-call", daemon=True).start()
+    return future.result(seconds)
 
 
 def spark_conf(settings: SparkSettings, scratch: Path) -> dict[str, str]:
@@ -147,7 +173,7 @@ def spark_conf(settings: SparkSettings, scratch: Path) -> dict[str, str]:
         scratch: Folder for everything that Spark writes.
     """
     conf = {
-        **_COMMON,
+        **COMMON,
         **_DRIVER,
         "spark.master": _master(settings),
         "spark.app.name": settings.app_name,
@@ -168,6 +194,16 @@ def spark_conf(settings: SparkSettings, scratch: Path) -> dict[str, str]:
 def source_path() -> str:
     """Return the import roots of our packages, so that workers find them in a checkout, too."""
     return os.pathsep.join(os.path.dirname(part) for part in flink_autoscaler.__path__)
+
+
+def _connect(settings: SparkSettings) -> PassSession:
+    try:
+        from flink_autoscaler.pipeline.connect import ConnectSession  # noqa: PLC0415 - loads grpc and pandas
+    except ImportError as exc:
+        raise ConfigError(
+            f"Spark Connect needs more packages: pip install 'flink-autoscaler[connect]' ({exc})"
+        ) from exc
+    return ConnectSession(settings)
 
 
 def _master(settings: SparkSettings) -> str:

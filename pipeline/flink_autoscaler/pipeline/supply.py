@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -17,6 +18,9 @@ LONGEST_PAUSE: Final = 300.0
 
 REASON_LENGTH: Final = 400
 
+_GRPC_DETAILS: Final = re.compile(r'^\s*details = "(.+)"$', re.MULTILINE)
+"""What an error of gRPC is about, among lines of its own state."""
+
 
 class SparkLostError(AutoscalerError):
     """There is no usable Spark session."""
@@ -28,8 +32,10 @@ def reason_of(error: BaseException) -> str:
         lines = [line.strip() for line in str(error).splitlines() if line[:1].strip()]
     except Exception:  # pyspark's errors raise when their JVM is gone
         lines = []
-    text = " ... ".join(dict.fromkeys([*lines[:2], *lines[-1:]]))
-    return f"{type(error).__name__}: {text}"[:REASON_LENGTH]
+    details = _GRPC_DETAILS.search(str(error)) if lines else None
+    text = details[1] if details else " ... ".join(dict.fromkeys([*lines[:2], *lines[-1:]]))
+    name = "" if isinstance(error, AutoscalerError) else f"{type(error).__name__}: "
+    return f"{name}{text}"[:REASON_LENGTH]
 
 
 class Session(Protocol):
@@ -71,6 +77,7 @@ class SessionSupply(Generic[S]):
         self._not_before = 0.0
         self._is_closed = False
         self._is_first = True
+        self._problem = "Spark was lost before it did anything"
 
     def prepare(self) -> None:
         """Start opening a session when there is none and no pause to wait for."""
@@ -79,7 +86,7 @@ class SessionSupply(Generic[S]):
 
     @property
     def is_first_opening(self) -> bool:
-        """Whether the very first session is being opened right now."""
+        """Whether a session is being opened right now, and there has been none before."""
         with self._lock:
             return self._is_first and self._opening is not None and not self._opening.done()
 
@@ -92,13 +99,13 @@ class SessionSupply(Generic[S]):
         with self._lock:
             opening = self._open()
         if opening is None:
-            raise SparkLostError("Spark could not be started; the next attempt comes later")
+            raise SparkLostError(f"{self._problem}; the next attempt comes later")
         try:
             return opening.result(timeout)
         except TimeoutError:
             raise SparkLostError(f"Spark was not ready within {timeout:.3g} s") from None
         except Exception as exc:  # whatever Spark raises when it does not start
-            raise SparkLostError(f"Spark could not be started: {reason_of(exc)}") from exc
+            raise SparkLostError(_problem(exc)) from exc
 
     def praise(self) -> None:
         """Note that a session works, which ends the pauses."""
@@ -151,9 +158,9 @@ class SessionSupply(Generic[S]):
             with self._lock:
                 self._pause()
                 self._failures += 1
+                self._problem = _problem(exc)
                 if self._opening is future:
                     self._opening = None
-            self._is_first = False
             future.set_exception(exc)
         else:
             self._is_first = False
@@ -162,6 +169,10 @@ class SessionSupply(Generic[S]):
     def _pause(self) -> None:
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._failures, 16))
         self._not_before = self._clock() + pause
+
+
+def _problem(error: BaseException) -> str:
+    return f"Spark could not be started: {reason_of(error)}"
 
 
 def _close_opened(opening: Future[S]) -> None:

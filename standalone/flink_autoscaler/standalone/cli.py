@@ -11,7 +11,14 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from flink_autoscaler.standalone import database_cli, explain_cli, forecast_commands, history_cli, order_cli
+from flink_autoscaler.standalone import (
+    backtest_cli,
+    database_cli,
+    explain_cli,
+    forecast_cli,
+    history_cli,
+    order_cli,
+)
 from flink_autoscaler.standalone.cli_options import (
     EXIT_CONFIG,
     EXIT_INTERRUPTED,
@@ -39,7 +46,7 @@ app = typer.Typer(
 
 
 app.add_typer(database_cli.db, name="db")
-app.add_typer(forecast_commands.forecast, name="forecast")
+app.add_typer(forecast_cli.forecast, name="forecast")
 app.add_typer(history_cli.history, name="history")
 
 
@@ -136,6 +143,7 @@ def check_config(
 app.command(short_help="Show what happened.", epilog=database_cli.EVENTS_EXAMPLES)(database_cli.events)
 order_cli.register(app)
 explain_cli.register(app)
+backtest_cli.register(app)
 
 
 def main() -> None:

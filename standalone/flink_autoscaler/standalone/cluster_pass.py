@@ -19,6 +19,7 @@ from flink_autoscaler.core.order_book import OrderBook, held
 from flink_autoscaler.core.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.ports import EvaluationEngine, JobList, JobListFetcher
 from flink_autoscaler.core.shares import more_slots
+from flink_autoscaler.standalone.forecasts import JobForecasts
 from flink_autoscaler.standalone.leadership import Leadership, SoleLeader
 from flink_autoscaler.standalone.ledger import SlotLedger, SlotSource
 from flink_autoscaler.standalone.records import PassRecorder
@@ -96,6 +97,7 @@ class Surroundings:
         standing: Orders for every job, such as a dry run of the whole daemon.
         order_book: Keeps what people ordered for single jobs.
         slot_source: Adds TaskManagers when slots are short; None where nobody does.
+        forecasts: Tells what the usual load of jobs is; None where nobody does.
         recorder: Keeps passes for those who ask later; None keeps none.
         history: Keeps what was measured and decided; None keeps nothing.
     """
@@ -108,6 +110,7 @@ class Surroundings:
     recorder: PassRecorder | None = None
     history: HistorySink | None = None
     slot_source: SlotSource | None = None
+    forecasts: JobForecasts | None = None
 
 
 class ClusterPass:
@@ -152,6 +155,7 @@ class ClusterPass:
         self._order_book = around.order_book
         self._recorder = around.recorder
         self._history = around.history
+        self._forecasts = around.forecasts
         self._last_orders: Mapping[JobKey, Orders] = {}
         self._roster = Roster()
         self._ledger = SlotLedger(around.slot_source)
@@ -196,7 +200,9 @@ class ClusterPass:
         gone, deleted = self._clean_up(job_list, term, now_ms)
         selected = tuple(context for context in job_list.jobs if self._selects(context))
         failures = dict(job_list.unreadable)
-        requests = self._ledger.limit(self._requests(selected, failures, term, now_ms, orders))
+        requests = self._ledger.limit(
+            self._with_profiles(self._requests(selected, failures, term, now_ms, orders), now_ms)
+        )
         outcomes = self._ledger.settle(requests, self._engine.evaluate(requests)) if requests else ()
         if term is not None and term == self._leadership.term():
             reports = self._complete_all(requests, outcomes, failures, term)
@@ -251,6 +257,18 @@ class ClusterPass:
     def _request(self, context: JobAutoScalerContext, now_ms: int, term: int | None, orders: Orders) -> PassRequest:
         recorded = None if self._recorder is None or term is None else self._recorder.recorded(context.job_key)
         return self._autoscaler.request(context, now_ms, term=term, orders=orders, recorded=recorded)
+
+    def _with_profiles(self, requests: list[PassRequest], now_ms: int) -> list[PassRequest]:
+        """Add what is known about the usual load of the jobs."""
+        if self._forecasts is None:
+            return requests
+        profiles = self._forecasts.profiles([request.context for request in requests], now_ms / 1000)
+        return [
+            replace(request, profiles=profiles[request.context.job_key])
+            if request.context.job_key in profiles
+            else request
+            for request in requests
+        ]
 
     def _orders(self, now_ms: int) -> Callable[[JobKey], Orders]:
         """Return what gives the orders for a job; where they cannot be read, nothing is changed in this pass."""

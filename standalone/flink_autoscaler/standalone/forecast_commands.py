@@ -1,4 +1,4 @@
-"""The commands about load profiles on the command line."""
+"""What the commands about load profiles do."""
 
 from __future__ import annotations
 
@@ -9,78 +9,28 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Any, Final
 
-import typer
-
-from flink_autoscaler.standalone.cli_options import (
-    EXIT_CONFIG,
-    EXIT_FAILED,
-    ConfigOption,
-    DebugOption,
-    JsonOption,
-    SetOption,
-    call,
-)
-
-if TYPE_CHECKING:
-    from flink_autoscaler.core.forecast.store import ForecastStore, ProfileResult
-    from flink_autoscaler.standalone.settings import Settings
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.forecast.forecast_options import ForecastOptions
+from flink_autoscaler.core.forecast.store import ForecastStore, ProfileResult
+from flink_autoscaler.pipeline.profiles import ProfileSettings
+from flink_autoscaler.pipeline.profiles.run import Opener, build_profiles
+from flink_autoscaler.pipeline.profiles.samples import samples_at
+from flink_autoscaler.pipeline.session import SparkSettings, open_session
+from flink_autoscaler.standalone import report_view
+from flink_autoscaler.standalone.cli_options import EXIT_FAILED
+from flink_autoscaler.standalone.databases import open_database
+from flink_autoscaler.standalone.explain_commands import read_instant
+from flink_autoscaler.standalone.preparation import prepare
+from flink_autoscaler.standalone.settings import Settings
+from flink_autoscaler.stores.sql.forecasts import SqlForecastStore
+from flink_autoscaler.stores.sql.schema import require_current
 
 Document = dict[str, Any]
 
 LEAST_MEMORY: Final = 1 << 30
 """Heap for weeks of samples, bytes; what the settings say counts where it is more."""
-
-forecast = typer.Typer(
-    help="Make load profiles, which forecasts rest on.",
-    short_help="Make load profiles: build.",
-    invoke_without_command=True,
-    epilog="\b\nExamples:\n  flink-autoscaler forecast build --config autoscaler.yaml --history /var/lib/history",
-    rich_markup_mode=None,
-)
-
-
-@forecast.callback()
-def _options(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help(), err=True)
-        raise typer.Exit(EXIT_CONFIG)
-
-
-@forecast.command(
-    short_help="Make the profiles of all sources.",
-    epilog="\b\nExamples:\n"
-    "  flink-autoscaler forecast build --config autoscaler.yaml --history /var/lib/history\n"
-    "  flink-autoscaler forecast build --history samples.parquet --asof 2026-01-31T00:00 --dry-run --json\n"
-    "\nExit code: 0 when there is a result for every source, 1 when the history has none.",
-)
-def build(
-    history: Annotated[
-        Path, typer.Option("--history", metavar="PATH", help="Parquet file or folder with what arrived at the sources.")
-    ],
-    config: ConfigOption = None,
-    settings: SetOption = None,
-    asof: Annotated[
-        str | None,
-        typer.Option(
-            "--asof",
-            metavar="TIME",
-            help="Use the history up to then: '1 d', or 2026-01-31T12:00; without it: all.",
-            show_default=False,
-        ),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the results, without a database.")] = False,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
-    """Make the load profiles of all sources from the history, and put them into the database.
-
-    Meant for every night: a profile that is older than two days is not used. Sources with too little history have a
-    result that says so.
-    """
-    asked = Asked(history, asof, is_dry_run=dry_run, as_json=as_json)
-    call(lambda: build_forecasts(config, settings or [], asked), is_debug=debug)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,72 +38,74 @@ class Asked:
     """What is to be built.
 
     Attributes:
-        history: File or folder.
+        history: Folder or URL of a metric history, or Parquet files; None takes the configured history.
         asof: End of the history as text; None takes the present.
         is_dry_run: Whether nothing is stored.
         as_json: Whether the results are shown as JSON.
     """
 
-    history: Path
+    history: str | None = None
     asof: str | None = None
     is_dry_run: bool = False
     as_json: bool = False
 
 
-def build_forecasts(file: Path | None, overrides: Sequence[str], asked: Asked) -> int:
+def build_forecasts(file: Path | None, overrides: Sequence[str], asked: Asked, opener: Opener = open_session) -> int:
     """Make the profiles, store and show them; return the exit code.
+
+    Args:
+        file: Configuration.
+        overrides: Texts ``key=value``.
+        asked: What is to be built.
+        opener: Who opens the Spark session.
 
     Raises:
         AutoscalerError: The settings, the history, Spark or the database cannot be used.
     """
-    # What the command needs is imported when it runs, so that --help does not wait for Spark and the database.
-    from flink_autoscaler.standalone import report_view  # noqa: PLC0415
-    from flink_autoscaler.standalone.preparation import prepare  # noqa: PLC0415
-
     settings = prepare(file, overrides)
     shown: list[Document] = []
     if asked.is_dry_run:
-        shown.extend(map(_document, _results(settings, asked)))
+        shown.extend(map(_document, _results(settings, asked, opener)))
     else:
         with _store(settings) as store:
-            store.save(_noted(_results(settings, asked), shown))
+            store.save(_noted(_results(settings, asked, opener), shown))
     shown.sort(key=lambda document: (document["job_key"], document["source_id"]))
     if asked.as_json:
         report_view.print_document({"forecasts": shown})
     else:
         _print_table(shown)
+    if not shown:
+        report_view.print_error("there are no samples in that time; history info shows what there is")
     return 0 if shown else EXIT_FAILED
 
 
 @contextmanager
 def _store(settings: Settings) -> Iterator[ForecastStore]:
     """Give the store in the database of the settings, which has to be there before anything is computed."""
-    from flink_autoscaler.standalone.databases import open_database  # noqa: PLC0415
-    from flink_autoscaler.stores.sql.forecasts import SqlForecastStore  # noqa: PLC0415
-    from flink_autoscaler.stores.sql.schema import require_current  # noqa: PLC0415
-
     with closing(open_database(settings)) as database:
         require_current(database, upgrades_at_start=settings.standalone.jdbc_upgrade_at_start)
         yield SqlForecastStore(database)
 
 
-def _results(settings: Settings, asked: Asked) -> Iterator[ProfileResult]:
-    from flink_autoscaler.core.forecast.forecast_options import ForecastOptions  # noqa: PLC0415
-    from flink_autoscaler.pipeline.profiles import ProfileSettings  # noqa: PLC0415
-    from flink_autoscaler.pipeline.profiles.run import build_profiles, parquet_files  # noqa: PLC0415
-    from flink_autoscaler.pipeline.session import SparkSettings  # noqa: PLC0415
-    from flink_autoscaler.standalone.explain_commands import read_instant  # noqa: PLC0415
-
-    now = time.time()
-    asof = now if asked.asof is None else read_instant(asked.asof, now) / 1000
+def _results(settings: Settings, asked: Asked, opener: Opener) -> Iterator[ProfileResult]:
+    path = asked.history or settings.history.path
+    if path is None:
+        raise ConfigError("which history? Give --history, or set autoscaler.history.path")
     engine = settings.engine
     spark = SparkSettings(
         master=engine.spark_master,
         driver_memory=f"{max(engine.driver_memory, LEAST_MEMORY) >> 20}m",
         conf=engine.spark_config,
     )
-    wanted = ProfileSettings.of(ForecastOptions(settings.job_defaults), asof)
-    return build_profiles(spark, parquet_files(asked.history), wanted)
+    wanted = ProfileSettings.of(ForecastOptions(settings.job_defaults), _asof(asked.asof, time.time()))
+    return build_profiles(spark, samples_at(path, wanted), wanted, opener)
+
+
+def _asof(text: str | None, now: float) -> float:
+    try:
+        return now if text is None else read_instant(text, now) / 1000
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("--at", "--asof", 1)) from error
 
 
 def _noted(results: Iterable[ProfileResult], shown: list[Document]) -> Iterator[ProfileResult]:
@@ -175,8 +127,6 @@ def _document(result: ProfileResult) -> Document:
 
 
 def _print_table(documents: Sequence[Document]) -> None:
-    from flink_autoscaler.standalone import report_view  # noqa: PLC0415
-
     table = report_view.table_of("JOB", "SOURCE", "WEEKS", "LEVEL", "GROWTH", "ERROR", "EXCEEDED", "PROBLEM")
     for document in documents:
         formats = {"weeks": "d", "level": ".6g", "growth": ".3f", "wape": ".1%", "exceed": ".1%"}

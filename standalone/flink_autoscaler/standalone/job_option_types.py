@@ -7,12 +7,14 @@ from typing import Any
 
 from flink_autoscaler.core import syntax
 from flink_autoscaler.core.option import Option
+from flink_autoscaler.core.policies.limits import positive_duration
 
 _EXPECTED: dict[Callable[[str], Any], str] = {
     syntax.parse_bool: "true or false",
     syntax.parse_int: "a whole number",
     syntax.parse_double: "a decimal number",
     syntax.parse_duration: "a duration such as '10 s'",
+    positive_duration: "a duration above 0, such as '10 s'",
     syntax.parse_memory: "a memory size such as '512m'",
     syntax.parse_list: "a list such as 'a;b'",
     syntax.parse_map: "pairs such as 'a:1,b:2'",

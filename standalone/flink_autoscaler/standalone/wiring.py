@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import structlog
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
-from flink_autoscaler.core.job import JobAutoScalerContext
+from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.option import nearest
 from flink_autoscaler.core.orders import NO_ORDERS, Orders, Signed
 from flink_autoscaler.core.ports import EvaluationEngine, JobListFetcher, ScalingRealizer
@@ -21,6 +21,7 @@ from flink_autoscaler.pipeline.engine import ClientCache, InlineEngine
 from flink_autoscaler.realizers import LogOnlyRealizer
 from flink_autoscaler.realizers.slot_supply import SlotSupply
 from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings
+from flink_autoscaler.standalone.forecasts import JobForecasts
 from flink_autoscaler.standalone.guarded import GuardedRealizer
 from flink_autoscaler.standalone.plugins import PluginGroup, load_plugin
 from flink_autoscaler.standalone.settings import Cluster, EngineKind, Settings
@@ -112,6 +113,7 @@ class Wiring:
                 recorder=self.storage.recorder,
                 history=self._history_sink(),
                 slot_source=self._slot_source(cluster),
+                forecasts=JobForecasts(self.storage.forecasts, is_ready=self._is_store_up),
             ),
         )
         self._passes.add(passes)
@@ -181,9 +183,17 @@ class Wiring:
             autoscaler=self._autoscaler,
             tombstones=self.storage.tombstones,
             patience=Patience(gone.grace, gone.retention),
-            forget_orders=self.storage.order_book.forget,
-            is_ready=lambda: self.storage.store_status().up,
+            forget_orders=self._forget_jobs,
+            is_ready=self._is_store_up,
         )
+
+    def _forget_jobs(self, job_keys: Collection[JobKey]) -> None:
+        """Delete what is kept about jobs beside their state."""
+        self.storage.order_book.forget(job_keys)
+        self.storage.forecasts.forget(job_keys)
+
+    def _is_store_up(self) -> bool:
+        return self.storage.store_status().up
 
     def _plugin(self, group: PluginGroup, name: str) -> Any:
         part = build(load_plugin(group, name), self._offered(), f"{group} plug-in '{name}'")

@@ -105,3 +105,10 @@ def test_sources_that_are_gone_are_forgotten() -> None:
     found = step({"source": 1.0}, states={"gone": SourceState()})
 
     assert set(found.states) == {"source"}
+
+
+def test_growth_beyond_all_numbers_is_no_forecast() -> None:
+    found = step({"source": 100.0}, a_result(profile=replace(PROFILE, growth=1e300)), now=MONDAY + 7 * 86_400)
+
+    assert found.demand is None
+    assert "beyond all numbers" in found.reasons[0].text

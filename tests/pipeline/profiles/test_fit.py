@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -21,6 +23,16 @@ def steady(weeks: float, *, rate: float = 50.0, end: int = END) -> Series:
     """Make a load that never changes."""
     index = range(end - round(672 * weeks), end)
     return Series(index, [(each - END) % 672 for each in index], [rate] * len(index))
+
+
+def growing(weeks: int, *, growth: float = 1.1, noise: float = 0.0) -> Series:
+    """Make a load that grows all the time, up to a day after ``END``, with evenly spread noise."""
+    shake = random.Random(7)
+    index = range(END - 672 * weeks, END + 96)
+    usual = (100.0 * growth ** ((each - END) / 672) for each in index)
+    return Series(
+        index, [(each - END) % 672 for each in index], [rate * shake.uniform(1 - noise, 1 + noise) for rate in usual]
+    )
 
 
 def test_slope_ignores_a_wild_point() -> None:
@@ -76,6 +88,56 @@ def test_level_of_a_week_that_is_not_usable_is_what_an_older_one_has_grown_to() 
 
     assert fit.level == pytest.approx(110.0)
     assert fit.base(END) == pytest.approx(110.0 * math.sqrt(1.1))
+
+
+@given(st.integers(END - 1344, END - 1))
+def test_level_of_the_past_is_that_of_its_week_without_growth_and_continuous_with_it(index: int) -> None:
+    fit = Fit(END, {0: 100.0, 1: 80.0}, 4, 1.0)
+
+    assert fit.known_base(index) == (100.0 if index >= END - 672 else 80.0)
+    assert replace(fit, levels={0: 100.0, 1: 80.0}, growth=1.25).known_base(index) == pytest.approx(
+        replace(fit, growth=1.25).base(index)
+    )
+    assert replace(fit, levels={0: 100.0}).known_base(END - 673) is None
+
+
+def test_growth_within_the_week_does_not_become_the_shape_of_the_week() -> None:
+    history = History(growing(5), SETTINGS)
+    fit = history.fit(END)
+    assert fit is not None
+
+    shape = [quantiles.q50 for slot in range(672) if (quantiles := history.quantiles(fit, slot))]
+
+    assert fit.growth == pytest.approx(1.1)
+    assert shape == pytest.approx([1.0] * 672, abs=1e-3)
+
+
+def exceeded_in_a_day(history: History, series: Series, fit: Fit, known: Fit) -> float:
+    """Return how often more arrived in the day after ``END`` than the upper quantile of what is ``known``."""
+    day = [(index, series.rate[history.place[index]]) for index in range(END, END + 96)]
+    uppers = [known_there.q90 for index, _ in day if (known_there := history.quantiles(known, (index - END) % 672))]
+    return sum(rate > fit.base(index) * upper for (index, rate), upper in zip(day, uppers, strict=True)) / 96
+
+
+def test_upper_quantile_of_a_growing_load_is_exceeded_as_often_as_it_says() -> None:
+    series = growing(5, noise=0.1)
+    history = History(series, SETTINGS)
+    fit = history.fit(END)
+    assert fit is not None
+
+    # A tenth is what it promises. With ratios to the flat level of each week it is several times as often.
+    assert 0.05 < exceeded_in_a_day(history, series, fit, known=fit) < 0.18
+    assert exceeded_in_a_day(history, series, fit, known=replace(fit, growth=1.0)) > 0.3
+
+
+def test_backtest_of_a_growing_load_is_not_biased() -> None:
+    series = growing(6, noise=0.1)
+
+    found = backtest(History(series, SETTINGS), series, SETTINGS)
+
+    assert found is not None
+    assert found.wape < 0.06
+    assert found.exceed < 0.18
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,8 @@ def _step(
         return _forecast(state, result.profile, now, horizons, settings)
     except ConfigError as error:
         return replace(state, is_trusted=False), str(error)
+    except OverflowError:
+        return replace(state, is_trusted=False), "the growth of the profile leads beyond all numbers"
 
 
 def _forecast(

@@ -11,6 +11,7 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.forecast.profile import LEAST_WEEKS, zone_named
 from flink_autoscaler.core.forecast.settings import ForecastSettings
 from flink_autoscaler.core.option import OptionSet
+from flink_autoscaler.core.policies.limits import limits_text, number_from, positive_duration
 
 _MOST_WEEKS = 52
 
@@ -36,20 +37,6 @@ def _around_one(text: str) -> tuple[float, float]:
     if len(values) != 2 or not 0.0 < values[0] <= 1.0 <= values[1] < math.inf:  # noqa: PLR2004 - least and greatest
         raise ValueError(expected)
     return values[0], values[1]
-
-
-def _share(text: str) -> float:
-    value = syntax.parse_double(text)
-    if not 0.0 <= value < math.inf:
-        raise ValueError("a number of at least 0")
-    return value
-
-
-def _fading(text: str) -> syntax.Duration:
-    value = syntax.parse_duration(text)
-    if not value.nanoseconds:
-        raise ValueError("a duration of more than 0")
-    return value
 
 
 def _timezone(text: str) -> str:
@@ -88,56 +75,55 @@ class ForecastOptions(OptionSet):
         _weeks,
         "8",
         "Weeks of history that a profile is made from at most.",
-        allowed=f"{LEAST_WEEKS} to {_MOST_WEEKS}",
+        allowed=limits_text(LEAST_WEEKS, _MOST_WEEKS),
     )
     forecast_tau = option(
         "forecast.tau",
-        _fading,
+        positive_duration,
         "2 h",
         "Time in which the correction by the last hour fades to 37 %.",
-        allowed="more than 0",
     )
     forecast_k_bounds = option(
         "forecast.k-bounds",
         _around_one,
         "[0.5, 2]",
         "Least and greatest factor by which the last hour corrects a forecast.",
-        allowed="two numbers around 1",
+        allowed="[least, greatest] with 1 in between",
     )
     forecast_growth_bounds = option(
         "forecast.growth-bounds",
         _around_one,
         "[0.8, 1.25]",
         "Least and greatest growth per week that is believed.",
-        allowed="two numbers around 1",
+        allowed="[least, greatest] with 1 in between",
     )
     forecast_wape_enable = option(
         "forecast.wape.enable",
-        _share,
+        number_from(0.0),
         "0.20",
         "Error of the last 24 h, as a share of what arrived, up to which forecasts are used (again).",
-        allowed="[0.0, +Infinity)",
+        allowed=limits_text(0.0),
     )
     forecast_wape_disable = option(
         "forecast.wape.disable",
-        _share,
+        number_from(0.0),
         "0.25",
         "The same above which they are not used any more; at least forecast.wape.enable.",
-        allowed="[forecast.wape.enable, +Infinity)",
+        allowed="[forecast.wape.enable, +Infinity]",
     )
     forecast_timezone = option(
         "forecast.timezone",
         _timezone,
         "UTC",
         "Time zone of the week that the load follows; it matters where clocks are changed.",
-        allowed="an IANA name",
+        allowed="the IANA names, such as Europe/Berlin",
     )
     forecast_exclude = option(
         "forecast.exclude",
         _dates,
         "",
         "Days that profiles do not learn from, such as holidays and incidents, in forecast.timezone.",
-        allowed="dates such as 2026-12-24, separated by semicolons",
+        allowed="the days of the calendar, such as 2026-12-24, or several of them separated by semicolons",
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from flink_autoscaler.core.forecast.profile import BUCKET, LoadProfile, bucket_start
+from flink_autoscaler.core.forecast.profile import AHEAD, BUCKET, LoadProfile, bucket_start
 from flink_autoscaler.core.forecast.settings import ForecastSettings
 from flink_autoscaler.core.policies.values import Outage, SourceForecast
 
@@ -47,8 +47,11 @@ class Horizons:
 
     @classmethod
     def of(cls, outage: Outage, catch_up: float) -> Horizons:
-        """Make horizons from what a rescale costs and the seconds in which the backlog is to be worked off."""
-        up = outage.delay + outage.q90 + catch_up
+        """Make horizons from what a rescale costs and the seconds in which the backlog is to be worked off.
+
+        They end after a day: the load of a day later is that of another day.
+        """
+        up = min(outage.delay + outage.q90 + catch_up, AHEAD)
         return cls(up, max(up, LEAST_DOWN))
 
 

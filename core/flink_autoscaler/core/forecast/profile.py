@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -33,6 +33,11 @@ LEAST_WEEKS: Final = 2
 """Usable weeks from which on days of the week are told apart."""
 FULL_WEEKS: Final = 4
 """Usable weeks from which on a week speaks for itself, and growth is estimated."""
+
+AHEAD: Final = DAY
+"""How far a pass looks ahead at most, seconds."""
+BEHIND: Final = 5
+"""Quarter hours that a pass looks back at most."""
 
 VERSION: Final = 1
 """Of how profiles are made; one of another version is not used."""
@@ -70,6 +75,21 @@ class LoadProfile:
         """Return the level of an instant, records/s."""
         return base_rate(self.level, self.growth, (at - self.asof) / WEEK)
 
+    def around(self, now: float) -> LoadProfile:
+        """Return what a pass looks at: the hour before an instant and the day after it, the rest being None.
+
+        It goes with every pass to where that is evaluated, and into its record: a hundred quarter hours, not 672.
+
+        Raises:
+            ConfigError: This machine does not know the time zone.
+        """
+        slots = _slots_around(bucket_start(now), self.timezone)
+        q50, q90 = (
+            tuple(share if slot in slots else None for slot, share in enumerate(shares))
+            for shares in (self.q50, self.q90)
+        )
+        return replace(self, q50=q50, q90=q90)
+
     def slot(self, at: float) -> int:
         """Return the quarter hour of the week of an instant.
 
@@ -93,6 +113,14 @@ def slot_of(at: float, zone: tzinfo) -> int:
     """Return the quarter hour of the local week of an instant, 0..671."""
     local = datetime.fromtimestamp(at, zone)
     return (local.weekday() * 24 + local.hour) * 4 + local.minute // 15
+
+
+@lru_cache(maxsize=64)
+def _slots_around(start: int, timezone: str) -> frozenset[int]:
+    """Return the quarter hours of the week that a pass looks at in the quarter hour that begins at an instant."""
+    zone = zone_named(timezone)
+    instants = range(start - BEHIND * BUCKET, start + round(AHEAD) + 2 * BUCKET, BUCKET)
+    return frozenset(slot_of(at, zone) for at in instants)
 
 
 @cache

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from flink_autoscaler.core.decision import PassOutcome, Phase, Rescale
 from flink_autoscaler.core.evaluation import output_ratio
+from flink_autoscaler.core.forecast.arrivals import recent
 from flink_autoscaler.core.job import JobAutoScalerContext
-from flink_autoscaler.core.metrics import MetricSample, ScalingMetric, VertexId
+from flink_autoscaler.core.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.numbers import NAN
 from flink_autoscaler.core.supervision import Origin, RescaleRecord, Vector
 from flink_autoscaler.core.topology import JobTopology, Vertex
@@ -154,15 +155,6 @@ class _Measured:
     def _now(self, metric: ScalingMetric, vertex_id: VertexId) -> float:
         vertex = {} if self._latest is None else self._latest.vertices.get(vertex_id, {})
         return vertex.get(metric, NAN)
-
-
-def recent(samples: Sequence[MetricSample], span_ms: int) -> Sequence[MetricSample]:
-    """Return the latest samples that cover a span: from the newest one that is at least as old, if there is one."""
-    if not samples:
-        return samples
-    start_ms = samples[-1].at_ms - span_ms
-    older = sum(1 for sample in samples if sample.at_ms <= start_ms)
-    return samples[max(0, older - 1) :]
 
 
 def _decision(outcome: PassOutcome, context: JobAutoScalerContext, mask: Mask) -> Row:

@@ -33,7 +33,8 @@ def profiles_of(samples: DataFrame, settings: ProfileSettings) -> Iterator[Forec
 
     Args:
         samples: ``job_key`` and ``source_id`` (string), ``ts`` (timestamp), ``arrival_rate`` (double, records/s, null
-            where it cannot be computed) and ``is_running`` (boolean); at least one row per minute.
+            where it cannot be computed) and ``is_running`` (boolean); at least one row per minute. Rows without a job
+            or source do not count.
         settings: How profiles are made.
     """
     quarters = quarter_hours(samples, settings).persist()
@@ -58,7 +59,8 @@ def quarter_hours(samples: DataFrame, settings: ProfileSettings) -> DataFrame:
     is_usable = F.col("is_running") & (rate >= 0.0) & (rate < float("inf"))
     minute = F.expr(f"shiftleft(1, cast(pmod(unix_seconds(ts), {BUCKET}) div 60 as int))")
     averaged = (
-        samples.where((at >= settings.begin) & (at < settings.asof))
+        samples.dropna(subset=_KEYS)
+        .where((at >= settings.begin) & (at < settings.asof))
         .groupBy(*_KEYS, F.floor(at / BUCKET).cast("int").alias("index"))
         .agg(
             F.avg(F.when(is_usable, rate)).alias("rate"),
@@ -126,7 +128,7 @@ def _profile(learned: DataFrame, settings: ProfileSettings) -> DataFrame:
 
 
 def _known_base(settings: ProfileSettings) -> Column:
-    """Return the column that ``Fit.known_base`` returns, of the columns ``index``, ``week``, ``level`` and ``growth``."""
+    """Return what ``Fit.known_base`` returns, of the columns ``index``, ``week``, ``level`` and ``growth``."""
     since_middle = (F.col("index") - settings.asof // BUCKET) / BUCKETS_PER_WEEK + F.col("week") + 0.5
     return F.col("level") * F.pow(F.col("growth"), since_middle)
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from flink_autoscaler.core.cycle import advance, without_reading
 from flink_autoscaler.core.decision import Hold, PassOutcome, PassRequest, Rescale
 from flink_autoscaler.core.extensions import NO_PLUGINS, Plugins
+from flink_autoscaler.core.forecast.pass_forecast import Profiles, profiles_around
+from flink_autoscaler.core.forecast.store import ProfileResult
 from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.reading import EMPTY_MEMORY
@@ -48,6 +50,7 @@ class Backtest:
         dt: Longest step of the simulation in seconds; passes and changes of the arrivals fall between steps.
         start_ms: Epoch milliseconds of the beginning.
         slo_lag: Lag in seconds above which the job is too late; None takes ``slo.lag`` of the job.
+        profiles: Of the sources, from any number of nights; a pass has the newest that were there by then.
     """
 
     job: JobModel
@@ -61,6 +64,7 @@ class Backtest:
     dt: float = 5.0
     start_ms: int = MONDAY_MS
     slo_lag: float | None = None
+    profiles: Sequence[ProfileResult] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +154,19 @@ class _Run:
 
     def _look(self) -> PassOutcome:
         """Do one pass as the daemon does, with the answers of the simulated cluster."""
-        request = PassRequest(self._context_now(), self._state, self._reporter.at_ms(self._job.fluid.now), self._memory)
+        now_ms = self._reporter.at_ms(self._job.fluid.now)
+        profiles = self._profiles(now_ms / 1000)
+        request = PassRequest(self._context_now(), self._state, now_ms, self._memory, profiles=profiles)
         reading = self._reporter.read(self._memory, with_facts=facts_wanted(request) is not FactsWanted.NOTHING)
         outcome = without_reading(request)
         if outcome is None:
             outcome = advance(request, reading, self._reporter.read_cluster(), self._given.plugins)
         return outcome
+
+    def _profiles(self, now: float) -> Profiles:
+        """Return what a daemon would have of the profiles."""
+        made = sorted((each for each in self._given.profiles if each.asof <= now), key=lambda each: each.asof)
+        return profiles_around({each.source_id: each for each in made}, now)
 
     def _context_now(self) -> JobAutoScalerContext:
         status = self._reporter.status

@@ -151,6 +151,7 @@ class Lease:
         return connection.execute(select(LEASE.c.owner, is_held).where(LEASE.c.name == self.name)).one_or_none()
 
     def _take(self, connection: Connection) -> int | None:
+        _limit_idle_transaction(connection, self.ttl)
         # A row that is locked is not waited for: somebody else takes the lease, or an old holder still writes.
         row = select(LEASE.c.token, LEASE.c.expires_at).where(LEASE.c.name == self.name)
         found = connection.execute(row.with_for_update(skip_locked=True)).one_or_none()
@@ -164,6 +165,7 @@ class Lease:
         return token
 
     def _insert(self, connection: Connection) -> int:
+        _limit_idle_transaction(connection, self.ttl)
         values = {"name": self.name, "owner": self.owner, "token": 1}
         connection.execute(insert(LEASE).values({**values, **self._times(self._database.now_ms(connection))}))
         return 1
@@ -172,6 +174,7 @@ class Lease:
         return self._set(connection, token, **self._times(self._database.now_ms(connection)))
 
     def _set(self, connection: Connection, token: int, **values: int) -> bool:
+        _limit_idle_transaction(connection, self.ttl)
         is_ours = (LEASE.c.name == self.name) & (LEASE.c.token == token) & (LEASE.c.owner == self.owner)
         return connection.execute(update(LEASE).where(is_ours).values(values)).rowcount == 1
 
@@ -211,16 +214,31 @@ class LeaseFence:
 
     def _locked(self, connection: Connection) -> Row[tuple[int, str]] | None:
         columns: list[Any] = [LEASE.c.token, LEASE.c.owner]
-        seconds = self._lease.ttl * _IDLE_SHARE
         if connection.dialect.name == "postgresql":
             # In the same statement, because every write of the daemon begins with it.
-            setting = func.set_config("idle_in_transaction_session_timeout", str(max(1, round(seconds * 1000))), True)
-            columns.append(setting)
-        elif connection.dialect.name == "mysql":
-            _limit_idle_time(connection, max(1, round(seconds)))
+            columns.append(_idle_setting(self._lease.ttl))
+        else:
+            _limit_idle_transaction(connection, self._lease.ttl)
         row = select(*columns).where(LEASE.c.name == self._lease.name)
         # FOR KEY SHARE in PostgreSQL, where renewals do not change the key; LOCK IN SHARE MODE in MySQL.
         return connection.execute(row.with_for_update(read=True, key_share=True)).one_or_none()
+
+
+def _limit_idle_transaction(connection: Connection, ttl: float) -> None:
+    """Have the server end this transaction once its client has gone silent, so that its row locks go before the lease.
+
+    A holder may be paused or cut off at any instant, also between the statement that locks the row and the commit.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(_idle_setting(ttl)))
+    elif connection.dialect.name == "mysql":
+        _limit_idle_time(connection, max(1, round(ttl * _IDLE_SHARE)))
+
+
+def _idle_setting(ttl: float) -> Any:
+    """Return what sets the limit for the present transaction of PostgreSQL."""
+    milliseconds = max(1, round(ttl * _IDLE_SHARE * 1000))
+    return func.set_config("idle_in_transaction_session_timeout", str(milliseconds), True)
 
 
 def _limit_idle_time(connection: Connection, seconds: int) -> None:
