@@ -56,14 +56,14 @@ check: setup ## Check format, lint, types and import directions.
 	$(BIN)/python -m pytest -q tests/test_architecture.py
 
 .PHONY: test
-test: setup ## Run all tests but the four long suites below, real Flink clusters included.
+test: setup ## Run all tests but the long suites below, real Flink clusters included.
 	@.ci/check-tools jdk
-	$(BIN)/python -m pytest -m "not yarn and not kerberos and not rescue" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not yarn and not kerberos and not rescue and not cluster" $(PYTEST_ARGS)
 
 .PHONY: test-fast
 test-fast: setup ## Run the tests that need no Flink cluster.
 	@.ci/check-tools jdk
-	$(BIN)/python -m pytest -m "not e2e and not kerberos" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not e2e and not kerberos and not cluster" $(PYTEST_ARGS)
 
 # Installs the extra, whose two packages are built from source: gcc, python3-dev and libkrb5-dev.
 .PHONY: test-kerberos
@@ -85,6 +85,11 @@ test-yarn: setup ## Run the tests on a real YARN, Flink on it included (download
 	@.ci/check-tools jdk
 	$(BIN)/python -m pytest -m yarn $(PYTEST_ARGS)
 
+.PHONY: test-cluster
+test-cluster: setup ## Run passes on a real Spark cluster and Spark Connect server, and kill parts of them (about 6 min).
+	@.ci/check-tools jdk
+	$(BIN)/python -m pytest -m cluster $(PYTEST_ARGS)
+
 .PHONY: test-faults
 test-faults: setup ## Kill, stop and cut off real daemons and databases (FAULT_ROUNDS=1: all rounds).
 	FAULT_ROUNDS=$${FAULT_ROUNDS:-1} $(BIN)/python -m pytest -s -m faults $(PYTEST_ARGS)
@@ -99,7 +104,7 @@ bench: setup ## Run the benchmarks, one after the other.
 pyfiles: setup ## Pack the archive for Spark executors into build/pyfiles.zip.
 	rm -rf $(BUILD)/pyfiles $(BUILD)/pyfiles.zip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --target $(BUILD)/pyfiles .
-	cd $(BUILD)/pyfiles && $(abspath $(BIN))/python -m zipfile -c ../pyfiles.zip flink_autoscaler
+	cd $(BUILD)/pyfiles && $(abspath $(BIN))/python -m zipfile -c ../pyfiles.zip flink_autoscaler flink_autoscaler-*.dist-info
 	@echo "$(BUILD)/pyfiles.zip"
 
 .PHONY: clean

@@ -95,6 +95,7 @@ def _results(settings: Settings, asked: Asked, opener: Opener) -> Iterator[Profi
     spark = SparkSettings(
         master=engine.spark_master,
         driver_memory=f"{max(engine.driver_memory, LEAST_MEMORY) >> 20}m",
+        python_files=engine.python_files,
         conf=engine.spark_config,
     )
     wanted = ProfileSettings.of(ForecastOptions(settings.job_defaults), _asof(asked.asof, time.time()))

@@ -256,6 +256,7 @@ class Wiring:
             master=engine.spark_master,
             driver_memory=f"{engine.driver_memory >> 20}m",
             concurrent_passes=max(1, len(on_spark)),
+            python_files=engine.python_files,
             conf=engine.spark_config,
         )
 

@@ -1,0 +1,121 @@
+"""Forecasts within a pass: from profiles and samples to the demand that policies are shown, and what is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from flink_autoscaler.core.decision_run import ExecutionInput
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.events import Event, EventType
+from flink_autoscaler.core.forecast.arrivals import arrival_rates
+from flink_autoscaler.core.forecast.codec import forecast_document, forecast_states
+from flink_autoscaler.core.forecast.demand import forecast_demand
+from flink_autoscaler.core.forecast.forecast_options import forecast_settings
+from flink_autoscaler.core.forecast.guard import SourceState
+from flink_autoscaler.core.forecast.online import Horizons
+from flink_autoscaler.core.forecast.store import ProfileResult
+from flink_autoscaler.core.metrics import VertexId
+from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.policies import proactive
+from flink_autoscaler.core.policies.observing import expected_outage
+from flink_autoscaler.core.policies.registry import POLICIES
+from flink_autoscaler.core.policies.values import DemandForecast
+from flink_autoscaler.core.reason import Reason
+from flink_autoscaler.core.state import PolicyMemories
+
+NAME: Final = "forecast;"
+"""Where the state of forecasts is kept among what policies remember; no policy can have a name with a semicolon."""
+UNUSED: Final = "FORECAST_UNUSED"
+"""Code of the reason why forecasts have no effect."""
+
+_SOURCES: Final = "sources"
+_IS_TOLD: Final = "is_told"
+_TO_USE: Final = (
+    f"{AutoscalerOptions.forecast_enabled.key} has no effect: no policy of the job looks at forecasts. Choose "
+    f"'{proactive.NAME}' in {AutoscalerOptions.policies.key}"
+)
+
+Profiles = Mapping[VertexId, ProfileResult]
+
+
+@dataclass(frozen=True, slots=True)
+class PassForecast:
+    """What a pass makes of the forecasts of a job.
+
+    Attributes:
+        demand: Of the sources whose forecast is trusted; None without any.
+        policies: What to remember, with what policies remember.
+        reasons: Why sources are planned without a forecast.
+        events: To be told.
+    """
+
+    demand: DemandForecast | None
+    policies: PolicyMemories
+    reasons: tuple[Reason, ...] = ()
+    events: tuple[Event, ...] = ()
+
+
+def profiles_around(results: Profiles, now: float) -> dict[VertexId, ProfileResult]:
+    """Return what a pass needs of the profiles of a job; one of a time zone that is not known here is left whole."""
+    return {source: _around(result, now) for source, result in results.items()}
+
+
+def _around(result: ProfileResult, now: float) -> ProfileResult:
+    try:
+        return result if result.profile is None else replace(result, profile=result.profile.around(now))
+    except ConfigError:
+        return result  # the pass comes upon it, too, and tells
+
+
+def pass_forecast(given: ExecutionInput, profiles: Profiles) -> PassForecast:
+    """Take in what arrives at a job, and forecast, where the job has forecasts; else forget what there was.
+
+    Args:
+        given: The job, with the sample of this pass.
+        profiles: Of its sources.
+
+    Raises:
+        ConfigError: An option cannot be read.
+    """
+    before = given.state.policies
+    if not given.options.forecast_enabled:
+        return PassForecast(None, _without(before) if NAME in before else before)
+    memory = before.get(NAME, {})
+    step = forecast_demand(
+        arrival_rates(given.topology, given.state.samples),
+        profiles,
+        _states(memory),
+        now=given.now_ms / 1000,
+        horizons=Horizons.of(expected_outage(given), given.options.catch_up_duration.exact_seconds),
+        settings=forecast_settings(given.options),
+    )
+    is_used = _is_used(given)
+    kept = {_SOURCES: forecast_document(step.states), _IS_TOLD: not is_used}
+    reasons = step.reasons if is_used else (Reason(UNUSED, _TO_USE),)
+    events = () if is_used or memory.get(_IS_TOLD) else (Event(EventType.NORMAL, "ForecastUnused", _TO_USE),)
+    return PassForecast(step.demand, {**before, NAME: kept}, reasons, events)
+
+
+def forecasts_only(policies: PolicyMemories) -> PolicyMemories:
+    """Return what outlives a change of the job graph: sources keep their ids."""
+    return {NAME: policies[NAME]} if NAME in policies else {}
+
+
+def _without(policies: PolicyMemories) -> PolicyMemories:
+    return {name: memory for name, memory in policies.items() if name != NAME}
+
+
+def _states(memory: Mapping[str, Any]) -> Mapping[VertexId, SourceState]:
+    """Return the states that were kept; none where that cannot be read, so that forecasts begin anew."""
+    try:
+        return forecast_states(memory.get(_SOURCES, {}))
+    except ValueError:
+        return {}
+
+
+def _is_used(given: ExecutionInput) -> bool:
+    """Tell whether a policy of the job may look at forecasts; of plug-ins that is not known."""
+    deaf = POLICIES.keys() - {proactive.NAME} - given.plugins.policies.keys()
+    return not deaf.issuperset(given.options.policies)

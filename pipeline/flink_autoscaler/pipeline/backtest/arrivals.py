@@ -1,0 +1,158 @@
+"""From samples of the metric history to the arrivals of a job, minute by minute."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from flink_autoscaler.core.metrics import VertexId
+from flink_autoscaler.pipeline.backtest.subject import UnfitError
+from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, Row, Workload
+
+STEP: Final = MINUTE
+LEAST_MINUTES: Final = 60
+"""Recorded minutes without which nothing can be said about a job."""
+
+LEAST_SHARE: Final = 0.5
+"""Share of the time that has to be recorded."""
+
+LONGEST_GAP: Final = 6 * HOUR
+"""Without a sample for longer, what comes before and after is not one course of events."""
+
+LONGEST_SPAN: Final = HOUR
+SKEW: Final = 300.0
+"""Seconds by which the clocks of daemon and reader may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What was seen at one source.
+
+    Attributes:
+        at: Epoch seconds.
+        span: Seconds before that the rates cover; None where that is not known.
+        arrival: Records/s that arrived; None where that is not known.
+        consumption: Records/s that were read.
+    """
+
+    at: float
+    span: float | None
+    arrival: float | None
+    consumption: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """The arrivals of a job.
+
+    Attributes:
+        start: Epoch seconds of the first row.
+        notes: What had to be assumed, in full sentences.
+    """
+
+    workload: Workload
+    start: float
+    notes: tuple[str, ...]
+
+
+def arrivals_of(name: str, samples: Mapping[VertexId, Sequence[Sample]], now: float) -> Arrivals:
+    """Put the samples of all sources on one grid of minutes; a gap has the rate before it.
+
+    Args:
+        name: Of the workload.
+        samples: By source, in the order in which the job has its sources; in any order within.
+        now: Epoch seconds; what is later was written by a clock that is wrong.
+
+    Raises:
+        UnfitError: Too little is known.
+    """
+    if not any(samples.values()):
+        raise UnfitError("there are no samples of what arrived at its sources")
+    notes: list[str] = []
+    known = {source: _known(source, each, notes) for source, each in samples.items()}
+    known = _in_time(known, now, notes)
+    first, last = _longest_stretch([sample.at for each in known.values() for sample in each], notes)
+    minutes = [_by_minute([s for s in each if first <= s.at <= last]) for each in known.values()]
+    rows, begin = _grid(minutes, notes)
+    return Arrivals(Workload(name, STEP, rows), begin * STEP, tuple(notes))
+
+
+def _known(source: VertexId, samples: Sequence[Sample], notes: list[str]) -> list[Sample]:
+    """Return the samples with a rate; what was read stands for what arrived where the lag was never known."""
+    found = [sample for sample in samples if _is_rate(sample.arrival)]
+    if found:
+        return found
+    found = [
+        Sample(sample.at, sample.span, sample.consumption, None) for sample in samples if _is_rate(sample.consumption)
+    ]
+    if not found:
+        raise UnfitError(f"no rate of source {source} was ever recorded")
+    notes.append(f"Source {source} reports no lag: what it read counts as what arrived.")
+    return found
+
+
+def _is_rate(value: float | None) -> bool:
+    return value is not None and math.isfinite(value) and value >= 0
+
+
+def _in_time(samples: Mapping[VertexId, list[Sample]], now: float, notes: list[str]) -> dict[VertexId, list[Sample]]:
+    kept = {source: [s for s in each if 0 < s.at <= now + SKEW] for source, each in samples.items()}
+    late = sum(map(len, samples.values())) - sum(map(len, kept.values()))
+    if not all(kept.values()):
+        raise UnfitError(f"{late} samples are later than now: the clock of the daemon or of this machine is wrong")
+    if late:
+        notes.append(f"{late} samples later than now were left out: a clock is wrong.")
+    return kept
+
+
+def _longest_stretch(instants: Sequence[float], notes: list[str]) -> tuple[float, float]:
+    """Return the first and last instant of the longest time without a long gap."""
+    ordered = sorted(set(instants))
+    cuts = [later for earlier, later in pairwise(ordered) if later - earlier > LONGEST_GAP]
+    stretches = [[at for at in ordered if begin <= at < end] for begin, end in pairwise([-math.inf, *cuts, math.inf])]
+    longest = max(stretches, key=lambda stretch: (stretch[-1] - stretch[0], stretch[0]))
+    if cuts:
+        hours = LONGEST_GAP / HOUR
+        notes.append(f"There are {len(cuts)} gaps of more than {hours:g} h: only the longest stretch counts.")
+    return longest[0], longest[-1]
+
+
+def _by_minute(samples: Iterable[Sample]) -> dict[int, float]:
+    """Average rates by minute since the epoch; a sample counts for all minutes that it covers."""
+    sums: dict[int, tuple[float, int]] = {}
+    for sample in samples:
+        last = math.ceil(sample.at / STEP) - 1
+        span = min(sample.span or STEP, LONGEST_SPAN)
+        for minute in range(last - max(1, round(span / STEP)) + 1, last + 1):
+            total, count = sums.get(minute, (0.0, 0))
+            sums[minute] = (total + (sample.arrival or 0.0), count + 1)
+    return {minute: total / count for minute, (total, count) in sums.items()}
+
+
+def _grid(minutes: Sequence[Mapping[int, float]], notes: list[str]) -> tuple[tuple[Row, ...], int]:
+    if not all(minutes):
+        raise UnfitError("not all of its sources were recorded at the same time")
+    begin, end = max(map(min, minutes)), min(map(max, minutes)) + 1
+    recorded = sum(all(minute in each for each in minutes) for minute in range(begin, end))
+    if recorded < LEAST_MINUTES:
+        raise UnfitError(f"{recorded} minutes are recorded, and a backtest needs {LEAST_MINUTES}")
+    share = recorded / (end - begin)
+    if share < LEAST_SHARE:
+        raise UnfitError(f"only {share:.0%} of the time is recorded, and a backtest needs {LEAST_SHARE:.0%}")
+    if recorded < end - begin:
+        notes.append(f"{end - begin - recorded} of {end - begin} minutes are not recorded: the rate before holds on.")
+    columns = [_held(each, begin, end) for each in minutes]
+    return tuple(zip(*columns, strict=True)), begin
+
+
+def _held(rates: Mapping[int, float], begin: int, end: int) -> list[float]:
+    """Return a rate for every minute; one that is not known is that of the minute before."""
+    held: list[float] = []
+    present = rates[min(minute for minute in rates if minute >= begin)]
+    for minute in range(begin, end):
+        present = rates.get(minute, present)
+        held.append(present)
+    return held

@@ -1,0 +1,264 @@
+"""From the metric history of a job to a model of it: how fast its vertices are, and what arrived.
+
+Capacities and selectivities are medians over the recorded windows in which a vertex was busy enough to tell. A vertex
+that never was is taken from its busiest windows: it is far from being the one that limits the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from statistics import median
+from typing import Any, Final
+
+import pyarrow as pa
+
+from flink_autoscaler.core.metrics import VertexId
+from flink_autoscaler.core.topology import ShipStrategy
+from flink_autoscaler.pipeline.backtest.arrivals import SKEW, Sample, arrivals_of
+from flink_autoscaler.pipeline.backtest.subject import OUTAGE, LeftOut, Subject, UnfitError
+from flink_autoscaler.pipeline.simulator.model import Edge, JobModel, VertexModel
+
+LEAST_BUSY: Final = 0.2
+"""Busy share from which a window tells the capacity of a vertex."""
+
+LEAST_WINDOWS: Final = 5
+"""Such windows without which the busiest ones have to do."""
+
+DEFAULT_MAX_PARALLELISM: Final = 128
+"""Of Flink, for a small job that sets none."""
+
+_BUSIEST: Final = 0.1
+_MICROS: Final = 1e6
+
+COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "vertices": (
+        "ts",
+        "cluster",
+        "vertex_id",
+        "vertex_name",
+        "parallelism",
+        "max_parallelism",
+        "slot_sharing_group",
+        "busy",
+        "records_in_rate",
+        "true_rate",
+        "inputs",
+    ),
+    "samples": ("ts", "span", "source_id", "arrival_rate", "consumption_rate", "partitions"),
+    "rescales": ("ts", "decided_at", "outage"),
+}
+"""What is needed of the tables of the history, by table, beside ``job_key``."""
+
+
+@dataclass(frozen=True)
+class Records:
+    """The rows of one job; every table has its columns of ``COLUMNS``, and the rows are in any order."""
+
+    job_key: str
+    vertices: pa.Table
+    samples: pa.Table
+    rescales: pa.Table
+
+
+def fit(records: Records, now: float) -> Subject | LeftOut:
+    """Make a model of a job with its recorded arrivals, or tell why that cannot be done.
+
+    Args:
+        records: What the history has of the job.
+        now: Epoch seconds; what is later was written by a clock that is wrong.
+    """
+    try:
+        return _fitted(records, now)
+    except UnfitError as error:
+        return LeftOut(records.job_key, str(error))
+
+
+def _fitted(records: Records, now: float) -> Subject:
+    windows = _windows(records.vertices, now)
+    partitions = _partitions(records.samples)
+    notes: list[str] = []
+    model = _model(windows, partitions, notes)
+    arrivals = arrivals_of(records.job_key, _samples(records.samples, model.sources), now)
+    first_ms = round(arrivals.start * 1000)
+    return Subject(
+        records.job_key,
+        model,
+        arrivals.workload,
+        cluster=windows.newest[0]["cluster"],
+        initial=windows.sizes_at(arrivals.start, model),
+        outage=_outage(records.rescales, notes),
+        start_ms=first_ms,
+        notes=(*notes, *arrivals.notes),
+    )
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """The recorded windows of all vertices.
+
+    Attributes:
+        newest: The rows of the latest pass: what the job is now.
+        of: Rows by vertex, oldest first.
+        busy: Busy share by vertex and instant, where it is known.
+    """
+
+    newest: Sequence[Mapping[str, Any]]
+    of: Mapping[VertexId, Sequence[Mapping[str, Any]]]
+    busy: Mapping[tuple[VertexId, int], float]
+
+    def sizes_at(self, instant: float, model: JobModel) -> dict[VertexId, int] | None:
+        """Return the first recorded parallelism since an instant; None where that of a vertex is not known."""
+        since = int(instant * _MICROS)
+        sizes = {
+            v.vertex_id: next(
+                (row["parallelism"] for row in self.of[v.vertex_id] if row["ts"] >= since and row["parallelism"]), None
+            )
+            for v in model.vertices
+        }
+        known = {vertex_id: size for vertex_id, size in sizes.items() if size is not None}
+        most = {v.vertex_id: v.max_parallelism for v in model.vertices}
+        return {v: min(size, most[v]) for v, size in known.items()} if len(known) == len(sizes) else None
+
+
+def _windows(vertices: pa.Table, now: float) -> _Windows:
+    recorded = list(_rows(vertices))
+    rows = [row for row in recorded if row["ts"] <= (now + SKEW) * _MICROS]
+    if not recorded:
+        raise UnfitError("its vertices were never recorded")
+    if not rows:
+        raise UnfitError("all of it is later than now: the clock of the daemon or of this machine is wrong")
+    rows.sort(key=lambda row: int(row["ts"]))
+    newest = [row for row in rows if row["ts"] == rows[-1]["ts"]]
+    of: dict[VertexId, list[Mapping[str, Any]]] = {row["vertex_id"]: [] for row in newest}
+    for row in rows:
+        if row["vertex_id"] in of:
+            of[row["vertex_id"]].append(row)
+    busy = {(row["vertex_id"], row["ts"]): row["busy"] for row in rows if row["busy"] is not None}
+    return _Windows(newest, of, busy)
+
+
+def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """Yield rows with instants as microseconds since the epoch; rows without an instant say nothing."""
+    position = table.schema.get_field_index("ts")
+    numbered = table.set_column(position, "ts", table.column("ts").cast(pa.timestamp("us", "UTC")).cast(pa.int64()))
+    for batch in numbered.to_batches(max_chunksize=10_000):
+        yield from (row for row in batch.to_pylist() if row["ts"] is not None)
+
+
+def _model(windows: _Windows, partitions: Mapping[VertexId, int], notes: list[str]) -> JobModel:
+    newest = {row["vertex_id"]: row for row in windows.newest}
+    inputs = {v: [each["vertex_id"] for each in row["inputs"] or ()] for v, row in newest.items()}
+    missing = sorted({upstream for each in inputs.values() for upstream in each} - newest.keys())
+    if missing:
+        raise UnfitError(f"the latest pass lacks vertex {', '.join(missing)}: its rows are incomplete")
+    try:
+        order = list(TopologicalSorter(inputs).static_order())
+    except CycleError as error:
+        raise UnfitError("its vertices feed each other in a circle, which no model here can do") from error
+    edges = {(up, down): _selectivity(windows, (up, down)) for down in order for up in inputs[down]}
+    idle = _idle(order, inputs, edges)
+    return JobModel(
+        tuple(
+            _vertex(newest[v], 1.0 if v in idle else _rate(windows, newest[v], notes), partitions.get(v, 0))
+            for v in order
+        ),
+        edges,
+    )
+
+
+def _idle(
+    order: Iterable[VertexId], inputs: Mapping[VertexId, Sequence[VertexId]], edges: Mapping[Edge, float]
+) -> set[VertexId]:
+    """Return the vertices that nothing ever reaches, so that any capacity will do."""
+    idle: set[VertexId] = set()
+    for vertex_id in order:
+        fed = inputs[vertex_id]
+        if fed and all(upstream in idle or edges[upstream, vertex_id] == 0 for upstream in fed):
+            idle.add(vertex_id)
+    return idle
+
+
+def _vertex(row: Mapping[str, Any], rate: float, partitions: int) -> VertexModel:
+    strategies = [each["ship_strategy"] for each in row["inputs"] or ()]
+    return VertexModel(
+        row["vertex_id"],
+        row["vertex_name"] or row["vertex_id"],
+        rate,
+        max_parallelism=row["max_parallelism"] or DEFAULT_MAX_PARALLELISM,
+        partitions=partitions,
+        ship=ShipStrategy.of(strategies[0] or "") if strategies else ShipStrategy.HASH,
+        group=row["slot_sharing_group"] or "default",
+    )
+
+
+def _rate(windows: _Windows, newest: Mapping[str, Any], notes: list[str]) -> float:
+    """Return the records/s of one subtask that is always busy."""
+    name = newest["vertex_name"] or newest["vertex_id"]
+    measured = [
+        (busy, rate) for row in windows.of[newest["vertex_id"]] if (rate := _measured(row)) for busy in _busy(row)
+    ]
+    if not measured:
+        raise UnfitError(f"no busy time or no record rate of {name} was ever recorded, so its capacity is not known")
+    steady = [rate for busy, rate in measured if busy >= LEAST_BUSY]
+    if len(steady) >= LEAST_WINDOWS:
+        return float(median(steady))
+    busiest = sorted(measured, reverse=True)[: max(LEAST_WINDOWS, round(len(measured) * _BUSIEST))]
+    notes.append(f"{name} was hardly ever busy for a fifth of its time: its capacity is a rough guess.")
+    return float(median(rate for _, rate in busiest))
+
+
+def _busy(row: Mapping[str, Any]) -> tuple[float, ...]:
+    return (min(row["busy"], 1.0),) if row["busy"] is not None else (0.0,)
+
+
+def _measured(row: Mapping[str, Any]) -> float | None:
+    """Return what one subtask could do in one window; None where the window does not tell."""
+    busy, records, parallelism = row["busy"], row["records_in_rate"], row["parallelism"]
+    if not parallelism:
+        return None
+    if busy and records:
+        return float(records / (min(busy, 1.0) * parallelism))
+    is_unknown = busy is None or records is None
+    return float(row["true_rate"] / parallelism) if is_unknown and row["true_rate"] else None
+
+
+def _selectivity(windows: _Windows, edge: Edge) -> float:
+    """Return the records along an edge per record that its upstream vertex reads."""
+    upstream, downstream = edge
+    known = [
+        (windows.busy.get((upstream, row["ts"]), 0.0), each["selectivity"])
+        for row in windows.of[downstream]
+        for each in row["inputs"] or ()
+        if each["vertex_id"] == upstream and each["selectivity"] is not None
+    ]
+    if not known:
+        raise UnfitError(f"how many records go from {upstream} to {downstream} was never recorded")
+    steady = [selectivity for busy, selectivity in known if busy >= LEAST_BUSY]
+    return float(median(steady if len(steady) >= LEAST_WINDOWS else [selectivity for _, selectivity in known]))
+
+
+def _samples(samples: pa.Table, sources: Sequence[VertexId]) -> dict[VertexId, list[Sample]]:
+    found: dict[VertexId, list[Sample]] = {source: [] for source in sources}
+    for row in _rows(samples):
+        if row["source_id"] in found:
+            at = row["ts"] / _MICROS
+            found[row["source_id"]].append(Sample(at, row["span"], row["arrival_rate"], row["consumption_rate"]))
+    return found
+
+
+def _partitions(samples: pa.Table) -> dict[VertexId, int]:
+    """Return the latest known number of partitions by source."""
+    rows = sorted(_rows(samples), key=lambda row: int(row["ts"]))
+    return {row["source_id"]: row["partitions"] for row in rows if row["partitions"]}
+
+
+def _outage(rescales: pa.Table, notes: list[str]) -> float:
+    """Return the median of the measured outages; a rescale counts once, however often it was written."""
+    rows = sorted(_rows(rescales), key=lambda row: int(row["ts"]))
+    outages = {row["decided_at"]: row["outage"] for row in rows if row["outage"] is not None}
+    if outages:
+        return float(median(outages.values()))
+    notes.append(f"No rescale was recorded: each is taken to last {OUTAGE:.0f} s.")
+    return OUTAGE

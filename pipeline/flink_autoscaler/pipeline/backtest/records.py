@@ -1,0 +1,106 @@
+"""What a history has of each job, read in this process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flink_autoscaler.pipeline.backtest.fitting import COLUMNS, Records
+from flink_autoscaler.pipeline.history.catalog import Progress, find, require, unheard
+from flink_autoscaler.pipeline.history.export import Wanted, chosen
+from flink_autoscaler.pipeline.history.files import HistoryError
+from flink_autoscaler.pipeline.history.layout import EVERYTHING, Selection
+from flink_autoscaler.pipeline.history.schema import TABLES
+from flink_autoscaler.pipeline.history.storage import Storage
+
+_KEY = "job_key"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which part of a history is looked at.
+
+    Attributes:
+        jobs: Pattern for keys of jobs, or for what comes after their cluster; None takes all.
+    """
+
+    selection: Selection = EVERYTHING
+    jobs: str | None = None
+
+    @property
+    def regex(self) -> str | None:
+        """The pattern as a regular expression for whole keys, for Python and for Spark."""
+        if self.jobs is None:
+            return None
+        parts = {"*": ".*", "?": "."}
+        return "^([^/]*/)?" + "".join(parts.get(c) or re.escape(c) for c in self.jobs) + "$"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was read.
+
+    Attributes:
+        jobs: By key.
+        damaged: What is wrong with files that were left out.
+    """
+
+    jobs: tuple[Records, ...]
+    damaged: tuple[str, ...]
+
+
+def read_records(storage: Storage, choice: Choice, progress: Progress = unheard) -> Found:
+    """Read what fitting needs; damaged files are left out.
+
+    Raises:
+        MissingHistoryError: There is no such history.
+        HistoryError: It cannot be listed.
+    """
+    require(storage.files)
+    paths = [
+        (name, e.path)
+        for name in COLUMNS
+        for f in find(storage.files, TABLES[name], choice.selection)
+        for e in f.entries
+    ]
+    pieces: dict[str, list[pa.Table]] = {name: [] for name in COLUMNS}
+    damaged = []
+    for number, (name, path) in enumerate(paths, start=1):
+        try:
+            rows = chosen(storage.parts.read(path, TABLES[name]), Wanted(TABLES[name], choice.selection))
+            pieces[name].append(_of_jobs(rows, choice.regex).select([_KEY, *COLUMNS[name]]))
+        except HistoryError as error:
+            damaged.append(str(error))
+        progress(number, len(paths))
+    tables = {name: _by_job(pa.concat_tables([_empty(name), *parts])) for name, parts in pieces.items()}
+    keys = sorted(tables["vertices"].keys() | tables["samples"].keys())
+    return Found(tuple(_records(key, tables) for key in keys), tuple(damaged))
+
+
+def _of_jobs(rows: pa.Table, regex: str | None) -> pa.Table:
+    keys = [key for key in pc.unique(rows.column(_KEY)).to_pylist() if key and (not regex or re.search(regex, key))]
+    return rows.filter(pc.is_in(rows.column(_KEY), pa.array(keys, pa.string())))
+
+
+def _empty(name: str) -> pa.Table:
+    return TABLES[name].schema.empty_table().select([_KEY, *COLUMNS[name]])
+
+
+def _by_job(table: pa.Table) -> dict[str, pa.Table]:
+    return dict(_divided(table.sort_by(_KEY).combine_chunks()))
+
+
+def _divided(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    start = 0
+    for entry in pc.value_counts(table.column(_KEY)).to_pylist():
+        yield entry["values"], table.slice(start, entry["counts"])
+        start += entry["counts"]
+
+
+def _records(key: str, tables: Mapping[str, Mapping[str, pa.Table]]) -> Records:
+    found = {name: tables[name].get(key, _empty(name)).select(COLUMNS[name]) for name in COLUMNS}
+    return Records(key, **found)

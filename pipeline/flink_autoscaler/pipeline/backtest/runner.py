@@ -1,0 +1,48 @@
+"""What runs backtests: this process, or Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, Protocol
+
+from flink_autoscaler.pipeline.backtest.inline import InlineRunner
+from flink_autoscaler.pipeline.backtest.outcome import Outcome
+from flink_autoscaler.pipeline.backtest.plan import Plan
+from flink_autoscaler.pipeline.backtest.records import Choice
+from flink_autoscaler.pipeline.backtest.subject import Fleet
+from flink_autoscaler.pipeline.history.catalog import Progress, unheard
+from flink_autoscaler.pipeline.session import SparkSettings
+
+NO_SPARK: Final = "none"
+"""The master for this process."""
+
+
+class Runner(Protocol):
+    """Fits histories and runs plans. Calls come from one thread."""
+
+    def fleet(self, path: str, choice: Choice, now: float, progress: Progress = unheard) -> Fleet:
+        """Read a history and make models of its jobs; raises ``AutoscalerError``."""
+        ...
+
+    def outcomes(self, plan: Plan) -> Iterator[Outcome]:
+        """Yield what came of each piece as soon as it is there, in no order; raises ``AutoscalerError``."""
+        ...
+
+
+@contextmanager
+def opened_runner(settings: SparkSettings) -> Iterator[Runner]:
+    """Give what runs backtests on a master; ``NO_SPARK`` is this process.
+
+    Raises:
+        ConfigError: Java or a library is missing or too old.
+        SparkLostError: Spark did not start, or its executors or its version do not suit.
+    """
+    if settings.master == NO_SPARK:
+        yield InlineRunner()
+        return
+    # Imported here: who needs no Spark must not wait for it.
+    from flink_autoscaler.pipeline.backtest.spark import spark_runner  # noqa: PLC0415
+
+    with spark_runner(settings) as runner:
+        yield runner

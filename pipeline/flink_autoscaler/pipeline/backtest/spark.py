@@ -1,0 +1,149 @@
+"""Runs a plan on Spark, and has it read and fit histories that are too large for one process.
+
+Every piece is a Spark job of its own, submitted from as many threads as there are task slots: what is finished is
+there at once, and one that fails takes no other with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import reduce
+from typing import Any, Final, cast
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.types import StringType, StructField, StructType
+
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.pipeline.arrow import ArrowFunction, map_in_arrow
+from flink_autoscaler.pipeline.backtest.fitting import COLUMNS
+from flink_autoscaler.pipeline.backtest.inline import InlineRunner
+from flink_autoscaler.pipeline.backtest.outcome import Outcome
+from flink_autoscaler.pipeline.backtest.plan import Piece, Plan
+from flink_autoscaler.pipeline.backtest.records import Choice
+from flink_autoscaler.pipeline.backtest.subject import Fleet, LeftOut, Subject
+from flink_autoscaler.pipeline.backtest.workers import FITTED, OUTCOME, FitTask, RunTask
+from flink_autoscaler.pipeline.history.catalog import Progress, unheard
+from flink_autoscaler.pipeline.history.files import is_local
+from flink_autoscaler.pipeline.history.reader import read
+from flink_autoscaler.pipeline.history.schema import TABLES
+from flink_autoscaler.pipeline.history.storage import spark_storage
+from flink_autoscaler.pipeline.profiles.run import BATCH_CONF
+from flink_autoscaler.pipeline.session import SparkSettings, open_session
+from flink_autoscaler.pipeline.supply import SparkLostError, reason_of
+
+_KEY: Final = "job_key"
+
+
+class SparkRunner:
+    """Runs backtests in a Spark session (a ``Runner``).
+
+    Args:
+        spark: The session.
+        settings: How it was opened.
+        slots: Pieces at the same time.
+    """
+
+    def __init__(self, spark: SparkSession, settings: SparkSettings, slots: int) -> None:
+        self._spark, self._settings, self._slots = spark, settings, slots
+
+    def fleet(self, path: str, choice: Choice, now: float, progress: Progress = unheard) -> Fleet:
+        """Read a history and make models of its jobs, in Spark's workers where they see its files.
+
+        Args:
+            path: Of the history.
+            choice: Which part of it.
+            now: Epoch seconds; what is later was written by a clock that is wrong.
+            progress: Told about files where this process reads them.
+
+        Raises:
+            MissingHistoryError: There is no such history.
+            HistoryError: It cannot be listed.
+            ConfigError: This kind of Spark does not reach the path.
+            SparkLostError: Spark failed.
+        """
+        if is_local(path) and not self._settings.is_embedded:
+            return InlineRunner().fleet(path, choice, now, progress)
+        if self._settings.is_connect:
+            raise ConfigError(f"{path}: a Spark Connect server lends no access to its file systems; use another master")
+        storage = spark_storage(path, self._spark)
+        tables = {name: read(self._spark, storage, TABLES[name], choice.selection) for name in COLUMNS}
+        gathered = _gathered({name: table.frame for name, table in tables.items()}, choice)
+        rows = self._rows(gathered, FitTask(now), FITTED)
+        problems = (health.problem for table in tables.values() for health in table.damaged)
+        return _fleet(rows, tuple(problem for problem in problems if problem is not None))
+
+    def outcomes(self, plan: Plan) -> Iterator[Outcome]:
+        """Yield what came of each piece as soon as it is there, in no order; Spark's failures are in the outcomes."""
+        threads = ThreadPoolExecutor(self._slots, thread_name_prefix="backtest")
+        try:
+            for finished in as_completed([threads.submit(self._run, piece) for piece in plan.pieces()]):
+                yield finished.result()
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self, piece: Piece) -> Outcome:
+        try:
+            rows = self._rows(pa.table({"piece": [piece.dumped()]}), RunTask(), OUTCOME)
+        except SparkLostError as error:
+            return Outcome(piece.subject.job_key, piece.configuration, problem=str(error))
+        return Outcome.loaded(rows[0]["outcome"])
+
+    def _rows(self, given: pa.Table | DataFrame, task: ArrowFunction, columns: Sequence[str]) -> list[dict[str, Any]]:
+        try:
+            frame = self._spark.createDataFrame(given) if isinstance(given, pa.Table) else given
+            return cast("list[dict[str, Any]]", self._mapped(frame, task, columns).toArrow().to_pylist())
+        except Exception as exc:  # py4j, pyspark and Spark raise dozens of kinds when a job fails
+            raise SparkLostError(f"Spark failed: {reason_of(exc)}") from exc
+
+    def _mapped(self, frame: DataFrame, task: ArrowFunction, columns: Sequence[str]) -> DataFrame:
+        if self._settings.is_connect:
+            # There is no JVM here that could read a schema as text.
+            return frame.mapInArrow(task, StructType([StructField(name, StringType()) for name in columns]))
+        return map_in_arrow(frame, task, ", ".join(f"{name} string" for name in columns))
+
+
+@contextmanager
+def spark_runner(settings: SparkSettings) -> Iterator[SparkRunner]:
+    """Open a session and give what runs backtests in it; what still runs at the end is ended with it.
+
+    Raises:
+        ConfigError: Java or a library is missing or too old.
+        SparkLostError: Spark did not start, or its executors or its version do not suit.
+    """
+    session: Any = open_session(replace(settings, conf={**BATCH_CONF, **settings.conf}))
+    try:
+        yield SparkRunner(session.spark, settings, session.slots())
+    except BaseException:
+        session.kill()
+        raise
+    session.close()
+
+
+def _gathered(frames: Mapping[str, DataFrame], choice: Choice) -> DataFrame:
+    """Return one row per job: ``job_key`` and, by the names of the tables, a list of the rows of each."""
+    by_job = [_by_job(frame, name, choice.regex) for name, frame in frames.items()]
+    joined = reduce(lambda left, right: left.join(right, on=_KEY, how="full"), by_job)
+    # A job that has nothing but rescales is not one that anything could be said about.
+    return joined.where("vertices is not null or samples is not null")
+
+
+def _by_job(frame: DataFrame, name: str, regex: str | None) -> DataFrame:
+    chosen = frame.where(F.col(_KEY).isNotNull())
+    if regex is not None:
+        chosen = chosen.where(F.col(_KEY).rlike(regex))
+    return chosen.groupBy(_KEY).agg(F.collect_list(F.struct(*COLUMNS[name])).alias(name))
+
+
+def _fleet(rows: list[dict[str, Any]], damaged: tuple[str, ...]) -> Fleet:
+    ordered = sorted(rows, key=lambda row: str(row[_KEY]))
+    return Fleet(
+        tuple(Subject.of(json.loads(row["subject"])) for row in ordered if row["subject"] is not None),
+        tuple(LeftOut(row[_KEY], row["reason"]) for row in ordered if row["subject"] is None),
+        damaged,
+    )

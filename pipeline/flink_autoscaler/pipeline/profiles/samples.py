@@ -1,0 +1,94 @@
+"""Where the samples of the nightly job come from: the metric history of the daemon, or other Parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.pipeline.history.files import Files
+from flink_autoscaler.pipeline.history.layout import SUFFIX, Folder, Selection
+from flink_autoscaler.pipeline.history.reader import read
+from flink_autoscaler.pipeline.history.schema import SAMPLES
+from flink_autoscaler.pipeline.history.storage import Storage, spark_storage
+from flink_autoscaler.pipeline.profiles.settings import ProfileSettings
+from flink_autoscaler.pipeline.supply import reason_of
+
+COLUMNS: Final[Mapping[str, str]] = {
+    "job_key": "string",
+    "source_id": "string",
+    "ts": "timestamp",
+    "arrival_rate": "double",
+    "is_running": "boolean",
+}
+"""Of samples, with their types. The last one may be missing: then the job ran, as it does in every row of a history."""
+
+Reader = Callable[[SparkSession], DataFrame]
+"""Gives samples with the columns ``COLUMNS``."""
+
+
+def samples_at(path: str, settings: ProfileSettings) -> Reader:
+    """Return what reads a metric history, or the Parquet files of others; what is there decides.
+
+    Args:
+        path: Folder or URL of a history, or a Parquet file or a folder of such. Through Spark Connect, whose server
+            lends no access to its file systems, it is the latter.
+        settings: Which part of a history is needed.
+
+    Returns:
+        The reader. It leaves damaged files of a history out with a warning, and raises ConfigError where there is
+        nothing that can be read, and HistoryError where the file system of a history does not answer.
+    """
+
+    def read_samples(spark: SparkSession) -> DataFrame:
+        is_connect = not hasattr(spark, "_jsc")
+        if not is_connect and not path.endswith(SUFFIX):
+            storage = spark_storage(path, spark)
+            if is_history(storage.files):
+                return history_samples(spark, storage, settings)
+        return parquet_samples(spark, path)
+
+    return read_samples
+
+
+def is_history(files: Files) -> bool:
+    """Tell whether there are folders of a metric history with samples.
+
+    Raises:
+        HistoryError: They cannot be listed.
+    """
+    return files.exists() and any(Folder.of(entry.folder) for entry in files.list(SAMPLES.name))
+
+
+def history_samples(spark: SparkSession, storage: Storage, settings: ProfileSettings) -> DataFrame:
+    """Read the days of a metric history that profiles are made from; damaged files are left out with a warning.
+
+    Raises:
+        HistoryError: It cannot be listed.
+    """
+    found = read(spark, storage, SAMPLES, Selection(settings.begin * 1000, settings.asof * 1000))
+    return _conformed(found.frame)
+
+
+def parquet_samples(spark: SparkSession, path: str) -> DataFrame:
+    """Read a Parquet file or a folder of such.
+
+    Raises:
+        ConfigError: They cannot be read, or lack a column.
+    """
+    try:
+        found = spark.read.parquet(path)
+    except PySparkException as exc:
+        raise ConfigError(f"{path} holds neither a metric history nor Parquet files: {reason_of(exc)}") from exc
+    if missing := [name for name in list(COLUMNS)[:-1] if name not in found.columns]:
+        raise ConfigError(f"{path} has no column {', '.join(missing)}")
+    return _conformed(found)
+
+
+def _conformed(found: DataFrame) -> DataFrame:
+    known = found if "is_running" in found.columns else found.withColumn("is_running", F.lit(True))
+    return known.select(*(known[name].cast(kind).alias(name) for name, kind in COLUMNS.items()))

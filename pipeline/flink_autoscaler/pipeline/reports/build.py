@@ -1,0 +1,338 @@
+"""Makes a report of a history: reads the tables, aggregates them in Spark, and puts the rows together."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from flink_autoscaler.core.errors import AutoscalerError
+from flink_autoscaler.pipeline.history.files import HistoryError
+from flink_autoscaler.pipeline.history.layout import Selection
+from flink_autoscaler.pipeline.history.reader import Read, read
+from flink_autoscaler.pipeline.history.schema import DECISIONS, RESCALES, SAMPLES, VERTICES, Table
+from flink_autoscaler.pipeline.history.storage import Storage
+from flink_autoscaler.pipeline.profiles import ProfileSettings
+from flink_autoscaler.pipeline.reports import aggregate
+from flink_autoscaler.pipeline.reports.forecasts import NOTHING_BEFORE, compared, forecasts
+from flink_autoscaler.pipeline.reports.measures import (
+    JobFigures,
+    Parts,
+    Row,
+    chosen,
+    instant,
+    job_figures,
+)
+from flink_autoscaler.pipeline.reports.period import Period
+from flink_autoscaler.pipeline.reports.report import (
+    FleetSeries,
+    ForecastLine,
+    JobSection,
+    Report,
+    RescaleLine,
+    Series,
+    VertexLine,
+)
+from flink_autoscaler.pipeline.supply import SparkLostError, reason_of
+
+_SHOWN_VERTICES = 8
+_SHOWN_DAMAGED = 5
+_CLOCK_TOLERANCE = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a report is to be about. Instants are epoch seconds.
+
+    Attributes:
+        since: First instant.
+        until: The instant after the last; None takes the present, and tells of rows that claim to come after it.
+        now: The present.
+        clusters: Names; None takes all.
+        jobs: Pattern for keys of jobs; None takes all.
+        sections: Jobs that are shown in detail at most.
+        slo_lag: Seconds of lag that are allowed.
+        profiles: How forecasts for the period are made; None makes none.
+    """
+
+    since: float
+    until: float | None
+    now: float
+    clusters: frozenset[str] | None = None
+    jobs: str | None = None
+    sections: int = 50
+    slo_lag: float = 60.0
+    profiles: ProfileSettings | None = None
+    title: str = "Fleet report"
+
+    @property
+    def period(self) -> Period:
+        """The time that the report is about."""
+        return Period.of(self.since, self.now if self.until is None else self.until)
+
+
+def build_report(spark: SparkSession, storage: Storage, wanted: Wanted) -> Report:
+    """Make a report.
+
+    Raises:
+        MissingHistoryError: There is no such history.
+        HistoryError: It cannot be listed, or has nothing that is wanted.
+        SparkLostError: Spark failed.
+    """
+    try:
+        return _built(spark, storage, wanted)
+    except AutoscalerError:
+        raise
+    except Exception as exc:  # py4j, pyspark and Spark raise dozens of kinds when a job fails
+        raise SparkLostError(f"the report could not be made: {reason_of(exc)}") from exc
+
+
+def _built(spark: SparkSession, storage: Storage, wanted: Wanted) -> Report:
+    tables = _Tables(spark, storage, wanted)
+    period = wanted.period
+    passes = aggregate.passes(tables.frame(VERTICES), tables.frame(SAMPLES))
+    with _kept(aggregate.job_buckets(passes, period, slo_lag=wanted.slo_lag)) as buckets:
+        jobs, ahead = _jobs(tables, buckets, period)
+        if not jobs:
+            raise HistoryError(tables.nothing())
+        shown = chosen([job for job in jobs if not job.is_too_short], wanted.sections)
+        return Report(
+            title=wanted.title,
+            period=period,
+            made_at=wanted.now,
+            jobs=tuple(jobs),
+            sections=tuple(_sections(tables, buckets, period, shown)),
+            fleet=_fleet(tables, buckets, period),
+            slo_lag=wanted.slo_lag,
+            warnings=(*tables.damage(), *ahead),
+            notes=tuple(_notes(jobs, shown)),
+        )
+
+
+@contextmanager
+def _kept(frame: DataFrame) -> Iterator[DataFrame]:
+    """Keep rows that several queries need."""
+    kept = frame.persist()
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
+
+
+@dataclass
+class _Tables:
+    """The tables of the history, as far as they are wanted."""
+
+    spark: SparkSession
+    storage: Storage
+    wanted: Wanted
+    reads: dict[str, Read] = field(default_factory=dict)
+
+    def frame(self, table: Table) -> DataFrame:
+        if table.name not in self.reads:
+            self.reads[table.name] = self._read(table, self.wanted.since)
+        return self.reads[table.name].frame
+
+    def _read(self, table: Table, since: float) -> Read:
+        until = self.wanted.until
+        selection = Selection(round(since * 1000), None if until is None else round(until * 1000), self.wanted.clusters)
+        found = read(self.spark, self.storage, table, selection)
+        frame = found.frame
+        if self.wanted.jobs is not None:
+            frame = frame.where(f.col("job_key").rlike(rf"\A{fnmatch.translate(self.wanted.jobs)}"))
+        if table is RESCALES:
+            # Of other tables such rows are counted, to be told of.
+            frame = frame.where(f.col("ts").cast("double") <= self.wanted.period.until + _CLOCK_TOLERANCE)
+        return replace(found, frame=frame)
+
+    def before(self, settings: ProfileSettings) -> DataFrame:
+        """Return the samples that came before the period."""
+        return self._read(SAMPLES, settings.begin).frame
+
+    def damage(self) -> Iterator[str]:
+        problems = [each.problem for found in self.reads.values() for each in found.damaged]
+        if problems:
+            files = "1 file was" if len(problems) == 1 else f"{len(problems)} files were"
+            more = "" if len(problems) <= _SHOWN_DAMAGED else f", and {len(problems) - _SHOWN_DAMAGED} more"
+            told = "; ".join(str(problem) for problem in problems[:_SHOWN_DAMAGED])
+            yield f"{files} damaged and left out, so figures may be too low: {told}{more}"
+
+    def nothing(self) -> str:
+        """Say why there is nothing to report."""
+        period, damage = self.wanted.period, "".join(f"; {text}" for text in self.damage())
+        what = "no rows" if self.wanted.jobs is None else f"no rows of jobs like '{self.wanted.jobs}'"
+        span = f"from {instant(self.wanted.since)} to {instant(period.until)}"
+        return f"{self.storage.files.root}: there are {what} {span}; history info shows what there is{damage}"
+
+
+def _jobs(tables: _Tables, buckets: DataFrame, period: Period) -> tuple[list[JobFigures], list[str]]:
+    """Return the figures of all jobs by key, and what is wrong with the clocks of their rows."""
+    is_past = f.col("bucket") < period.count
+    totals = _by_job(aggregate.job_totals(buckets.where(is_past)))
+    decisions = _by_job(aggregate.job_decisions(tables.frame(DECISIONS), period.until + _CLOCK_TOLERANCE))
+    rescales = _by_job(aggregate.job_rescales(tables.frame(RESCALES)))
+    is_ahead = f.col("last") > period.until + _CLOCK_TOLERANCE
+    ahead = _by_job(buckets.where(is_ahead).groupBy("job_key").agg(f.sum("passes").alias("passes")))
+    # Of a job whose rows are all later than now nothing is known.
+    keys = sorted({*totals, *rescales, *(key for key, row in decisions.items() if row["passes"])})
+    parts = {key: Parts(totals.get(key, {}), decisions.get(key, {}), rescales.get(key, {})) for key in keys}
+    return [job_figures(key, parts[key], period.until) for key in keys], list(_skew(ahead, decisions, rescales))
+
+
+def _by_job(frame: DataFrame) -> dict[str, Row]:
+    return {row["job_key"]: row for row in _rows(frame)}
+
+
+def _rows(frame: DataFrame) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = frame.toArrow().to_pylist()
+    return rows
+
+
+def _skew(ahead: Mapping[str, Row], decisions: Mapping[str, Row], rescales: Mapping[str, Row]) -> Iterator[str]:
+    counts = {key: row["ahead"] for key, row in decisions.items() if row["ahead"]}
+    for key, row in ahead.items():
+        counts[key] = max(counts.get(key, 0), row["passes"])
+    if counts:
+        most = max(counts, key=lambda key: (counts[key], key))
+        yield (
+            f"{sum(counts.values())} passes over {len(counts)} jobs claim to be later than now and are left out: the "
+            f"clock of a daemon was or is wrong; most of them over {most}"
+        )
+    if skewed := {key: row["skewed"] for key, row in rescales.items() if row["skewed"]}:
+        yield f"{sum(skewed.values())} rescales settled before they were decided: a clock was set back ({min(skewed)})"
+
+
+def _notes(jobs: Sequence[JobFigures], shown: Sequence[JobFigures]) -> Iterator[str]:
+    for job in jobs:
+        if job.is_too_short:
+            yield f"{job.job_key}: only {job.passes} passes in the period, too few for charts"
+    left_out = sum(not job.is_too_short for job in jobs) - len(shown)
+    if left_out:
+        yield (
+            f"{left_out} more jobs are in the table without a section of their own: those that need a person and the "
+            "largest ones are shown; --jobs and --sections choose others"
+        )
+
+
+def _sections(tables: _Tables, buckets: DataFrame, period: Period, shown: Sequence[JobFigures]) -> Iterator[JobSection]:
+    keys = [job.job_key for job in shown]
+    if not keys:
+        return
+    of_jobs = buckets.where(f.col("job_key").isin(keys))
+    series = _series(_rows(of_jobs), period, ("load", "capacity", "slots", "lag", "lag_seconds"))
+    lines = _vertex_lines(_rows(aggregate.vertex_buckets(tables.frame(VERTICES), period, keys)), period)
+    names = {(row["job_key"], row["vertex_id"]): row["name"] for row in lines.names}
+    rescales = _rescale_lines(_rows(aggregate.latest_rescales(tables.frame(RESCALES), keys)), names)
+    expected = _forecasts(tables, period, keys)
+    for job in shown:
+        found = series.get(job.job_key, {})
+        line = expected.get(job.job_key, ForecastLine(problem=NOTHING_BEFORE))
+        yield JobSection(
+            figures=job,
+            vertices=tuple(_held(line, found.get("slots", ())) for line in lines.of.get(job.job_key, ())),
+            rescales=tuple(rescales.get(job.job_key, ())),
+            forecast=compared(line, found.get("load", ())),
+            **found,
+        )
+
+
+def _forecasts(tables: _Tables, period: Period, keys: Sequence[str]) -> Mapping[str, ForecastLine]:
+    settings = tables.wanted.profiles
+    if settings is None:
+        return {key: ForecastLine(problem="left out, as asked for") for key in keys}
+    return forecasts(tables.before(settings), settings, period, keys)
+
+
+def _series(rows: Sequence[Row], period: Period, names: Sequence[str]) -> dict[str, dict[str, list[float | None]]]:
+    """Return by job the values of each bucket; None where there is no row."""
+    found: dict[str, dict[str, list[float | None]]] = {}
+    for row in rows:
+        of_job = found.setdefault(row["job_key"], {name: [None] * period.count for name in names})
+        if period.holds(row["bucket"]):
+            for name in names:
+                of_job[name][row["bucket"]] = row[name]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _VertexLines:
+    of: Mapping[str, Sequence[VertexLine]]
+    names: Sequence[Row]
+
+
+def _vertex_lines(rows: Sequence[Row], period: Period) -> _VertexLines:
+    """Return the widest vertices of each job, by their greatest parallelism."""
+    by_vertex: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        by_vertex.setdefault((row["job_key"], row["vertex_id"] or ""), []).append(row)
+    widths = {key: max(row["parallelism"] for row in found) for key, found in by_vertex.items()}
+    lines: dict[str, list[VertexLine]] = {}
+    for key in sorted(by_vertex, key=lambda key: (key[0], -widths[key], key[1])):
+        of_job = lines.setdefault(key[0], [])
+        if len(of_job) < _SHOWN_VERTICES:
+            of_job.append(_vertex_line(by_vertex[key], period))
+    return _VertexLines(lines, [found[-1] for found in by_vertex.values()])
+
+
+def _vertex_line(rows: Sequence[Row], period: Period) -> VertexLine:
+    values: list[float | None] = [None] * period.count
+    for row in rows:
+        if period.holds(row["bucket"]):
+            values[row["bucket"]] = row["parallelism"]
+    return VertexLine(rows[-1]["name"] or rows[-1]["vertex_id"] or "?", values)
+
+
+def _held(line: VertexLine, slots: Series) -> VertexLine:
+    """Let a value hold until the next pass, which may be several buckets later."""
+    values: list[float | None] = []
+    for value, known in zip(line.parallelism, slots, strict=False):
+        before = values[-1] if values else None
+        values.append(before if value is None and known is not None else value)
+    return VertexLine(line.name, values)
+
+
+def _rescale_lines(rows: Sequence[Row], names: Mapping[tuple[str, str], str | None]) -> dict[str, list[RescaleLine]]:
+    lines: dict[str, list[RescaleLine]] = {}
+    for row in sorted(rows, key=lambda row: -row["at"]):
+        lines.setdefault(row["job_key"], []).append(_rescale_line(row, names))
+    return lines
+
+
+def _rescale_line(row: Row, names: Mapping[tuple[str, str], str | None]) -> RescaleLine:
+    before, target = (
+        {entry["vertex_id"]: entry["parallelism"] for entry in row[side] or ()} for side in ("before", "target")
+    )
+    changed = [vertex_id for vertex_id in target if before.get(vertex_id) != target[vertex_id]]
+    return RescaleLine(
+        at=row["at"],
+        changes=tuple(
+            f"{names.get((row['job_key'], vertex_id)) or vertex_id} {before.get(vertex_id, '?')} → {target[vertex_id]}"
+            for vertex_id in changed
+        ),
+        origin=row["origin"] or "?",
+        mechanism=row["mechanism"] or "?",
+        stage=row["stage"] or "?",
+        reason=row["reason"] or "",
+        outage=row["outage"],
+        is_reverted=bool(row["reverted"]),
+    )
+
+
+def _fleet(tables: _Tables, buckets: DataFrame, period: Period) -> FleetSeries:
+    sums = {row["bucket"]: row for row in _rows(aggregate.fleet_buckets(buckets))}
+    counts = {row["bucket"]: row["rescales"] for row in _rows(aggregate.fleet_rescales(tables.frame(RESCALES), period))}
+
+    def series(name: str) -> Series:
+        return [sums[bucket][name] if bucket in sums else None for bucket in range(period.count)]
+
+    return FleetSeries(
+        slots=series("slots"),
+        load=series("load"),
+        late=series("late"),
+        rescales=[counts.get(bucket, 0) for bucket in range(period.count)],
+    )

@@ -1,0 +1,196 @@
+"""Passes over jobs with forecasts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from core_builders import (
+    MINUTE,
+    SINGLE_SOURCE,
+    SINGLE_SOURCE_OPTIONS,
+    JobDriver,
+    a_context,
+    a_reading,
+    a_vertex,
+    full_window,
+    single_source,
+    source_answers,
+    vertex_id,
+)
+
+from flink_autoscaler.core.decision import Hold, PassOutcome, Phase, Rescale
+from flink_autoscaler.core.extensions import Plugins
+from flink_autoscaler.core.forecast.codec import forecast_states
+from flink_autoscaler.core.forecast.pass_forecast import NAME, profiles_around
+from flink_autoscaler.core.forecast.profile import LoadProfile
+from flink_autoscaler.core.forecast.store import ProfileResult
+from flink_autoscaler.core.policies.capacity import CapacityPolicy
+from flink_autoscaler.core.topology import IoMetrics
+
+# 200 records/s arrive at a source that is sized for them; its profile always expects 600, twice of which it needs.
+PROFILE = LoadProfile(
+    q50=(1.0,) * 672, q90=(3.0,) * 672, weeks=5, level=200.0, growth=1.0, asof=0.0, wape=0.1, exceed=0.1
+)
+RESULT = ProfileResult("a cluster/a job", SINGLE_SOURCE, 0.0, PROFILE)
+WITH_FORECAST = {"policies": "proactive", "forecast.enabled": "true"}
+
+
+def a_driver(options: Mapping[str, str] = WITH_FORECAST, result: ProfileResult | None = RESULT) -> JobDriver:
+    driver = JobDriver(a_context({**SINGLE_SOURCE_OPTIONS, **options}))
+    driver.profiles = {} if result is None else profiles_around({SINGLE_SOURCE: result}, 0.0)
+    return driver
+
+
+def enough(driver: JobDriver) -> PassOutcome:
+    return full_window(driver, rate=200.0, busy_ms=500.0)
+
+
+def go_on(driver: JobDriver, minute: float) -> PassOutcome:
+    return driver.run(round(minute * MINUTE), single_source(minute, rate=200.0, busy_ms=500.0))
+
+
+def codes(outcome: PassOutcome) -> list[str]:
+    return [reason.code for reason in outcome.decision.reasons]
+
+
+def test_a_proactive_job_is_made_ready_for_what_is_forecast() -> None:
+    outcome = enough(a_driver())
+
+    assert isinstance(outcome.decision, Rescale)
+    assert outcome.wanted == {SINGLE_SOURCE: 12}
+    assert "FORECAST_HIGHER" in codes(outcome)
+    assert "FORECAST_DISABLED" not in codes(outcome)
+
+
+@pytest.mark.parametrize("options", [{"policies": "proactive"}, {"policies": "capacity;schedule"}, {}])
+def test_without_the_option_profiles_change_nothing(options: Mapping[str, str]) -> None:
+    with_profile, without = (enough(a_driver(options, result)) for result in (RESULT, None))
+
+    assert with_profile == without
+    assert NAME not in with_profile.state.policies
+    assert with_profile.wanted == {}
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        pytest.param(None, "there is no profile yet", id="no result"),
+        pytest.param(
+            replace(RESULT, profile=None, problem="too little history"), "too little history", id="no profile"
+        ),
+        pytest.param(
+            replace(RESULT, profile=replace(PROFILE, wape=0.3)),
+            "the error of the backtest is 30%, more than 20%",
+            id="not accurate",
+        ),
+    ],
+)
+def test_a_forecast_that_is_not_trusted_says_why_and_the_rest_carries_on(
+    result: ProfileResult | None, text: str
+) -> None:
+    outcome = enough(a_driver(result=result))
+
+    assert isinstance(outcome.decision, Hold)
+    [disabled] = [reason for reason in outcome.decision.reasons if reason.code == "FORECAST_DISABLED"]
+    assert disabled.text == f"planned without a forecast: {text}"
+    assert disabled.vertex_id == SINGLE_SOURCE
+    assert "FORECAST_ABSENT" in codes(outcome)
+
+
+def test_what_arrives_is_remembered_from_the_second_sample_on() -> None:
+    driver = a_driver()
+
+    outcomes = [go_on(driver, minute) for minute in (1, 2)]
+
+    assert [outcome.phase for outcome in outcomes] == [Phase.COLLECTING, Phase.WINDOW_FILLING]
+    assert NAME not in outcomes[0].state.policies
+    memory = outcomes[1].state.policies[NAME]
+    bucket = forecast_states(memory["sources"])[SINGLE_SOURCE].bucket
+    assert bucket is not None
+    assert (bucket.start, bucket.count, bucket.total) == (0, 1, 200.0)
+    assert json.loads(json.dumps(memory)) == memory
+
+
+def test_a_backlog_that_grows_is_part_of_what_arrives() -> None:
+    driver = a_driver()
+    for minute in (1, 2):
+        driver.run(minute * MINUTE, single_source(minute, rate=200.0, busy_ms=500.0, pending=6_000.0 * minute))
+
+    bucket = forecast_states(driver.state.policies[NAME]["sources"])[SINGLE_SOURCE].bucket
+    assert bucket is not None
+    assert bucket.total == 300.0
+
+
+def test_forecasts_are_remembered_beside_policies_and_whatever_becomes_of_the_decision() -> None:
+    outcome = enough(a_driver())
+
+    assert set(outcome.state.policies) == {"proactive", NAME}
+    assert outcome.undecided is not None
+    assert outcome.undecided.policies == {NAME: outcome.state.policies[NAME]}
+
+
+def test_forecasts_outlive_a_restart_and_a_change_of_the_graph() -> None:
+    driver = a_driver()
+    enough(driver)
+    before = driver.state.policies[NAME]
+
+    io = IoMetrics(records_in=0, busy_ms=0.0)
+    vertices = [a_vertex(1, parallelism=4, io=io), a_vertex(2, parallelism=1, io=io)]
+    answers = {vertex_id(number): source_answers(busy_ms=1.0, rate=1.0) for number in (1, 2)}
+    outcome = driver.run(4 * MINUTE, a_reading(vertices, answers, running_at_ms=200_000))
+
+    assert outcome.phase is Phase.COLLECTING
+    assert outcome.state.policies == {NAME: before}
+
+
+def test_switching_forecasts_off_forgets_them() -> None:
+    driver = a_driver()
+    enough(driver)
+    driver.context = a_context({**SINGLE_SOURCE_OPTIONS, "policies": "proactive"})
+
+    assert set(go_on(driver, 4).state.policies) == {"proactive"}
+
+
+def test_a_state_that_cannot_be_read_begins_anew() -> None:
+    driver = a_driver()
+    enough(driver)
+    driver.state = replace(driver.state, policies={NAME: {"sources": {SINGLE_SOURCE: "nonsense"}}})
+
+    outcome = go_on(driver, 4)
+
+    assert outcome.error is None
+    assert list(forecast_states(outcome.state.policies[NAME]["sources"])) == [SINGLE_SOURCE]
+
+
+@pytest.mark.parametrize("policies", ["capacity", "capacity;schedule"])
+def test_forecasts_that_nobody_looks_at_are_told_once(policies: str) -> None:
+    driver = a_driver({"policies": policies, "forecast.enabled": "true"}, None)
+
+    outcomes = [go_on(driver, minute) for minute in (1, 2, 3, 4)]
+
+    assert [[event.reason for event in outcome.events] for outcome in outcomes] == [[], ["ForecastUnused"], [], []]
+    assert codes(outcomes[-1])[-1] == "FORECAST_UNUSED"
+    assert "FORECAST_DISABLED" not in codes(outcomes[-1])
+    assert "Choose 'proactive'" in outcomes[1].events[0].message
+
+
+def test_a_plugin_may_look_at_forecasts() -> None:
+    driver = JobDriver(
+        a_context({**SINGLE_SOURCE_OPTIONS, **WITH_FORECAST, "policies": "mine"}),
+        plugins=Plugins(policies={"mine": CapacityPolicy()}),
+    )
+
+    assert "FORECAST_UNUSED" not in codes(enough(driver))
+
+
+def test_an_option_of_forecasts_that_cannot_be_read_is_told_before_anything_is_done() -> None:
+    invalid = a_driver({**WITH_FORECAST, "forecast.tau": "soon"})
+    contradiction = a_driver({**WITH_FORECAST, "forecast.wape.enable": "0.3"})
+    off = a_driver({"policies": "proactive", "forecast.tau": "soon"})
+
+    phases = [enough(driver).phase for driver in (invalid, contradiction, off)]
+
+    assert phases == [Phase.INVALID_CONFIG, Phase.INVALID_CONFIG, Phase.EXECUTED]

@@ -1,0 +1,55 @@
+"""Backtests on Spark come to what they come to in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from backtest_setup import LATER, a_history, job_rows, rescale_row
+from history_setup import NOON_MS, part_files
+
+from flink_autoscaler.pipeline.backtest.inline import InlineRunner
+from flink_autoscaler.pipeline.backtest.plan import Candidate, Plan
+from flink_autoscaler.pipeline.backtest.records import Choice
+from flink_autoscaler.pipeline.backtest.runner import Runner, opened_runner
+from flink_autoscaler.pipeline.history.files import MissingHistoryError
+from flink_autoscaler.pipeline.history.layout import Selection
+from flink_autoscaler.pipeline.session import SparkSettings
+
+pytestmark = pytest.mark.spark
+
+CHOICE = Choice(Selection(since_ms=NOON_MS, until_ms=NOON_MS + 100 * 60_000), "o*")
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Runner]:
+    with opened_runner(SparkSettings(master="local[2]")) as runner:
+        yield runner
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> str:
+    rows = [*job_rows(), rescale_row(20.0), rescale_row(40.0, decided=1)]
+    root = a_history(tmp_path / "history", rows, job_rows("main/old", minutes=3), job_rows("main/clicks"), job_rows())
+    part_files(root)[0].write_bytes(b"PAR1")
+    return str(root)
+
+
+def test_spark_comes_to_the_same_as_this_process(spark: Runner, history: str) -> None:
+    inline = InlineRunner()
+    here, there = (runner.fleet(history, CHOICE, LATER) for runner in (inline, spark))
+    plan = Plan(here.subjects, [Candidate("a", {}), Candidate("b", {"job.autoscaler.utilization.target": "much"})])
+
+    outcomes = list(spark.outcomes(plan))
+
+    assert (there.subjects, there.left_out) == (here.subjects, here.left_out)
+    assert [subject.job_key for subject in there.subjects] == ["main/orders"]
+    assert [each.job_key for each in there.left_out] == ["main/old"]
+    assert (len(there.damaged), len(here.damaged)) == (1, 1)
+    assert sorted(map(repr, outcomes)) == sorted(map(repr, inline.outcomes(plan)))
+
+
+def test_missing_history_is_said_as_such(spark: Runner) -> None:
+    with pytest.raises(MissingHistoryError, match="/no/such: there is no such folder"):
+        spark.fleet("/no/such", Choice(), LATER)

@@ -1,0 +1,203 @@
+"""Reports of histories, aggregated by a real Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from history_setup import a_storage, part_files, write
+from pyspark.sql import SparkSession
+from report_setup import DAY, NOON, MadeJob, write_history
+
+from flink_autoscaler.pipeline.history.files import HistoryError, MissingHistoryError
+from flink_autoscaler.pipeline.history.schema import SAMPLES, VERTICES
+from flink_autoscaler.pipeline.history.storage import own_session, spark_storage
+from flink_autoscaler.pipeline.profiles import ProfileSettings
+from flink_autoscaler.pipeline.reports.build import Wanted, build_report
+from flink_autoscaler.pipeline.reports.measures import JobFigures
+from flink_autoscaler.pipeline.reports.report import Report
+from flink_autoscaler.pipeline.session import SparkSettings
+
+pytestmark = pytest.mark.spark
+
+# 400 records/s all the time: 5 subtasks of 100 at 80 %, which would take 500.
+FLAT = MadeJob(key="main/flat", swing=0.0)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    # Interpreting plans of a few rows takes a third of the time of compiling them.
+    conf = {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.shuffle.partitions": "1",
+    }
+    with own_session(SparkSettings(master="local[1]", conf=conf)) as session:
+        yield session
+
+
+def built(spark: SparkSession, root: Path, **wanted: Any) -> Report:
+    asked = {"since": float(NOON - DAY), "until": None, "now": float(NOON), **wanted}
+    return build_report(spark, spark_storage(str(root), spark), Wanted(**asked))
+
+
+def the(report: Report, key: str) -> JobFigures:
+    return next(job for job in report.jobs if job.job_key == key)
+
+
+@pytest.fixture(scope="module")
+def fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """Return the report of three jobs, a day of which was written twice."""
+    root = tmp_path_factory.mktemp("history")
+    wavy = MadeJob(key="yarn/wavy", lag=60_000.0)
+    refused = FLAT.bad_rescale(NOON - 3600, stage="refused", reason="too few slots", reached=[])
+    write_history(root, FLAT, extra=(refused,))
+    write_history(root, FLAT, wavy, MadeJob(key="main/three", days=0.02))
+    gap = MadeJob(key="yarn/gap", swing=0.0)
+    write(
+        a_storage(root), [row for row in gap.rows() if not NOON - 12 * 3600 <= row[1]["ts"] / 1_000_000 < NOON - 3600]
+    )
+    return built(spark, root)
+
+
+def test_slot_hours_count_rows_once_that_were_written_twice(fleet: Report) -> None:
+    job = the(fleet, "main/flat")
+
+    assert job.slot_hours == pytest.approx(5 * 24)
+    assert job.static_hours == pytest.approx(5 * 24)
+    assert (job.peak, job.passes) == (5, 144)
+
+
+def test_a_job_that_follows_its_load_saves_slots(fleet: Report) -> None:
+    job = the(fleet, "yarn/wavy")
+
+    # Up to 600 records/s, 8 subtasks; 400 on average, with 5.5.
+    assert job.peak == 8
+    assert job.load == pytest.approx(400, rel=0.01)
+    assert job.saved_share == pytest.approx(1 - 5.5 / 8, abs=0.02)
+
+
+def test_capacity_is_what_may_arrive_until_the_first_vertex_is_always_busy(fleet: Report) -> None:
+    section = next(each for each in fleet.sections if each.figures.job_key == "main/flat")
+
+    assert {value for value in section.load if value is not None} == {400.0}
+    assert {value for value in section.capacity if value is not None} == {500.0}
+
+
+def test_minutes_too_late_are_those_with_more_lag_than_allowed(fleet: Report) -> None:
+    # 60,000 records wait for the hour after noon, when 400 arrive: 150 s.
+    assert the(fleet, "yarn/wavy").late_minutes == pytest.approx(60)
+    assert the(fleet, "yarn/wavy").lag_seconds == pytest.approx(150, rel=0.2)
+    assert the(fleet, "main/flat").late_minutes == 0
+
+
+def test_rescales_are_told_with_their_outcome(fleet: Report) -> None:
+    section = next(each for each in fleet.sections if each.figures.job_key == "main/flat")
+
+    (line,) = section.rescales
+    assert (line.changes, line.stage, line.reason) == (("map 4 → 6",), "refused", "too few slots")
+    assert section.figures.concerns[0].kind == "failed"
+
+
+def test_vertices_have_lines_from_the_widest_on(fleet: Report) -> None:
+    section = next(each for each in fleet.sections if each.figures.job_key == "main/flat")
+
+    assert [(each.name, max(filter(None, each.parallelism))) for each in section.vertices] == [
+        ("map", 5),
+        ("source", 1),
+    ]
+
+
+def test_a_job_with_three_samples_has_no_section_but_a_note(fleet: Report) -> None:
+    assert the(fleet, "main/three").passes == 3
+    assert "main/three" not in [each.figures.job_key for each in fleet.sections]
+    assert fleet.notes == ("main/three: only 3 passes in the period, too few for charts",)
+
+
+def test_the_fleet_is_the_sum_of_its_jobs(fleet: Report) -> None:
+    assert fleet.fleet.slots[0] == sum(section.slots[0] or 0 for section in fleet.sections)
+    assert sum(filter(None, fleet.fleet.rescales)) == sum(job.rescales for job in fleet.jobs)
+    assert list(fleet.clusters) == ["main", "yarn"]
+
+
+def test_forecasts_come_from_the_history_before_the_period(spark: SparkSession, tmp_path: Path) -> None:
+    daily = MadeJob(key="main/daily", days=5, step=60, end=NOON)
+    rows = [row for row in daily.rows() if row[0] == SAMPLES.name]
+    write(a_storage(tmp_path), rows)
+
+    report = built(spark, tmp_path, profiles=ProfileSettings(asof=NOON - DAY), jobs="main/d*")
+
+    (section,) = report.sections
+    assert section.forecast.problem is None
+    assert section.forecast.wape == pytest.approx(0, abs=0.05)
+
+
+def test_gaps_do_not_count_as_slot_hours(fleet: Report) -> None:
+    assert the(fleet, "yarn/gap").slot_hours == pytest.approx(5 * 13)
+
+
+@pytest.fixture(scope="module")
+def damaged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """Return the report of a history with all kinds of faults."""
+    root = tmp_path_factory.mktemp("history")
+    write_history(root, FLAT)
+    (old,) = [path for path in part_files(root) if VERTICES.name in path.parts and "date=2026-01-31" in path.parts]
+    _as_newer_version(old)
+    write_history(root, MadeJob(key="main/cut"), MadeJob(key="main/ahead", end=NOON + 10 * DAY))
+    _, cut, *_ = [path for path in part_files(root) if SAMPLES.name in path.parts]
+    cut.write_bytes(cut.read_bytes()[:-100])
+    (cut.parent / f"0{cut.name}").write_bytes(b"")
+    return built(spark, root)
+
+
+def _as_newer_version(old: Path) -> None:
+    """Replace a file by one that lacks columns and has another one."""
+    rows = pq.ParquetFile(old).read().drop_columns(["slot_sharing_group", "true_rate"])
+    newer = Path(str(old).replace("version=1", "version=2"))
+    newer.parent.mkdir(parents=True)
+    pq.write_table(rows.append_column("colour", rows.column("vertex_name")), newer)
+    old.unlink()
+
+
+def test_damaged_files_are_left_out_and_told(damaged: Report) -> None:
+    assert damaged.warnings[0].startswith("2 files were damaged and left out")
+
+
+def test_files_of_other_versions_are_read(damaged: Report) -> None:
+    assert the(damaged, "main/flat").slot_hours == pytest.approx(5 * 24)
+
+
+def test_passes_that_claim_to_be_later_than_now_are_left_out_and_told(damaged: Report) -> None:
+    assert "144 passes over 1 jobs claim to be later than now" in damaged.warnings[1]
+    assert [job.job_key for job in damaged.jobs] == ["main/cut", "main/flat"]
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        pytest.param({"jobs": "yarn/*"}, id="no such job"),
+        pytest.param({"since": NOON + DAY * 9.0, "now": NOON + DAY * 10.0}, id="later"),
+    ],
+)
+def test_nothing_to_report_is_an_error(spark: SparkSession, tmp_path: Path, wanted: dict[str, Any]) -> None:
+    write_history(tmp_path, FLAT)
+
+    with pytest.raises(HistoryError, match="there are no rows"):
+        built(spark, tmp_path, **wanted)
+
+
+def test_a_history_of_damaged_files_alone_is_an_error_that_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    write_history(tmp_path, FLAT)
+    for path in part_files(tmp_path):
+        path.write_bytes(b"PAR1")
+
+    with pytest.raises(HistoryError, match=r"there are no rows .* files were damaged"):
+        built(spark, tmp_path)
+
+
+def test_a_folder_that_is_not_there_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(MissingHistoryError):
+        built(spark, tmp_path / "nowhere")

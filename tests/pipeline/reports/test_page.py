@@ -1,0 +1,121 @@
+"""The page as text: complete, and safe whatever jobs are called."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from report_setup.values import EVIL, a_report
+
+from flink_autoscaler.pipeline.reports.page import duration, number, page
+
+PAGE = page(a_report())
+
+
+class Elements(HTMLParser):
+    """Everything that a browser would make of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.scripts: list[str] = []
+        self._is_data = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._is_data = tag == "script" and dict(attrs).get("type") == "application/json"
+
+    def handle_data(self, data: str) -> None:
+        (self.scripts if self._is_data else self.texts).append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._is_data = False
+
+
+@pytest.fixture(scope="module")
+def elements() -> Elements:
+    found = Elements()
+    found.feed(PAGE)
+    return found
+
+
+def test_foreign_texts_are_texts(elements: Elements) -> None:
+    assert "img" not in {tag for tag, _ in elements.tags}
+    assert not any(name.startswith("on") for _, attributes in elements.tags for name in attributes)
+    assert any(EVIL in text for text in elements.texts)
+
+
+def test_nothing_comes_from_elsewhere(elements: Elements) -> None:
+    links = [value for _, attributes in elements.tags for name, value in attributes.items() if name in ("src", "href")]
+
+    assert {str(link)[0] for link in links} <= {"#", "d"}
+    (policy,) = [attributes["content"] for _, attributes in elements.tags if "http-equiv" in attributes]
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+
+
+def test_every_chart_carries_its_data(elements: Elements) -> None:
+    items = [json.loads(each) for each in elements.scripts]
+
+    # Of the fleet, of the job without a forecast and without lag, and of the other one.
+    assert len(items) == 4 + 3 + 5
+    assert all(item["doc"]["version"] for item in items)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("Jobs that need a person", id="jobs that need a person"),
+        pytest.param("since a crash loop", id="the reason of a concern"),
+        pytest.param("map 4 → 6", id="rescales"),
+        pytest.param("too few slots", id="their reasons"),
+        pytest.param("1 file was damaged", id="warnings"),
+        pytest.param("Top talkers", id="top talkers"),
+        pytest.param("off by 12%", id="forecast against actual"),
+        pytest.param("No forecast against actual: too little history", id="why there is no forecast"),
+    ],
+)
+def test_the_page_tells(text: str) -> None:
+    assert text in PAGE
+
+
+def test_reports_are_incomplete_when_no_job_has_enough_passes() -> None:
+    report = replace(a_report(), warnings=())
+    short = replace(report, jobs=report.jobs[-1:], sections=())
+
+    assert report.problems == ()
+    assert short.problems == ("no job has enough passes for charts",)
+    assert "no job has enough passes" in page(short)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        pytest.param(None, "–", id="not known"),
+        pytest.param(float("nan"), "–", id="not a number"),
+        pytest.param(0, "0", id="nothing"),
+        pytest.param(0.1234, "0.123", id="three digits"),
+        pytest.param(1234.5, "1,234", id="thousands"),
+        pytest.param(12_345, "12.3 k", id="ten thousand"),
+        pytest.param(3.2e9, "3.2 G", id="billions"),
+        pytest.param(-25_000.0, "-25 k", id="negative"),
+    ],
+)
+def test_numbers_are_written_for_people(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        pytest.param(None, "–", id="not known"),
+        pytest.param(12.34, "12.3 s", id="seconds"),
+        pytest.param(600, "10 min", id="minutes"),
+        pytest.param(7260, "2 h 1 min", id="hours"),
+    ],
+)
+def test_durations_are_written_for_people(seconds: float | None, text: str) -> None:
+    assert duration(seconds) == text

@@ -1,0 +1,305 @@
+"""``backtest`` and ``tune``, as users run them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+import typer
+from backtest_setup import a_history, job_rows
+from history_setup import NOON_MS, part_files
+
+from flink_autoscaler.standalone.backtest_cli import register
+from flink_cluster.waiting import wait_until
+
+INLINE = ("--master", "none")
+SHORT = ("--workload", "week-sine", "--days", "0.05", *INLINE)
+PROGRAM = (
+    "import signal, typer; from flink_autoscaler.standalone.backtest_cli import register;"
+    "signal.signal(signal.SIGINT, signal.SIG_DFL); app = typer.Typer(); register(app); app()"
+)
+"""Ctrl-C ends it at once while it does not say otherwise, as in the command line as a whole."""
+
+
+@dataclass
+class Said:
+    """What a command printed, and its exit code."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Call = Callable[..., Said]
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
+    """Run commands within this process."""
+    app = typer.Typer()
+    register(app)
+
+    def run(*arguments: str | Path) -> Said:
+        capsys.readouterr()
+        code = app([*map(str, arguments)], standalone_mode=False)
+        said = capsys.readouterr()
+        return Said(int(code or 0), said.out, said.err)
+
+    for name in os.environ:
+        if name.startswith(("AUTOSCALER", "FLINK")):
+            monkeypatch.delenv(name)
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield run
+    root.handlers = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def a_file(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    """Return a history of two jobs that can be simulated, and one that cannot."""
+    return a_history(tmp_path / "history", job_rows(), job_rows("main/clicks"), job_rows("main/new", minutes=3))
+
+
+def rows_of(stdout: str) -> list[list[str]]:
+    return [line.split() for line in stdout.splitlines()]
+
+
+def test_backtest_of_a_workload_compares_configurations(call: Call, tmp_path: Path) -> None:
+    usual = a_file(tmp_path, "usual.yaml", "job.autoscaler.enabled: true")
+    full = a_file(tmp_path, "full.yaml", "job.autoscaler.utilization.target: 0.9\njob.autoscaler.utilization.max: 1")
+
+    answer = call("backtest", *SHORT, "--config", usual, "--config", full)
+
+    rows = rows_of(answer.stdout)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert [row[0] for row in rows[1:3]] == ["usual.yaml", "full.yaml"]
+    assert float(rows[2][2]) < float(rows[1][2])
+    assert "the work itself" in answer.stdout
+
+
+def test_options_of_set_go_before_those_of_files(call: Call, tmp_path: Path) -> None:
+    option = "job.autoscaler.utilization.target"
+    files = [a_file(tmp_path, f"{target}.yaml", f"{option}: {target}") for target in (0.5, 0.6)]
+    configs = [word for file in files for word in ("--config", file)]
+
+    answer = call("backtest", *SHORT, *configs, "--set", f"{option}=0.7", "--json")
+
+    first, second = json.loads(answer.stdout)["configurations"]
+    assert first["slot_hours"] == second["slot_hours"]
+
+
+def test_backtest_of_a_history_says_what_it_left_out_and_fails(call: Call, history: Path) -> None:
+    answer = call("backtest", "--history", history, *INLINE)
+
+    assert answer.returncode == 1
+    assert answer.stderr == ("error: main/new was left out: 3 minutes are recorded, and a backtest needs 60\n")
+    assert answer.stdout.splitlines()[1].split()[:2] == ["defaults", "2"]
+    assert "main/clicks: No rescale was recorded: each is taken to last 60 s." in answer.stdout
+
+
+@pytest.mark.parametrize("pattern", ["main/orders", "orders", "ord*", "?rders"])
+def test_jobs_are_chosen_by_key_or_name(call: Call, history: Path, pattern: str) -> None:
+    answer = call("backtest", "--history", history, "--jobs", pattern, "--json", *INLINE)
+
+    assert answer.returncode == 0
+    assert [job["job_key"] for job in json.loads(answer.stdout)["jobs"]] == ["main/orders"]
+
+
+def test_options_of_a_cluster_count_for_its_jobs(call: Call, history: Path, tmp_path: Path) -> None:
+    config = a_file(
+        tmp_path,
+        "two.yaml",
+        """
+        autoscaler:
+          clusters:
+            - name: main
+              url: http://main:8081
+              options: {job.autoscaler.enabled: false}
+        """,
+    )
+
+    answer = call("backtest", "--history", history, "--jobs", "orders", "--config", config, "--json", *INLINE)
+
+    assert list(json.loads(answer.stdout)["jobs"][0]["runs"][0]["holds"]) == ["DISABLED"]
+
+
+def test_history_of_the_configuration_is_taken(call: Call, history: Path) -> None:
+    answer = call("backtest", "--set", f"autoscaler.history.path={history}", "--jobs", "orders", "--json", *INLINE)
+
+    assert answer.returncode == 0
+
+
+def test_damaged_files_are_left_out_with_a_word(call: Call, history: Path) -> None:
+    part_files(history)[0].write_bytes(b"PAR1")
+
+    answer = call("backtest", "--history", history, *INLINE)
+
+    assert answer.returncode == 1
+    assert "error: a damaged file was left out: " in answer.stderr
+
+
+def test_report_is_one_file_and_replaces_none(call: Call, tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+
+    first, second = (call("backtest", *SHORT, "--output", report) for _ in range(2))
+    third = call("tune", *SHORT, "--grid", "utilization.target=0.6,0.8", "--output", report, "--force")
+
+    assert (first.returncode, second.returncode, third.returncode) == (0, 2, 0)
+    assert "is there already; --force replaces it" in second.stderr
+    assert "<h1>Tuning</h1>" in report.read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_tune_recommends_a_change_with_what_it_is_expected_to_do(call: Call) -> None:
+    present = "job.autoscaler.utilization.target=0.3"
+
+    answer = call("tune", *SHORT, "--set", present, "--grid", "utilization.target=0.3,0.7", "--json")
+
+    (found,) = json.loads(answer.stdout)["recommendations"]
+    assert (answer.returncode, found["changes"]) == (0, {"job.autoscaler.utilization.target": "0.7"})
+    assert found["difference"]["slot_hours"] < 0
+    assert found["difference"]["slot_hours"] == found["expected"]["slot_hours"] - found["present"]["slot_hours"]
+
+
+def test_tune_prints_a_table(call: Call, history: Path) -> None:
+    answer = call("tune", "--history", history, "--jobs", "orders", "--grid", "utilization.target=0.7,0.2", *INLINE)
+
+    assert answer.returncode == 0
+    assert answer.stdout.splitlines()[1].split()[:2] == ["main/orders", "none"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(("backtest",), "which jobs? Give --history or --workload", id="nothing to simulate"),
+        pytest.param(
+            ("backtest", "--history", "/no/such"), "--history: /no/such: there is no such folder", id="no path"
+        ),
+        pytest.param(("backtest", "--workload", "weeksine"), "did you mean 'week-sine'?", id="no workload"),
+        pytest.param(
+            ("backtest", "--workload", "office", "--history", "/", "--since", "1 d"),
+            "--history and --since cannot be given with --workload",
+            id="two sources",
+        ),
+        pytest.param(("backtest", "--history", "/", "--days", "3"), "--days is the length of a --workload", id="days"),
+        pytest.param(("backtest", "--history", "/", "--since", "soon"), "--since 'soon': expected an", id="no time"),
+        pytest.param(
+            ("backtest", "--history", "/", "--since", "1 h", "--until", "2 h"),
+            "--since '1 h' is not before --until '2 h'",
+            id="nothing between",
+        ),
+        pytest.param(
+            ("backtest", *SHORT, "--output", "/no/such/report.html"),
+            "--output /no/such/report.html: No such file or directory",
+            id="no folder for the report",
+        ),
+        pytest.param(("backtest", *SHORT, "--config", "/no/such.yaml"), "/no/such.yaml: No such file", id="no file"),
+        pytest.param(
+            ("backtest", *SHORT, "--set", "job.autoscaler.utilisation.target=1"),
+            "did you mean 'job.autoscaler.utilization.target'?",
+            id="no such option",
+        ),
+        pytest.param(("tune", *SHORT, "--grid", "utilization.target"), "an option and its values", id="no grid"),
+        pytest.param(("tune", *SHORT, "--grid", "utilization.targt=1,2"), "did you mean", id="no option of the grid"),
+        pytest.param(("tune", *SHORT, "--grid", "utilization.target=low"), "not parse value 'low'", id="no value"),
+        pytest.param(("tune", *SHORT, "--grid", "utilization.target=0.5"), "1 combinations; 2 to 200", id="one value"),
+    ],
+)
+def test_what_is_asked_wrongly_is_explained_at_once(call: Call, arguments: tuple[str, ...], message: str) -> None:
+    answer = call(*arguments, *(() if "none" in arguments else INLINE))
+
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert message in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_configuration_twice_is_refused_and_equal_names_become_paths(call: Call, tmp_path: Path) -> None:
+    one, two = (a_file(tmp_path / folder, "a.yaml", "job.autoscaler.enabled: true") for folder in ("one", "two"))
+
+    twice = call("backtest", *SHORT, "--config", one, "--config", one)
+    apart = call("backtest", *SHORT, "--config", one, "--config", two, "--json")
+
+    assert (twice.returncode, "can be given once" in twice.stderr) == (2, True)
+    assert [each["name"] for each in json.loads(apart.stdout)["configurations"]] == [str(one), str(two)]
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [pytest.param((), "", id="empty"), pytest.param(("--jobs", "nobody"), " that was asked for", id="no such job")],
+)
+def test_history_without_a_job_says_so_and_fails(
+    call: Call, tmp_path: Path, options: tuple[str, ...], asked: str
+) -> None:
+    answer = call("backtest", "--history", tmp_path, *options, *INLINE)
+
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert f"there is no job{asked} in the history; history info shows what there is" in answer.stderr
+
+
+def test_other_paths_need_spark(call: Call) -> None:
+    answer = call("backtest", "--history", "hdfs://nowhere/history", *INLINE)
+
+    assert (answer.returncode, "only Spark reaches this path" in answer.stderr) == (1, True)
+
+
+def test_time_range_is_kept(call: Call, history: Path) -> None:
+    until = datetime.fromtimestamp(NOON_MS / 1000 + 90 * 60, UTC).isoformat()
+
+    answer = call("backtest", "--history", history, "--jobs", "orders", "--until", until, "--json", *INLINE)
+
+    assert json.loads(answer.stdout)["jobs"][0]["runs"][0]["figures"]["duration"] == 89 * 60
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", PROGRAM, *arguments]
+    return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def catches_interrupts(pid: int) -> bool:
+    """Whether Ctrl-C would not end a process."""
+    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
+    return bool(int(fields["SigCgt"], 16) & 1 << (signal.SIGINT - 1))
+
+
+def test_interrupt_shows_what_is_finished(tmp_path: Path) -> None:
+    history = a_history(tmp_path / "history", *(job_rows(f"main/job-{number:03}") for number in range(50)))
+    report = tmp_path / "report.html"
+    process = start("tune", "--history", str(history), "--output", str(report), "--json", *INLINE)
+    wait_until("the report is begun", lambda: list(tmp_path.glob(".report.html.*")), interval=0.02)
+    wait_until("simulation", lambda: catches_interrupts(process.pid), interval=0.02)
+
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=20)
+
+    document: dict[str, Any] = json.loads(stdout)
+    assert process.returncode == 130
+    assert (document["is_whole"], document["pending"] > 0) == (False, True)
+    assert "runs were not finished" in stderr
+    assert "runs were not finished" in report.read_text()
+
+
+def test_help_has_examples(call: Call) -> None:
+    answers = [call(command, "--help") for command in ("backtest", "tune")]
+
+    assert all("Examples:" in answer.stdout for answer in answers)

@@ -1,0 +1,174 @@
+"""``report``, as users run it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import structlog
+import typer
+from history_setup import part_files
+from report_setup import MadeJob, write_history
+from report_setup.values import a_report
+
+from flink_autoscaler.pipeline.reports.page import page
+from flink_autoscaler.standalone import fleet_report_cli
+
+NOW = int(time.time())
+# Interpreting plans of a few rows takes a third of the time of compiling them.
+FAST = [
+    f"--set=autoscaler.engine.{each}"
+    for each in (
+        "spark-master=local[1]",
+        "spark-config.spark.sql.codegen.wholeStage=false",
+        "spark-config.spark.sql.codegen.factoryMode=NO_CODEGEN",
+        "spark-config.spark.sql.shuffle.partitions=1",
+        "spark-config.spark.sql.adaptive.enabled=false",
+    )
+]
+
+
+@dataclass
+class Said:
+    """What a command printed, and its exit code."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Call = Callable[..., Said]
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
+    """Run commands within this process."""
+    app = typer.Typer()
+    fleet_report_cli.register(app)
+
+    def run(*arguments: str | Path) -> Said:
+        capsys.readouterr()
+        code = app([*map(str, arguments)], standalone_mode=False)
+        said = capsys.readouterr()
+        return Said(int(code or 0), said.out, said.err)
+
+    for name in os.environ:
+        if name.startswith(("AUTOSCALER", "FLINK")):
+            monkeypatch.delenv(name)
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield run
+    root.handlers = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return the history of a job over the last day."""
+    return write_history(tmp_path / "history", MadeJob(end=NOW))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(["--path", "{tmp}/no"], "--path: {tmp}/no: there is no such folder", id="no such history"),
+        pytest.param([], "which history? Give --path, or set autoscaler.history.path", id="no history named"),
+        pytest.param(
+            ["--path", "{tmp}", "--output", "{tmp}/no/report.html"],
+            "--output {tmp}/no/report.html: No such file or directory",
+            id="no such folder for the page",
+        ),
+        pytest.param(
+            ["--path", "{tmp}", "--output", "/dev/null/report.html"],
+            "--output /dev/null/report.html: Not a directory",
+            id="not writable",
+        ),
+        pytest.param(["--path", "{tmp}", "--output", "{tmp}"], "--output {tmp}: is a folder", id="a folder"),
+        pytest.param(
+            ["--path", "{tmp}", "--output", "{tmp}/notes.txt"],
+            "--output {tmp}/notes.txt: is there already",
+            id="another file is there",
+        ),
+        pytest.param(
+            ["--path", "{tmp}", "--since", "7 parsecs"], "--since '7 parsecs': expected an age", id="wrong age"
+        ),
+        pytest.param(
+            ["--path", "{tmp}", "--since", "2999-01-01"], "--since '2999-01-01' is not in the past", id="future"
+        ),
+        pytest.param(
+            ["--path", "{tmp}", "--since", "1h", "--until", "2h"],
+            "--since '1h' is not before --until '2h'",
+            id="the wrong way round",
+        ),
+        pytest.param(["--path", "{tmp}", "--slo-lag", "long"], "--slo-lag 'long': expected a duration", id="wrong lag"),
+    ],
+)
+def test_wrong_options_are_told_at_once(call: Call, tmp_path: Path, arguments: list[str], message: str) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    given = [each.format(tmp=tmp_path) for each in arguments]
+    output = [] if "--output" in given else ["--output", str(tmp_path / "report.html")]
+
+    said = call(*given, *output)
+
+    assert said.returncode == 2
+    assert f"error: {message.format(tmp=tmp_path)}" in said.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_missing_libraries_are_told_with_how_to_install_them(tmp_path: Path) -> None:
+    program = (
+        "import sys, typer; sys.modules['bokeh'] = None\n"
+        "from flink_autoscaler.standalone import fleet_report_cli\n"
+        "app = typer.Typer(); fleet_report_cli.register(app); app()"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", program, "--path", str(tmp_path), "--output", str(tmp_path / "report.html")]
+
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "error: reports need bokeh: pip install 'flink-autoscaler[report]'"
+
+
+def test_an_empty_history_is_an_error_without_a_page(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "history").mkdir()
+
+    said = call("--path", tmp_path / "history", "--output", tmp_path / "report.html", *FAST)
+
+    assert said.returncode == 1
+    assert "there are no rows in the period" in said.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ["history"]
+
+
+@pytest.mark.spark
+def test_a_report_is_written_over_an_older_one(call: Call, root: Path, tmp_path: Path) -> None:
+    output = tmp_path / "report.html"
+    output.write_text(page(a_report()))
+
+    said = call("--path", root, "--since", "1d", "--output", output, "--no-forecast", *FAST)
+
+    assert (said.returncode, said.stderr) == (0, "")
+    assert said.stdout.startswith(f"{output}: 1 jobs, 0 need a person, ")
+    assert "hacked" not in output.read_text()
+
+
+@pytest.mark.spark
+def test_incomplete_pages_are_written_and_told(call: Call, root: Path, tmp_path: Path) -> None:
+    write_history(root, MadeJob(key="main/three", end=NOW, days=0.02))
+    for path in part_files(root)[:1]:
+        path.write_bytes(b"")
+
+    said = call("--path", root, "--since", "1d", "--output", tmp_path / "report.html", "--no-forecast", *FAST)
+
+    assert said.returncode == 1
+    assert "error: 1 file was damaged and left out" in said.stderr
+    assert "note: main/three: only 3 passes" in said.stderr
+    assert "1 file was damaged" in (tmp_path / "report.html").read_text()
