@@ -15,6 +15,7 @@ from flink_autoscaler.standalone import (
     backtest_cli,
     database_cli,
     explain_cli,
+    fleet_report_cli,
     forecast_cli,
     history_cli,
     order_cli,
@@ -144,6 +145,7 @@ app.command(short_help="Show what happened.", epilog=database_cli.EVENTS_EXAMPLE
 order_cli.register(app)
 explain_cli.register(app)
 backtest_cli.register(app)
+fleet_report_cli.register(app)
 
 
 def main() -> None:

@@ -81,7 +81,9 @@ def spark_session(
     master = engine.spark_master if engine.spark_master.startswith("local") else "local[*]"
     memory = f"{max(engine.driver_memory, least_memory) >> 20}m"
     merged = {**(conf or {}), **engine.spark_config}
-    return own_session(SparkSettings(master=master, driver_memory=memory, conf=merged))
+    return own_session(
+        SparkSettings(master=master, driver_memory=memory, python_files=engine.python_files, conf=merged)
+    )
 
 
 def selection_of(asked: Asked, now: float | None = None) -> Selection:

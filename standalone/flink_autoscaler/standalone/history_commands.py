@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, Final
@@ -19,17 +18,15 @@ from flink_autoscaler.core import syntax
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.option import nearest
 from flink_autoscaler.pipeline.history.catalog import Progress as Tell
-from flink_autoscaler.pipeline.history.choices import Writer
 from flink_autoscaler.pipeline.history.compact import Maintained, Upkeep, maintain
 from flink_autoscaler.pipeline.history.export import Format, Wanted, export
-from flink_autoscaler.pipeline.history.files import HistoryError, MissingHistoryError
+from flink_autoscaler.pipeline.history.files import HistoryError
 from flink_autoscaler.pipeline.history.info import HistoryInfo, describe
 from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.history.schema import TABLES, Table
-from flink_autoscaler.pipeline.history.storage import Storage, opened, own_session
-from flink_autoscaler.pipeline.session import SparkSettings
 from flink_autoscaler.standalone import report_view
-from flink_autoscaler.standalone.explain_commands import read_instant
+from flink_autoscaler.standalone.history_access import Asked, opened_history, selection_of
+from flink_autoscaler.standalone.output_files import whole_file
 from flink_autoscaler.standalone.preparation import prepare
 from flink_autoscaler.standalone.settings import Settings
 
@@ -37,16 +34,6 @@ STANDARD_OUTPUT: Final = "-"
 _SHOWN_PROBLEMS: Final = 10
 _LARGE_ROWS: Final = 400_000
 """Rows of a compacted file: a process that ends afterwards may take more memory than a daemon."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Which part of which history is meant, as text from the command line; None is the configured one, or all."""
-
-    path: str | None = None
-    since: str | None = None
-    until: str | None = None
-    clusters: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +50,8 @@ class Export:
 def show_info(file: Path | None, overrides: Sequence[str], asked: Asked, *, as_json: bool) -> int:
     """Show what is in the history; return the exit code."""
     settings = prepare(file, overrides)
-    selection = _selection(asked)
-    with _opened(settings, asked) as storage, _progress("looking at files") as tell:
+    selection = selection_of(asked)
+    with opened_history(settings, asked) as storage, _progress("looking at files") as tell:
         found = describe(storage.files, selection, tell)
     if as_json:
         report_view.print_document(_document(found))
@@ -84,11 +71,11 @@ def compact_history(
     upkeep = Upkeep(
         now_ms=round(time.time() * 1000),
         keep_seconds=_keep_seconds(settings, asked, retention),
-        selection=_selection(asked),
+        selection=selection_of(asked),
         is_dry_run=is_dry_run,
         large_rows=_LARGE_ROWS,
     )
-    with _opened(settings, asked) as storage, _progress("compacting folders") as tell:
+    with opened_history(settings, asked) as storage, _progress("compacting folders") as tell:
         done = maintain(storage, upkeep, tell)
     _print_maintained(done, is_dry_run=is_dry_run)
     _print_problems(done.damaged, "cannot be read and stay as they are")
@@ -104,8 +91,8 @@ def export_table(file: Path | None, overrides: Sequence[str], asked: Asked, want
     """
     settings = prepare(file, overrides)
     table, form = _table(wanted.table), _format(wanted)
-    rows = Wanted(table, _selection(asked), wanted.job)
-    with _opened(settings, asked) as storage, _output(wanted) as stream, _progress("exporting files") as tell:
+    rows = Wanted(table, selection_of(asked), wanted.job)
+    with opened_history(settings, asked) as storage, _output(wanted) as stream, _progress("exporting files") as tell:
         done = export(storage, rows, stream, form, tell)
         _print_problems(done.damaged, "could not be read and are missing in the export")
         if done.rows == 0:
@@ -113,43 +100,6 @@ def export_table(file: Path | None, overrides: Sequence[str], asked: Asked, want
     where = "" if wanted.output == STANDARD_OUTPUT else f" to {wanted.output}"
     sys.stderr.write(f"{done.rows:,} rows of {done.files - len(done.damaged)} files{where}\n")
     return 1 if done.damaged else 0
-
-
-@contextmanager
-def _opened(settings: Settings, asked: Asked) -> Iterator[Storage]:
-    configured = settings.history
-    path = asked.path or configured.path
-    if path is None:
-        raise ConfigError("which history? Give --path, or set autoscaler.history.path")
-    writer = Writer.AUTO if asked.path is not None else configured.writer
-    try:
-        with opened(path, lambda: _session(settings), writer) as storage:
-            yield storage
-    except MissingHistoryError as error:
-        hint = "" if configured.enabled else "; autoscaler.history.enabled is not true"
-        raise ConfigError(f"{'--path' if asked.path else 'autoscaler.history.path'}: {error}{hint}") from error
-
-
-def _session(settings: Settings) -> AbstractContextManager[Any]:
-    engine = settings.engine
-    # Of this process, whatever the daemon uses: a Spark Connect server lends no access to its file systems.
-    master = engine.spark_master if engine.spark_master.startswith("local") else "local[*]"
-    memory = f"{engine.driver_memory >> 20}m"
-    return own_session(SparkSettings(master=master, driver_memory=memory, conf=engine.spark_config))
-
-
-def _selection(asked: Asked) -> Selection:
-    since, until = _instant("--since", asked.since), _instant("--until", asked.until)
-    if since is not None and until is not None and since >= until:
-        raise ConfigError(f"--since '{asked.since}' is not before --until '{asked.until}'")
-    return Selection(since, until, None if asked.clusters is None else frozenset(asked.clusters))
-
-
-def _instant(option: str, text: str | None) -> int | None:
-    try:
-        return None if text is None else read_instant(text, time.time())
-    except ConfigError as error:
-        raise ConfigError(str(error).replace("--at", option, 1)) from error
 
 
 def _keep_seconds(settings: Settings, asked: Asked, retention: str | None) -> float | None:
@@ -185,18 +135,8 @@ def _output(wanted: Export) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    target = Path(wanted.output)
-    if target.exists() and not wanted.replaces:
-        raise ConfigError(f"--output {target}: is there already; --force replaces it")
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as stream:
-            yield stream
-        partial.replace(target)
-    except OSError as error:
-        raise ConfigError(f"--output {target}: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(Path(wanted.output), replaces=wanted.replaces) as stream:
+        yield stream
 
 
 @contextmanager

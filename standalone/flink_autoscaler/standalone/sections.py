@@ -184,8 +184,8 @@ class EngineSettings(Section):
     spark_config: TextMap = Field(default_factory=dict, description="Further Spark settings, such as spark.ui.enabled.")
     python_files: Texts = Field(
         default=(),
-        description="Archives for the executors of a Spark cluster, build/pyfiles.zip first, then those of plug-ins; unset "
-        "packs what the daemon runs with.",
+        description="Archives for the executors of a Spark cluster, build/pyfiles.zip first, then those of plug-ins; "
+        "unset packs what the daemon runs with.",
     )
     driver_memory: MemorySize = Field(
         default=480 << 20, ge=_LOWEST_MEMORY, description="Heap of the embedded Spark driver."
