@@ -29,6 +29,8 @@ T = TypeVar("T")
 
 _TASKMANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
 _START_TIMEOUT = 120.0  # a cold start takes about 5 s; on a machine that is busy otherwise much longer
+_WHOLE_LOG = 100_000
+"""Lines: the reason comes before the thread dump with which a JobManager may end."""
 _PORT_ATTEMPTS = 4
 
 
@@ -284,7 +286,7 @@ class FlinkCluster:
         self.wait_until("JobManager answers", self._jobmanager_answers, _START_TIMEOUT)
 
     def _jobmanager_answers(self) -> bool:
-        if not self.jobmanager.is_running and "BindException" in self.jobmanager.log_tail(300):
+        if not self.jobmanager.is_running and "BindException" in self.jobmanager.log_tail(_WHOLE_LOG):
             raise PortTakenError(f"a port is taken\n{self.jobmanager.log_tail()}")
         self.jobmanager.require_running()
         config = self.rest.reachable("/jobmanager/config") or []
