@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 import typer
 from backtest_setup import a_history, job_rows
+from command_setup import Call, commands
 from history_setup import NOON_MS, part_files
 
 from flink_autoscaler.standalone.backtest_cli import register
@@ -32,39 +30,13 @@ PROGRAM = (
 """Ctrl-C ends it at once while it does not say otherwise, as in the command line as a whole."""
 
 
-@dataclass
-class Said:
-    """What a command printed, and its exit code."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-Call = Callable[..., Said]
-
-
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
     """Run commands within this process."""
     app = typer.Typer()
     register(app)
-
-    def run(*arguments: str | Path) -> Said:
-        capsys.readouterr()
-        code = app([*map(str, arguments)], standalone_mode=False)
-        said = capsys.readouterr()
-        return Said(int(code or 0), said.out, said.err)
-
-    for name in os.environ:
-        if name.startswith(("AUTOSCALER", "FLINK")):
-            monkeypatch.delenv(name)
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield run
-    root.handlers = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
+    with commands(app, capsys, monkeypatch) as call:
+        yield call
 
 
 def a_file(folder: Path, name: str, text: str) -> Path:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import structlog
 import typer
+from command_setup import Call, commands
 from history_setup import part_files
 from report_setup import MadeJob, write_history
 from report_setup.values import a_report
@@ -35,39 +33,13 @@ FAST = [
 ]
 
 
-@dataclass
-class Said:
-    """What a command printed, and its exit code."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-Call = Callable[..., Said]
-
-
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
     """Run commands within this process."""
     app = typer.Typer()
     fleet_report_cli.register(app)
-
-    def run(*arguments: str | Path) -> Said:
-        capsys.readouterr()
-        code = app([*map(str, arguments)], standalone_mode=False)
-        said = capsys.readouterr()
-        return Said(int(code or 0), said.out, said.err)
-
-    for name in os.environ:
-        if name.startswith(("AUTOSCALER", "FLINK")):
-            monkeypatch.delenv(name)
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield run
-    root.handlers = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
+    with commands(app, capsys, monkeypatch) as call:
+        yield call
 
 
 @pytest.fixture

@@ -3,56 +3,28 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-import structlog
+from command_setup import Call, commands
 from history_setup import NOON_MS, a_storage, files_of, part_files, sample_rows, write
 
-from flink_autoscaler.standalone.history_cli import history
+from flink_autoscaler.standalone import history_cli
 
 FOLDER = "samples/version=1/date=2026-01-31/cluster=main"
 PROGRAM = "from flink_autoscaler.standalone.history_cli import history; history()"
 
 
-@dataclass
-class Said:
-    """What a command printed, and its exit code."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-Call = Callable[..., Said]
-
-
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
     """Run commands within this process."""
-
-    def run(*arguments: str | Path) -> Said:
-        capsys.readouterr()
-        code = history([*map(str, arguments)], standalone_mode=False)
-        said = capsys.readouterr()
-        return Said(int(code or 0), said.out, said.err)
-
-    for name in os.environ:
-        if name.startswith(("AUTOSCALER", "FLINK")):
-            monkeypatch.delenv(name)
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield run
-    root.handlers = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
+    with commands(history_cli.history, capsys, monkeypatch) as call:
+        yield call
 
 
 def run_process(program: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:

@@ -92,6 +92,11 @@ class FollowRun:
         return self.now_ms if self.facts.now_ms is None else self.facts.now_ms
 
     @property
+    def is_blind(self) -> bool:
+        """Whether the requirements, seen before, could not be read now."""
+        return bool(self.supervision.seen) and self.facts.requirements is None and not self.is_reactive
+
+    @property
     def is_reactive(self) -> bool:
         """Whether the parallelism follows the number of TaskManagers instead of requirements."""
         return self.context.flink_options.scheduler_mode.strip().lower() == "reactive"
