@@ -24,7 +24,7 @@ from core_builders import (
 from flink_autoscaler.core.decision import Hold, PassOutcome, Phase, Rescale
 from flink_autoscaler.core.extensions import Plugins
 from flink_autoscaler.core.forecast.codec import forecast_states
-from flink_autoscaler.core.forecast.pass_forecast import NAME, profiles_around
+from flink_autoscaler.core.forecast.pass_forecast import profiles_around
 from flink_autoscaler.core.forecast.profile import LoadProfile
 from flink_autoscaler.core.forecast.store import ProfileResult
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
@@ -70,7 +70,7 @@ def test_without_the_option_profiles_change_nothing(options: Mapping[str, str]) 
     with_profile, without = (enough(a_driver(options, result)) for result in (RESULT, None))
 
     assert with_profile == without
-    assert NAME not in with_profile.state.policies
+    assert with_profile.state.forecast == {}
     assert with_profile.wanted == {}
 
 
@@ -106,8 +106,8 @@ def test_what_arrives_is_remembered_from_the_second_sample_on() -> None:
     outcomes = [go_on(driver, minute) for minute in (1, 2)]
 
     assert [outcome.phase for outcome in outcomes] == [Phase.COLLECTING, Phase.WINDOW_FILLING]
-    assert NAME not in outcomes[0].state.policies
-    memory = outcomes[1].state.policies[NAME]
+    assert outcomes[0].state.forecast == {}
+    memory = outcomes[1].state.forecast
     bucket = forecast_states(memory["sources"])[SINGLE_SOURCE].bucket
     assert bucket is not None
     assert (bucket.start, bucket.count, bucket.total) == (0, 1, 200.0)
@@ -119,7 +119,7 @@ def test_a_backlog_that_grows_is_part_of_what_arrives() -> None:
     for minute in (1, 2):
         driver.run(minute * MINUTE, single_source(minute, rate=200.0, busy_ms=500.0, pending=6_000.0 * minute))
 
-    bucket = forecast_states(driver.state.policies[NAME]["sources"])[SINGLE_SOURCE].bucket
+    bucket = forecast_states(driver.state.forecast["sources"])[SINGLE_SOURCE].bucket
     assert bucket is not None
     assert bucket.total == 300.0
 
@@ -127,15 +127,17 @@ def test_a_backlog_that_grows_is_part_of_what_arrives() -> None:
 def test_forecasts_are_remembered_beside_policies_and_whatever_becomes_of_the_decision() -> None:
     outcome = enough(a_driver())
 
-    assert set(outcome.state.policies) == {"proactive", NAME}
+    assert set(outcome.state.policies) == {"proactive"}
+    assert outcome.state.forecast
     assert outcome.undecided is not None
-    assert outcome.undecided.policies == {NAME: outcome.state.policies[NAME]}
+    assert outcome.undecided.policies == {}
+    assert outcome.undecided.forecast == outcome.state.forecast
 
 
 def test_forecasts_outlive_a_restart_and_a_change_of_the_graph() -> None:
     driver = a_driver()
     enough(driver)
-    before = driver.state.policies[NAME]
+    before = driver.state.forecast
 
     io = IoMetrics(records_in=0, busy_ms=0.0)
     vertices = [a_vertex(1, parallelism=4, io=io), a_vertex(2, parallelism=1, io=io)]
@@ -143,7 +145,8 @@ def test_forecasts_outlive_a_restart_and_a_change_of_the_graph() -> None:
     outcome = driver.run(4 * MINUTE, a_reading(vertices, answers, running_at_ms=200_000))
 
     assert outcome.phase is Phase.COLLECTING
-    assert outcome.state.policies == {NAME: before}
+    assert outcome.state.policies == {}
+    assert outcome.state.forecast == before
 
 
 def test_switching_forecasts_off_forgets_them() -> None:
@@ -151,18 +154,20 @@ def test_switching_forecasts_off_forgets_them() -> None:
     enough(driver)
     driver.context = a_context({**SINGLE_SOURCE_OPTIONS, "policies": "proactive"})
 
-    assert set(go_on(driver, 4).state.policies) == {"proactive"}
+    state = go_on(driver, 4).state
+    assert set(state.policies) == {"proactive"}
+    assert state.forecast == {}
 
 
 def test_a_state_that_cannot_be_read_begins_anew() -> None:
     driver = a_driver()
     enough(driver)
-    driver.state = replace(driver.state, policies={NAME: {"sources": {SINGLE_SOURCE: "nonsense"}}})
+    driver.state = replace(driver.state, forecast={"sources": {SINGLE_SOURCE: "nonsense"}})
 
     outcome = go_on(driver, 4)
 
     assert outcome.error is None
-    assert list(forecast_states(outcome.state.policies[NAME]["sources"])) == [SINGLE_SOURCE]
+    assert list(forecast_states(outcome.state.forecast["sources"])) == [SINGLE_SOURCE]
 
 
 @pytest.mark.parametrize("policies", ["capacity", "capacity;schedule"])

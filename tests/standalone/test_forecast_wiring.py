@@ -7,7 +7,6 @@ from pathlib import Path
 
 from fake_flink import FakeFlink
 
-from flink_autoscaler.core.forecast.pass_forecast import NAME
 from flink_autoscaler.core.forecast.profile import LoadProfile
 from flink_autoscaler.core.forecast.store import ProfileResult
 from flink_autoscaler.standalone.configuration import load_configuration
@@ -55,6 +54,6 @@ def test_profiles_reach_the_passes_of_their_job_and_go_with_it(tmp_path: Path) -
         passes.run()
         after = wiring.storage.forecasts.built()
 
-    [(_, f50, f90)] = outcome.state.policies[NAME]["sources"][source]["issued"]
+    [(_, f50, f90)] = outcome.state.forecast["sources"][source]["issued"]
     assert (f50, f90) == (100.0, 120.0)
     assert (before, after) == ({KEY: ASOF}, {})

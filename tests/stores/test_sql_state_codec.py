@@ -409,7 +409,7 @@ def test_times_are_read_in_every_form(value: object, expected: int) -> None:
     assert parse_seconds(value) == expected
 
 
-OWN_FIELDS = {"job_id", "supervision", "policies"}
+OWN_FIELDS = {"job_id", "supervision", "policies", "forecast"}
 """What the Java process has no row for: it is in a table of our own."""
 
 

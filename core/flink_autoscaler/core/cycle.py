@@ -16,7 +16,7 @@ from flink_autoscaler.core.evaluation import EvaluationSettings, evaluate, with_
 from flink_autoscaler.core.events import Event, EventType, exception_event
 from flink_autoscaler.core.execution import execute
 from flink_autoscaler.core.extensions import NO_PLUGINS, Plugins
-from flink_autoscaler.core.forecast.pass_forecast import PassForecast, forecasts_only, pass_forecast
+from flink_autoscaler.core.forecast.pass_forecast import PassForecast, pass_forecast
 from flink_autoscaler.core.history import restart_time
 from flink_autoscaler.core.job import JobAutoScalerContext, JobStatus
 from flink_autoscaler.core.metrics import VertexId
@@ -25,7 +25,7 @@ from flink_autoscaler.core.options import AutoscalerOptions
 from flink_autoscaler.core.reading import EMPTY_MEMORY, ClusterReading, JobReading
 from flink_autoscaler.core.realizable import realizable
 from flink_autoscaler.core.reason import Reason
-from flink_autoscaler.core.state import EMPTY_STATE, JobState, PolicyMemories
+from flink_autoscaler.core.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.supervised import FactsWanted, facts_wanted, followed, with_rescale
 from flink_autoscaler.core.validation import validate, validate_policies
 
@@ -233,11 +233,10 @@ def _of_this_graph(observed: Observed, before: JobState) -> Observed:
     """Forget what policies remember when the job has other vertices than in the last sample."""
     if not before.samples or before.samples[-1].vertices.keys() == observed.topology.vertices.keys():
         return observed
-    return _remembering(observed, forecasts_only(observed.state.policies))
+    return _with_state(observed, replace(observed.state, policies={}))
 
 
-def _remembering(observed: Observed, policies: PolicyMemories) -> Observed:
-    state = replace(observed.state, policies=policies)
+def _with_state(observed: Observed, state: JobState) -> Observed:
     return replace(observed, request=replace(observed.request, state=state))
 
 
@@ -318,9 +317,9 @@ class _Progress:
     def _forecast(self, evaluation: Evaluation) -> PassForecast:
         """Forecast what will arrive; what was learned for that is kept, whatever becomes of the decision."""
         forecast = pass_forecast(self._input(evaluation), self.observed.request.profiles)
-        if forecast.policies is not self.observed.state.policies:
-            self.observed = _remembering(self.observed, forecast.policies)
-            self.events = forecast.events
+        if forecast.memory != self.observed.state.forecast:
+            self.observed = _with_state(self.observed, replace(self.observed.state, forecast=forecast.memory))
+        self.events = forecast.events
         return forecast
 
     def _decide(self, evaluation: Evaluation, forecast: PassForecast) -> PassOutcome:
@@ -346,12 +345,9 @@ class _Progress:
 
 
 def _with_forecast(outcome: PassOutcome, forecast: PassForecast) -> PassOutcome:
-    """Add what there is to say about forecasts, and what they remember to what policies do."""
-    state, kept = outcome.state, forecasts_only(forecast.policies)
-    if kept:
-        state = replace(state, policies={**state.policies, **kept})
+    """Add what there is to say about forecasts."""
     decision = replace(outcome.decision, reasons=(*outcome.decision.reasons, *forecast.reasons))
-    return replace(outcome, decision=decision, state=state)
+    return replace(outcome, decision=decision)
 
 
 def _settled(

@@ -89,6 +89,9 @@ class ConfigChanges:
 PolicyMemories = Mapping[str, Mapping[str, Any]]
 """What each policy of a job is handed back in the next pass, by its name; JSON values."""
 
+ForecastMemory = Mapping[str, Any]
+"""What the forecasts of a job need in the next pass; JSON values."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobState:
@@ -105,6 +108,7 @@ class JobState:
         delayed: Scale-downs that wait for the scale-down interval.
         supervision: The rescale that is followed, and those of the past.
         policies: What the policies of the job remember of its present graph.
+        forecast: What the forecasts of its sources remember; empty without forecasts.
     """
 
     job_id: str | None = None
@@ -116,6 +120,7 @@ class JobState:
     delayed: Mapping[VertexId, DelayedVertex] = field(default_factory=dict)
     supervision: Supervision = NO_SUPERVISION
     policies: PolicyMemories = field(default_factory=dict)
+    forecast: ForecastMemory = field(default_factory=dict)
 
 
 EMPTY_STATE = JobState()

@@ -97,6 +97,7 @@ def full_state(parallelism: int = 8) -> JobState:
             "hpa": {"vertices": [SINK, SOURCE], "tracks": {"job": {"size": parallelism, "changes": [[1.5, -2]]}}},
             "a plug-in \u00e9": {"seen": None, "is_known": True, "rate": 0.1, "text": "\u4e16"},
         },
+        forecast={"sources": {SOURCE: {"trusted": True, "recent": [[0, 1.5]]}}, "is_told": False},
     )
 
 

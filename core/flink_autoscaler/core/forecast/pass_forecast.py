@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from flink_autoscaler.core.decision_run import ExecutionInput
 from flink_autoscaler.core.errors import ConfigError
@@ -23,10 +23,8 @@ from flink_autoscaler.core.policies.observing import expected_outage
 from flink_autoscaler.core.policies.registry import POLICIES
 from flink_autoscaler.core.policies.values import DemandForecast
 from flink_autoscaler.core.reason import Reason
-from flink_autoscaler.core.state import PolicyMemories
+from flink_autoscaler.core.state import ForecastMemory
 
-NAME: Final = "forecast;"
-"""Where the state of forecasts is kept among what policies remember; no policy can have a name with a semicolon."""
 UNUSED: Final = "FORECAST_UNUSED"
 """Code of the reason why forecasts have no effect."""
 
@@ -46,13 +44,13 @@ class PassForecast:
 
     Attributes:
         demand: Of the sources whose forecast is trusted; None without any.
-        policies: What to remember, with what policies remember.
+        memory: What to remember.
         reasons: Why sources are planned without a forecast.
         events: To be told.
     """
 
     demand: DemandForecast | None
-    policies: PolicyMemories
+    memory: ForecastMemory
     reasons: tuple[Reason, ...] = ()
     events: tuple[Event, ...] = ()
 
@@ -79,10 +77,9 @@ def pass_forecast(given: ExecutionInput, profiles: Profiles) -> PassForecast:
     Raises:
         ConfigError: An option cannot be read.
     """
-    before = given.state.policies
+    memory = given.state.forecast
     if not given.options.forecast_enabled:
-        return PassForecast(None, _without(before) if NAME in before else before)
-    memory = before.get(NAME, {})
+        return PassForecast(None, {})
     step = forecast_demand(
         arrival_rates(given.topology, given.state.samples),
         profiles,
@@ -95,19 +92,10 @@ def pass_forecast(given: ExecutionInput, profiles: Profiles) -> PassForecast:
     kept = {_SOURCES: forecast_document(step.states), _IS_TOLD: not is_used}
     reasons = step.reasons if is_used else (Reason(UNUSED, _TO_USE),)
     events = () if is_used or memory.get(_IS_TOLD) else (Event(EventType.NORMAL, "ForecastUnused", _TO_USE),)
-    return PassForecast(step.demand, {**before, NAME: kept}, reasons, events)
+    return PassForecast(step.demand, kept, reasons, events)
 
 
-def forecasts_only(policies: PolicyMemories) -> PolicyMemories:
-    """Return what outlives a change of the job graph: sources keep their ids."""
-    return {NAME: policies[NAME]} if NAME in policies else {}
-
-
-def _without(policies: PolicyMemories) -> PolicyMemories:
-    return {name: memory for name, memory in policies.items() if name != NAME}
-
-
-def _states(memory: Mapping[str, Any]) -> Mapping[VertexId, SourceState]:
+def _states(memory: ForecastMemory) -> Mapping[VertexId, SourceState]:
     """Return the states that were kept; none where that cannot be read, so that forecasts begin anew."""
     try:
         return forecast_states(memory.get(_SOURCES, {}))

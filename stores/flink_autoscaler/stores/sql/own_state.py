@@ -1,4 +1,4 @@
-"""What we remember about a job beyond the Java process: incomplete samples, followed rescales, memories of policies."""
+"""What we remember about a job beyond the Java process: incomplete samples, followed rescales, policies, forecasts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from flink_autoscaler.core.metrics import MetricSample
-from flink_autoscaler.core.state import JobState, PolicyMemories
+from flink_autoscaler.core.state import ForecastMemory, JobState, PolicyMemories
 from flink_autoscaler.core.supervision import NO_SUPERVISION, Supervision
 
 _INCOMPLETE = "incomplete"
 _SUPERVISION = "supervision"
 _POLICIES = "policies"
+_FORECAST = "forecast"
 
 
 def own_state_text(state: JobState) -> str | None:
@@ -29,6 +30,8 @@ def own_state_text(state: JobState) -> str | None:
         kept[_SUPERVISION] = _supervisions().dump_python(state.supervision, mode="json", exclude_defaults=True)
     if state.policies:
         kept[_POLICIES] = {name: dict(memory) for name, memory in state.policies.items()}
+    if state.forecast:
+        kept[_FORECAST] = dict(state.forecast)
     return json.dumps(kept, separators=(",", ":")) if kept else None
 
 
@@ -56,11 +59,20 @@ def own_state(text: str | None, samples: tuple[MetricSample, ...]) -> tuple[tupl
 
 def own_policies(text: str | None) -> PolicyMemories:
     """Read what policies remember from what :func:`own_state_text` wrote; nothing from a text that cannot be read."""
+    return {name: memory for name, memory in _object(text, _POLICIES).items() if isinstance(memory, dict)}
+
+
+def own_forecast(text: str | None) -> ForecastMemory:
+    """Read what forecasts remember from what :func:`own_state_text` wrote; nothing from a text that cannot be read."""
+    return _object(text, _FORECAST)
+
+
+def _object(text: str | None, name: str) -> dict[str, Any]:
     try:
-        memories = json.loads(text or "{}")[_POLICIES]
-        return {name: memory for name, memory in memories.items() if isinstance(memory, dict)}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        found = json.loads(text or "{}").get(name)
+    except (ValueError, AttributeError, RecursionError):
         return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _incomplete(entries: Mapping[str, list[str]]) -> dict[int, frozenset[str]]:
