@@ -1,6 +1,7 @@
-"""Backtests: job-days per minute of CPU time in one process, one production pass per simulated minute included.
+"""Backtests: job-days per minute of a process, and of runs as the command makes them, on one core and on two.
 
-Run: ``python benchmarks/bench_backtest.py [--days 2]``. The budget is 100 job-days per minute on two cores, so 50 here.
+Run: ``PYTHONPATH=tests:. python benchmarks/bench_backtest.py [--days 2] [--jobs 16]``. One production pass per
+simulated minute is included. The budget is 100 job-days per minute on two cores. Needs Java.
 """
 
 from __future__ import annotations
@@ -8,10 +9,16 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.measuring import Peak, quiet_logs
+from flink_autoscaler.pipeline.backtest.builtin import builtin
+from flink_autoscaler.pipeline.backtest.plan import Candidate, Plan, RunSettings
+from flink_autoscaler.pipeline.backtest.runner import NO_SPARK, opened_runner
+from flink_autoscaler.pipeline.session import SparkSettings
 from flink_autoscaler.pipeline.simulator import Backtest, JobModel, RescaleTerms, VertexModel, run
 from flink_autoscaler.pipeline.simulator.workloads import DAY, Workload, side_by_side, week_sine
 
@@ -42,10 +49,33 @@ def row(table: Table, name: str, backtest: Backtest) -> None:
     table.add_row(name, f"{seconds / days:.2f}", f"{days / seconds * 60:.0f}", str(result.measures.rescales))
 
 
+def plan_of(jobs: int, days: float) -> Plan:
+    """Make a plan of so many jobs with two configurations."""
+    subjects = [replace(builtin("week-sine", days=days, seed=n), job_key=f"main/job-{n}") for n in range(jobs)]
+    bold = {"job.autoscaler.utilization.target": "0.8"}
+    return Plan(subjects, [Candidate("usual", {}), Candidate("bold", bold)], (), RunSettings(with_bounds=False))
+
+
+def add_run(table: Table, name: str, master: str, plan: Plan, days: float) -> None:
+    """Run a plan on a master; what it takes to start Spark is told apart."""
+    started = time.perf_counter()
+    with Peak() as peak, opened_runner(SparkSettings(master=master)) as runner:
+        opened = time.perf_counter()
+        outcomes = list(runner.outcomes(plan))
+        seconds = time.perf_counter() - opened
+    assert len(outcomes) == plan.size
+    assert not any(outcome.problem for outcome in outcomes)
+    speed = plan.size * days / seconds * 60
+    table.add_row(name, f"{opened - started:.1f}", f"{seconds:.1f}", f"{speed:.0f}", f"{peak.resident:.0f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--days", type=float, default=2.0, help="days that every figure is taken over")
-    days = parser.parse_args().days
+    parser.add_argument("--jobs", type=int, default=16, help="jobs of the runs on one core and on two")
+    arguments = parser.parse_args()
+    quiet_logs()
+    days = arguments.days
     one = week_sine().part(0, days * DAY)
     two = side_by_side("two", one, one.scaled(0.5))
     cases: Mapping[str, tuple[JobModel, Workload, dict[str, str], float]] = {
@@ -59,6 +89,12 @@ def main() -> None:
     for name, (job, workload, options, dt) in cases.items():
         row(table, name, Backtest(job, workload, options, terms=TERMS, dt=dt))
     Console().print(table)
+    plan = plan_of(arguments.jobs, days)
+    runs = Table("master", "start s", "run s", "job-days per minute", "MB at most")
+    runs.title = f"{plan.size} runs of {days:g} days"
+    for name, master in {"none (this process)": NO_SPARK, "one core": "local[1]", "two cores": "local[2]"}.items():
+        add_run(runs, name, master, plan, days)
+    Console().print(runs)
 
 
 if __name__ == "__main__":

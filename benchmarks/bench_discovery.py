@@ -15,10 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-import structlog
 from pipeline_setup.static_flink import StaticFlink
 
-from benchmarks.bench_engines import cpu
+from benchmarks.measuring import cpu, quiet_logs
 from flink_autoscaler.standalone.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.sections import ClusterSettings, EngineKind, EngineSettings
 from flink_autoscaler.standalone.settings import Settings
@@ -78,7 +77,7 @@ def main() -> None:
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("--only", default="", help="text in the title of what to run")
     options = parser.parse_args()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))
+    quiet_logs()
     inline = EngineSettings(kind=EngineKind.INLINE)
     spark = EngineSettings(kind=EngineKind.SPARK)
     print(f"{'seconds':52} {'first':>15} {'later':>15} {'one cluster':>15}")

@@ -1,22 +1,21 @@
 """Time, processor time and memory of passes: Spark and inline side by side.
 
-Run: PYTHONPATH=tests python benchmarks/bench_engines.py [--jobs 1 10 100 1000] [--passes 5] [--samples 0]
+Run: PYTHONPATH=tests:. python benchmarks/bench_engines.py [--jobs 10 100 1000 3000] [--passes 5] [--samples 0]
 Needs nginx and Java. Processor time is that of the daemon, the JVM and the Python workers, without nginx.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 from pipeline_setup import a_request, next_pass
 from pipeline_setup.static_flink import StaticFlink
 
+from benchmarks.measuring import cpu, processes, quiet_logs
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.job import Endpoint
@@ -24,40 +23,6 @@ from flink_autoscaler.core.ports import EvaluationEngine
 from flink_autoscaler.pipeline import ClientCache, InlineEngine
 from flink_autoscaler.pipeline.live import SparkEngine
 from flink_autoscaler.pipeline.session import SparkSettings
-
-TICKS = os.sysconf("SC_CLK_TCK")
-
-
-@dataclass(frozen=True)
-class Usage:
-    """Of one process: processor time so far, seconds; resident memory, MB; command line."""
-
-    cpu: float
-    resident: float
-    command: str
-
-
-def processes() -> dict[int, Usage]:
-    """Return this process and its descendants, without nginx."""
-    family: dict[int, Usage] = {}
-    parents = {os.getpid()}
-    found = sorted(int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-    for pid in found:
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            command = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-        except OSError:
-            continue
-        if (pid in parents or int(fields[1]) in parents) and not command.startswith("nginx"):
-            parents.add(pid)
-            pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-            cpu = (int(fields[11]) + int(fields[12])) / TICKS
-            family[pid] = Usage(cpu, pages * os.sysconf("SC_PAGE_SIZE") / 2**20, command)
-    return family
-
-
-def cpu() -> float:
-    return sum(usage.cpu for usage in processes().values())
 
 
 def following(requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome], samples: int) -> list[PassRequest]:
@@ -83,10 +48,11 @@ def measure(engine: EvaluationEngine, requests: Sequence[PassRequest], *, passes
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, nargs="+", default=[1, 10, 100, 1000])
+    parser.add_argument("--jobs", type=int, nargs="+", default=[10, 100, 1000, 3000])
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("--samples", type=int, default=2, help="length of the metric windows")
     options = parser.parse_args()
+    quiet_logs()
     loop = EventLoopThread()
     clients = ClientCache(loop)
     inline = InlineEngine(job_deadline=30.0, loop=loop, clients=clients)

@@ -1,19 +1,18 @@
 """Time and memory of the nightly job that makes load profiles, on a history that Spark makes up.
 
-Run: PYTHONPATH=tests:. python benchmarks/bench_profiles.py [--jobs 50] [--weeks 4] [--memory 1g]
+Run: PYTHONPATH=tests:. python benchmarks/bench_profiles.py [--jobs 1000] [--weeks 4] [--memory 1g]
 A sample per minute and job with one source; 1,000 jobs and 4 weeks are 40 million samples. Needs Java.
 """
 
 from __future__ import annotations
 
 import argparse
-import threading
 import time
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from benchmarks.bench_engines import processes
+from benchmarks.measuring import Peak, quiet_logs
 from flink_autoscaler.core.forecast.profile import WEEK
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.run import build_profiles
@@ -38,36 +37,13 @@ def history(spark: SparkSession, jobs: int, weeks: int) -> DataFrame:
     )
 
 
-class Peak:
-    """The most memory that this process and its children had, MB; looked at every half second until the block ends."""
-
-    def __init__(self) -> None:
-        self.resident = 0.0
-        self.cpu = 0.0
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self) -> Peak:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._done.wait(0.5):
-            usages = processes().values()
-            self.resident = max(self.resident, sum(usage.resident for usage in usages))
-            self.cpu = max(self.cpu, sum(usage.cpu for usage in usages))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, default=50)
+    parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument("--weeks", type=int, default=4)
     parser.add_argument("--memory", default="1g", help="heap of the driver")
     options = parser.parse_args()
+    quiet_logs()
     settings = ProfileSettings(asof=ASOF)
     spark = SparkSettings(driver_memory=options.memory)
     started = time.perf_counter()
