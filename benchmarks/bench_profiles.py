@@ -34,6 +34,7 @@ def history(spark: SparkSession, jobs: int, weeks: int) -> DataFrame:
         F.timestamp_seconds("at").alias("ts"),
         F.expr(RATE).alias("arrival_rate"),
         F.lit(True).alias("is_running"),
+        F.lit(60.0).alias("span"),
     )
 
 
