@@ -14,7 +14,6 @@ from core_builders import (
     vertex_id,
 )
 
-from flink_autoscaler.core.cycle import without_reading
 from flink_autoscaler.core.decision import Hold, PassOutcome, Phase, Rescale
 from flink_autoscaler.core.errors import ConnectError, EvaluationError, MissingMetricError, NotReadyError
 from flink_autoscaler.core.events import EventType
@@ -22,6 +21,7 @@ from flink_autoscaler.core.job import JobStatus
 from flink_autoscaler.core.reading import JobReading
 from flink_autoscaler.core.state import EMPTY_STATE, DelayedRecommendation, DelayedVertex, JobState, ScalingRecord
 from flink_autoscaler.core.supervision import Supervision
+from flink_autoscaler.core.unevaluated import without_reading
 
 OPTIONS = dict(SINGLE_SOURCE_OPTIONS)
 REMEMBERED = JobState(

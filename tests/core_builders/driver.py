@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from core_builders.readings import a_cluster
-from flink_autoscaler.core.cycle import advance, without_reading
+from flink_autoscaler.core.cycle import advance
 from flink_autoscaler.core.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.extensions import NO_PLUGINS, Plugins
 from flink_autoscaler.core.forecast.store import ProfileResult
@@ -14,6 +14,7 @@ from flink_autoscaler.core.job import JobAutoScalerContext
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.reading import EMPTY_MEMORY, ClusterReading, JobReading
 from flink_autoscaler.core.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.unevaluated import without_reading
 
 
 class JobDriver:

@@ -16,7 +16,7 @@ from core_builders import (
     vertex_id,
 )
 
-from flink_autoscaler.core.cycle import advance, failed, without_reading
+from flink_autoscaler.core.cycle import advance
 from flink_autoscaler.core.decision import PassInputs, PassOutcome, PassRequest, Recorded
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.forecast.pass_forecast import profiles_around
@@ -29,6 +29,7 @@ from flink_autoscaler.core.recording import RecordStore, StoredRecord
 from flink_autoscaler.core.rescale_facts import CheckpointFacts, JobException, RescaleFacts, TaskManagerFacts
 from flink_autoscaler.core.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.topology import IoMetrics, ShipStrategy
+from flink_autoscaler.core.unevaluated import failed, without_reading
 from flink_autoscaler.standalone.record_codec import PassRecord, encode
 
 MINUTE = 60_000

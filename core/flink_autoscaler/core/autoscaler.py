@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from flink_autoscaler.core.cycle import advance, error_event, without_reading
+from flink_autoscaler.core.cycle import advance
 from flink_autoscaler.core.decision import PassOutcome, PassRequest, Recorded
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.events import Event
@@ -26,6 +26,7 @@ from flink_autoscaler.core.ports import (
 )
 from flink_autoscaler.core.reading import EMPTY_MEMORY, CollectorMemory
 from flink_autoscaler.core.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.unevaluated import error_event, without_reading
 
 ALWAYS: Final = 0
 """The term of a daemon that shares its jobs with nobody."""

@@ -5,162 +5,32 @@ It runs unchanged in a Spark task, in the daemon and in a replay.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from flink_autoscaler.core.custom_evaluation import CustomEvaluation
 from flink_autoscaler.core.decision import Evaluation, Hold, PassOutcome, PassRequest, Phase, Rescale
 from flink_autoscaler.core.decision_run import Executed, ExecutionInput
-from flink_autoscaler.core.errors import AutoscalerError, ConfigError, EvaluationError, NotReadyError
+from flink_autoscaler.core.errors import AutoscalerError, EvaluationError, NotReadyError
 from flink_autoscaler.core.evaluation import EvaluationSettings, evaluate, with_present_parallelism
-from flink_autoscaler.core.events import Event, EventType, exception_event
+from flink_autoscaler.core.events import Event, EventType
 from flink_autoscaler.core.execution import execute
 from flink_autoscaler.core.extensions import NO_PLUGINS, Plugins
 from flink_autoscaler.core.forecast.pass_forecast import PassForecast, pass_forecast
 from flink_autoscaler.core.history import restart_time
-from flink_autoscaler.core.job import JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.metrics import VertexId
+from flink_autoscaler.core.job import JobStatus
 from flink_autoscaler.core.observation import Observed, finished_vertices, memory_after_failure, observe
 from flink_autoscaler.core.options import AutoscalerOptions
-from flink_autoscaler.core.reading import EMPTY_MEMORY, ClusterReading, JobReading
+from flink_autoscaler.core.reading import ClusterReading, JobReading
 from flink_autoscaler.core.realizable import realizable
 from flink_autoscaler.core.reason import Reason
-from flink_autoscaler.core.state import EMPTY_STATE, JobState
-from flink_autoscaler.core.supervised import FactsWanted, facts_wanted, followed, with_rescale
-from flink_autoscaler.core.validation import validate, validate_policies
+from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.supervised import followed, with_rescale
+from flink_autoscaler.core.unevaluated import failed, invalid, not_running
+from flink_autoscaler.core.validation import validate_policies
+from flink_autoscaler.core.wanted import with_wanted
 
 MIN_SAMPLES = 2
 """Fewer samples have no rate."""
-
-VALIDATION_REASON = "AutoScaler Options Validation"
-ERROR_REASON = "AutoscalerError"
-
-
-def without_reading(request: PassRequest) -> PassOutcome | None:
-    """Return the outcome for a job whose metrics are not needed: invalid, disabled or not running; else None."""
-    try:
-        return _without_reading(request)
-    except AutoscalerError as error:
-        return failed(request, error)
-
-
-def _without_reading(request: PassRequest) -> PassOutcome | None:
-    options = request.context.options
-    problem = validate(options)
-    if problem is not None:
-        return _invalid(request, problem)
-    if not options.enabled:
-        return _disabled(request)
-    if request.context.status is not JobStatus.RUNNING and facts_wanted(request) is not FactsWanted.EVERYTHING:
-        return _not_running(request)
-    return None
-
-
-def _not_running(request: PassRequest) -> PassOutcome:
-    hold = Hold.because("NOT_RUNNING", f"the job is {request.context.status.value}, not RUNNING with all tasks")
-    return _with_wanted(_untouched(request, Phase.NOT_RUNNING, hold), request)
-
-
-def _untouched(request: PassRequest, phase: Phase, hold: Hold) -> PassOutcome:
-    return PassOutcome(request.context.job_key, phase, hold, request.state, memory=request.memory)
-
-
-def _invalid(request: PassRequest, problem: str) -> PassOutcome:
-    interval = request.context.validation_interval or request.context.options.scaling_event_interval
-    event = Event(EventType.WARNING, VALIDATION_REASON, problem, interval=interval)
-    hold = Hold.because("INVALID_CONFIG", problem)
-    return replace(_untouched(request, Phase.INVALID_CONFIG, hold), events=(event,))
-
-
-def _disabled(request: PassRequest) -> PassOutcome:
-    """Forget the job's state; the samples stay where that is asked for, as if they had never been stored."""
-    options, state, memory = request.context.options, EMPTY_STATE, EMPTY_MEMORY
-    try:
-        keeps_samples, is_tuning = not options.improves(options.forget_when_disabled), options.memory_tuning
-    except ConfigError as error:
-        return failed(replace(request, state=state, memory=memory), error)
-    if keeps_samples:
-        state, memory = JobState(job_id=request.state.job_id, samples=request.state.samples), request.memory
-    hold = Hold.because("DISABLED", f"{AutoscalerOptions.enabled.key} is not true")
-    outcome = _untouched(request, Phase.DISABLED, hold)
-    return replace(outcome, state=state, memory=memory, wanted_config=is_tuning)
-
-
-def failed(request: PassRequest, error: AutoscalerError, excluded: frozenset[VertexId] = frozenset()) -> PassOutcome:
-    """Return the outcome of a pass that an error ended: what was decided earlier is still applied."""
-    is_ready = not isinstance(error, NotReadyError)
-    outcome = PassOutcome(
-        job_key=request.context.job_key,
-        phase=Phase.ERROR if is_ready else Phase.NOT_READY,
-        decision=Hold.because(type(error).__name__.removesuffix("Error").upper(), str(error)),
-        state=request.state,
-        memory=request.memory,
-        events=(error_event(request.context, error),) if is_ready else (),
-        error=error,
-        excluded=excluded,
-    )
-    try:
-        outcome = replace(outcome, wanted=_wanted(request, outcome.state.overrides, excluded))
-        return replace(outcome, wanted_config=request.context.options.memory_tuning)
-    except AutoscalerError as other:
-        return replace(outcome, events=(*outcome.events, error_event(request.context, other)))
-
-
-def error_event(context: JobAutoScalerContext, error: AutoscalerError) -> Event:
-    """Make the event about an error; the same error is not told again in every pass, where that is wanted."""
-    options = context.options
-    try:
-        interval = options.scaling_event_interval if options.improves(options.errors_once) else None
-    except ConfigError:
-        interval = None
-    return exception_event(ERROR_REASON, str(error), interval)
-
-
-def _with_wanted(outcome: PassOutcome, request: PassRequest) -> PassOutcome:
-    """Add what is to be realized now."""
-    wanted = _wanted(request, outcome.state.overrides, outcome.excluded)
-    return replace(outcome, wanted=wanted, wanted_config=request.context.options.memory_tuning)
-
-
-def _wanted(
-    request: PassRequest, overrides: Mapping[VertexId, int], excluded: frozenset[VertexId]
-) -> dict[VertexId, int]:
-    """Return what is to be realized; nothing in a dry run."""
-    if request.orders.dry_run is not None or request.context.options.dry_run:
-        return {}
-    return wanted_parallelism(request.context, overrides, excluded)
-
-
-def wanted_parallelism(
-    context: JobAutoScalerContext, overrides: Mapping[VertexId, int], excluded: frozenset[VertexId]
-) -> dict[VertexId, int]:
-    """Merge what was decided with the user's own overrides.
-
-    Args:
-        context: For the user's overrides and excluded vertices.
-        overrides: Decided parallelism; empty before the first decision, and then nothing is wanted.
-        excluded: Vertices excluded during this pass; for them the user's value wins, where there is one.
-
-    Raises:
-        ConfigError: A user's override is not a number.
-    """
-    if not overrides:
-        return {}
-    wanted = {v: _number(v, text) for v, text in context.flink_options.parallelism_overrides.items()}
-    excluded = excluded | frozenset(context.options.vertex_exclude_ids)
-    for vertex_id, parallelism in overrides.items():
-        if vertex_id not in excluded or vertex_id not in wanted:
-            wanted[vertex_id] = parallelism
-    return wanted
-
-
-def _number(vertex_id: VertexId, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError as error:
-        raise ConfigError(
-            f"pipeline.jobvertex-parallelism-overrides: {vertex_id} has {text!r}, not a number"
-        ) from error
 
 
 def advance(
@@ -180,7 +50,7 @@ def advance(
     watched = followed(request, reading, cluster, plugins)
     request = replace(request, state=watched.state, memory=reading.memory)
     if request.context.status is not JobStatus.RUNNING:
-        outcome = _not_running(request)
+        outcome = not_running(request)
     else:
         outcome = _observed(request, reading, cluster, plugins, watched.holds)
     outcome = replace(
@@ -202,7 +72,7 @@ def _observed(
     """Evaluate and decide about a job that runs, unless something holds it."""
     problem = validate_policies(request.context.options, plugins.policies)
     if problem is not None:
-        return _invalid(request, problem)
+        return invalid(request, problem)
     try:
         observed = _of_this_graph(observe(request, reading, cluster), request.state)
     except AutoscalerError as error:
@@ -371,4 +241,4 @@ def _settled(
         report=executed.report if executed else None,
         excluded=observed.excluded,
     )
-    return _with_wanted(outcome, request)
+    return with_wanted(outcome, request)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from flink_autoscaler.core.cycle import advance, without_reading
+from flink_autoscaler.core.cycle import advance
 from flink_autoscaler.core.decision import Hold, PassOutcome, PassRequest, Rescale
 from flink_autoscaler.core.extensions import NO_PLUGINS, Plugins
 from flink_autoscaler.core.forecast.pass_forecast import Profiles, profiles_around
@@ -18,6 +18,7 @@ from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.reading import EMPTY_MEMORY
 from flink_autoscaler.core.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.supervised import FactsWanted, facts_wanted
+from flink_autoscaler.core.unevaluated import without_reading
 from flink_autoscaler.pipeline.simulator.bounds import area, parallelism_for
 from flink_autoscaler.pipeline.simulator.measures import Measures, Trace, measure
 from flink_autoscaler.pipeline.simulator.metrics import JOB_ID, Reporter, ReportSettings
