@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.standalone.cluster_pass import ClusterPass, PassReport
+from flink_autoscaler.standalone.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.configuration import load_configuration
 from flink_autoscaler.standalone.loading import load_settings
+from flink_autoscaler.standalone.pass_report import PassReport
 from flink_autoscaler.standalone.settings import Settings
 from flink_autoscaler.standalone.wiring import Wiring
 from flink_cluster import FlinkCluster, job

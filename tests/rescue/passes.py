@@ -15,9 +15,10 @@ from flink_autoscaler.core.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.ports import AutoScalerStateStore, ScalingRealizer
 from flink_autoscaler.core.state import JobState
 from flink_autoscaler.core.supervision import Supervision
-from flink_autoscaler.standalone.cluster_pass import ClusterPass, PassReport, Surroundings
+from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings
 from flink_autoscaler.standalone.configuration import load_configuration
 from flink_autoscaler.standalone.loading import load_settings
+from flink_autoscaler.standalone.pass_report import PassReport
 from flink_autoscaler.standalone.settings import Settings
 from flink_autoscaler.standalone.vanished import Patience, VanishedJobs
 from flink_autoscaler.standalone.wiring import Wiring

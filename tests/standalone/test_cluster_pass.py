@@ -16,8 +16,9 @@ from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobKey, Jo
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.ports import NO_TERMS, EvaluationEngine, JobList, Realization, RealizeResult, Terms
 from flink_autoscaler.core.state import ConfigChanges, JobState
-from flink_autoscaler.standalone.cluster_pass import ClusterPass, PassReport, Surroundings
+from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings
 from flink_autoscaler.standalone.forecasts import JobForecasts
+from flink_autoscaler.standalone.pass_report import PassReport
 from flink_autoscaler.stores import HeapStateStore
 from flink_autoscaler.stores.heap_forecasts import HeapForecastStore
 from flink_cluster.waiting import wait_until

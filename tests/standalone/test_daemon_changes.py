@@ -12,8 +12,8 @@ from watching import LogLines, Watching
 from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
 from flink_autoscaler.core.ports import JobList
 from flink_autoscaler.standalone.announcer import Announcer
-from flink_autoscaler.standalone.cluster_pass import PassReport
 from flink_autoscaler.standalone.daemon import Daemon, Watch
+from flink_autoscaler.standalone.pass_report import PassReport
 from flink_cluster.waiting import wait_until
 
 HOUR = 3600.0

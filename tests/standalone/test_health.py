@@ -14,11 +14,11 @@ from watching import LogLines, Watching
 
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.standalone.announcer import Announcer
-from flink_autoscaler.standalone.cluster_pass import PassReport
 from flink_autoscaler.standalone.gauges import Gauges
 from flink_autoscaler.standalone.health import Health
 from flink_autoscaler.standalone.http import HttpServer, create_app
 from flink_autoscaler.standalone.leadership import LeadershipStatus, Standing
+from flink_autoscaler.standalone.pass_report import PassReport
 from flink_autoscaler.standalone.store_watch import WORKING, StoreStatus
 
 AWAY = StoreStatus(up=False, error="it cannot be reached")

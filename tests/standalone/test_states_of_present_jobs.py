@@ -16,7 +16,8 @@ from flink_autoscaler.core.errors import AutoscalerError, ConnectError
 from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
 from flink_autoscaler.core.ports import JobList
 from flink_autoscaler.core.state import JobState
-from flink_autoscaler.standalone.cluster_pass import ClusterPass, PassReport, Surroundings
+from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings
+from flink_autoscaler.standalone.pass_report import PassReport
 from flink_autoscaler.standalone.vanished import Patience, VanishedJobs
 from flink_autoscaler.stores.heap_tombstones import HeapTombstones
 

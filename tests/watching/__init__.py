@@ -23,12 +23,13 @@ from flink_autoscaler.core.ports import JobListFetcher
 from flink_autoscaler.pipeline import ClientCache, InlineEngine
 from flink_autoscaler.realizers import LogOnlyRealizer
 from flink_autoscaler.standalone.announcer import Announcer
-from flink_autoscaler.standalone.cluster_pass import ClusterPass, PassReport
+from flink_autoscaler.standalone.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon import Watch
 from flink_autoscaler.standalone.fetcher import FlinkClusterFetcher
 from flink_autoscaler.standalone.gauges import Gauges
 from flink_autoscaler.standalone.health import Health
 from flink_autoscaler.standalone.logs import configure_logging
+from flink_autoscaler.standalone.pass_report import PassReport
 from flink_autoscaler.standalone.settings import Cluster, ClusterSettings, EngineKind
 from flink_autoscaler.stores import HeapStateStore, LoggingEventHandler
 

@@ -16,9 +16,9 @@ from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, PluginE
 from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.ports import RealizeResult
 from flink_autoscaler.standalone.changes import PERIOD, Changes, News, Troubles
-from flink_autoscaler.standalone.cluster_pass import PassReport, job_facts, problems
 from flink_autoscaler.standalone.gauges import Gauges
 from flink_autoscaler.standalone.health import Health
+from flink_autoscaler.standalone.pass_report import PassReport, job_facts, problems
 
 log = structlog.get_logger(__name__)
 

@@ -12,16 +12,18 @@ import structlog
 from structlog.contextvars import bound_contextvars
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
-from flink_autoscaler.core.decision import PassOutcome, PassRequest, Phase
+from flink_autoscaler.core.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, PluginError, StoreError
 from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
-from flink_autoscaler.core.order_book import OrderBook, held
+from flink_autoscaler.core.order_book import OrderBook
 from flink_autoscaler.core.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.ports import EvaluationEngine, JobList, JobListFetcher
 from flink_autoscaler.core.shares import more_slots
 from flink_autoscaler.standalone.forecasts import JobForecasts
 from flink_autoscaler.standalone.leadership import Leadership, SoleLeader
 from flink_autoscaler.standalone.ledger import SlotLedger, SlotSource
+from flink_autoscaler.standalone.pass_orders import PassOrders
+from flink_autoscaler.standalone.pass_report import PassReport, job_facts
 from flink_autoscaler.standalone.records import PassRecorder
 from flink_autoscaler.standalone.roster import Roster
 from flink_autoscaler.standalone.vanished import Patience, VanishedJobs
@@ -32,58 +34,6 @@ if TYPE_CHECKING:
     from flink_autoscaler.standalone.history_sink import HistorySink
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True)
-class PassReport:
-    """What one pass over one cluster came to.
-
-    Attributes:
-        jobs: The readable jobs, in the cluster's order.
-        reports: What was found out, by job; jobs that failed before are missing.
-        failures: Why a job has no report, by job key; also of jobs that could not be read.
-        gaps: Parts of the cluster that could not be listed, and why.
-        gone: Jobs that have left the cluster.
-        deleted: Jobs whose state was deleted, because they have been gone for long enough.
-        seconds: How long the pass took.
-        is_acting: Whether what was decided was carried out; a daemon that stands by only looks on.
-        error: Why the pass did not get to the jobs at all; None when it did.
-    """
-
-    cluster: str
-    jobs: tuple[JobAutoScalerContext, ...] = ()
-    reports: Mapping[JobKey, JobPassReport] = field(default_factory=dict)
-    failures: Mapping[JobKey, AutoscalerError] = field(default_factory=dict)
-    gaps: Mapping[str, AutoscalerError] = field(default_factory=dict)
-    gone: tuple[JobAutoScalerContext, ...] = ()
-    deleted: tuple[JobKey, ...] = ()
-    seconds: float = 0.0
-    is_acting: bool = True
-    error: AutoscalerError | None = None
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether cluster and jobs could be read and nothing failed."""
-        is_whole = self.error is None and not self.failures and not self.gaps
-        return is_whole and not any(problems(each) for each in self.reports.values())
-
-    @property
-    def stuck(self) -> int:
-        """Number of jobs that are still under way, or waited in vain for a worker."""
-        return sum(isinstance(error, NotReadyError) for error in self.failures.values())
-
-
-def job_facts(context: JobAutoScalerContext) -> dict[str, str]:
-    """Return who a job is, with its labels, for every log line about it."""
-    return {**context.labels, "cluster": context.cluster, "job_key": context.job_key}
-
-
-def problems(report: JobPassReport) -> tuple[str, ...]:
-    """Return what a person should look at; a job that is not ready yet is none of it."""
-    errors = tuple(str(error) for error in report.errors if not isinstance(error, NotReadyError))
-    if report.outcome.phase is Phase.INVALID_CONFIG:
-        return (*(reason.text for reason in report.outcome.decision.reasons), *errors)
-    return errors
 
 
 @dataclass(frozen=True)
@@ -151,12 +101,10 @@ class ClusterPass:
             cluster, autoscaler=autoscaler, tombstones=HeapTombstones(), patience=Patience()
         )
         self._now_ms = around.now_ms
-        self._standing = around.standing
-        self._order_book = around.order_book
+        self._orders = PassOrders(cluster, around.order_book, around.standing)
         self._recorder = around.recorder
         self._history = around.history
         self._forecasts = around.forecasts
-        self._last_orders: Mapping[JobKey, Orders] = {}
         self._roster = Roster()
         self._ledger = SlotLedger(around.slot_source)
         self._workers = ThreadPoolExecutor(parallelism, thread_name_prefix=f"job-{cluster}")
@@ -195,7 +143,7 @@ class ClusterPass:
     def _run(self) -> PassReport:
         term = self._leadership.term()
         now_ms = self._now_ms()
-        orders = self._orders(now_ms)
+        orders = self._orders.read(now_ms)
         job_list = self._fetcher.fetch()
         gone, deleted = self._clean_up(job_list, term, now_ms)
         selected = tuple(context for context in job_list.jobs if self._selects(context))
@@ -229,7 +177,7 @@ class ClusterPass:
         try:
             with self._leadership.acting(term):
                 deleted = self._vanished.update(job_list.present, gone_keys, is_complete=not job_list.problems)
-                self._order_book.tidy(self.cluster, now_ms)
+                self._orders.tidy(now_ms)
                 return gone, deleted
         except StoreError as error:
             # Nothing is lost: what is due is done in a later pass, and who watches the store says that it is away.
@@ -269,25 +217,6 @@ class ClusterPass:
             else request
             for request in requests
         ]
-
-    def _orders(self, now_ms: int) -> Callable[[JobKey], Orders]:
-        """Return what gives the orders for a job; where they cannot be read, nothing is changed in this pass."""
-        is_known = True
-        try:
-            self._last_orders = self._order_book.orders(self.cluster)
-        except StoreError as error:
-            # Who watches the store says that it is away; metrics are collected meanwhile.
-            log.debug("orders_unknown", error=str(error))
-            is_known = False
-
-        def orders_of(job_key: JobKey) -> Orders:
-            given = self._last_orders.get(job_key, NO_ORDERS)
-            if self._standing.dry_run is not None:
-                # What is to be done once waits until it can be.
-                given = replace(given, dry_run=given.dry_run or self._standing.dry_run, rollback=None, reset=None)
-            return given if is_known else held(given, now_ms)
-
-        return orders_of
 
     def _look_on(self, requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome]) -> dict[JobKey, JobPassReport]:
         return {

@@ -17,11 +17,11 @@ from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
 from flink_autoscaler.core.ports import JobList
 from flink_autoscaler.standalone import report_view
 from flink_autoscaler.standalone.check_config import render_effective
-from flink_autoscaler.standalone.cluster_pass import PassReport
 from flink_autoscaler.standalone.configuration import load_configuration
 from flink_autoscaler.standalone.listing import list_jobs
 from flink_autoscaler.standalone.loading import load_settings
 from flink_autoscaler.standalone.logs import configure_logging
+from flink_autoscaler.standalone.pass_report import PassReport
 from flink_autoscaler.standalone.preparation import prepare, read_again
 from flink_autoscaler.standalone.settings import Cluster, EngineKind
 from flink_autoscaler.standalone.wiring import Wiring, chosen_clusters

@@ -17,8 +17,9 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
 from flink_autoscaler.standalone.announcer import Announcer
-from flink_autoscaler.standalone.cluster_pass import ClusterPass, PassReport
+from flink_autoscaler.standalone.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.gauges import Gauges
+from flink_autoscaler.standalone.pass_report import PassReport
 
 log = structlog.get_logger(__name__)
 

@@ -17,9 +17,9 @@ from flink_autoscaler.core.decision import PassOutcome, Rescale
 from flink_autoscaler.core.job import JobAutoScalerContext
 from flink_autoscaler.core.metrics import ScalingMetric
 from flink_autoscaler.core.option import ValueParseError
-from flink_autoscaler.standalone.cluster_pass import PassReport, problems
 from flink_autoscaler.standalone.job_keys import printable
 from flink_autoscaler.standalone.logs import masked
+from flink_autoscaler.standalone.pass_report import PassReport, problems
 
 _WIDTH_WITHOUT_TERMINAL = 160
 _LABELS = {"yarn_application_id": "APPLICATION", "yarn_queue": "QUEUE", "yarn_user": "USER"}
