@@ -81,12 +81,12 @@ test-model: setup ## Run the model of rescales against a lossy cluster for 100,0
 	MODEL_STEPS=$${MODEL_STEPS:-100000} $(BIN)/python -m pytest -s tests/properties/test_rescale_machine.py $(PYTEST_ARGS)
 
 .PHONY: test-yarn
-test-yarn: setup ## Run the tests on a real YARN, Flink on it included (downloads Hadoop once).
+test-yarn: setup ## Run the tests on a real YARN, with Flink and Spark on it, and a real HDFS (downloads Hadoop once).
 	@.ci/check-tools jdk
 	$(BIN)/python -m pytest -m yarn $(PYTEST_ARGS)
 
 .PHONY: test-cluster
-test-cluster: setup ## Run passes on a real Spark cluster and Spark Connect server, and kill parts of them (about 6 min).
+test-cluster: setup ## Run passes, profiles and backtests on real Spark clusters and Spark Connect, and kill parts (about 15 min).
 	@.ci/check-tools jdk
 	$(BIN)/python -m pytest -m cluster $(PYTEST_ARGS)
 
@@ -95,7 +95,9 @@ test-faults: setup ## Kill, stop and cut off real daemons and databases (FAULT_R
 	FAULT_ROUNDS=$${FAULT_ROUNDS:-1} $(BIN)/python -m pytest -s -m faults $(PYTEST_ARGS)
 
 .PHONY: bench
-bench: setup ## Run the benchmarks, one after the other.
+bench: setup ## Run the benchmarks, one after the other (about 40 min).
+	@.ci/check-tools jdk
+	@.ci/check-tools nginx
 	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=tests:. $(BIN)/python "$$file"; done
 
 # Spark executors import the archive through zipimport, which before Python 3.14 sees a namespace

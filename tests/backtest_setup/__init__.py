@@ -31,25 +31,35 @@ def job_rows(
     job_key: str = "main/orders",
     *,
     minutes: int = 120,
+    first: int = 0,
     rate: Callable[[int], float] = lambda minute: 400.0 if minute < 60 else 600.0,
     change: Change = lambda _, row: row,
 ) -> list[NamedRow]:
-    """Make the rows of a job: a source, and work of which there is half as much."""
-    rows = [each for minute in range(minutes) for each in _minute(job_key, minute, rate(minute))]
+    """Make the rows of a job, from a minute after noon on: a source, and work of which there is half as much."""
+    rows = [each for minute in range(first, first + minutes) for each in _minute(job_key, minute, rate(minute))]
     return [(name, changed) for name, row in rows if (changed := change(name, row)) is not None]
 
 
-def _minute(job_key: str, minute: int, rate: float) -> list[NamedRow]:
-    who = {
-        "cluster": job_key.partition("/")[0],
-        "job_key": job_key,
-        "job_id": "5" * 32,
-        "ts": (NOON_MS + (minute + 1) * 60_000) * 1000,
-    }
+def arrival_rows(minutes: range, rate: Callable[[int], float], job_key: str = "main/orders") -> list[NamedRow]:
+    """Make the rows of what arrived in some minutes, counted from noon; they may be before that."""
+    return [_arrival(job_key, minute, rate(minute)) for minute in minutes]
+
+
+def _who(job_key: str, minute: int) -> dict[str, Any]:
+    at_ms = NOON_MS + (minute + 1) * 60_000
+    return {"cluster": job_key.partition("/")[0], "job_key": job_key, "job_id": "5" * 32, "ts": at_ms * 1000}
+
+
+def _arrival(job_key: str, minute: int, rate: float) -> NamedRow:
     sample = {"source_id": SOURCE, "span": 60.0, "arrival_rate": rate, "consumption_rate": rate, "partitions": 6}
+    return "samples", {**_who(job_key, minute), **sample}
+
+
+def _minute(job_key: str, minute: int, rate: float) -> list[NamedRow]:
+    who = _who(job_key, minute)
     edge = [{"vertex_id": SOURCE, "ship_strategy": "REBALANCE", "selectivity": SELECTIVITY}]
     return [
-        ("samples", {**who, **sample}),
+        _arrival(job_key, minute, rate),
         ("vertices", {**who, **_vertex(SOURCE, rate), "inputs": []}),
         ("vertices", {**who, **_vertex(WORK, rate * SELECTIVITY), "inputs": edge}),
     ]

@@ -53,6 +53,7 @@ def test_job_details_have_graph_counters_and_timestamp(version: str) -> None:
     )
     assert source.io.records_out == answer["vertices"][0]["metrics"]["write-records"]
     assert source.io.busy_ms == answer["vertices"][0]["metrics"]["accumulated-busy-time"]
+    assert source.io.idle_ms == answer["vertices"][0]["metrics"]["accumulated-idle-time"] > 0
     assert source.io.is_complete
     assert source.slot_sharing_group == answer["vertices"][0]["slotSharingGroupId"]
     assert details.plan == (
@@ -94,15 +95,21 @@ def test_incomplete_counters_are_told(metrics: dict[str, object], is_complete: b
     assert decode.job_details(answer).vertices[0].io.is_complete is is_complete
 
 
+def test_waiting_for_vertices_downstream_is_counted() -> None:
+    assert decode.job_details(recorded("1.20", "job_details_after_rescale")).vertices[0].io.backpressured_ms == 1527.0
+
+
 def test_fields_that_older_versions_lack_have_defaults() -> None:
     answer = recorded("1.20", "job_details")
     vertex = answer["vertices"][0]
     del vertex["slotSharingGroupId"], vertex["metrics"]["accumulated-busy-time"], vertex["start-time"]
+    del vertex["metrics"]["accumulated-idle-time"], vertex["metrics"]["accumulated-backpressured-time"]
 
     decoded = decode.job_details(answer).vertices[0]
 
     assert (decoded.slot_sharing_group, decoded.start_ms) == (None, -1)
     assert math.isnan(decoded.io.busy_ms)
+    assert (decoded.io.idle_ms, decoded.io.backpressured_ms) == (None, None)
 
 
 def test_missing_counters_are_not_complete() -> None:

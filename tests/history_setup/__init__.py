@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -70,16 +71,16 @@ def rates(storage: Storage, table: Table = SAMPLES) -> list[float]:
 def files_of(root: Path) -> Mapping[str, int]:
     """Return the number of files by folder, relative to the history; check sums that Hadoop leaves do not count."""
     counts: dict[str, int] = {}
-    for path in sorted(root.rglob("*")):
-        if path.is_file() and not path.name.startswith("."):
-            folder = path.parent.relative_to(root).as_posix()
-            counts[folder] = counts.get(folder, 0) + 1
+    for parent, _, names in sorted(os.walk(root)):  # folders may go away meanwhile
+        if found := sum(not name.startswith(".") for name in names):
+            counts[Path(parent).relative_to(root).as_posix()] = found
     return counts
 
 
 def part_files(root: Path) -> list[Path]:
     """Return the files with rows, oldest first."""
-    return sorted(path for path in root.rglob("*.parquet") if "_staging" not in path.parts)
+    found = (Path(parent, name) for parent, _, names in os.walk(root) for name in names if name.endswith(".parquet"))
+    return sorted(path for path in found if "_staging" not in path.parts)
 
 
 class CrashError(HistoryError):

@@ -1,7 +1,7 @@
 """A process that adds passes to a history and has them written, again and again, until it is killed.
 
-Arguments: folder of the history, number of this process, ``spark`` if that is to write. Prints the number of every
-pass before that is written.
+Arguments: folder or URL of the history, number of this process, ``spark`` if that is to write, and the folder for rows
+that wait, where that is not in the history. Prints the number of every pass before that is written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ def main() -> None:
     """Go on until killed."""
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     writer = Writer.SPARK if "spark" in sys.argv else Writer.ARROW
-    settings = HistorySettings(enabled=True, path=sys.argv[1], writer=writer, interval=0.0, compaction_interval=0.0)
+    spill = sys.argv[4] if len(sys.argv) > 4 else None
+    settings = HistorySettings(
+        enabled=True, path=sys.argv[1], writer=writer, interval=0.0, compaction_interval=0.0, spill_directory=spill
+    )
     with ExitStack() as parts:
         spark: Any = None
         if writer is Writer.SPARK:

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
-from backtest_setup import a_history, job_rows
+from backtest_setup import a_history, arrival_rows, job_rows
 from command_setup import Call, commands
 from history_setup import NOON_MS, part_files
 
 from flink_autoscaler.standalone.backtest_cli import register
-from flink_cluster.waiting import wait_until
 
 INLINE = ("--master", "none")
 SHORT = ("--workload", "week-sine", "--days", "0.05", *INLINE)
-PROGRAM = (
-    "import signal, typer; from flink_autoscaler.standalone.backtest_cli import register;"
-    "signal.signal(signal.SIGINT, signal.SIG_DFL); app = typer.Typer(); register(app); app()"
-)
-"""Ctrl-C ends it at once while it does not say otherwise, as in the command line as a whole."""
 
 
 @pytest.fixture
@@ -150,6 +139,7 @@ def test_tune_recommends_a_change_with_what_it_is_expected_to_do(call: Call) -> 
     (found,) = json.loads(answer.stdout)["recommendations"]
     assert (answer.returncode, found["changes"]) == (0, {"job.autoscaler.utilization.target": "0.7"})
     assert found["difference"]["slot_hours"] < 0
+    assert (found["is_judged_on_unseen_days"], found["chosen_on_days"]) == (False, found["judged_on_days"])
     assert found["difference"]["slot_hours"] == found["expected"]["slot_hours"] - found["present"]["slot_hours"]
 
 
@@ -158,6 +148,31 @@ def test_tune_prints_a_table(call: Call, history: Path) -> None:
 
     assert answer.returncode == 0
     assert answer.stdout.splitlines()[1].split()[:2] == ["main/orders", "none"]
+    assert "1 job: chosen and judged on the same 0.1 days, which flatters the choice" in answer.stdout
+
+
+def test_forecasts_of_a_workload_have_the_weeks_before_it(call: Call) -> None:
+    forecasts = ("--set", "job.autoscaler.forecast.enabled=true", "--set", "job.autoscaler.policies=proactive")
+
+    usual, ahead = (call("backtest", *SHORT, *options, "--json") for options in ((), forecasts))
+
+    [before], [now] = (json.loads(answer.stdout)["jobs"] for answer in (usual, ahead))
+    assert before["notes"] == []
+    assert now["notes"] == ["Forecasts of source: 1 nightly profile, made of 28.0 days of arrivals."]
+    assert now["bounds"] == before["bounds"]
+
+
+def test_forecasts_of_a_history_have_what_came_before_the_time_that_is_simulated(call: Call, tmp_path: Path) -> None:
+    before = arrival_rows(range(-4 * 1440, 0), lambda _: 400.0)
+    history = a_history(tmp_path / "history", before, job_rows(minutes=90))
+    since = datetime.fromtimestamp(NOON_MS / 1000, UTC).isoformat()
+    forecasts = ("--set", "job.autoscaler.forecast.enabled=true", "--set", "job.autoscaler.policies=proactive")
+
+    answer = call("backtest", "--history", history, "--since", since, *forecasts, "--json", *INLINE)
+
+    (job,) = json.loads(answer.stdout)["jobs"]
+    assert "Forecasts of Source: orders: 1 nightly profile, made of 4.0 days of arrivals." in job["notes"]
+    assert job["runs"][0]["figures"]["duration"] == 90 * 60
 
 
 @pytest.mark.parametrize(
@@ -240,35 +255,6 @@ def test_time_range_is_kept(call: Call, history: Path) -> None:
     answer = call("backtest", "--history", history, "--jobs", "orders", "--until", until, "--json", *INLINE)
 
     assert json.loads(answer.stdout)["jobs"][0]["runs"][0]["figures"]["duration"] == 89 * 60
-
-
-def start(*arguments: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-c", PROGRAM, *arguments]
-    return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
-def catches_interrupts(pid: int) -> bool:
-    """Whether Ctrl-C would not end a process."""
-    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
-    return bool(int(fields["SigCgt"], 16) & 1 << (signal.SIGINT - 1))
-
-
-def test_interrupt_shows_what_is_finished(tmp_path: Path) -> None:
-    history = a_history(tmp_path / "history", *(job_rows(f"main/job-{number:03}") for number in range(50)))
-    report = tmp_path / "report.html"
-    process = start("tune", "--history", str(history), "--output", str(report), "--json", *INLINE)
-    wait_until("the report is begun", lambda: list(tmp_path.glob(".report.html.*")), interval=0.02)
-    wait_until("simulation", lambda: catches_interrupts(process.pid), interval=0.02)
-
-    process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=20)
-
-    document: dict[str, Any] = json.loads(stdout)
-    assert process.returncode == 130
-    assert (document["is_whole"], document["pending"] > 0) == (False, True)
-    assert "runs were not finished" in stderr
-    assert "runs were not finished" in report.read_text()
 
 
 def test_help_has_examples(call: Call) -> None:

@@ -33,11 +33,11 @@ class CountingStore(HeapForecastStore):
         self.loads += 1
         return super().load(job_key)
 
-    def built(self) -> Mapping[JobKey, float]:
+    def revisions(self) -> Mapping[JobKey, str]:
         self.looks += 1
         if self.is_away:
             raise StoreError("nobody answers")
-        return super().built()
+        return super().revisions()
 
 
 class Bench:
@@ -88,6 +88,25 @@ def test_profiles_are_read_once_until_there_are_new_ones() -> None:
     assert (bench.store.looks, bench.store.loads) == (3, 2)
 
 
+def test_a_profile_that_is_built_again_for_the_same_day_is_noticed() -> None:
+    bench = Bench()
+    before = bench.levels()
+    bench.build(200.0)
+    bench.now = 300.0
+
+    assert (before, bench.levels()) == ([100.0], [200.0])
+
+
+def test_a_profile_that_is_built_again_and_the_same_is_not_read_again() -> None:
+    bench = Bench()
+    bench.levels()
+    bench.build(100.0)
+    bench.now = 300.0
+
+    assert bench.levels() == [100.0]
+    assert bench.store.loads == 1
+
+
 def test_a_job_that_comes_to_have_forecasts_is_looked_up_at_once() -> None:
     bench = Bench()
     bench.forecasts.profiles([], 0.0)
@@ -119,6 +138,22 @@ def test_a_store_that_cannot_be_read_is_told_once_and_jobs_go_on() -> None:
         bench.levels()
 
     assert [line["error"] for line in lines.of("profiles_unreadable")] == ["nobody answers"] * 2
+
+
+def test_profile_that_cannot_be_used_is_told_once_and_the_others_are_used() -> None:
+    bench = Bench()
+    damaged = ProfileResult(JOB.job_key, "damaged", 0.0, problem="made by another version", is_readable=False)
+    bench.store.save([damaged, ProfileResult(JOB.job_key, "new", 0.0, problem="too little history")])
+
+    with LogLines() as lines:
+        levels = []
+        for bench.now in (0.0, 300.0, 600.0):
+            levels.append(bench.levels())
+
+    assert levels == [[100.0]] * 3
+    assert [(line["source_id"], line["problem"]) for line in lines.of("profile_unusable")] == [
+        ("damaged", "made by another version")
+    ]
 
 
 def test_a_store_that_is_known_to_be_away_is_not_asked() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -9,18 +10,21 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from history_setup import NOON_MS, a_storage, files_of, part_files, sample_rows, write
-from recorded_passes import scaled_up
+from recorded_passes import scaled_up, window_filling
 from structlog.testing import capture_logs
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.pipeline.history.catalog import find_all
+from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
+from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.schema import TABLES
 from flink_autoscaler.standalone.history_settings import HistorySettings
 from flink_autoscaler.standalone.history_sink import HistorySink, spill_folder
@@ -86,7 +90,7 @@ def test_passes_become_rows_of_every_table(tmp_path: Path, sinks: list[HistorySi
 def test_quiet_passes_are_kept_once_per_interval_and_eventful_ones_always(
     tmp_path: Path, sinks: list[HistorySink]
 ) -> None:
-    sinks.append(sink := HistorySink(settings_of(tmp_path, interval=3600.0)))
+    sinks.append(sink := HistorySink(settings_of(tmp_path, interval=900.0)))
 
     for record in scaled_up().records:
         add(sink, record)
@@ -110,6 +114,29 @@ def test_passes_jitter(tmp_path: Path, sinks: list[HistorySink], seconds: float,
 
     for offset in (0.0, seconds):
         add(sink, record, now_ms=NOON_MS + round(offset * 1000))
+
+    sink.flush(PATIENCE)
+    assert count(tmp_path) == kept
+
+
+@pytest.mark.parametrize(
+    ("window", "kept"),
+    [
+        pytest.param("15 min", 3, id="of the interval: minutes 0, 14 and 28"),
+        pytest.param("5 min", 6, id="shorter: every 5 minutes, so that rates have no gaps"),
+        pytest.param("10 s", 29, id="shorter than a minute: every minute"),
+        pytest.param("for ever", 3, id="that cannot be read"),
+    ],
+)
+def test_passes_are_kept_as_often_as_rates_reach_back(
+    tmp_path: Path, sinks: list[HistorySink], window: str, kept: int
+) -> None:
+    sinks.append(sink := HistorySink(settings_of(tmp_path, interval=900.0)))
+    record = window_filling().records[0]
+    context = replace(record.request.context, configuration={"job.autoscaler.metrics.window": window})
+
+    for minute in range(29):
+        sink.add([record.outcome], [context], NOON_MS + minute * 60_000)
 
     sink.flush(PATIENCE)
     assert count(tmp_path) == kept
@@ -141,6 +168,24 @@ def test_broken_pass_is_left_out_and_the_others_are_kept(tmp_path: Path, sinks: 
 
     assert [line["event"] for line in logs if line["log_level"] == "warning"] == ["history_pass_left_out"]
     assert count(tmp_path) == 1
+
+
+def test_value_that_fits_no_column_costs_the_pass_of_its_job_alone(tmp_path: Path, sinks: list[HistorySink]) -> None:
+    sinks.append(sink := HistorySink(settings_of(tmp_path)))
+    record = scaled_up().records[0]
+    context, topology = record.request.context, record.outcome.topology
+    assert topology is not None
+    vertices = {v: replace(vertex, parallelism=10**12) for v, vertex in topology.vertices.items()}
+    broken = replace(record.outcome, topology=replace(topology, vertices=vertices))
+    contexts = [replace(context, job_key=f"main/{name}") for name in ("first", "broken", "last")]
+
+    with capture_logs() as logs:
+        sink.add([record.outcome, broken, record.outcome], contexts, record.request.now_ms)
+        is_written = sink.flush(PATIENCE)
+
+    left_out = [line["job_key"] for line in logs if line["event"] == "history_pass_left_out"]
+    assert (is_written, left_out) == (True, ["main/broken"])
+    assert count(tmp_path) == 2
 
 
 def test_path_that_is_not_writable_warns_once_and_recovers(tmp_path: Path, sinks: list[HistorySink]) -> None:
@@ -271,6 +316,36 @@ def test_daemon_that_is_killed_while_it_writes_loses_and_doubles_no_row(tmp_path
     found = minutes_of(tmp_path)
     for number in range(KILLS):
         assert_whole(found, number, least=4)
+
+
+def test_two_daemons_and_a_compaction_share_a_history(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(2) as daemons:
+        running = [daemons.submit(run_until_killed, tmp_path, number, 8) for number in range(2)]
+        while not all(each.done() for each in running):
+            with suppress(MissingHistoryError):
+                maintain(a_storage(tmp_path), Upkeep(NOON_MS + 3 * 86_400_000))
+        for each in running:
+            each.result()
+
+    HistorySink(settings_of(tmp_path)).close(timeout=PATIENCE)
+
+    found = minutes_of(tmp_path)
+    for number in range(2):
+        assert_whole(found, number, least=7)
+    assert not list((tmp_path / "_pending").iterdir())
+
+
+def test_full_disk_is_told_once_and_rows_wait_for_space(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, str(WRITER.with_name("full_disk.py")), str(tmp_path)]
+
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+
+    found = json.loads(done.stdout)
+    assert found["is_written"] == [False] * 5 + [True]
+    assert found["told"] == ["history_not_spilled", "history_unavailable", "history_available"]
+    assert count(tmp_path) == 5
+    assert found["rows"] == sum(count(tmp_path, name) for name in TABLES)
 
 
 @pytest.mark.spark

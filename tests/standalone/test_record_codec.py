@@ -14,7 +14,7 @@ from recorded_passes import SCENARIOS, RecordedJob, misconfigured, scaled_up
 from flink_autoscaler.core.decision import PassOutcome, PassRequest, Rescale
 from flink_autoscaler.core.errors import JobGoneError, MissingMetricError, StoreError
 from flink_autoscaler.core.flink_options import FlinkOptions
-from flink_autoscaler.core.metrics import MetricSample, ScalingMetric
+from flink_autoscaler.core.metrics import MetricSample, ScalingMetric, WaitingTime
 from flink_autoscaler.core.numbers import INFINITY, NAN
 from flink_autoscaler.core.options import AutoscalerOptions
 from flink_autoscaler.core.reading import EMPTY_MEMORY, CollectorMemory, JobReading
@@ -181,7 +181,7 @@ def test_damage_is_described_without_values() -> None:
 def test_windows_share_their_samples_and_keep_what_is_absent_apart_from_unknown() -> None:
     first = MetricSample(1, {"a": {ScalingMetric.LAG: NAN, ScalingMetric.LOAD: 0.5}, "b": {}}, {}, frozenset({"b"}))
     second = MetricSample(2, {"a": {ScalingMetric.LAG: INFINITY}}, {ScalingMetric.GC_PRESSURE: -INFINITY})
-    third = MetricSample(3, {"b": {ScalingMetric.LAG: 1.0}}, {})
+    third = MetricSample(3, {"b": {ScalingMetric.LAG: 1.0}}, {}, waited={"b": WaitingTime(9.0, 1.5)})
 
     document, order = samples_document((first, second), (second, third))
     before, after = samples_of(json.loads(json.dumps(document, allow_nan=False)), order)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 from databases import counting, rows_of
-from sqlalchemy import update
+from sqlalchemy import Table, text, update
 
 from flink_autoscaler.core.forecast.store import ForecastStore
 from flink_autoscaler.stores.forecast_store_contract import (
@@ -19,6 +20,8 @@ from flink_autoscaler.stores.forecast_store_contract import (
 from flink_autoscaler.stores.heap_forecasts import HeapForecastStore
 from flink_autoscaler.stores.sql.database import Database
 from flink_autoscaler.stores.sql.forecasts import SqlForecastStore
+from flink_autoscaler.stores.sql.migrations import VERSION_TABLE
+from flink_autoscaler.stores.sql.schema import upgrade
 from flink_autoscaler.stores.sql.tables import FORECAST_META, FORECAST_PROFILE
 
 
@@ -58,8 +61,69 @@ def test_profile_of_another_version_is_not_used(database: Database) -> None:
 
     found = store.load("main/orders")["source"]
 
-    assert found.profile is None
+    assert (found.profile, found.is_readable) == (None, False)
     assert "made by another version" in (found.problem or "")
+
+
+@pytest.mark.parametrize(
+    ("table", "values", "problem"),
+    [
+        pytest.param(FORECAST_META, {"growth": None}, "growth", id="no growth"),
+        pytest.param(FORECAST_META, {"level": -1.0}, "level", id="a level below zero"),
+        pytest.param(FORECAST_META, {"timezone": None, "missing": None}, "missing, timezone", id="two lacking"),
+        pytest.param(FORECAST_META, {"level": None}, "neither a level nor a problem", id="nothing"),
+        pytest.param(FORECAST_PROFILE, {"q90": -0.5}, "q90", id="shares below zero"),
+    ],
+)
+def test_damaged_profile_is_a_problem_of_its_source(
+    database: Database, table: Table, values: dict[str, float | None], problem: str
+) -> None:
+    store = SqlForecastStore(database)
+    store.save([a_result(), a_result("main/payments")])
+    with database.transaction() as connection:
+        connection.execute(update(table).where(table.c.job_key == "main/orders").values(**values))
+
+    found = store.load("main/orders")["source"]
+
+    assert (found.profile, found.is_readable) == (None, False)
+    assert re.fullmatch(f"the profile in the database is damaged: .*{problem}; build it again", found.problem or "")
+    assert store.load("main/payments") == {"source": a_result("main/payments")}
+
+
+def test_results_without_a_revision_are_told_apart_by_their_day(database: Database) -> None:
+    store = SqlForecastStore(database)
+    seen = []
+    for asof in (ASOF, ASOF + 900):
+        store.save([a_result(asof=asof)])
+        with database.transaction() as connection:
+            connection.execute(update(FORECAST_META).values(revision=None))
+        seen.append(store.revisions()["main/orders"])
+
+    assert len(set(seen)) == 2
+
+
+def test_profiles_of_a_schema_without_revisions_are_kept_by_the_upgrade(database: Database) -> None:
+    upgrade(database)
+    SqlForecastStore(database).save([a_result()])
+    with database.transaction() as connection:
+        connection.execute(text(f"ALTER TABLE {FORECAST_META.name} DROP COLUMN revision"))
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0005'"))
+
+    upgrade(database)
+
+    assert SqlForecastStore(database).load("main/orders") == {"source": a_result()}
+    assert set(SqlForecastStore(database).revisions()) == {"main/orders"}
+
+
+def test_looking_for_new_results_reads_no_quarter_hour(database: Database) -> None:
+    store = SqlForecastStore(database)
+    store.save([a_result(), a_result("main/payments")])
+
+    with counting(database) as statements:
+        store.revisions()
+
+    assert len(statements.texts) == 1
+    assert statements.count("SELECT", FORECAST_PROFILE) == 0
 
 
 def test_result_that_cannot_be_written_leaves_the_earlier_one(database: Database) -> None:

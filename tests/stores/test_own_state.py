@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.metrics import MetricSample
+from flink_autoscaler.core.metrics import MetricSample, WaitingTime
 from flink_autoscaler.core.state import EMPTY_STATE
 from flink_autoscaler.core.supervision import NO_SUPERVISION, Supervision
-from flink_autoscaler.stores.sql.own_state import own_state, own_state_text
+from flink_autoscaler.stores.sql.own_state import own_state, own_state_text, own_waited
 
 st.register_type_strategy(
     Mapping, lambda kind: st.dictionaries(*map(st.from_type, get_args(kind))) if get_args(kind) else st.just({})
@@ -51,6 +51,45 @@ def test_of_a_damaged_text_everything_counts_as_incomplete(text: str) -> None:
 
     assert [sample.incomplete for sample in samples] == [frozenset("ab"), frozenset("a")]
     assert supervision == NO_SUPERVISION
+
+
+WAITED = (
+    MetricSample(1, {"a": {}, "b": {}}, {}, waited={"a": WaitingTime(1000.0, 0.5), "b": WaitingTime(7.0, 0.0)}),
+    MetricSample(2, {"a": {}}, {}),
+    MetricSample(3, {"a": {}}, {}, waited={"a": WaitingTime(61_000.0, 0.5)}),
+)
+BARE = tuple(replace(sample, waited={}) for sample in WAITED)
+
+
+def test_waiting_times_come_back_with_their_samples() -> None:
+    text = own_state_text(replace(EMPTY_STATE, samples=WAITED))
+
+    assert own_waited(text, BARE) == WAITED
+    assert text is not None
+    assert own_state(text, BARE)[0] == BARE  # nothing else is touched
+
+
+def test_samples_of_another_writer_have_no_waiting_times() -> None:
+    text = own_state_text(replace(EMPTY_STATE, samples=WAITED))
+    foreign = MetricSample(4, {"a": {}}, {})
+
+    assert own_waited(text, (*BARE[1:], foreign)) == (*WAITED[1:], foreign)
+    assert own_waited(None, BARE) == BARE
+
+
+@pytest.mark.parametrize(
+    "waited",
+    [
+        "7",
+        '{"at_ms": [1], "vertices": {"a": [[1, 2], [1, 2]]}}',
+        '{"at_ms": [1], "vertices": {"a": [["x"], [0]]}}',
+        '{"at_ms": [1], "vertices": {"a": [[NaN], [0]]}}',
+        '{"at_ms": 1}',
+    ],
+    ids=["a number", "more times than samples", "text", "not a number", "no list"],
+)
+def test_of_damaged_waiting_times_nothing_is_known(waited: str) -> None:
+    assert own_waited(f'{{"waited": {waited}}}', BARE) == BARE
 
 
 def test_fields_of_a_later_version_are_ignored() -> None:

@@ -49,7 +49,7 @@ def target(tmp_path: Path) -> Path:
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     folder = tmp_path / "repository" / "a"
     folder.mkdir(parents=True)
-    for name in ("server-1.jar", "reload4j-1.jar"):
+    for name in ("server-1.jar", "reload4j-1.jar", "netty-1.jar"):
         (folder / name).write_bytes(JAR)
     with served(folder.parent) as url:
         monkeypatch.setenv("FLINK_AUTOSCALER_MAVEN", url)
@@ -60,17 +60,16 @@ def test_the_list_names_every_jar_once() -> None:
     listed = artifacts()
 
     assert len({artifact.file_name for artifact in listed}) == len(listed)
-    assert {f"hadoop-yarn-server-{part}-{RELEASE}.jar" for part in ("resourcemanager", "nodemanager")} <= {
-        artifact.file_name for artifact in listed
-    }
+    wanted = ("yarn-server-resourcemanager", "yarn-server-nodemanager", "hdfs")
+    assert {f"hadoop-{part}-{RELEASE}.jar" for part in wanted} <= {artifact.file_name for artifact in listed}
 
 
 @pytest.mark.usefixtures("repository")
-def test_jars_are_sorted_into_those_for_all_and_those_for_the_log_of_hadoop(target: Path) -> None:
-    download([Artifact(GENUINE, "a/server-1.jar"), Artifact(GENUINE, "a/reload4j-1.jar")], target)
+def test_jars_are_sorted_into_those_for_all_and_those_for_some_of_hadoop(target: Path) -> None:
+    download([Artifact(GENUINE, f"a/{name}-1.jar") for name in ("server", "reload4j", "netty")], target)
 
-    assert [path.name for path in (target / "lib").iterdir()] == ["server-1.jar"]
-    assert [path.name for path in (target / "logging").iterdir()] == ["reload4j-1.jar"]
+    found = {folder.name: [path.name for path in folder.iterdir()] for folder in target.iterdir()}
+    assert found == {"lib": ["server-1.jar"], "logging": ["reload4j-1.jar"], "hdfs": ["netty-1.jar"]}
 
 
 @pytest.mark.usefixtures("repository")

@@ -17,7 +17,6 @@ from flink_cluster import waiting
 from flink_cluster.configuration import free_ports
 from flink_cluster.errors import HarnessError, PortTakenError
 from flink_cluster.guard import Guard
-from flink_cluster.java import MODULE_OPTIONS, SLIM_OPTIONS, tool
 from flink_cluster.process import FlinkProcess
 from yarn_cluster.configuration import (
     LOGGING,
@@ -31,6 +30,7 @@ from yarn_cluster.configuration import (
     yarn_site,
 )
 from yarn_cluster.distribution import hadoop
+from yarn_cluster.jvm import hadoop_jvm
 from yarn_cluster.processes import ContainerGuard, end_processes_of
 
 Json = Any
@@ -283,11 +283,5 @@ class YarnCluster:
         return FlinkProcess(name, [*self._java(name), main_class], log_file, self._guard)
 
     def _java(self, name: str) -> list[str]:
-        places = [
-            f"-Dlog.file={self.directory / 'log' / name}.log",
-            f"-Dhadoop.log.dir={self.directory / 'log'}",
-            f"-Djava.io.tmpdir={self.directory / 'tmp'}",
-        ]
-        class_path = f"{self.conf / name}:{self.conf}:{self.hadoop.lib}/*:{self.hadoop.logging}/*"
-        options = [*SLIM_OPTIONS, "-Xmx256m", *MODULE_OPTIONS, *self._jvm_options, *places]
-        return [str(tool("java")), *options, "-cp", class_path]
+        class_path = [f"{self.conf / name}", f"{self.conf}", f"{self.hadoop.lib}/*", f"{self.hadoop.logging}/*"]
+        return hadoop_jvm(name, self.directory, class_path, self._jvm_options)

@@ -18,9 +18,9 @@ from flink_cluster.errors import HarnessError
 
 RELEASE = "3.3.6"
 REPOSITORY = "https://repo1.maven.org/maven2"
-DOWNLOAD_MB = 74
+DOWNLOAD_MB = 83
 _DIGESTS = Path(__file__).with_name(f"hadoop-{RELEASE}.sha256")
-_LOGGING = ("reload4j-", "slf4j-reload4j-")
+_FOLDERS = {"logging": ("reload4j-", "slf4j-reload4j-"), "hdfs": ("hadoop-hdfs-3", "netty-")}
 _CONNECTIONS = 8
 
 
@@ -48,10 +48,12 @@ class HadoopDistribution:
     Attributes:
         lib: Folder with all jars but those that bind the log, which Flink brings along.
         logging: Folder with the jars that bind the log of Hadoop's own processes.
+        hdfs: Folder with the jars that NameNode and DataNode need besides; nobody else sees them.
     """
 
     lib: Path
     logging: Path
+    hdfs: Path
 
 
 def repository() -> str:
@@ -60,7 +62,7 @@ def repository() -> str:
 
 
 def artifacts() -> list[Artifact]:
-    """Return the runtime dependencies of ResourceManager, NodeManager and the YARN client, resolved once."""
+    """Return the runtime dependencies of Hadoop's daemons and the YARN client, resolved once."""
     lines = _DIGESTS.read_text().splitlines()
     return [Artifact(*line.split(maxsplit=1)) for line in lines]
 
@@ -74,13 +76,13 @@ def hadoop() -> HadoopDistribution:
     """
     digest = hashlib.sha256(_DIGESTS.read_bytes()).hexdigest()[:16]
     root = cached(cache_directory() / f"hadoop-{RELEASE}-{digest}", lambda into: download(artifacts(), into))
-    return HadoopDistribution(lib=root / "lib", logging=root / "logging")
+    return HadoopDistribution(lib=root / "lib", logging=root / "logging", hdfs=root / "hdfs")
 
 
 def download(wanted: Iterable[Artifact], into: Path) -> None:
-    """Download jars into ``lib`` and ``logging`` below a folder."""
+    """Download jars into ``lib``, ``logging`` and ``hdfs`` below a folder."""
     say(f"downloading Hadoop {RELEASE} ({DOWNLOAD_MB} MB, once) to {into.parent}")
-    for folder in ("lib", "logging"):
+    for folder in ("lib", *_FOLDERS):
         (into / folder).mkdir()
     with httpx.Client(timeout=60.0, follow_redirects=True) as client, ThreadPoolExecutor(_CONNECTIONS) as threads:
         for _ in threads.map(lambda artifact: _fetch(client, artifact, into), wanted):
@@ -88,7 +90,7 @@ def download(wanted: Iterable[Artifact], into: Path) -> None:
 
 
 def _fetch(client: httpx.Client, artifact: Artifact, into: Path) -> None:
-    folder = "logging" if artifact.file_name.startswith(_LOGGING) else "lib"
+    folder = next((name for name, starts in _FOLDERS.items() if artifact.file_name.startswith(starts)), "lib")
     url = f"{repository()}/{artifact.path}"
     try:
         response = client.get(url)

@@ -139,7 +139,7 @@ def _is_settled(entry: Fields, where: str) -> bool:
 
 
 def _io_metrics(metrics: Fields, where: str) -> IoMetrics:
-    """Decode counters. Missing ones count as 0 and make the counters incomplete; missing busy time is NaN, not idle."""
+    """Decode counters. Missing ones count as 0 and make the counters incomplete; missing times are unknown, not 0."""
     busy_ms = number(metrics, "accumulated-busy-time", where)
     counters = ("read-records", "write-records")
     return IoMetrics(
@@ -147,6 +147,8 @@ def _io_metrics(metrics: Fields, where: str) -> IoMetrics:
         records_out=integer(metrics, "write-records", where, 0),
         busy_ms=NAN if busy_ms is None else busy_ms,
         is_complete=all(name in metrics and flag(metrics, f"{name}-complete", where) for name in counters),
+        idle_ms=number(metrics, "accumulated-idle-time", where),
+        backpressured_ms=number(metrics, "accumulated-backpressured-time", where),
     )
 
 

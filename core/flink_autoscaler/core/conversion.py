@@ -12,6 +12,7 @@ from flink_autoscaler.core.numbers import INFINITY, NAN, r3
 from flink_autoscaler.core.options import AutoscalerOptions, BusyTimeAggregator
 from flink_autoscaler.core.reading import ClusterReading, JobReading, VertexAggregates
 from flink_autoscaler.core.topology import JobTopology, Vertex
+from flink_autoscaler.core.waiting import waited
 from flink_autoscaler.core.window import MetricWindow
 
 _ZERO = Aggregate(0.0, 0.0, 0.0, 0.0, 0.0)
@@ -35,6 +36,7 @@ class Conversion:
         lag_threshold: Seconds of input that make a source count as catching up.
         min_observations: Samples before an observed processing rate counts.
         is_strict: Values that are incomplete or were not answered are unknown instead of zero.
+        keeps_waiting: Whether the sample is to tell how long vertices waited, which only policies ask for.
     """
 
     window: MetricWindow
@@ -42,6 +44,7 @@ class Conversion:
     lag_threshold: int
     min_observations: int
     is_strict: bool
+    keeps_waiting: bool = False
 
     @classmethod
     def of(cls, options: AutoscalerOptions, samples: Sequence[MetricSample]) -> Conversion:
@@ -52,6 +55,7 @@ class Conversion:
             lag_threshold=options.observed_rate_lag_threshold.seconds,
             min_observations=options.observed_rate_min_observations,
             is_strict=options.improves(options.unknown_when_incomplete),
+            keeps_waiting=options.has_own_policies,
         )
 
 
@@ -74,7 +78,8 @@ def convert(
             excluded.add(vertex_id)
         vertices[vertex_id] = {metric: r3(value) for metric, value in values.items()}
     incomplete = frozenset(v.vertex_id for v in topology.vertices.values() if not v.io.is_complete)
-    sample = MetricSample(now_ms, vertices, convert_globals(cluster, reading.memory.reports_gc), incomplete)
+    waiting = waited(topology) if conversion.keeps_waiting else {}
+    sample = MetricSample(now_ms, vertices, convert_globals(cluster, reading.memory.reports_gc), incomplete, waiting)
     return sample, frozenset(excluded)
 
 

@@ -100,6 +100,18 @@ VertexMetrics = Mapping[ScalingMetric, float]
 EvaluatedVertex = Mapping[ScalingMetric, EvaluatedMetric]
 
 
+class WaitingTime(NamedTuple):
+    """Time in which a vertex did not work since its execution began, milliseconds over all subtasks.
+
+    Attributes:
+        idle_ms: Without input.
+        backpressured_ms: Waiting for vertices downstream.
+    """
+
+    idle_ms: float
+    backpressured_ms: float
+
+
 @dataclass(frozen=True, slots=True)
 class MetricSample:
     """What was collected in one pass.
@@ -109,12 +121,14 @@ class MetricSample:
         vertices: Scaling metrics per vertex; a metric is absent where it does not apply, NaN where unknown.
         globals_: Scaling metrics of the whole cluster.
         incomplete: Vertices of which not all subtasks had reported; their counters are too low.
+        waited: Of the vertices of which it is known, for the policies of a job that has its own.
     """
 
     at_ms: int
     vertices: Mapping[VertexId, VertexMetrics]
     globals_: VertexMetrics
     incomplete: frozenset[VertexId] = field(default_factory=frozenset)
+    waited: Mapping[VertexId, WaitingTime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

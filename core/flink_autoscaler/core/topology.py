@@ -38,12 +38,16 @@ class IoMetrics:
         records_out: Records written.
         busy_ms: Accumulated busy time over all subtasks, milliseconds; NaN when unknown.
         is_complete: Whether every subtask had reported; when not, the counters are too low.
+        idle_ms: Accumulated time without input over all subtasks, milliseconds; None when unknown.
+        backpressured_ms: The same of waiting for vertices downstream.
     """
 
     records_in: int = 0
     records_out: int = 0
     busy_ms: float = 0.0
     is_complete: bool = True
+    idle_ms: float | None = None
+    backpressured_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

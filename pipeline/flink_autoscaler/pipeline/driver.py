@@ -24,8 +24,7 @@ from pyspark.sql.functions import udf
 from flink_autoscaler.pipeline.archive import pack_libraries, pack_ours
 from flink_autoscaler.pipeline.arrow import map_in_arrow
 from flink_autoscaler.pipeline.executors import lacking, surveyed
-from flink_autoscaler.pipeline.java import require_java
-from flink_autoscaler.pipeline.session import SparkSettings, bounded, spark_conf
+from flink_autoscaler.pipeline.session import SparkSettings, bounded, require_environment, spark_conf
 from flink_autoscaler.pipeline.supply import SparkLostError, reason_of
 from flink_autoscaler.pipeline.task import OUTCOMES_DDL, PassTask
 
@@ -42,11 +41,11 @@ class DriverSession:
         """Start the JVM and the session.
 
         Raises:
-            ConfigError: Java is missing or too old.
+            ConfigError: Java is missing or too old, or the configuration of YARN is missing.
             SparkLostError: Spark did not start, its executors cannot do our work, or this process has a
                 session already.
         """
-        require_java()
+        require_environment(settings)
         self._is_embedded = settings.is_embedded
         if SparkContext._active_spark_context is not None:
             raise SparkLostError("this process has a Spark session already")
@@ -59,7 +58,7 @@ class DriverSession:
             self._gateway = launch_gateway(conf, popen_kwargs=self._output.popen_kwargs())  # type: ignore[no-untyped-call]
             self._process = self._gateway.proc
             self._output.seal()
-            self.spark = _new_session(conf, self._gateway)
+            self.spark = self._start(settings, conf)
             if not self._is_embedded:
                 self._equip(settings)
         except SparkLostError:
@@ -69,6 +68,19 @@ class DriverSession:
             reason = reason_of(exc)
             self.close()
             raise SparkLostError(f"{reason}; its last output: {self._output.tail()}") from exc
+
+    def _start(self, settings: SparkSettings, conf: SparkConf) -> SparkSession:
+        if not settings.is_yarn:
+            return _new_session(conf, self._gateway)
+        # It returns when the application runs, for which it would wait for ever in a queue that is full.
+        seconds = settings.executors_timeout
+        try:
+            return bounded(seconds, lambda: _new_session(conf, self._gateway))
+        except TimeoutError:
+            raise SparkLostError(
+                f"YARN did not start the application {settings.app_name} within {seconds:.3g} s: see whether its queue "
+                "(spark.yarn.queue) has room, and whether the ResourceManager answers"
+            ) from None
 
     def _equip(self, settings: SparkSettings) -> None:
         """Ship what executors need, and check what they have."""
@@ -120,6 +132,10 @@ class DriverSession:
 
     def kill(self) -> None:
         """End a session that is lost, without waiting for Spark to help. Never raises."""
+        if hasattr(self, "spark"):
+            # Else pyspark prints a traceback when it finds out that its JVM is gone.
+            context: Any = self.spark.sparkContext
+            context._accumulatorServer.handle_error = lambda *_: None
         if self._process is not None:
             self._process.kill()
             self._process.wait()

@@ -20,8 +20,7 @@ from flink_autoscaler.pipeline.codec import CodecError, Encoded, decode_outcome,
 from flink_autoscaler.pipeline.dealing import Deal
 from flink_autoscaler.pipeline.engine import InlineEngine
 from flink_autoscaler.pipeline.groups import Deadlines
-from flink_autoscaler.pipeline.java import require_java
-from flink_autoscaler.pipeline.session import PassSession, SparkSettings, open_session
+from flink_autoscaler.pipeline.session import PassSession, SparkSettings, open_session, require_environment
 from flink_autoscaler.pipeline.supply import SessionSupply, SparkLostError, reason_of
 from flink_autoscaler.pipeline.task import PassTask
 
@@ -81,10 +80,9 @@ class SparkEngine:
             opener: Opens a session; the engine runs a first, empty job in it.
 
         Raises:
-            ConfigError: Java is missing or too old.
+            ConfigError: Java is missing or too old, or the configuration of YARN is missing.
         """
-        if not settings.is_connect:
-            require_java()
+        require_environment(settings)
         self._settings = settings
         self._fallback = fallback
         self._deadlines = Deadlines(job_deadline, pass_deadline)

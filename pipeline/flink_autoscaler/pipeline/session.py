@@ -20,12 +20,15 @@ import pyarrow as pa
 
 import flink_autoscaler
 from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.pipeline.java import require_java
 from flink_autoscaler.pipeline.task import PassTask
+from flink_autoscaler.pipeline.yarn import require_yarn
 
 T = TypeVar("T")
 
 CONNECT_PREFIX: Final = "sc://"
 LOCAL_PREFIX: Final = "local"
+YARN: Final = "yarn"
 
 MOST_SLOTS: Final = 8
 """Of an embedded Spark, unless the machine has more cores: each has a Python worker of 150 MB."""
@@ -70,7 +73,7 @@ class SparkSettings:
     """How Spark is run.
 
     Attributes:
-        master: ``local[*]``, ``local[n]``, any other master URL, or a Spark Connect URL (``sc://host:port``).
+        master: ``local[*]``, ``local[n]``, ``yarn``, any other master URL, or a Spark Connect URL (``sc://host:port``).
         driver_memory: Heap of the driver's JVM; Spark accepts no less than about 460m.
         concurrent_passes: Clusters that are evaluated at the same time. An embedded ``local[*]`` gets as many times the
             machine's cores as task slots, up to ``MOST_SLOTS``, so that a cluster that hangs leaves the others theirs.
@@ -78,7 +81,8 @@ class SparkSettings:
         python_files: Archives for the executors of a real cluster, ours (``make pyfiles``) among them. Empty packs what
             this process itself runs with. The libraries that we need are shipped in any case, where they are missing.
         start_timeout: Seconds that a pass waits for a session that is being opened.
-        executors_timeout: Seconds that the executors of a real cluster may take to run a first task.
+        executors_timeout: Seconds that the executors of a real cluster may take to run a first task, and YARN before
+            that to start the application.
         conf: Spark's own configuration, on top of ours.
     """
 
@@ -101,6 +105,11 @@ class SparkSettings:
     def is_embedded(self) -> bool:
         """Whether everything runs on this machine, started by us."""
         return self.master.startswith(LOCAL_PREFIX)
+
+    @property
+    def is_yarn(self) -> bool:
+        """Whether YARN gives the executors."""
+        return self.master == YARN
 
 
 class PassSession(Protocol):
@@ -135,7 +144,7 @@ def open_session(settings: SparkSettings) -> PassSession:
     """Open a session, which takes some seconds.
 
     Raises:
-        ConfigError: Java is missing or too old, or the packages for Spark Connect are missing.
+        ConfigError: Java, the configuration of YARN, or the packages for Spark Connect are missing.
         SparkLostError: Spark did not start; the message has the last lines of its output.
     """
     # pyspark warns of newer versions of pandas, of which nothing here makes use.
@@ -145,6 +154,19 @@ def open_session(settings: SparkSettings) -> PassSession:
     from flink_autoscaler.pipeline.driver import DriverSession  # noqa: PLC0415 - loads pyspark
 
     return DriverSession(settings)
+
+
+def require_environment(settings: SparkSettings) -> None:
+    """Check that this machine has what a driver needs; a client of Spark Connect needs nothing.
+
+    Raises:
+        ConfigError: Java is missing or too old, or YARN is the master and its configuration is not there.
+    """
+    if settings.is_connect:
+        return
+    require_java()
+    if settings.is_yarn:
+        require_yarn(settings.conf)
 
 
 def bounded(seconds: float, call: Callable[[], T]) -> T:

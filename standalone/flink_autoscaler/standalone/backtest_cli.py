@@ -116,7 +116,8 @@ def backtest(  # noqa: PLR0913, PLR0917 - one parameter per option
     """Show what configurations would have come to: slot-hours, lag and rescales, beside what is possible at all.
 
     Every job runs with every configuration, under what arrived at it, or under a made-up workload. The passes are
-    those of the daemon. Nothing is sent to any cluster.
+    those of the daemon. Where a configuration has forecasts, they are made of what arrived before. Nothing is sent to
+    any cluster.
     """
     _call(
         lambda commands: commands.backtest(
@@ -155,8 +156,8 @@ def tune(  # noqa: PLR0913, PLR0917 - one parameter per option
 ) -> None:
     """Search a small grid of options for what would have suited each job best, and recommend it.
 
-    The usual grid is that of utilization.target, metrics.window and scale-down.interval. What is expected holds for
-    days like those that were looked at.
+    The usual grid is that of utilization.target, metrics.window and scale-down.interval. Options are chosen on the
+    first days and judged on those after; less than two days cannot be divided, and are judged as a whole.
     """
     _call(
         lambda commands: commands.tune(

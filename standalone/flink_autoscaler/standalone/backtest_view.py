@@ -14,8 +14,9 @@ from rich.table import Table
 
 from flink_autoscaler.pipeline.backtest.compare import Comparison, JobComparison, Total
 from flink_autoscaler.pipeline.backtest.outcome import Bounds, Figures
-from flink_autoscaler.pipeline.backtest.tune import Recommendation
+from flink_autoscaler.pipeline.backtest.tune import Recommendation, basis_of
 from flink_autoscaler.pipeline.history.catalog import Progress as Tell
+from flink_autoscaler.pipeline.simulator.workloads import DAY
 from flink_autoscaler.standalone import report_view
 from flink_autoscaler.standalone.job_keys import printable
 
@@ -63,7 +64,7 @@ def print_comparison(comparison: Comparison) -> None:
 
 def print_notes(comparison: Comparison) -> None:
     """Print what had to be assumed about jobs, where there are few."""
-    notes = [(job.subject.job_key, note) for job in comparison.jobs for note in job.subject.notes]
+    notes = [(job.subject.job_key, note) for job in comparison.jobs for note in job.notes]
     if notes:
         sys.stdout.write("\n")
     for job_key, note in notes[:_MOST_LINES]:
@@ -100,6 +101,13 @@ def print_recommendations(recommendations: Sequence[Recommendation]) -> None:
         changes = ", ".join(f"{key}: {value}" for key, value in each.changes.items()) or "none"
         report_view.add_row(table, each.job_key, changes, *_expected(each))
     report_view.print_table(table)
+    lines = basis_of(recommendations)
+    if lines:
+        sys.stdout.write("\n")
+    for line in lines[:_MOST_LINES]:
+        sys.stdout.write(f"{printable(line)}\n")
+    if len(lines) > _MOST_LINES:
+        sys.stdout.write(f"and {len(lines) - _MOST_LINES} more; --json and --output have all\n")
 
 
 def recommendation_document(each: Recommendation) -> dict[str, Any]:
@@ -112,6 +120,10 @@ def recommendation_document(each: Recommendation) -> dict[str, Any]:
         "present": None if present is None else asdict(present),
         "expected": None if expected is None else asdict(expected),
         "difference": _differences(present, expected) if known else None,  # type: ignore[arg-type]
+        "chosen_on_days": each.chosen_on / DAY,
+        "judged_on_days": each.judged_on / DAY,
+        "is_judged_on_unseen_days": each.is_unseen,
+        "rejected": dict(each.rejected),
     }
 
 

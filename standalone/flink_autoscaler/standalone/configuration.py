@@ -9,6 +9,7 @@ from pathlib import Path
 from flink_autoscaler.standalone import java_installation, variables, yaml_file
 from flink_autoscaler.standalone.entry import Layer, Value
 from flink_autoscaler.standalone.keys import probably_ours, unknown_key
+from flink_autoscaler.standalone.plan_lists import with_plans
 
 CONFIG_VARIABLE = "FLINK_AUTOSCALER_CONFIG"
 
@@ -59,7 +60,7 @@ def _merge(layers: Iterable[Layer]) -> Configuration:
     values: dict[str, Value] = {}
     problems: list[str] = []
     warnings: list[str] = []
-    for layer in layers:
+    for layer in map(with_plans, layers):
         values |= layer.values
         problems += layer.problems
         problems += _unknown_keys(layer)

@@ -23,9 +23,9 @@ LOOK_INTERVAL: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """The results of one job, and the newest ``asof`` that the store named when they were read."""
+    """The results of one job, and the revision that the store named when they were read."""
 
-    asof: float
+    revision: str
     results: Profiles
 
 
@@ -80,7 +80,7 @@ class JobForecasts:
     def _look(self, wanted: frozenset[JobKey]) -> None:
         self._known, self._next_look = wanted, self._clock() + self._interval
         try:
-            self._reload(wanted, self._store.built())
+            self._reload(wanted, self._store.revisions())
         except StoreError as error:
             if not self._is_failing:
                 log.warning("profiles_unreadable", error=masked(str(error)), effect="jobs go on with what was read")
@@ -88,15 +88,23 @@ class JobForecasts:
         else:
             self._is_failing = False
 
-    def _reload(self, wanted: frozenset[JobKey], built: Mapping[JobKey, float]) -> None:
+    def _reload(self, wanted: frozenset[JobKey], revisions: Mapping[JobKey, str]) -> None:
         """Read what is new, and drop what is gone or not wanted any more."""
         self._loaded = {
-            job_key: loaded for job_key, loaded in self._loaded.items() if job_key in wanted and job_key in built
+            job_key: loaded for job_key, loaded in self._loaded.items() if job_key in wanted and job_key in revisions
         }
-        for job_key in sorted(wanted & built.keys()):
+        for job_key in sorted(wanted & revisions.keys()):
             loaded = self._loaded.get(job_key)
-            if loaded is None or loaded.asof != built[job_key]:
-                self._loaded[job_key] = _Loaded(built[job_key], self._store.load(job_key))
+            if loaded is None or loaded.revision != revisions[job_key]:
+                self._loaded[job_key] = _Loaded(revisions[job_key], self._store.load(job_key))
+                _tell(self._loaded[job_key].results)
+
+
+def _tell(results: Profiles) -> None:
+    """Warn about what the store has and nobody can use; what is missing is told in every decision."""
+    for result in results.values():
+        if not result.is_readable:
+            log.warning("profile_unusable", job_key=result.job_key, source_id=result.source_id, problem=result.problem)
 
 
 def _has_forecast(context: JobAutoScalerContext) -> bool:

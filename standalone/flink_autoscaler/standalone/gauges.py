@@ -15,6 +15,7 @@ from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.numbers import NAN
 from flink_autoscaler.core.topology import JobTopology
+from flink_autoscaler.standalone.history_status import HistoryMetrics, HistoryStatus
 from flink_autoscaler.standalone.vertex_metrics import VertexMetrics
 
 PREFIX = "flink_autoscaler_"
@@ -90,6 +91,10 @@ class Gauges:
         """Show whether this daemon is the one that acts, at every scrape."""
         gauge = self._gauge("leader", "Whether this daemon leads; the others of its group stand by.", ())
         gauge.set_function(is_leader)
+
+    def follow_history(self, status: Callable[[], HistoryStatus | None]) -> None:
+        """Show how the keeping of the history goes, at every scrape."""
+        self.registry.register(HistoryMetrics(status))
 
     def record_identity(self, context: JobAutoScalerContext) -> None:
         """Show who a job is at present: its id, and its YARN application where it has one."""

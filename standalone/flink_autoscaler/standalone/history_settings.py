@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from flink_autoscaler.core.forecast.profile import BUCKET
 from flink_autoscaler.pipeline.history.choices import Partition, Writer
 from flink_autoscaler.standalone.fields import Count, Flag, OptionalText, Seconds, Syntax, member_of
 from flink_autoscaler.standalone.section import Section
@@ -33,7 +34,9 @@ class HistorySettings(Section):
     interval: Seconds = Field(
         default=60.0,
         ge=0,
-        description="While nothing is decided, one pass over a job is kept in this time; 0 keeps every pass.",
+        le=BUCKET,
+        description="While nothing is decided, one pass over a job is kept in this time, or in metrics.window of the "
+        "job where that is less; 0 keeps every pass. Profiles are made of quarter hours, so it cannot be longer.",
     )
     flush_interval: Seconds = Field(
         default=900.0, ge=1, description="Time for which rows are gathered before they are written as files."

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
@@ -15,17 +16,19 @@ import structlog
 
 from flink_autoscaler.core.decision import PassOutcome
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.job import JobAutoScalerContext
 from flink_autoscaler.pipeline.history.buffer import Buffer
-from flink_autoscaler.pipeline.history.catalog import unheard
-from flink_autoscaler.pipeline.history.compact import Maintained, Upkeep, maintain
-from flink_autoscaler.pipeline.history.files import MissingHistoryError, is_local, local_path
+from flink_autoscaler.pipeline.history.compact import Upkeep
+from flink_autoscaler.pipeline.history.files import is_local, local_path
 from flink_autoscaler.pipeline.history.layout import PENDING
-from flink_autoscaler.pipeline.history.lock import LockedError
-from flink_autoscaler.pipeline.history.rows import NamedRow, is_eventful, rows_of
+from flink_autoscaler.pipeline.history.rows import NamedRow
+from flink_autoscaler.pipeline.history.spill import size_of
 from flink_autoscaler.pipeline.history.storage import Sessions, opened
 from flink_autoscaler.pipeline.history.writer import append
 from flink_autoscaler.standalone.history_settings import HistorySettings
+from flink_autoscaler.standalone.history_status import HistoryCounts, HistoryStatus
+from flink_autoscaler.standalone.history_turns import Turns
+from flink_autoscaler.standalone.history_upkeep import keep_in_order
 from flink_autoscaler.standalone.logs import masked
 
 log = structlog.get_logger(__name__)
@@ -34,11 +37,10 @@ MOST_PASSES: Final = 200
 """Passes that wait to become rows; when the thread does not keep up, the oldest of them are given up."""
 
 RETRY_SECONDS: Final = 60.0
-TOLERANCE: Final = 0.9
-"""A pass counts as one interval later although it comes a little early: passes jitter."""
+_UNFIT: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
+"""What values of other types than those of the columns raise."""
 
 _IDLE_SECONDS: Final = 3600.0
-_FORGOTTEN_MS: Final = 86_400_000
 _FIRST_UPKEEP: Final = 0.05
 """Of the interval: soon after the start, yet not in it."""
 
@@ -84,13 +86,15 @@ class HistorySink:
         self._buffer = Buffer(
             flush_seconds=settings.flush_interval, flush_rows=settings.flush_rows, spill=spill_folder(settings)
         )
-        self._last_ms: dict[JobKey, int] = {}
+        self._turns = Turns(settings.interval)
         self._passes: deque[_Pass] = deque()
         self._changed = threading.Condition()
         self._is_closed = False
         self._flushes_wanted = 0
         self._flushes_done = 0
         self._is_away = False
+        self._counts = HistoryCounts()
+        self._passes_lost = 0
         self._not_before = 0.0
         self._upkeep_at = clock() + settings.compaction_interval * _FIRST_UPKEEP
         self._thread = threading.Thread(target=self._run, name="history", daemon=True)
@@ -107,6 +111,7 @@ class HistorySink:
         with self._changed:
             if len(self._passes) >= MOST_PASSES:
                 self._passes.popleft()
+                self._passes_lost += 1
                 log.warning("history_pass_lost", waiting=MOST_PASSES)
             self._passes.append(_Pass(outcomes, contexts, now_ms))
             self._changed.notify_all()
@@ -119,6 +124,12 @@ class HistorySink:
             self._changed.notify_all()
             has_tried = self._changed.wait_for(lambda: self._flushes_done >= wanted or self._is_closed, timeout)
             return has_tried and not self._passes and self._buffer.rows == 0
+
+    def status(self) -> HistoryStatus:
+        """Tell how it goes; from any thread."""
+        counts, folder = replace(self._counts, passes_lost=self._passes_lost), spill_folder(self._settings)
+        age = None if counts.written_at is None else max(0.0, self._clock() - counts.written_at)
+        return HistoryStatus(counts, 0 if folder is None else size_of(folder), age)
 
     def close(self, timeout: float = 10.0) -> None:
         """Write what waits, for so many seconds at most, and end; the spill folder keeps what is not written."""
@@ -139,7 +150,8 @@ class HistorySink:
         while True:
             passes, flush, is_closed = self._next()
             for each in passes:
-                self._buffer.add(self._rows(each), each.now_ms)
+                self._take(list(self._turns.rows(each.outcomes, each.contexts, each.now_ms)), each.now_ms)
+            self._publish()
             if flush > self._flushes_done or self._is_due():
                 self._attempt(self._write)
             with self._changed:
@@ -177,23 +189,18 @@ class HistorySink:
         is_waiting = self._is_away and 0 <= self._not_before - now <= self._retry
         return not is_waiting and self._buffer.is_due(round(now * 1000))
 
-    def _rows(self, given: _Pass) -> Iterator[NamedRow]:
-        """Yield the rows of the jobs whose turn it is; those of a job that cannot be written as rows are left out."""
-        span_ms = round(self._settings.interval * 1000)
-        for outcome, context in zip(given.outcomes, given.contexts, strict=True):
-            try:
-                if self._is_turn(context.job_key, given.now_ms) or is_eventful(outcome, given.now_ms):
-                    rows = list(rows_of(outcome, context, given.now_ms, span_ms=span_ms, mask=masked))
-                    self._last_ms[context.job_key] = given.now_ms
-                    yield from rows
-            except Exception as error:  # a plug-in may have put anything into an outcome
+    def _take(self, rows: Sequence[NamedRow], now_ms: int) -> None:
+        """Add the rows of a pass; those of a job that do not fit the tables are left out."""
+        try:
+            self._buffer.add(rows, now_ms)
+        except _UNFIT as error:
+            jobs = [list(of_job) for _, of_job in groupby(rows, key=lambda named: named[1]["job_key"])]
+            if len(jobs) == 1:
                 problem = f"{type(error).__name__}: {error}"
-                log.warning("history_pass_left_out", job_key=context.job_key, error=problem)
-
-    def _is_turn(self, job_key: JobKey, now_ms: int) -> bool:
-        last_ms = self._last_ms.get(job_key)
-        is_soon = last_ms is not None and 0 <= now_ms - last_ms < self._settings.interval * 1000 * TOLERANCE
-        return not is_soon
+                log.warning("history_pass_left_out", job_key=rows[0][1]["job_key"], error=problem)
+                return
+            for of_job in jobs:
+                self._take(of_job, now_ms)
 
     def _attempt(self, action: Callable[[], None]) -> None:
         """Do something with the history; when that fails, say so once and go on."""
@@ -204,11 +211,13 @@ class HistorySink:
             if not self._is_away:
                 log.warning("history_unavailable", path=masked(self._path), error=text, rows=self._buffer.rows)
             self._is_away = True
+            self._counts = replace(self._counts, failures=self._counts.failures + 1)
             self._not_before = self._clock() + self._retry
         else:
             if self._is_away:
                 log.info("history_available", path=masked(self._path))
             self._is_away = False
+        self._publish()
         # What Arrow keeps for the next time is more than it takes to ask for it again.
         pa.default_memory_pool().release_unused()
 
@@ -216,25 +225,41 @@ class HistorySink:
         self._buffer.close_batch()
         if self._buffer.rows == 0:
             return
+        began = time.perf_counter()
         with opened(self._path, self._sessions, self._settings.writer) as storage:
             for batch in self._buffer.batches():
                 files = append(storage, batch, self._settings.partition)
                 self._buffer.done()
+                self._written(batch.rows, files, began)
                 log.debug("history_written", rows=batch.rows, files=files)
+
+    def _written(self, rows: int, files: int, began: float) -> None:
+        """Count a batch that was written; ``began`` is when the first one of this time was begun."""
+        counts, took = self._counts, time.perf_counter() - began
+        self._counts = replace(
+            counts,
+            rows=counts.rows + rows,
+            files=counts.files + files,
+            written_at=self._clock(),
+            write_seconds=took,
+        )
+
+    def _publish(self) -> None:
+        """Let others see what waits: the buffer belongs to this thread."""
+        self._counts = replace(
+            self._counts,
+            is_up=not self._is_away,
+            rows_lost=self._buffer.given_up,
+            waiting_rows=self._buffer.rows,
+            waiting_batches=self._buffer.waiting,
+        )
 
     def _maintain(self) -> None:
         now_ms = round(self._clock() * 1000)
-        self._last_ms = {key: at_ms for key, at_ms in self._last_ms.items() if now_ms - at_ms < _FORGOTTEN_MS}
+        self._turns.forget(now_ms)
         upkeep = Upkeep(now_ms, self._settings.retention or None)
-        try:
-            with opened(self._path, self._sessions, self._settings.writer) as storage:
-                done = maintain(storage, upkeep, unheard)
-        except MissingHistoryError:
-            return  # nothing was written yet
-        except LockedError as error:
-            log.debug("history_locked", error=str(error))
-            return
-        _tell(done)
+        with opened(self._path, self._sessions, self._settings.writer) as storage:
+            keep_in_order(storage, upkeep)
 
 
 def spill_folder(settings: HistorySettings) -> Path | None:
@@ -242,16 +267,3 @@ def spill_folder(settings: HistorySettings) -> Path | None:
     if settings.spill_directory is not None:
         return Path(settings.spill_directory).expanduser()
     return local_path(settings.path) / PENDING if settings.path is not None and is_local(settings.path) else None
-
-
-def _tell(done: Maintained) -> None:
-    if done.damaged:
-        log.warning("history_files_damaged", files=len(done.damaged), problems=done.damaged[:3])
-    if done.before or done.expired or done.leftovers:
-        log.info(
-            "history_compacted",
-            files_before=done.before,
-            files_after=done.after,
-            days_removed=done.expired,
-            leftovers=done.leftovers,
-        )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from flink_autoscaler.core.metrics import MetricSample, ScalingMetric, VertexMetrics
+from flink_autoscaler.stores.waited_columns import waited_columns, waited_rows
 
 Json = dict[str, Any]
 Column = list[float | str | None]
@@ -34,7 +35,7 @@ def samples_of(document: Json, order: Sequence[Sequence[int]]) -> tuple[tuple[Me
     """Return the samples of the windows that were written.
 
     Raises:
-        ValueError, TypeError, LookupError: The document is something else.
+        ValueError, TypeError, LookupError, AttributeError: The document is something else.
     """
     samples = _samples(document)
     before, after = (tuple(samples[index] for index in window if index >= 0) for window in order)
@@ -47,6 +48,7 @@ def _columns(samples: Sequence[MetricSample]) -> Json:
         "at_ms": [sample.at_ms for sample in samples],
         "vertices": {v: _metrics([sample.vertices.get(v) for sample in samples]) for v in vertices},
         "globals": _metrics([sample.globals_ for sample in samples]),
+        "waited": waited_columns(samples),
         "incomplete": {str(index): sorted(s.incomplete) for index, s in enumerate(samples) if s.incomplete},
     }
 
@@ -73,12 +75,14 @@ def _samples(document: Json) -> list[MetricSample]:
     vertices = {str(v): _rows(columns, count) for v, columns in document["vertices"].items()}
     globals_ = _rows(document["globals"], count)
     incomplete: Mapping[str, Iterable[str]] = document["incomplete"]
+    waited = waited_rows(document.get("waited", {}), count)
     return [
         MetricSample(
             int(at_ms),
             {v: row for v, rows in vertices.items() if (row := rows[index]) is not None},
             globals_[index] or {},
             frozenset(incomplete.get(str(index), ())),
+            waited[index],
         )
         for index, at_ms in enumerate(instants)
     ]

@@ -102,6 +102,7 @@ class _Watches:
         gauges.follow_store(lambda: storage.store_status().up)
         gauges.follow_leadership(storage.leadership.may_act)
         gauges.follow_set_aside(wiring.set_aside_count)
+        gauges.follow_history(wiring.history_status)
 
     def make(self, cluster: Cluster) -> Watch:
         """Make the passes of a cluster and who tells about them."""

@@ -33,6 +33,7 @@ from flink_autoscaler.standalone.vanished import Patience, VanishedJobs
 if TYPE_CHECKING:
     from flink_autoscaler.pipeline.session import SparkSettings
     from flink_autoscaler.standalone.history_sink import HistorySink
+    from flink_autoscaler.standalone.history_status import HistoryStatus
 
 log = structlog.get_logger(__name__)
 
@@ -65,6 +66,7 @@ class Wiring:
         self._started: set[EngineKind] = set()
         self._passes: set[ClusterPass] = set()
         self._history: HistorySink | None = None
+        self._is_history_broken = False
         self._open = ExitStack()
         with ExitStack() as undo:
             undo.callback(self.close)
@@ -131,6 +133,10 @@ class Wiring:
             ConfigError: The database is there and cannot be used as it is configured.
         """
         self.storage.start()
+
+    def history_status(self) -> HistoryStatus | None:
+        """Return how the keeping of the history goes; None while none is kept."""
+        return None if self._history is None else self._history.status()
 
     def fetcher(self, cluster: Cluster) -> JobListFetcher:
         """Make the fetcher of a cluster; the caller closes it.
@@ -232,10 +238,14 @@ class Wiring:
 
     def _history_sink(self) -> HistorySink | None:
         """Return what keeps the history; made with the first passes, since other commands keep none."""
-        if self._history is None and self._settings.history.enabled:
-            # Imported here: who keeps no history does not pay for pyarrow.
-            from flink_autoscaler.standalone.history_sink import HistorySink  # noqa: PLC0415
-
+        if self._history is None and self._settings.history.enabled and not self._is_history_broken:
+            try:
+                # Imported here: who keeps no history does not pay for pyarrow.
+                from flink_autoscaler.standalone.history_sink import HistorySink  # noqa: PLC0415
+            except ImportError as error:
+                log.warning("history_not_kept", error=str(error), effect="the daemon goes on without a history")
+                self._is_history_broken = True
+                return None
             self._history = HistorySink(self._settings.history, sessions=self._history_session)
         return self._history
 

@@ -56,12 +56,12 @@ class ForecastStoreContract(ABC):
 
     def test_a_job_without_results_has_none(self, store: ForecastStore) -> None:
         assert store.load("main/orders") == {}
-        assert store.built() == {}
+        assert store.revisions() == {}
 
     def test_nothing_to_save_is_fine(self, store: ForecastStore) -> None:
         store.save([])
 
-        assert store.built() == {}
+        assert store.revisions() == {}
 
     def test_what_was_saved_is_loaded_to_the_last_digit(self, store: ForecastStore) -> None:
         results = {"a": a_result(source_id="a"), "b": without_profile(a_result(source_id="b"), "\u00e9 \u4e16 100 %")}
@@ -80,7 +80,7 @@ class ForecastStoreContract(ABC):
     def test_results_may_come_one_after_the_other(self, store: ForecastStore) -> None:
         store.save(a_result(f"main/{number}") for number in range(5))
 
-        assert set(store.built()) == {f"main/{number}" for number in range(5)}
+        assert set(store.revisions()) == {f"main/{number}" for number in range(5)}
 
     def test_a_newer_result_replaces_the_older_one_as_a_whole(self, store: ForecastStore) -> None:
         sparse = replace(a_profile(ASOF + 1), q50=(None,) * BUCKETS_PER_WEEK, q90=(None,) * BUCKETS_PER_WEEK)
@@ -108,10 +108,24 @@ class ForecastStoreContract(ABC):
         assert store.load("main/orders")["other"] == others[0]
         assert store.load("main/payments") == {"source": others[1]}
 
-    def test_a_job_was_built_with_its_newest_source(self, store: ForecastStore) -> None:
-        store.save([a_result(source_id="a"), a_result(source_id="b", asof=ASOF + 900), a_result("main/payments")])
+    def test_a_job_has_another_revision_whenever_a_source_has_another_result(self, store: ForecastStore) -> None:
+        other, same_asof = a_result(source_id="other"), replace(a_result(), profile=replace(a_profile(), wape=0.08))
+        seen = []
 
-        assert store.built() == {"main/orders": ASOF + 900, "main/payments": ASOF}
+        for results in ([a_result()], [other], [same_asof], [a_result(asof=ASOF + 900)], [without_profile(other)]):
+            store.save(results)
+            seen.append(store.revisions()["main/orders"])
+
+        assert len(set(seen)) == len(seen)
+
+    def test_the_same_results_have_the_same_revision(self, store: ForecastStore) -> None:
+        store.save([a_result(source_id="a"), a_result(source_id="b"), a_result("main/payments")])
+        before = store.revisions()
+
+        store.save([a_result(source_id="b")])
+        store.save([a_result(source_id="a")])
+
+        assert store.revisions() == before
 
     def test_forgetting_forgets_only_that_job(self, store: ForecastStore) -> None:
         store.save([a_result(), a_result("main/payments")])
@@ -119,7 +133,7 @@ class ForecastStoreContract(ABC):
         store.forget(["main/orders", "main/unknown"])
 
         assert store.load("main/orders") == {}
-        assert set(store.built()) == {"main/payments"}
+        assert set(store.revisions()) == {"main/payments"}
 
     def test_keys_that_differ_in_case_are_different(self, store: ForecastStore) -> None:
         results = [a_result("job", "s"), a_result("JOB", "s"), a_result("job", "S", ASOF + 1)]
@@ -127,7 +141,7 @@ class ForecastStoreContract(ABC):
         store.save(results)
 
         assert store.load("job") == {"s": results[0], "S": results[2]}
-        assert store.built() == {"job": ASOF + 1, "JOB": ASOF}
+        assert set(store.revisions()) == {"job", "JOB"}
 
     def test_threads_save_different_jobs_at_the_same_time(self, store: ForecastStore) -> None:
         jobs = [f"main/job-{number}" for number in range(4)]
@@ -139,4 +153,5 @@ class ForecastStoreContract(ABC):
         with ThreadPoolExecutor(len(jobs)) as threads:
             list(threads.map(save, jobs))
 
-        assert store.built() == dict.fromkeys(jobs, ASOF + 2)
+        newest = {job: {"source": a_result(job, asof=ASOF + 2)} for job in jobs}
+        assert {job: store.load(job) for job in store.revisions()} == newest

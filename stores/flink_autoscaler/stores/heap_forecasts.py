@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterable, Mapping
 
-from flink_autoscaler.core.forecast.store import ProfileResult
+from flink_autoscaler.core.forecast.store import ProfileResult, revision_of
 from flink_autoscaler.core.job import JobKey
 from flink_autoscaler.core.metrics import VertexId
 
@@ -28,10 +28,14 @@ class HeapForecastStore:
         with self._lock:
             return dict(self._jobs.get(job_key, {}))
 
-    def built(self) -> Mapping[JobKey, float]:
-        """Return the newest ``asof`` of every job that has results."""
+    def revisions(self) -> Mapping[JobKey, str]:
+        """Return the revision of every job that has results."""
         with self._lock:
-            return {job_key: max(each.asof for each in kept.values()) for job_key, kept in self._jobs.items()}
+            jobs = {job_key: dict(kept) for job_key, kept in self._jobs.items()}
+        return {
+            job_key: revision_of({source: each.revision for source, each in kept.items()})
+            for job_key, kept in jobs.items()
+        }
 
     def forget(self, job_keys: Collection[JobKey]) -> None:
         """Delete the results of some jobs."""

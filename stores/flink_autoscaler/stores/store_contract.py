@@ -14,7 +14,7 @@ from contextlib import closing
 import pytest
 
 from flink_autoscaler.core.job import JobKey
-from flink_autoscaler.core.metrics import EvaluatedMetric, MetricSample, ScalingMetric
+from flink_autoscaler.core.metrics import EvaluatedMetric, MetricSample, ScalingMetric, WaitingTime
 from flink_autoscaler.core.numbers import INFINITY, NAN
 from flink_autoscaler.core.ports import AutoScalerStateStore
 from flink_autoscaler.core.state import (
@@ -106,7 +106,12 @@ def _samples() -> tuple[MetricSample, ...]:
     counters = {ScalingMetric.NUM_RECORDS_IN: 9_007_199_254_740_991.0, ScalingMetric.NUM_RECORDS_OUT: 0.1}
     return (
         MetricSample(_NOON_MS - 10_000, {SOURCE: rates, SINK: {}}, {}, frozenset({SOURCE, SINK})),
-        MetricSample(_NOON_MS, {SOURCE: rates, SINK: counters}, {ScalingMetric.GC_PRESSURE: 0.01}),
+        MetricSample(
+            _NOON_MS,
+            {SOURCE: rates, SINK: counters},
+            {ScalingMetric.GC_PRESSURE: 0.01},
+            waited={SINK: WaitingTime(1_704_274_199_123.0, 0.5)},
+        ),
     )
 
 

@@ -107,6 +107,12 @@ def test_skew_counts_where_that_is_wanted(options: dict[str, str], expected: int
     assert propose(observation(SKEWED), options).targets == {"source": expected}
 
 
+def test_skew_may_be_known_from_aggregates_alone() -> None:
+    aggregated = replace(SKEWED, subtask_rates=(), skew=20.0 / 17.5)
+
+    assert propose(observation(aggregated), {"ds2.skew-aware": "true"}).targets == {"source": 5}
+
+
 def test_a_hot_key_accounts_for_half_as_many_subtasks_again() -> None:
     hot = replace(SKEWED, subtask_rates=(67e3, 1e3, 1e3, 1e3))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -24,7 +25,15 @@ from core_builders import (
 from flink_autoscaler.core.decision_run import ExecutionInput
 from flink_autoscaler.core.evaluation import EvaluationSettings, evaluate
 from flink_autoscaler.core.job import Capacity
-from flink_autoscaler.core.metrics import FlinkMetric, MetricSample, ScalingMetric, VertexId, VertexMetrics
+from flink_autoscaler.core.metrics import (
+    Aggregate,
+    FlinkMetric,
+    MetricSample,
+    ScalingMetric,
+    VertexId,
+    VertexMetrics,
+    WaitingTime,
+)
 from flink_autoscaler.core.policies.observing import expected_outage, observed_job, policy_input
 from flink_autoscaler.core.policies.values import JobObservation, Outage, PastRescale, SourceForecast
 from flink_autoscaler.core.reading import VertexAggregates
@@ -116,6 +125,33 @@ def test_a_vertex_is_shown_as_it_was_evaluated() -> None:
     assert obs.edges == {(SOURCE, MAP): 2.0}
     assert source.complete
     assert mapper.complete
+
+
+def test_a_vertex_is_shown_with_the_time_in_which_it_waited() -> None:
+    # Four subtasks, each busy for half of its time; of the rest they wait for the next vertex for two fifths.
+    waited = [{MAP: WaitingTime(72_000.0 * at, 48_000.0 * at)} for at in (1, 2, 3)]
+    samples = tuple(replace(sample, waited=each) for sample, each in zip(SAMPLES, waited, strict=True))
+
+    mapper, source = (observed(samples).vertices[v] for v in (MAP, SOURCE))
+
+    assert (mapper.idle, mapper.backpressured) == pytest.approx((0.3, 0.2))
+    assert (source.idle, source.backpressured) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("rates", "expected"),
+    [
+        pytest.param(Aggregate(maximum=80.0, average=50.0), 1.6, id="one does more"),
+        pytest.param(Aggregate(maximum=49.0, average=50.0), 1.0, id="never less than one"),
+        pytest.param(Aggregate(maximum=0.0, average=0.0), None, id="nothing is read"),
+        pytest.param(Aggregate(total=200.0), None, id="only the sum is known"),
+        pytest.param(Aggregate(maximum=math.nan, average=1.0), None, id="not a number"),
+    ],
+)
+def test_skew_is_known_from_the_aggregates_of_the_rates(rates: Aggregate, expected: float | None) -> None:
+    answers = {**ANSWERS, MAP: {**ANSWERS[MAP], FlinkMetric.RECORDS_IN_RATE: rates}}
+
+    assert observed(answers=answers).vertices[MAP].skew == expected
 
 
 def test_a_job_is_shown_with_its_window_slots_and_memory() -> None:

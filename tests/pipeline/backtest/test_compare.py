@@ -13,15 +13,17 @@ import pytest
 from backtest_setup import SOURCE, WORK
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.pipeline.backtest.builtin import USUAL_PEAK, builtin, lasting
+from flink_autoscaler.pipeline.backtest.builtin import USUAL_PEAK, builtin
 from flink_autoscaler.pipeline.backtest.compare import Comparison, compared
+from flink_autoscaler.pipeline.backtest.computing import POINTS
 from flink_autoscaler.pipeline.backtest.inline import InlineRunner
-from flink_autoscaler.pipeline.backtest.outcome import POINTS, Figures, Outcome
+from flink_autoscaler.pipeline.backtest.outcome import Figures, Outcome
 from flink_autoscaler.pipeline.backtest.page import rendered
 from flink_autoscaler.pipeline.backtest.plan import Candidate, Piece, Plan, RunSettings
 from flink_autoscaler.pipeline.backtest.subject import LeftOut, Subject
 from flink_autoscaler.pipeline.backtest.tune import DEFAULT_GRID, PRESENT, Grid, Recommendation, recommended, trials_of
 from flink_autoscaler.pipeline.simulator.bounds import static_peak
+from flink_autoscaler.pipeline.simulator.earlier import lasting
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
 from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, WORKLOADS, recorded
 

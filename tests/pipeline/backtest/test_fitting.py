@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from backtest_setup import LATER, NOON, RATES, SELECTIVITY, SIZES, SOURCE, WORK, job_rows, records, rescale_row
 
 from flink_autoscaler.core.topology import ShipStrategy
-from flink_autoscaler.pipeline.backtest.fitting import fit
+from flink_autoscaler.pipeline.backtest.fitting import FitTerms, fit
 from flink_autoscaler.pipeline.backtest.subject import LeftOut, Subject
 from flink_autoscaler.pipeline.history.rows import NamedRow
 
@@ -17,13 +18,13 @@ Row = dict[str, Any]
 
 
 def fitted(rows: list[NamedRow], now: float = LATER) -> Subject:
-    subject = fit(records(rows), now)
+    subject = fit(records(rows), FitTerms(now))
     assert isinstance(subject, Subject), subject
     return subject
 
 
 def refused(rows: list[NamedRow], now: float = LATER) -> str:
-    answer = fit(records(rows), now)
+    answer = fit(records(rows), FitTerms(now))
     assert isinstance(answer, LeftOut), answer
     return answer.reason
 
@@ -126,7 +127,7 @@ def test_samples_from_the_future_are_left_out() -> None:
     subject = fitted(job_rows(change=hasty))
 
     assert len(subject.workload.rows) == 100
-    assert "20 samples later than now were left out: a clock is wrong." in subject.notes
+    assert "20 samples later than now or before 1970 were left out: a clock is wrong." in subject.notes
 
 
 def test_only_the_longest_stretch_counts() -> None:
@@ -136,6 +137,58 @@ def test_only_the_longest_stretch_counts() -> None:
 
     assert len(subject.workload.rows) == 120
     assert "There are 1 gaps of more than 6 h: only the longest stretch counts." in subject.notes
+
+
+def every_other(name: str, **values: Any) -> list[NamedRow]:
+    """Make rows of a job in which every other row of a table has some values, and the last has not."""
+
+    def change(table: str, row: Row) -> Row:
+        is_odd = row["ts"] // 60_000_000 % 2 == 1
+        return {**row, **values} if table == name and is_odd else row
+
+    return job_rows(change=change)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param(every_other("vertices", busy=math.nan, records_in_rate=-5.0), id="no number"),
+        pytest.param(every_other("vertices", records_in_rate=math.inf), id="infinite rate"),
+        pytest.param(every_other("vertices", busy=-0.5), id="busy for less than nothing"),
+        pytest.param(every_other("vertices", parallelism=-3, max_parallelism=-1), id="negative parallelism"),
+        pytest.param(every_other("vertices", vertex_id=None), id="no vertex"),
+        pytest.param(every_other("samples", span=math.nan), id="no span"),
+        pytest.param(every_other("samples", span=-60.0), id="negative span"),
+    ],
+)
+def test_numbers_that_cannot_be_are_not_known(rows: list[NamedRow]) -> None:
+    usual, subject = fitted(job_rows()), fitted(rows)
+
+    rates, wanted = ([vertex.rate for vertex in each.model.vertices] for each in (subject, usual))
+    assert rates == pytest.approx(wanted)
+    assert (subject.model.edges, subject.workload, subject.initial) == (usual.model.edges, usual.workload, SIZES)
+
+
+def test_clock_that_was_set_back_has_minutes_twice_whose_mean_counts() -> None:
+    def set_back(_: str, row: Row) -> Row:
+        minute = row["ts"] // 60_000_000 - NOON // 60
+        return {**row, "ts": row["ts"] - 45 * 60_000_000} if minute > 75 else row
+
+    subject = fitted(job_rows(change=set_back))
+
+    # Minutes 30 to 60 at 400 and 600, those to 75 at 600 and 600.
+    assert [row[0] for row in subject.workload.rows] == [400.0] * 30 + [500.0] * 30 + [600.0] * 15
+    assert subject.start_ms == NOON * 1000
+
+
+def test_clock_that_was_a_year_off_leaves_the_longer_stretch() -> None:
+    def a_year_off(_: str, row: Row) -> Row:
+        minute = row["ts"] // 60_000_000 - NOON // 60
+        return {**row, "ts": row["ts"] - 365 * 86_400 * 1_000_000} if minute <= 50 else row
+
+    subject = fitted(job_rows(change=a_year_off))
+
+    assert (subject.start_ms, len(subject.workload.rows)) == ((NOON + 50 * 60) * 1000, 70)
 
 
 def without(column: str) -> list[NamedRow]:
@@ -154,6 +207,16 @@ def without(column: str) -> list[NamedRow]:
         ),
         pytest.param(
             [row for row in job_rows() if row[0] != "vertices"], "its vertices were never recorded", id="no vertices"
+        ),
+        pytest.param(
+            job_rows(change=lambda _, row: {**row, "inputs": [{"vertex_id": None}]} if row.get("inputs") else row),
+            "the latest pass lacks vertex without an id: its rows are incomplete",
+            id="edge from nowhere",
+        ),
+        pytest.param(
+            job_rows(change=lambda _, row: {**row, "ts": -row["ts"]} if "arrival_rate" in row else row),
+            "120 samples are later than now or before 1970: the clock of the daemon or of this machine is wrong",
+            id="before 1970",
         ),
         pytest.param(
             without("records_in_rate"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from backtest_setup import LATER, a_history, job_rows, rescale_row
+from backtest_setup import LATER, SOURCE, a_history, job_rows, rescale_row
 from history_setup import NOON_MS, part_files
 
 from flink_autoscaler.pipeline.backtest.inline import InlineRunner
@@ -20,6 +22,7 @@ from flink_autoscaler.pipeline.session import SparkSettings
 pytestmark = pytest.mark.spark
 
 CHOICE = Choice(Selection(since_ms=NOON_MS, until_ms=NOON_MS + 100 * 60_000), "o*")
+AHEAD = {"job.autoscaler.forecast.enabled": "true", "job.autoscaler.policies": "proactive"}
 
 
 @pytest.fixture(scope="module")
@@ -31,22 +34,30 @@ def spark() -> Iterator[Runner]:
 @pytest.fixture
 def history(tmp_path: Path) -> str:
     rows = [*job_rows(), rescale_row(20.0), rescale_row(40.0, decided=1)]
-    root = a_history(tmp_path / "history", rows, job_rows("main/old", minutes=3), job_rows("main/clicks"), job_rows())
+    odd = job_rows("main/odd", change=lambda _, row: {**row, "busy": -0.5, "span": math.nan, "parallelism": -1})
+    root = a_history(
+        tmp_path / "history", rows, job_rows("main/old", minutes=3), odd, job_rows("main/clicks"), job_rows()
+    )
     part_files(root)[0].write_bytes(b"PAR1")
     return str(root)
 
 
 def test_spark_comes_to_the_same_as_this_process(spark: Runner, history: str) -> None:
     inline = InlineRunner()
-    here, there = (runner.fleet(history, CHOICE, LATER) for runner in (inline, spark))
-    plan = Plan(here.subjects, [Candidate("a", {}), Candidate("b", {"job.autoscaler.utilization.target": "much"})])
+    later = Selection(since_ms=NOON_MS + 20 * 60_000, until_ms=NOON_MS + 100 * 60_000)
+    choice = replace(CHOICE, selection=later, past=20 * 60.0)
+    here, there = (runner.fleet(history, choice, LATER) for runner in (inline, spark))
+    broken = {"job.autoscaler.utilization.target": "much"}
+    plan = Plan(here.subjects, [Candidate("a", {}), Candidate("b", broken), Candidate("c", AHEAD)])
 
     outcomes = list(spark.outcomes(plan))
 
     assert (there.subjects, there.left_out) == (here.subjects, here.left_out)
     assert [subject.job_key for subject in there.subjects] == ["main/orders"]
-    assert [each.job_key for each in there.left_out] == ["main/old"]
+    assert [each.job_key for each in there.left_out] == ["main/odd", "main/old"]
     assert (len(there.damaged), len(here.damaged)) == (1, 1)
+    assert [each.past.keys() for each in here.subjects] == [{SOURCE}]
+    assert here.subjects[0].past[SOURCE].index[0] == NOON_MS // 900_000
     assert sorted(map(repr, outcomes)) == sorted(map(repr, inline.outcomes(plan)))
 
 

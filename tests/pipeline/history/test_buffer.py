@@ -127,6 +127,76 @@ def test_spilled_rows_of_an_earlier_version_are_taken_over(tmp_path: Path) -> No
     assert taken(heir) == [7.0]
 
 
+def left_behind(root: Path, name: str, rows: pa.Table | bytes) -> Path:
+    """Leave a spilled batch of a process that has ended."""
+    folder = root / f"{NOON_MS + len(list(root.iterdir())):013d}-abc"
+    folder.mkdir()
+    if isinstance(rows, bytes):
+        (folder / f"{name}.arrows").write_bytes(rows)
+        return folder
+    with pa.OSFile(str(folder / f"{name}.arrows"), "wb") as stream, pa.ipc.new_stream(stream, rows.schema) as writer:
+        writer.write_table(rows)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        pytest.param(b"no Arrow at all. " * 1000, id="something else"),
+        pytest.param(b"\xff" * 5000, id="noise"),
+        pytest.param(pa.table({"arrival_rate": ["a lot"]}), id="another type"),
+    ],
+)
+def test_spilled_rows_that_cannot_be_read_are_told_once_and_kept_aside(
+    tmp_path: Path, damaged: pa.Table | bytes
+) -> None:
+    folder = left_behind(tmp_path, "samples", damaged)
+    content = (folder / "samples.arrows").read_bytes()
+    left_behind(tmp_path, "samples", pa.table({"arrival_rate": [7.0]}))
+    heir = a_buffer(tmp_path)
+
+    with capture_logs() as logs:
+        kept = heir.recover()
+        found = taken(heir)
+        again = a_buffer(tmp_path).recover()
+
+    aside = tmp_path / f"damaged-{folder.name}"
+    assert (kept, found, again) == (1, [7.0], 0)
+    assert [(line["event"], line["kept_in"]) for line in logs] == [("history_spill_damaged", str(aside))]
+    assert [path for path in tmp_path.iterdir() if path != aside] == []
+    assert (aside / "samples.arrows").read_bytes() == content
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 700])
+def test_spilling_that_was_interrupted_as_it_began_is_no_damage(tmp_path: Path, size: int) -> None:
+    dead = a_buffer(tmp_path)
+    dead.add(sample_rows(1), NOON_MS)
+    dead.close()
+    [stream] = tmp_path.rglob("*.arrows")
+    stream.write_bytes(stream.read_bytes()[:size])
+    heir = a_buffer(tmp_path)
+
+    with capture_logs() as logs:
+        assert heir.recover() == 0
+        taken(heir)
+
+    assert (logs, list(tmp_path.iterdir())) == ([], [])
+
+
+def test_spill_that_cannot_be_used_keeps_no_other_from_being_taken_over(tmp_path: Path) -> None:
+    folder = left_behind(tmp_path, "samples", pa.table({"arrival_rate": [1.0]}))
+    (folder / "lock").mkdir()
+    left_behind(tmp_path, "samples", pa.table({"arrival_rate": [7.0]}))
+    heir = a_buffer(tmp_path)
+
+    with capture_logs() as logs:
+        heir.recover()
+
+    assert taken(heir) == [7.0]
+    assert [(line["event"], line["folder"]) for line in logs] == [("history_spill_unreadable", str(folder))]
+    assert folder.exists()
+
+
 def test_folder_of_others_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import socket
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from history_setup import (
     DAY_MS,
@@ -25,15 +29,51 @@ from history_setup import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flink_autoscaler.pipeline.history.catalog import find
 from flink_autoscaler.pipeline.history.compact import Upkeep, distinct_rows, maintain
-from flink_autoscaler.pipeline.history.files import MissingHistoryError
+from flink_autoscaler.pipeline.history.export import Format, Wanted, export
+from flink_autoscaler.pipeline.history.files import Entry, HistoryError, LocalFiles, MissingHistoryError
+from flink_autoscaler.pipeline.history.info import describe
 from flink_autoscaler.pipeline.history.layout import LOCK, STAGING, new_id
 from flink_autoscaler.pipeline.history.lock import STALE_MS, LockedError
-from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES
+from flink_autoscaler.pipeline.history.parts import ArrowParts
+from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES, Table
+from flink_autoscaler.pipeline.history.storage import Storage
 from flink_autoscaler.pipeline.history.writer import append
 
 TOMORROW = Upkeep(NOON_MS + DAY_MS)
 FOLDER = "samples/version=1/date=2026-01-31/cluster=main"
+
+
+class CompactedMeanwhile(LocalFiles):
+    """Files of a history that is compacted right after they are listed for the first time."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(str(root))
+        self._is_listed = False
+
+    def list(self, folder: str = "") -> Sequence[Entry]:
+        listed = super().list(folder)
+        if listed and not self._is_listed:
+            self._is_listed = True
+            maintain(a_storage(self.root), replace(TOMORROW, now_ms=NOON_MS + 3 * DAY_MS))
+        return listed
+
+
+class CompactedWhileRead(ArrowParts):
+    """Files of a history that is compacted right after the first of them is read."""
+
+    def __init__(self, files: LocalFiles) -> None:
+        super().__init__(files)
+        self._root = files.root
+        self._is_read = False
+
+    def read(self, path: str, table: Table) -> pa.Table:
+        rows = super().read(path, table)
+        if not self._is_read:
+            self._is_read = True
+            maintain(a_storage(self._root), TOMORROW)
+        return rows
 
 
 def three_files(root: Path) -> list[float]:
@@ -129,6 +169,71 @@ def test_days_that_are_too_old_are_removed_whole(tmp_path: Path) -> None:
         "date=2026-01-31",
     ]
     assert done.expired == 1
+
+
+@pytest.mark.parametrize(
+    ("now", "keep_days", "kept"),
+    [
+        pytest.param("2026-03-01T00:00", 1, ["2026-02-28", "2026-03-01"], id="the first of March"),
+        pytest.param("2024-03-01T12:00", 2, ["2024-02-28", "2024-02-29", "2024-03-01"], id="of a leap year"),
+        pytest.param("2026-01-01T23:59", 1, ["2025-12-31", "2026-01-01"], id="a new year"),
+        pytest.param("2026-03-01T06:00", 1.5, ["2026-02-27", "2026-02-28", "2026-03-01"], id="not a whole day yet"),
+        pytest.param("2026-03-01T13:00", 1.5, ["2026-02-28", "2026-03-01"], id="a day and a half after it ended"),
+        pytest.param("2026-03-01T00:00", 400_000, [], id="longer than there is time"),
+    ],
+)
+def test_retention_goes_across_months_and_years(tmp_path: Path, now: str, keep_days: float, kept: list[str]) -> None:
+    now_ms = round(datetime.fromisoformat(f"{now}+00:00").timestamp() * 1000)
+    write(a_storage(tmp_path), *(sample_rows(1, at_ms=now_ms - days * DAY_MS) for days in range(4)))
+    before = sorted(folder.split("/")[2].removeprefix("date=") for folder in files_of(tmp_path))
+
+    maintain(a_storage(tmp_path), Upkeep(now_ms, keep_seconds=keep_days * 86_400.0))
+
+    found = sorted(folder.split("/")[2].removeprefix("date=") for folder in files_of(tmp_path))
+    assert found == (kept or before)
+
+
+def test_files_that_vanish_while_the_history_is_looked_at_are_looked_for_again(tmp_path: Path) -> None:
+    before = three_files(tmp_path)
+    busy = CompactedMeanwhile(tmp_path)
+
+    found = describe(busy).tables[0]
+
+    assert (found.files, found.rows, found.damaged) == (1, len(before), ())
+
+
+def test_note_that_vanishes_while_files_are_listed_is_no_error(tmp_path: Path) -> None:
+    before = three_files(tmp_path)
+    with pytest.raises(CrashError):
+        maintain(crashing(tmp_path, 4), TOMORROW)  # with the compacted file and the note, before the first removal
+    (tmp_path / LOCK).unlink(missing_ok=True)
+    assert list(tmp_path.rglob("_replaces-*"))
+    busy = CompactedMeanwhile(tmp_path)
+
+    [found] = find(busy, SAMPLES)
+
+    storage = a_storage(tmp_path)
+    read = [storage.parts.read(entry.path, SAMPLES).column("arrival_rate").to_pylist() for entry in found.entries]
+    assert sorted(rate for rates in read for rate in rates) == before
+
+
+def test_export_that_a_compaction_overtakes_says_so_and_leaves_no_row_out(tmp_path: Path) -> None:
+    three_files(tmp_path)
+    files = LocalFiles(str(tmp_path))
+    parts = CompactedWhileRead(files)
+
+    with pytest.raises(HistoryError, match="compacted meanwhile: try again"):
+        export(Storage(files, parts), Wanted(SAMPLES), io.BytesIO(), Format.JSON)
+
+    assert export(Storage(files, parts), Wanted(SAMPLES), io.BytesIO(), Format.JSON).rows == 6
+
+
+def test_lock_appears_with_its_content(tmp_path: Path) -> None:
+    files = LocalFiles(str(tmp_path))
+    files.create(LOCK, b"held")
+
+    assert not files.create(LOCK, b"taken")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [(LOCK, b"held")]
 
 
 def test_what_an_interrupted_process_staged_is_removed_after_a_day(tmp_path: Path) -> None:

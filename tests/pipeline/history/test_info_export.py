@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from datetime import date
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from flink_autoscaler.pipeline.history.export import Exported, Format, Wanted, e
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.info import describe
 from flink_autoscaler.pipeline.history.layout import Selection
-from flink_autoscaler.pipeline.history.schema import DECISIONS, RESCALES, SAMPLES
+from flink_autoscaler.pipeline.history.schema import DECISIONS, RESCALES, SAMPLES, VERTICES
 from flink_autoscaler.pipeline.history.writer import append
 
 
@@ -114,6 +115,25 @@ def test_export_as_csv_has_lists_as_json_and_empty_for_unknown(tmp_path: Path) -
     [row] = csv.DictReader(io.StringIO(text.decode()))
     assert json.loads(row["reasons"]) == reasons
     assert (row["error"], row["is_window_full"], row["ts"]) == ("", "true", "2026-01-31T12:00:00+00:00")
+
+
+@pytest.mark.parametrize(
+    ("form", "lag", "selectivity"),
+    [(Format.JSON, ": null, ", '"selectivity": null'), (Format.CSV, ",,", '""selectivity"": null')],
+)
+def test_numbers_that_are_none_are_exported_as_unknown(
+    tmp_path: Path, form: Format, lag: str, selectivity: str
+) -> None:
+    inputs = [{"vertex_id": "a", "ship_strategy": None, "selectivity": math.inf}]
+    who = {"cluster": "main", "ts": NOON_MS * 1000}
+    write(a_storage(tmp_path), [("samples", {**who, "lag": math.nan}), ("vertices", {**who, "inputs": inputs})])
+
+    samples, _ = exported(tmp_path, Wanted(SAMPLES), form)
+    vertices, _ = exported(tmp_path, Wanted(VERTICES), form)
+
+    assert lag in samples.decode()
+    assert selectivity in vertices.decode()
+    assert "nan" not in samples.decode().lower()
 
 
 def test_export_as_parquet_has_the_declared_columns(tmp_path: Path) -> None:

@@ -23,10 +23,11 @@ from history_setup import (
 from pyspark.sql import SparkSession
 from structlog.testing import capture_logs
 
+from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.pipeline.history.catalog import find
 from flink_autoscaler.pipeline.history.choices import Partition, Writer
 from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
-from flink_autoscaler.pipeline.history.files import HistoryError, MissingHistoryError
+from flink_autoscaler.pipeline.history.files import GoneError, HistoryError, MissingHistoryError
 from flink_autoscaler.pipeline.history.hadoop import HadoopFiles
 from flink_autoscaler.pipeline.history.info import describe
 from flink_autoscaler.pipeline.history.layout import Selection
@@ -35,6 +36,7 @@ from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES, TABLES
 from flink_autoscaler.pipeline.history.spark_parts import SparkParts
 from flink_autoscaler.pipeline.history.storage import Storage, needs_spark, opened, own_session
 from flink_autoscaler.pipeline.history.writer import append
+from flink_autoscaler.pipeline.profiles.samples import parquet_samples
 from flink_autoscaler.pipeline.session import SparkSettings
 
 pytestmark = pytest.mark.spark
@@ -198,6 +200,57 @@ def test_file_system_that_does_not_answer_is_named(spark: SparkSession, path: st
 
     with pytest.raises(HistoryError, match=path.split(":", maxsplit=1)[0]):
         HadoopFiles(path, spark).exists()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "advice"),
+    [
+        pytest.param(
+            "s3a", r"add the package org\.apache\.hadoop:hadoop-aws:3\.\d+\.\d+ to spark", id="module of Hadoop"
+        ),
+        pytest.param(
+            "gs", "add the package com.google.cloud.bigdataoss:gcs-connector", id="package of another project"
+        ),
+        pytest.param("s3", "write s3a://", id="old name"),
+        pytest.param("nonsense", "add the jar that brings one to spark.jars", id="unknown"),
+    ],
+)
+def test_file_system_that_spark_lacks_is_told_with_what_to_add(spark: SparkSession, scheme: str, advice: str) -> None:
+    with pytest.raises(HistoryError, match=f"^{scheme}://bucket/history: .*{advice}"):
+        HadoopFiles(f"{scheme}://bucket/history", spark)
+
+
+def test_samples_on_a_file_system_that_spark_lacks_are_told_with_what_to_add(spark: SparkSession) -> None:
+    with pytest.raises(ConfigError, match=r"s3a://bucket/a\.parquet holds .*org\.apache\.hadoop:hadoop-aws:"):
+        parquet_samples(spark, "s3a://bucket/a.parquet")
+
+
+def test_name_service_that_is_not_known_is_told_with_the_variable(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+
+    with pytest.raises(HistoryError, match=r"no-such-service\.invalid.*set HADOOP_CONF_DIR"):
+        HadoopFiles("hdfs://no-such-service.invalid/history", spark).exists()
+
+
+def test_file_that_went_away_on_hadoop_is_told_apart_from_a_damaged_one(spark: SparkSession, tmp_path: Path) -> None:
+    storage = on_hadoop(spark, tmp_path)
+
+    with pytest.raises(GoneError):
+        storage.files.read("samples/a.parquet")
+    with pytest.raises(GoneError):
+        storage.parts.read("samples/a.parquet", SAMPLES)
+
+
+def test_file_on_hadoop_appears_whole_or_not_at_all(spark: SparkSession, tmp_path: Path) -> None:
+    files = HadoopFiles(f"file://{tmp_path}", spark)
+
+    made = [files.create("notes/a.json", content) for content in (b"first", b"second")]
+
+    assert made == [True, False]
+    assert files.read("notes/a.json") == b"first"
+    assert files.list("_staging") == []
 
 
 def test_local_paths_need_no_spark_unless_it_is_asked_for(spark: SparkSession, tmp_path: Path) -> None:

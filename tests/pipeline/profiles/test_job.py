@@ -54,12 +54,16 @@ ENOUGH = "minute(ts) % 15 < 10"
 
 @dataclass(frozen=True)
 class Load:
-    """Rate, whether the job runs, and which minutes there are, all of ``at``, epoch seconds, and ``ts``; since when."""
+    """Rate, whether the job runs, and which minutes there are, all of ``at``, epoch seconds, and ``ts``; since when.
+
+    The last one is the seconds that a rate covers.
+    """
 
     rate: str
     runs: str = ALWAYS
     has: str = ENOUGH
     weeks: float = 2.0
+    span: str = "null"
 
 
 LOADS: Mapping[str, Load] = {
@@ -75,6 +79,10 @@ LOADS: Mapping[str, Load] = {
     "with gaps": Load("700", has="minute(ts) % 15 < 10 and not (hour(ts) = 5 and minute(ts) % 15 = 3)"),
     "unknown": Load("if(hour(ts) = 7, null, if(hour(ts) = 8, double('NaN'), 700))"),
     "office": Load(OFFICE),
+    "every 5 min": Load(GROWING, has="minute(ts) % 5 = 2", weeks=4, span="299.6"),
+    "every 15 min": Load(GROWING, has="minute(ts) % 15 = 7", weeks=4, span="900"),
+    "a step": Load("if(hour(ts) = 7 and minute(ts) = 5, 100, 700)", has="minute(ts) % 15 in (5, 14)", span="540"),
+    "restarted": Load("700", has="minute(ts) % 15 = 14", span="if(hour(ts) = 7, 500, 600)"),
 }
 
 
@@ -92,7 +100,7 @@ def samples(spark: SparkSession) -> DataFrame:
     minutes = spark.range(MONDAY - 5 * round(WEEK), MONDAY, 60).selectExpr("id as at", "timestamp_seconds(id) as ts")
     rows = ", ".join(
         f"struct('main/{name}' as job_key, double({load.rate}) as arrival_rate, {load.runs} as is_running, "
-        f"{load.has} and at >= {MONDAY - round(load.weeks * WEEK)} as is_there)"
+        f"double({load.span}) as span, {load.has} and at >= {MONDAY - round(load.weeks * WEEK)} as is_there)"
         for name, load in LOADS.items()
     )
     every = minutes.selectExpr("'source' as source_id", "ts", f"inline(array({rows}))").where("is_there")
@@ -249,6 +257,25 @@ def test_ten_minutes_make_a_quarter_hour_and_nine_do_not(found: Mapping[str, Pro
     assert profile.missing == pytest.approx(1 / 24)
 
 
+@pytest.mark.parametrize("name", ["every 5 min", "every 15 min"])
+def test_passes_that_are_kept_less_often_make_the_same_profile(found: Mapping[str, ProfileResult], name: str) -> None:
+    profile, closest = profile_of(found, name), profile_of(found, "growing")
+
+    assert profile.weeks == 4
+    assert profile.missing == pytest.approx(0.0, abs=1 / 96)
+    assert profile.growth == pytest.approx(GROWTH, abs=1e-3)
+    assert profile.level == pytest.approx(closest.level, rel=0.01)
+    errors = [abs(got - want) for got, want in zip(relative(profile.q50), relative(closest.q50), strict=True)]
+    # Where a weekend begins or ends, a quarter hour has a part of its neighbour's load.
+    assert sorted(errors)[660] < 0.05
+
+
+def test_quarter_hour_of_which_ten_minutes_are_covered_counts(found: Mapping[str, ProfileResult]) -> None:
+    profile = profile_of(found, "restarted")
+
+    assert profile.missing == pytest.approx(1 / 24)
+
+
 def test_rate_that_is_not_known_is_not_nothing(found: Mapping[str, ProfileResult]) -> None:
     profile = profile_of(found, "unknown")
 
@@ -306,13 +333,24 @@ def test_job_and_daemon_count_the_same_quarter_hours(spark: SparkSession) -> Non
     instants = range(MONDAY - 240 * 86_400, MONDAY, 3 * BUCKET)
     table = pa.table({"ts": pa.array([at * 10**6 for at in instants], pa.timestamp("us", "UTC"))})
     samples = spark.createDataFrame(table).selectExpr(
-        "'job' as job_key", "'source' as source_id", "ts", "1d as arrival_rate", "true as is_running"
+        "'job' as job_key", "'source' as source_id", "ts", "1d as arrival_rate", "true as is_running", "60d as span"
     )
     for name in ("Europe/Berlin", "Asia/Kolkata", "Australia/Lord_Howe"):
         rows = quarter_hours(samples, replace(SETTINGS, timezone=name, weeks=52)).select("index", "slot").toArrow()
 
         slots = {row["index"] * BUCKET: row["slot"] for row in rows.to_pylist()}
         assert slots == {at: slot_of(at, zone_named(name)) for at in instants}
+
+
+def test_rate_is_the_mean_of_the_minutes_that_samples_cover(spark: SparkSession, samples: DataFrame) -> None:
+    seven = "job_key = 'main/a step' and ts between '2026-10-28 06:00:00' and '2026-10-28 08:00:00'"
+    quarters = quarter_hours(samples.where(seven), SETTINGS).orderBy("index").collect()
+
+    # 07:05 is about 06:57 to 07:05, at 100 instead of 700: three minutes of one quarter hour and six of the next.
+    rates = {datetime.fromtimestamp(row["index"] * BUCKET, UTC).strftime("%H:%M"): row.rate for row in quarters}
+    assert rates["06:45"] == pytest.approx((6 * 700 + 9 * 700 + 3 * 100) / 18)
+    assert rates["07:00"] == pytest.approx((6 * 100 + 9 * 700 + 3 * 700) / 18)
+    assert rates["07:15"] == 700.0
 
 
 def samples_read(spark: SparkSession, path: Path) -> list[tuple[str, float, bool]]:

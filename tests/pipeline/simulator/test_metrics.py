@@ -65,6 +65,15 @@ def test_hot_subtask_shows_in_the_maximum_and_hardly_in_the_mean() -> None:
     assert busy.minimum == pytest.approx(500.0 / 3)
 
 
+def test_hot_subtask_reads_more_than_the_others() -> None:
+    job, reporter = a_reporter(parallelism=4, skew=2.0)
+    job.flow(60.0, (120e3,))
+
+    rate = read(reporter).aggregates[MAP][FlinkMetric.RECORDS_IN_RATE]
+
+    assert (rate.maximum, rate.average, rate.total) == pytest.approx((60e3, 30e3, 120e3))
+
+
 def test_source_reports_what_it_read_and_what_waits() -> None:
     job, reporter = a_reporter()
     job.flow(60.0, (80e3,))
@@ -91,6 +100,56 @@ def test_counters_of_the_graph_tell_what_was_received_and_sent() -> None:
     assert (source.records_in, source.records_out) == (0, 1_800_000)
     assert (middle.records_in, middle.records_out) == (1_800_000, 1_800_000)
     assert middle.busy_ms == pytest.approx(30_000.0)
+
+
+def times_of(reading: JobReading, vertex_id: str) -> tuple[float, float | None, float | None]:
+    assert reading.details is not None
+    io = next(vertex.io for vertex in reading.details.vertices if vertex.vertex_id == vertex_id)
+    return io.busy_ms, io.idle_ms, io.backpressured_ms
+
+
+def test_time_that_a_vertex_does_not_work_is_idle_or_backpressured() -> None:
+    job, reporter = a_reporter()
+    job.flow(60.0, (30e3,))
+    read(reporter)
+    job.flow(60.0, (80e3,))
+
+    reading = read(reporter)
+
+    # Of the first minute the source was busy for 18 s, of the second, held up by the map, for 36 s.
+    assert times_of(reading, SOURCE) == pytest.approx((54e3, 42e3, 24e3))
+    assert times_of(reading, MAP) == pytest.approx((90e3, 30e3, 0.0))
+
+
+def test_time_counts_for_all_subtasks_and_from_the_beginning_of_an_execution() -> None:
+    job, reporter = a_reporter(parallelism=2)
+    job.flow(60.0, (30e3,))
+    read(reporter)
+    job.request({MAP: 4})
+    job.flow(30.0, (30e3,))
+    away = read(reporter)
+    job.flow(90.0, (30e3,))
+
+    reading = read(reporter)
+
+    assert times_of(away, SOURCE) == (0.0, 0, 0)
+    # After a minute's outage, four subtasks of 60,000 records/s had the records of two minutes to do in one.
+    assert times_of(reading, MAP) == pytest.approx((60e3, 180e3, 0.0))
+
+
+def test_nobody_waits_in_an_outage_where_it_is_reported_as_zeros() -> None:
+    job, reporter = a_reporter(feeds_zeros=True)
+    job.flow(60.0, (30e3,))
+    read(reporter)
+    job.request({MAP: 2})
+    job.flow(30.0, (30e3,))
+    read(reporter)
+    job.flow(60.0, (30e3,))
+
+    busy, idle, backpressured = times_of(read(reporter), SINK)
+
+    # A third of the first minute; the minute of the outage, of which no wait is known; then 30 s at its limit.
+    assert (busy, idle, backpressured) == pytest.approx((20e3 + 60e3 + 30e3, 40e3, 0.0))
 
 
 def test_nothing_is_measured_during_an_outage() -> None:

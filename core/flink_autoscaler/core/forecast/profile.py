@@ -18,6 +18,9 @@ from flink_autoscaler.core.errors import ConfigError
 
 BUCKET: Final = 900
 """Seconds of the quarter hours over which rates are averaged; they begin at multiples of it."""
+MINUTE: Final = 60
+MINUTES: Final = BUCKET // MINUTE
+"""Of a quarter hour."""
 BUCKETS_PER_DAY: Final = 96
 BUCKETS_PER_WEEK: Final = 672
 DAY: Final = 86_400.0
@@ -71,6 +74,18 @@ class LoadProfile:
     wape: float | None = None
     exceed: float | None = None
 
+    def damage(self) -> str | None:
+        """Return what makes the profile useless, whoever has written it; None when nothing does."""
+        wrong = [
+            name for name in ("level", "growth") if not _is_number(getattr(self, name)) or getattr(self, name) <= 0
+        ]
+        wrong += [name for name in ("asof", "missing") if not _is_number(getattr(self, name))]
+        wrong += [name for name in ("wape", "exceed") if not _is_number(getattr(self, name) or 0.0)]
+        wrong += [name for name in ("q50", "q90") if not _are_shares(getattr(self, name))]
+        wrong += [] if isinstance(self.weeks, int) else ["weeks"]
+        wrong += [] if isinstance(self.timezone, str) and self.timezone else ["timezone"]
+        return f"no usable value of {', '.join(wrong)}" if wrong else None
+
     def base(self, at: float) -> float:
         """Return the level of an instant, records/s."""
         return base_rate(self.level, self.growth, (at - self.asof) / WEEK)
@@ -97,6 +112,16 @@ class LoadProfile:
             ConfigError: This machine does not know the time zone.
         """
         return slot_of(at, zone_named(self.timezone))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _are_shares(shares: Sequence[float | None]) -> bool:
+    return len(shares) == BUCKETS_PER_WEEK and all(
+        share is None or (_is_number(share) and share >= 0.0) for share in shares
+    )
 
 
 def base_rate(level: float, growth: float, weeks_ahead: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -20,6 +21,7 @@ class ProfileResult:
         asof: End of the history it looked at.
         profile: None where there is none.
         problem: Why there is none; None where there is one.
+        is_readable: Whether what the store has could be used; not where another version wrote it, or it is damaged.
     """
 
     job_key: JobKey
@@ -27,6 +29,17 @@ class ProfileResult:
     asof: float
     profile: LoadProfile | None = None
     problem: str | None = None
+    is_readable: bool = True
+
+    @property
+    def revision(self) -> str:
+        """Sixteen hex digits that another result of the source does not have, be its ``asof`` the same."""
+        return hashlib.blake2b(repr(self).encode(), digest_size=8).hexdigest()
+
+
+def revision_of(sources: Mapping[VertexId, str]) -> str:
+    """Return the revision of a job: it changes with that of any source, and with the sources."""
+    return " ".join(f"{source}={sources[source]}" for source in sorted(sources))
 
 
 class ForecastStore(Protocol):
@@ -43,11 +56,15 @@ class ForecastStore(Protocol):
         ...
 
     def load(self, job_key: JobKey) -> Mapping[VertexId, ProfileResult]:
-        """Return the results of a job by source; empty when there are none. Called when :meth:`built` says so."""
+        """Return the results of a job by source; empty when there are none.
+
+        A profile that is damaged, or of another version, is a problem of its source and no error. Called when
+        :meth:`revisions` says so.
+        """
         ...
 
-    def built(self) -> Mapping[JobKey, float]:
-        """Return the newest ``asof`` of every job that has results. Called every few minutes."""
+    def revisions(self) -> Mapping[JobKey, str]:
+        """Return the revision (:func:`revision_of`) of every job that has results. Called every few minutes."""
         ...
 
     def forget(self, job_keys: Collection[JobKey]) -> None:

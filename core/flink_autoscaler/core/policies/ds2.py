@@ -33,7 +33,7 @@ from flink_autoscaler.core.policies.quantities import (
     lags,
     needs_of,
     present_arrivals,
-    skew_factor,
+    skew_of,
     subtasks,
 )
 from flink_autoscaler.core.policies.values import JobObservation, PolicyInput, Proposal
@@ -168,6 +168,6 @@ def _plan_remarks(obs: JobObservation, plan: Ds2Plan, settings: Ds2Settings) -> 
         vertex = obs.vertices[vertex_id]
         if is_beyond(wanted, vertex):
             yield limited(vertex, wanted)
-        if settings.is_skew_aware and (skew := skew_factor(vertex.subtask_rates)) > MOST_FOR_SKEW:
+        if settings.is_skew_aware and (skew := skew_of(vertex)) > MOST_FOR_SKEW:
             text = f"{vertex.name}: one subtask does {skew:.3g} times what the average one does; is a key hot?"
             yield Reason("SKEW_SUSPECTED", text, vertex_id, (("skew", skew),))

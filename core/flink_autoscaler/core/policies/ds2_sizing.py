@@ -12,7 +12,7 @@ from typing import Final
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.policies.ds2_settings import Ds2Settings
 from flink_autoscaler.core.policies.ds2_state import Demand, Evaluation
-from flink_autoscaler.core.policies.quantities import GREATEST, Need, is_beyond, shares_of, skew_factor, subtasks
+from flink_autoscaler.core.policies.quantities import GREATEST, Need, is_beyond, shares_of, skew_of, subtasks
 from flink_autoscaler.core.policies.values import JobObservation, VertexObs
 
 MOST_FOR_SKEW: Final = 1.5
@@ -51,7 +51,7 @@ def _demand(need: Need, settings: Ds2Settings) -> Demand | None:
         return Demand(0.0, 0.0)
     if need.rate is None:
         return None
-    skew = min(skew_factor(need.vertex.subtask_rates), MOST_FOR_SKEW) if settings.is_skew_aware else 1.0
+    skew = min(skew_of(need.vertex), MOST_FOR_SKEW) if settings.is_skew_aware else 1.0
     return Demand(min(need.up / need.rate * skew, GREATEST), min(down / need.rate * skew, GREATEST))
 
 

@@ -45,6 +45,11 @@ def skew_factor(rates: Sequence[float]) -> float:
     return max(1.0, max(rates) * len(rates) / total) if 0 < total <= GREATEST else 1.0
 
 
+def skew_of(vertex: VertexObs) -> float:
+    """Return how much more the fastest subtask does than the average one, at least 1; 1 when that is not known."""
+    return skew_factor(vertex.subtask_rates) if vertex.skew is None else vertex.skew
+
+
 def has_backlog(obs: JobObservation, threshold: float) -> bool:
     """Tell whether a source is behind by more than ``threshold`` seconds of what it reads."""
     return any(

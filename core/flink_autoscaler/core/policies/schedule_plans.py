@@ -85,31 +85,78 @@ def parse_plans(text: str) -> tuple[SchedulePlan, ...]:
 def format_plans(plans: Iterable[Mapping[str, str]]) -> str:
     """Write plans, each given as texts by the name of the field, so that :func:`parse_plans` can read them.
 
-    Several days may be separated by blanks, commas, or semicolons, as Flink writes lists.
+    Several days may be separated by blanks, commas, or semicolons, as Flink writes lists. A comma in the name of a
+    vertex becomes a pattern that fits it.
     """
-    fields = [{name: " ".join(_SEPARATORS.split(text.strip())) for name, text in plan.items()} for plan in plans]
-    return syntax.format_list([", ".join(f"{name}={text}" for name, text in plan.items()) for plan in fields])
+    return syntax.format_list([", ".join(f"{name}={_written(name, plan[name])}" for name in plan) for plan in plans])
+
+
+def plan_problems(plan: Mapping[str, str]) -> dict[str, str]:
+    """Return what is wrong with a plan that is given as texts by the name of the field.
+
+    Returns:
+        Messages by the name of the field as it is given; under an empty name, where the fields are well each by
+        itself, what is wrong with the plan. Empty for a plan that :func:`parse_plans` can read.
+    """
+    values: dict[str, Any] = {}
+    problems: dict[str, str] = {}
+    for name, text in plan.items():
+        try:
+            attribute, value = _field(name, text)
+            if attribute in values:
+                raise ValueError("is given twice")
+            values[attribute] = value
+        except ValueError as error:
+            problems[name] = str(error)
+    if not problems:
+        try:
+            _sensible(SchedulePlan(**values))
+        except ValueError as error:
+            problems[""] = str(error)
+    return problems
+
+
+def _written(name: str, text: str) -> str:
+    key = _key(name)
+    if key == "days":
+        return " ".join(_SEPARATORS.split(text.strip()))
+    return text.strip().replace(",", "?") if key == "vertex" else text.strip()
 
 
 def _plan(text: str) -> SchedulePlan:
     values: dict[str, Any] = {"text": text}
     for part in text.split(","):
         name, equals, value = part.partition("=")
-        key = name.strip().lower().replace("_", "-")
-        if not equals or key not in _FIELDS:
+        if not equals:
             raise ValueError(f"{part.strip()!r} is not one of {', '.join(_FIELDS)}, an equals sign and a value")
-        attribute, parse = _FIELDS[key]
+        attribute, parsed = _field(name, value)
         if attribute in values:
-            raise ValueError(f"{key} is given twice in {text!r}")
-        values[attribute] = parse(value.strip())
-    return _sensible(SchedulePlan(**values), text)
+            raise ValueError(f"{_key(name)} is given twice in {text!r}")
+        values[attribute] = parsed
+    try:
+        return _sensible(SchedulePlan(**values))
+    except ValueError as error:
+        raise ValueError(f"{text!r} {error}") from error
 
 
-def _sensible(plan: SchedulePlan, text: str) -> SchedulePlan:
+def _field(name: str, text: str) -> tuple[str, Any]:
+    """Return the attribute that a field sets, and its value."""
+    key = _key(name)
+    if key not in _FIELDS:
+        raise ValueError(f"{name.strip()!r} is not one of {', '.join(_FIELDS)}")
+    attribute, parse = _FIELDS[key]
+    return attribute, parse(text.strip())
+
+
+def _key(name: str) -> str:
+    return name.strip().lower().replace("_", "-")
+
+
+def _sensible(plan: SchedulePlan) -> SchedulePlan:
     if (plan.min_parallelism, plan.max_parallelism, plan.min_rate) == (None, None, None):
-        raise ValueError(f"{text!r} has none of min-parallelism, max-parallelism and min-rate")
+        raise ValueError("has none of min-parallelism, max-parallelism and min-rate")
     if plan.max_parallelism is not None and (plan.min_parallelism or 1) > plan.max_parallelism:
-        raise ValueError(f"{text!r}: the least parallelism is above the greatest")
+        raise ValueError("has a least parallelism above the greatest")
     return plan
 
 

@@ -28,9 +28,14 @@ class VertexObs:
         true_rate: Records/s of busy time, summed over the subtasks; None when it was not busy or that is unknown.
         busy: As aggregated by the options.
         busy_mean: Mean over the subtasks.
+        idle: Share of time without input, mean over the subtasks; None until two samples of one attempt of all its
+            subtasks are in the window.
+        backpressured: The same of waiting for vertices downstream.
         lag_records: Backlog; of sources only.
         lag_slope: Change of the backlog in records/s, fitted over the window.
-        subtask_rates: Records/s by subtask, for skew; empty when unknown.
+        subtask_rates: Records/s by subtask; empty when unknown, as in production, where only aggregates are read.
+        skew: How many times what the average subtask reads the one with most does, in the last minute; at least 1, None
+            when unknown.
         complete: False when a metric of the window was incomplete.
     """
 
@@ -51,6 +56,7 @@ class VertexObs:
     lag_records: float | None = None
     lag_slope: float | None = None
     subtask_rates: tuple[float, ...] = ()
+    skew: float | None = None
     complete: bool = True
 
 

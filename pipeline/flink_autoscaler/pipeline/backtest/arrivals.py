@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeGuard
 
 from flink_autoscaler.core.metrics import VertexId
+from flink_autoscaler.pipeline.backtest.past import Quarters, Rate
 from flink_autoscaler.pipeline.backtest.subject import UnfitError
 from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, Row, Workload
 
@@ -21,6 +22,8 @@ LEAST_SHARE: Final = 0.5
 
 LONGEST_GAP: Final = 6 * HOUR
 """Without a sample for longer, what comes before and after is not one course of events."""
+
+_WRONG: Final = "later than now or before 1970"
 
 LONGEST_SPAN: Final = HOUR
 SKEW: Final = 300.0
@@ -80,6 +83,21 @@ def arrivals_of(name: str, samples: Mapping[VertexId, Sequence[Sample]], now: fl
     return Arrivals(Workload(name, STEP, rows), begin * STEP, tuple(notes))
 
 
+def past_of(samples: Mapping[VertexId, Sequence[Sample]], now: float) -> dict[VertexId, Quarters]:
+    """Return what the nightly job would learn from, by source: what is not known to have arrived does not count.
+
+    Args:
+        samples: By source, in any order.
+        now: Epoch seconds; what is later does not count.
+    """
+    return {
+        source: Quarters.of(
+            Rate(s.at, s.span, s.arrival) for s in each if 0 < s.at <= now + SKEW and _is_rate(s.arrival)
+        )
+        for source, each in samples.items()
+    }
+
+
 def _known(source: VertexId, samples: Sequence[Sample], notes: list[str]) -> list[Sample]:
     """Return the samples with a rate; what was read stands for what arrived where the lag was never known."""
     found = [sample for sample in samples if _is_rate(sample.arrival)]
@@ -94,7 +112,7 @@ def _known(source: VertexId, samples: Sequence[Sample], notes: list[str]) -> lis
     return found
 
 
-def _is_rate(value: float | None) -> bool:
+def _is_rate(value: float | None) -> TypeGuard[float]:
     return value is not None and math.isfinite(value) and value >= 0
 
 
@@ -102,9 +120,9 @@ def _in_time(samples: Mapping[VertexId, list[Sample]], now: float, notes: list[s
     kept = {source: [s for s in each if 0 < s.at <= now + SKEW] for source, each in samples.items()}
     late = sum(map(len, samples.values())) - sum(map(len, kept.values()))
     if not all(kept.values()):
-        raise UnfitError(f"{late} samples are later than now: the clock of the daemon or of this machine is wrong")
+        raise UnfitError(f"{late} samples are {_WRONG}: the clock of the daemon or of this machine is wrong")
     if late:
-        notes.append(f"{late} samples later than now were left out: a clock is wrong.")
+        notes.append(f"{late} samples {_WRONG} were left out: a clock is wrong.")
     return kept
 
 

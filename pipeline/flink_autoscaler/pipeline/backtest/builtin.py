@@ -6,25 +6,33 @@ import math
 from typing import Final
 
 from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.forecast.profile import FULL_WEEKS
 from flink_autoscaler.core.option import nearest
+from flink_autoscaler.pipeline.backtest.past import Quarters, Rate
 from flink_autoscaler.pipeline.backtest.subject import Subject
+from flink_autoscaler.pipeline.simulator.earlier import earlier, made
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
-from flink_autoscaler.pipeline.simulator.workloads import DAY, WORKLOADS, Workload
+from flink_autoscaler.pipeline.simulator.run import MONDAY_MS
+from flink_autoscaler.pipeline.simulator.workloads import DAY, MINUTE, WORKLOADS, Workload
 
 USUAL_PEAK: Final = 150e3
 """Records/s that the job is made for; 30 slots of it."""
+
+PAST_WEEKS: Final = FULL_WEEKS
+"""Weeks before the simulated period of which profiles are made."""
 
 _SELECTIVITY: Final = 0.5
 _MOST: Final = 720
 
 
-def builtin(name: str, *, days: float | None = None, seed: int = 0) -> Subject:
+def builtin(name: str, *, days: float | None = None, seed: int = 0, with_past: bool = False) -> Subject:
     """Make the job under a workload.
 
     Args:
         name: Of the workload.
-        days: How long; a workload that is shorter is repeated. None takes it once.
+        days: How long; a workload that is shorter, and knows no weeks, is repeated. None takes it once.
         seed: The same seed gives the same workload.
+        with_past: Whether profiles are going to be made, of ``PAST_WEEKS`` weeks that the same generator makes.
 
     Raises:
         ConfigError: There is no such workload.
@@ -33,15 +41,18 @@ def builtin(name: str, *, days: float | None = None, seed: int = 0) -> Subject:
         raise ConfigError(
             f"there is no workload '{name}'; known: {', '.join(WORKLOADS)}{nearest(name, list(WORKLOADS))}"
         )
-    workload = WORKLOADS[name](seed)
-    return Subject(name, chain(workload), workload if days is None else lasting(workload, days * DAY))
+    usual = WORKLOADS[name](seed)
+    job, workload = chain(usual), usual if days is None else made(name, seed, days * DAY)
+    past = dict(zip(job.sources, _past(name, seed, workload), strict=True)) if with_past else {}
+    return Subject(name, job, workload, past=past)
 
 
-def lasting(workload: Workload, seconds: float) -> Workload:
-    """Return a workload for so long: its beginning, or itself again and again."""
-    count = max(1, round(seconds / workload.step))
-    times = math.ceil(count / len(workload.rows))
-    return Workload(workload.name, workload.step, (workload.rows * times)[:count])
+def _past(name: str, seed: int, workload: Workload) -> list[Quarters]:
+    """Return by source what arrived in the weeks before a workload and then in it."""
+    before = earlier(name, seed, PAST_WEEKS)
+    since = MONDAY_MS / 1000 - before.duration
+    columns = zip(*before.rows, *workload.rows, strict=True)
+    return [Quarters.of(Rate(since + n * MINUTE, MINUTE, rate) for n, rate in enumerate(column)) for column in columns]
 
 
 def chain(workload: Workload) -> JobModel:

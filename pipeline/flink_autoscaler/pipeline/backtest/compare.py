@@ -30,6 +30,11 @@ class JobComparison:
     bounds: Outcome | None = None
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What had to be assumed, in full sentences; what is the same for all configurations once."""
+        return tuple(dict.fromkeys((*self.subject.notes, *(note for run in self.runs.values() for note in run.notes))))
+
+    @property
     def best(self) -> str | None:
         """The configuration with the least score; None where none has a result."""
         scores = {name: run.figures.score for name, run in self.runs.items() if run.figures is not None}
@@ -180,7 +185,7 @@ def _job_document(job: JobComparison) -> dict[str, Any]:
     return {
         "job_key": job.subject.job_key,
         "best": job.best,
-        "notes": list(job.subject.notes),
+        "notes": list(job.notes),
         "bounds": None if bounds is None else asdict(bounds),
         "runs": [_run_document(run) for run in job.runs.values()],
     }
@@ -193,5 +198,6 @@ def _run_document(run: Outcome) -> dict[str, Any]:
         "figures": figures,
         "holds": dict(run.holds),
         "errors": dict(run.errors),
+        "notes": list(run.notes),
         "problem": run.problem,
     }

@@ -6,7 +6,7 @@ that never was is taken from its busiest windows: it is far from being the one t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from statistics import median
@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.topology import ShipStrategy
-from flink_autoscaler.pipeline.backtest.arrivals import SKEW, Sample, arrivals_of
+from flink_autoscaler.pipeline.backtest.arrivals import Sample, arrivals_of, past_of
 from flink_autoscaler.pipeline.backtest.subject import OUTAGE, LeftOut, Subject, UnfitError
+from flink_autoscaler.pipeline.backtest.windows import MICROS, Windows, numbered_rows, windows_of
 from flink_autoscaler.pipeline.simulator.model import Edge, JobModel, VertexModel
 
 LEAST_BUSY: Final = 0.2
@@ -30,7 +31,6 @@ DEFAULT_MAX_PARALLELISM: Final = 128
 """Of Flink, for a small job that sets none."""
 
 _BUSIEST: Final = 0.1
-_MICROS: Final = 1e6
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "vertices": (
@@ -62,25 +62,41 @@ class Records:
     rescales: pa.Table
 
 
-def fit(records: Records, now: float) -> Subject | LeftOut:
+@dataclass(frozen=True, slots=True)
+class FitTerms:
+    """How jobs are fitted. Instants are epoch seconds.
+
+    Attributes:
+        now: What is later was written by a clock that is wrong.
+        since: Arrivals before are not simulated; None simulates all.
+        with_past: Whether profiles are going to be made of all arrivals.
+    """
+
+    now: float
+    since: float | None = None
+    with_past: bool = False
+
+
+def fit(records: Records, terms: FitTerms) -> Subject | LeftOut:
     """Make a model of a job with its recorded arrivals, or tell why that cannot be done.
 
     Args:
         records: What the history has of the job.
-        now: Epoch seconds; what is later was written by a clock that is wrong.
+        terms: How to go about it.
     """
     try:
-        return _fitted(records, now)
-    except UnfitError as error:
+        return _fitted(records, terms)
+    except ValueError as error:  # also what a model says that cannot be: one job must not end all others
         return LeftOut(records.job_key, str(error))
 
 
-def _fitted(records: Records, now: float) -> Subject:
-    windows = _windows(records.vertices, now)
+def _fitted(records: Records, terms: FitTerms) -> Subject:
+    windows = windows_of(records.vertices, terms.now)
     partitions = _partitions(records.samples)
     notes: list[str] = []
     model = _model(windows, partitions, notes)
-    arrivals = arrivals_of(records.job_key, _samples(records.samples, model.sources), now)
+    samples = _samples(records.samples, model.sources)
+    arrivals = arrivals_of(records.job_key, _since(terms.since, samples), terms.now)
     first_ms = round(arrivals.start * 1000)
     return Subject(
         records.job_key,
@@ -90,67 +106,15 @@ def _fitted(records: Records, now: float) -> Subject:
         initial=windows.sizes_at(arrivals.start, model),
         outage=_outage(records.rescales, notes),
         start_ms=first_ms,
+        past=past_of(samples, terms.now) if terms.with_past else {},
         notes=(*notes, *arrivals.notes),
     )
 
 
-@dataclass(frozen=True)
-class _Windows:
-    """The recorded windows of all vertices.
-
-    Attributes:
-        newest: The rows of the latest pass: what the job is now.
-        of: Rows by vertex, oldest first.
-        busy: Busy share by vertex and instant, where it is known.
-    """
-
-    newest: Sequence[Mapping[str, Any]]
-    of: Mapping[VertexId, Sequence[Mapping[str, Any]]]
-    busy: Mapping[tuple[VertexId, int], float]
-
-    def sizes_at(self, instant: float, model: JobModel) -> dict[VertexId, int] | None:
-        """Return the first recorded parallelism since an instant; None where that of a vertex is not known."""
-        since = int(instant * _MICROS)
-        sizes = {
-            v.vertex_id: next(
-                (row["parallelism"] for row in self.of[v.vertex_id] if row["ts"] >= since and row["parallelism"]), None
-            )
-            for v in model.vertices
-        }
-        known = {vertex_id: size for vertex_id, size in sizes.items() if size is not None}
-        most = {v.vertex_id: v.max_parallelism for v in model.vertices}
-        return {v: min(size, most[v]) for v, size in known.items()} if len(known) == len(sizes) else None
-
-
-def _windows(vertices: pa.Table, now: float) -> _Windows:
-    recorded = list(_rows(vertices))
-    rows = [row for row in recorded if row["ts"] <= (now + SKEW) * _MICROS]
-    if not recorded:
-        raise UnfitError("its vertices were never recorded")
-    if not rows:
-        raise UnfitError("all of it is later than now: the clock of the daemon or of this machine is wrong")
-    rows.sort(key=lambda row: int(row["ts"]))
-    newest = [row for row in rows if row["ts"] == rows[-1]["ts"]]
-    of: dict[VertexId, list[Mapping[str, Any]]] = {row["vertex_id"]: [] for row in newest}
-    for row in rows:
-        if row["vertex_id"] in of:
-            of[row["vertex_id"]].append(row)
-    busy = {(row["vertex_id"], row["ts"]): row["busy"] for row in rows if row["busy"] is not None}
-    return _Windows(newest, of, busy)
-
-
-def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
-    """Yield rows with instants as microseconds since the epoch; rows without an instant say nothing."""
-    position = table.schema.get_field_index("ts")
-    numbered = table.set_column(position, "ts", table.column("ts").cast(pa.timestamp("us", "UTC")).cast(pa.int64()))
-    for batch in numbered.to_batches(max_chunksize=10_000):
-        yield from (row for row in batch.to_pylist() if row["ts"] is not None)
-
-
-def _model(windows: _Windows, partitions: Mapping[VertexId, int], notes: list[str]) -> JobModel:
+def _model(windows: Windows, partitions: Mapping[VertexId, int], notes: list[str]) -> JobModel:
     newest = {row["vertex_id"]: row for row in windows.newest}
     inputs = {v: [each["vertex_id"] for each in row["inputs"] or ()] for v, row in newest.items()}
-    missing = sorted({upstream for each in inputs.values() for upstream in each} - newest.keys())
+    missing = sorted({up or "without an id" for each in inputs.values() for up in each} - newest.keys())
     if missing:
         raise UnfitError(f"the latest pass lacks vertex {', '.join(missing)}: its rows are incomplete")
     try:
@@ -193,7 +157,7 @@ def _vertex(row: Mapping[str, Any], rate: float, partitions: int) -> VertexModel
     )
 
 
-def _rate(windows: _Windows, newest: Mapping[str, Any], notes: list[str]) -> float:
+def _rate(windows: Windows, newest: Mapping[str, Any], notes: list[str]) -> float:
     """Return the records/s of one subtask that is always busy."""
     name = newest["vertex_name"] or newest["vertex_id"]
     measured = [
@@ -224,7 +188,7 @@ def _measured(row: Mapping[str, Any]) -> float | None:
     return float(row["true_rate"] / parallelism) if is_unknown and row["true_rate"] else None
 
 
-def _selectivity(windows: _Windows, edge: Edge) -> float:
+def _selectivity(windows: Windows, edge: Edge) -> float:
     """Return the records along an edge per record that its upstream vertex reads."""
     upstream, downstream = edge
     known = [
@@ -241,22 +205,29 @@ def _selectivity(windows: _Windows, edge: Edge) -> float:
 
 def _samples(samples: pa.Table, sources: Sequence[VertexId]) -> dict[VertexId, list[Sample]]:
     found: dict[VertexId, list[Sample]] = {source: [] for source in sources}
-    for row in _rows(samples):
+    for row in numbered_rows(samples):
         if row["source_id"] in found:
-            at = row["ts"] / _MICROS
+            at = row["ts"] / MICROS
             found[row["source_id"]].append(Sample(at, row["span"], row["arrival_rate"], row["consumption_rate"]))
     return found
 
 
+def _since(instant: float | None, samples: Mapping[VertexId, list[Sample]]) -> Mapping[VertexId, list[Sample]]:
+    if instant is None:
+        return samples
+    # A sample is about the time before it.
+    return {source: [sample for sample in each if sample.at > instant] for source, each in samples.items()}
+
+
 def _partitions(samples: pa.Table) -> dict[VertexId, int]:
     """Return the latest known number of partitions by source."""
-    rows = sorted(_rows(samples), key=lambda row: int(row["ts"]))
+    rows = sorted(numbered_rows(samples), key=lambda row: int(row["ts"]))
     return {row["source_id"]: row["partitions"] for row in rows if row["partitions"]}
 
 
 def _outage(rescales: pa.Table, notes: list[str]) -> float:
     """Return the median of the measured outages; a rescale counts once, however often it was written."""
-    rows = sorted(_rows(rescales), key=lambda row: int(row["ts"]))
+    rows = sorted(numbered_rows(rescales), key=lambda row: int(row["ts"]))
     outages = {row["decided_at"]: row["outage"] for row in rows if row["outage"] is not None}
     if outages:
         return float(median(outages.values()))

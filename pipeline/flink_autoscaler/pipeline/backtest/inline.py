@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from flink_autoscaler.pipeline.backtest.computing import computed
 from flink_autoscaler.pipeline.backtest.fitting import fit
-from flink_autoscaler.pipeline.backtest.outcome import Outcome, computed
+from flink_autoscaler.pipeline.backtest.outcome import Outcome
 from flink_autoscaler.pipeline.backtest.plan import Plan
 from flink_autoscaler.pipeline.backtest.records import Choice, read_records
 from flink_autoscaler.pipeline.backtest.subject import Fleet, LeftOut, Subject
@@ -31,7 +32,7 @@ class InlineRunner:
         """
         with opened(path) as storage:
             found = read_records(storage, choice, progress)
-        fitted = [fit(records, now) for records in found.jobs]
+        fitted = [fit(records, choice.terms(now)) for records in found.jobs]
         return Fleet(
             tuple(each for each in fitted if isinstance(each, Subject)),
             tuple(each for each in fitted if isinstance(each, LeftOut)),

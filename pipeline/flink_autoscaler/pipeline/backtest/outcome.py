@@ -3,27 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
-from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from itertools import accumulate, pairwise
-from statistics import fmean
-from typing import Final
 
-from flink_autoscaler.clients.pass_plugins import installed_plugins
-from flink_autoscaler.core.options import AutoscalerOptions
-from flink_autoscaler.core.validation import validate, validate_policies
-from flink_autoscaler.pipeline.backtest.plan import Piece
-from flink_autoscaler.pipeline.backtest.subject import Subject
-from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, area, instant, oracle, static_peak
-from flink_autoscaler.pipeline.simulator.measures import Measures, Trace
-from flink_autoscaler.pipeline.simulator.model import JobModel
-from flink_autoscaler.pipeline.simulator.run import ENABLED, Backtest, BacktestResult, run
-from flink_autoscaler.pipeline.simulator.workloads import HOUR, Workload
-
-POINTS: Final = 240
-"""Of a curve in a report."""
+from flink_autoscaler.pipeline.simulator.measures import Measures
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +96,8 @@ class Outcome:
         holds: How many passes held for every reason, by code.
         errors: Passes that an error ended, by text.
         passes: How many there were.
+        parts: Figures of the days that options are chosen on, and of those after; None where they are not divided.
+        notes: What had to be assumed for this configuration, in full sentences.
         problem: Why there is no result.
     """
 
@@ -124,6 +109,8 @@ class Outcome:
     holds: Mapping[str, int] = field(default_factory=dict)
     errors: Mapping[str, int] = field(default_factory=dict)
     passes: int = 0
+    parts: tuple[Figures, Figures] | None = None
+    notes: tuple[str, ...] = ()
     problem: str | None = None
 
     def dumped(self) -> str:
@@ -135,101 +122,13 @@ class Outcome:
         """Read what :meth:`dumped` made."""
         given = json.loads(text)
         curves = Curves(**{name: tuple(values) for name, values in given.pop("curves").items()})
-        figures, bounds = given.pop("figures"), given.pop("bounds")
+        figures, bounds, notes = given.pop("figures"), given.pop("bounds"), given.pop("notes")
+        parts = given.pop("parts")
         return cls(
             **given,
             curves=curves,
+            notes=tuple(notes),
+            parts=None if parts is None else (Figures(**parts[0]), Figures(**parts[1])),
             figures=None if figures is None else Figures(**figures),
             bounds=None if bounds is None else Bounds(**bounds),
         )
-
-
-def computed(piece: Piece) -> Outcome:
-    """Run a piece with the plug-ins of this process; what goes wrong is in the outcome."""
-    subject = piece.subject
-    if piece.configuration is None:
-        return Outcome(subject.job_key, None, bounds=_bounds(subject), curves=_arrivals(subject))
-    try:
-        if problem := problem_of(piece.options):
-            return Outcome(subject.job_key, piece.configuration, problem=problem)
-        result = run(_backtest(piece))
-    except Exception as error:  # policies of plug-ins run in it, and one broken job must not end all others
-        return Outcome(subject.job_key, piece.configuration, problem=f"{type(error).__name__}: {error}")
-    return Outcome(
-        subject.job_key,
-        piece.configuration,
-        figures=Figures.of(result.measures),
-        curves=_curves(result),
-        holds=dict(result.holds),
-        errors=dict(result.errors),
-        passes=math.ceil(subject.workload.duration / piece.settings.interval),
-    )
-
-
-def problem_of(configuration: Mapping[str, str]) -> str | None:
-    """Return why passes would do nothing with a configuration of a job; None where nothing is wrong with it.
-
-    Raises:
-        ValueParseError: An option cannot be read.
-    """
-    options = AutoscalerOptions({ENABLED: "true", **configuration})
-    if not options.enabled:
-        return None
-    return validate(options) or validate_policies(options, installed_plugins().policies)
-
-
-def _backtest(piece: Piece) -> Backtest:
-    subject = piece.subject
-    return Backtest(
-        subject.model,
-        subject.workload,
-        piece.options,
-        plugins=installed_plugins(),
-        terms=subject.terms,
-        initial=subject.initial,
-        interval=piece.settings.interval,
-        dt=piece.settings.dt,
-        start_ms=subject.start_ms,
-    )
-
-
-def _bounds(subject: Subject) -> Bounds:
-    terms = OracleTerms(outage=subject.outage, replay=subject.terms.replay)
-    return Bounds(
-        area(subject.model, subject.workload) / HOUR,
-        _slot_hours(instant, subject),
-        _slot_hours(lambda job, workload: oracle(job, workload, terms).cost, subject),
-        _slot_hours(static_peak, subject),
-    )
-
-
-def _slot_hours(bound: Callable[[JobModel, Workload], float], subject: Subject) -> float | None:
-    """Return a bound; None where some demand is too much for the job, or the bound does not know such jobs."""
-    try:
-        return bound(subject.model, subject.workload) / HOUR
-    except ValueError:
-        return None
-
-
-def _curves(result: BacktestResult) -> Curves:
-    trace = result.trace
-    parts = _parts(trace)
-    return Curves(
-        slots=tuple(fmean(trace.slots[a:b], trace.seconds[a:b]) for a, b in parts),
-        lags=tuple(max(trace.lags[a:b]) for a, b in parts),
-    )
-
-
-def _arrivals(subject: Subject) -> Curves:
-    sums = [sum(row) for row in subject.workload.rows]
-    count = min(POINTS, len(sums))
-    cuts = [len(sums) * number // count for number in range(count + 1)]
-    return Curves(arrivals=tuple(fmean(sums[a:b]) for a, b in pairwise(cuts)))
-
-
-def _parts(trace: Trace) -> list[tuple[int, int]]:
-    """Divide the steps into parts of about equal time, none empty."""
-    ends = list(accumulate(trace.seconds))
-    count = min(POINTS, len(ends))
-    cuts = sorted({0, len(ends), *(bisect_left(ends, ends[-1] * number / count) for number in range(1, count))})
-    return list(pairwise(cuts))

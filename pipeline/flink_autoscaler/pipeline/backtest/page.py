@@ -10,7 +10,7 @@ from typing import Final
 from jinja2 import Environment
 
 from flink_autoscaler.pipeline.backtest.compare import Comparison, JobComparison
-from flink_autoscaler.pipeline.backtest.tune import Recommendation
+from flink_autoscaler.pipeline.backtest.tune import Recommendation, basis_of
 
 WIDTH: Final = 720
 HEIGHT: Final = 110
@@ -64,6 +64,7 @@ def rendered(comparison: Comparison, recommendations: Sequence[Recommendation] =
         title="Tuning" if recommendations else "Backtest",
         comparison=comparison,
         recommendations=recommendations,
+        basis=basis_of(recommendations),
         sections=sections,
         most_charts=MOST_CHARTS,
         width=WIDTH,

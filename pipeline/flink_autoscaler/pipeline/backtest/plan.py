@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from flink_autoscaler.core.options import AutoscalerOptions
 from flink_autoscaler.pipeline.backtest.subject import LeftOut, Subject
 
 
@@ -28,6 +29,16 @@ class Candidate:
         """Return the configuration of jobs of a cluster."""
         return self.options if cluster is None else self.clusters.get(cluster, self.options)
 
+    @property
+    def forecast_weeks(self) -> int | None:
+        """Weeks that profiles look back at most; None where the forecasts of all jobs are off.
+
+        Raises:
+            ValueParseError: An option cannot be read.
+        """
+        options = map(AutoscalerOptions, (self.options, *self.clusters.values()))
+        return max((each.forecast_weeks for each in options if each.forecast_enabled), default=None)
+
     def with_options(self, name: str, changes: Mapping[str, str]) -> Candidate:
         """Return another one in which some options differ for all jobs."""
         clusters = {cluster: {**options, **changes} for cluster, options in self.clusters.items()}
@@ -42,11 +53,13 @@ class RunSettings:
         dt: Longest step, seconds.
         interval: Seconds between passes.
         with_bounds: Whether the best that is possible is worked out for every job.
+        is_divided: Whether days are kept to judge on them what is chosen on the others.
     """
 
     dt: float = 5.0
     interval: float = 60.0
     with_bounds: bool = True
+    is_divided: bool = False
 
 
 @dataclass(frozen=True)

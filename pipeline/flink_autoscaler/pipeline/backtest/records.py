@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flink_autoscaler.pipeline.backtest.fitting import COLUMNS, Records
+from flink_autoscaler.pipeline.backtest.fitting import COLUMNS, FitTerms, Records
 from flink_autoscaler.pipeline.history.catalog import Progress, find, require, unheard
 from flink_autoscaler.pipeline.history.export import Wanted, chosen
 from flink_autoscaler.pipeline.history.files import HistoryError
 from flink_autoscaler.pipeline.history.layout import EVERYTHING, Selection
-from flink_autoscaler.pipeline.history.schema import TABLES
+from flink_autoscaler.pipeline.history.schema import SAMPLES, TABLES
 from flink_autoscaler.pipeline.history.storage import Storage
 
 _KEY = "job_key"
@@ -26,10 +26,29 @@ class Choice:
 
     Attributes:
         jobs: Pattern for keys of jobs, or for what comes after their cluster; None takes all.
+        past: Seconds of arrivals before the selection that profiles are made of; None makes no profiles.
     """
 
     selection: Selection = EVERYTHING
     jobs: str | None = None
+    past: float | None = None
+
+    @property
+    def is_part(self) -> bool:
+        """Whether anything is left out."""
+        return self.selection != EVERYTHING or self.jobs is not None
+
+    def part_of(self, table: str) -> Selection:
+        """Return which rows of a table are read: of arrivals what profiles are made of, too."""
+        since = self.selection.since_ms
+        if table != SAMPLES.name or since is None or self.past is None:
+            return self.selection
+        return replace(self.selection, since_ms=since - round(self.past * 1000))
+
+    def terms(self, now: float) -> FitTerms:
+        """Return how jobs are fitted at an instant, epoch seconds."""
+        since = self.selection.since_ms
+        return FitTerms(now, None if since is None else since / 1000, with_past=self.past is not None)
 
     @property
     def regex(self) -> str | None:
@@ -64,14 +83,14 @@ def read_records(storage: Storage, choice: Choice, progress: Progress = unheard)
     paths = [
         (name, e.path)
         for name in COLUMNS
-        for f in find(storage.files, TABLES[name], choice.selection)
+        for f in find(storage.files, TABLES[name], choice.part_of(name))
         for e in f.entries
     ]
     pieces: dict[str, list[pa.Table]] = {name: [] for name in COLUMNS}
     damaged = []
     for number, (name, path) in enumerate(paths, start=1):
         try:
-            rows = chosen(storage.parts.read(path, TABLES[name]), Wanted(TABLES[name], choice.selection))
+            rows = chosen(storage.parts.read(path, TABLES[name]), Wanted(TABLES[name], choice.part_of(name)))
             pieces[name].append(_of_jobs(rows, choice.regex).select([_KEY, *COLUMNS[name]]))
         except HistoryError as error:
             damaged.append(str(error))

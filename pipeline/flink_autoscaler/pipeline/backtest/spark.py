@@ -72,9 +72,9 @@ class SparkRunner:
         if self._settings.is_connect:
             raise ConfigError(f"{path}: a Spark Connect server lends no access to its file systems; use another master")
         storage = spark_storage(path, self._spark)
-        tables = {name: read(self._spark, storage, TABLES[name], choice.selection) for name in COLUMNS}
+        tables = {name: read(self._spark, storage, TABLES[name], choice.part_of(name)) for name in COLUMNS}
         gathered = _gathered({name: table.frame for name, table in tables.items()}, choice)
-        rows = self._rows(gathered, FitTask(now), FITTED)
+        rows = self._rows(gathered, FitTask(choice.terms(now)), FITTED)
         problems = (health.problem for table in tables.values() for health in table.damaged)
         return _fleet(rows, tuple(problem for problem in problems if problem is not None))
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.core.topology import ShipStrategy
+from flink_autoscaler.pipeline.backtest.past import Quarters
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
 from flink_autoscaler.pipeline.simulator.rescales import FixedOutage, RescaleTerms
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS
@@ -29,6 +30,8 @@ class Subject:
         initial: Parallelism at the beginning; None sizes the job for its first arrivals.
         outage: Seconds that it is away for a rescale.
         start_ms: Epoch milliseconds of the first arrivals.
+        past: What arrived at every source before and during that, of which profiles are made; empty where no
+            configuration asks for forecasts.
         notes: What had to be assumed, in full sentences.
     """
 
@@ -39,6 +42,7 @@ class Subject:
     initial: Mapping[VertexId, int] | None = None
     outage: float = OUTAGE
     start_ms: int = MONDAY_MS
+    past: Mapping[VertexId, Quarters] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
@@ -57,6 +61,7 @@ class Subject:
             "initial": None if self.initial is None else dict(self.initial),
             "outage": self.outage,
             "start_ms": self.start_ms,
+            "past": {source: asdict(quarters) for source, quarters in self.past.items()},
             "notes": self.notes,
         }
 
@@ -66,11 +71,14 @@ class Subject:
         given = dict(document)
         vertices = [VertexModel(**{**v, "ship": ShipStrategy.of(v["ship"])}) for v in given.pop("vertices")]
         edges = {(upstream, downstream): selectivity for upstream, downstream, selectivity in given.pop("edges")}
-        workload = given.pop("workload")
+        workload, past = given.pop("workload"), given.pop("past")
         rows = tuple(map(tuple, workload["rows"]))
         return cls(
             model=JobModel(tuple(vertices), edges),
             workload=Workload(workload["name"], workload["step"], rows),
+            past={
+                source: Quarters(**{name: tuple(values) for name, values in q.items()}) for source, q in past.items()
+            },
             notes=tuple(given.pop("notes")),
             **given,
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Final
 
@@ -12,8 +13,11 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.option import PREFIX
 from flink_autoscaler.core.options import AutoscalerOptions
 from flink_autoscaler.pipeline.backtest.compare import Comparison, JobComparison
-from flink_autoscaler.pipeline.backtest.outcome import Figures, problem_of
+from flink_autoscaler.pipeline.backtest.computing import problem_of
+from flink_autoscaler.pipeline.backtest.holdout import LEAST_DAYS
+from flink_autoscaler.pipeline.backtest.outcome import Figures
 from flink_autoscaler.pipeline.backtest.plan import Candidate
+from flink_autoscaler.pipeline.simulator.workloads import DAY
 
 Grid = Mapping[str, Sequence[str]]
 """Values to try, by full key."""
@@ -40,12 +44,20 @@ class Recommendation:
         changes: Options that differ from now, by full key; empty where the job is to stay as it is.
         present: Figures as it is configured now; None where that has no result.
         expected: Figures with the changes; the present ones without any.
+        chosen_on: Seconds of arrivals that the choice was made on.
+        judged_on: Seconds that the figures are of.
+        is_unseen: Whether these come after those that the choice was made on; else they are the same.
+        rejected: Options that were better on what they were chosen on, and not on what they were judged on.
     """
 
     job_key: str
     changes: Mapping[str, str]
     present: Figures | None
     expected: Figures | None
+    chosen_on: float
+    judged_on: float
+    is_unseen: bool
+    rejected: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -89,18 +101,73 @@ def name_of(changes: Mapping[str, str]) -> str:
 
 
 def recommended(comparison: Comparison, trials: Trials) -> list[Recommendation]:
-    """Return what suited every job best that has any result."""
-    return [_recommendation(job, trials) for job in comparison.jobs if job.best is not None]
+    """Return for every job that has any result what suited it best on the first days, judged on the days after.
+
+    Where days were not kept for that, both are the same.
+    """
+    found = ((job, _tried(job)) for job in comparison.jobs)
+    return [_recommendation(job, tried, trials) for job, tried in found if tried]
 
 
-def _recommendation(job: JobComparison, trials: Trials) -> Recommendation:
-    figures = {name: run.figures for name, run in job.runs.items() if run.figures is not None}
-    present, best = figures.get(PRESENT), job.best or PRESENT
-    if present is not None and figures[best].score > present.score * (1 - LEAST_GAIN):
-        return Recommendation(job.subject.job_key, {}, present, present)
-    now = trials[PRESENT].candidate.of(job.subject.cluster)
-    changes = {key: value for key, value in trials[best].changes.items() if _differs(now, key, value)}
-    return Recommendation(job.subject.job_key, changes, present, figures[best])
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """The figures of one configuration that count for the choice, and those it is judged by."""
+
+    chosen: Figures
+    judged: Figures
+
+
+def _tried(job: JobComparison) -> dict[str, _Tried]:
+    runs = {name: (run.figures, run.parts) for name, run in job.runs.items()}
+    return {
+        name: _Tried(figures, figures) if parts is None else _Tried(*parts)
+        for name, (figures, parts) in runs.items()
+        if figures is not None
+    }
+
+
+def _recommendation(job: JobComparison, tried: Mapping[str, _Tried], trials: Trials) -> Recommendation:
+    present = tried.get(PRESENT)
+    best = min(tried, key=lambda name: tried[name].chosen.score)
+    if present is not None and tried[best].chosen.score > present.chosen.score * (1 - LEAST_GAIN):
+        best = PRESENT
+    changes = _changes(trials[best], trials[PRESENT].candidate.of(job.subject.cluster))
+    is_worse = present is not None and best != PRESENT and tried[best].judged.score >= present.judged.score
+    expected = tried[PRESENT if is_worse else best]
+    return Recommendation(
+        job.subject.job_key,
+        {} if is_worse else changes,
+        None if present is None else present.judged,
+        expected.judged,
+        chosen_on=expected.chosen.duration,
+        judged_on=expected.judged.duration,
+        is_unseen=expected.judged is not expected.chosen,
+        rejected=changes if is_worse else {},
+    )
+
+
+def _changes(trial: Trial, now: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in trial.changes.items() if _differs(now, key, value)}
+
+
+def basis_of(recommendations: Sequence[Recommendation]) -> list[str]:
+    """Return what recommendations rest on, in full sentences: once for all jobs of which it is the same."""
+    kinds = Counter((each.is_unseen, each.chosen_on / DAY, each.judged_on / DAY) for each in recommendations)
+    return [*(_basis(count, *kind) for kind, count in kinds.items()), *_rejections(recommendations)]
+
+
+def _basis(jobs: int, is_unseen: bool, chosen: float, judged: float) -> str:
+    whose = f"{jobs} job{'' if jobs == 1 else 's'}"
+    if is_unseen:
+        return f"{whose}: chosen on the first {chosen:.1f} days, judged on the {judged:.1f} days after those."
+    same = f"{whose}: chosen and judged on the same {judged:.1f} days, which flatters the choice"
+    return f"{same}; from {LEAST_DAYS} days on some are kept to judge it."
+
+
+def _rejections(recommendations: Sequence[Recommendation]) -> Iterator[str]:
+    for each in recommendations:
+        if each.rejected:
+            yield f"{each.job_key}: {name_of(each.rejected)} was better on the first days, but not on those after."
 
 
 def _differs(now: Mapping[str, str], key: str, value: str) -> bool:

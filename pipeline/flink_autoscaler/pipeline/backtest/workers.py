@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from flink_autoscaler.pipeline.backtest.fitting import COLUMNS, Records, fit
-from flink_autoscaler.pipeline.backtest.outcome import computed
+from flink_autoscaler.pipeline.backtest.computing import computed
+from flink_autoscaler.pipeline.backtest.fitting import COLUMNS, FitTerms, Records, fit
 from flink_autoscaler.pipeline.backtest.plan import Piece
 from flink_autoscaler.pipeline.backtest.subject import Subject
 from flink_autoscaler.pipeline.history.schema import TABLES
@@ -40,10 +40,10 @@ class FitTask:
     """From a row per job, with a list of rows of every table, to its model as text, or the reason why there is none.
 
     Attributes:
-        now: Epoch seconds; what is later was written by a clock that is wrong.
+        terms: How to go about it.
     """
 
-    now: float
+    terms: FitTerms
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Fit the jobs of a partition one after the other."""
@@ -53,7 +53,7 @@ class FitTask:
 
     def _row(self, row: pa.RecordBatch) -> dict[str, Any]:
         job_key = row.column("job_key")[0].as_py()
-        fitted = fit(Records(job_key, **{name: _table(row.column(name), name) for name in COLUMNS}), self.now)
+        fitted = fit(Records(job_key, **{name: _table(row.column(name), name) for name in COLUMNS}), self.terms)
         if isinstance(fitted, Subject):
             return {"job_key": job_key, "subject": json.dumps(fitted.document()), "reason": None}
         return {"job_key": job_key, "subject": None, "reason": fitted.reason}

@@ -51,26 +51,33 @@ class Buffer:
         """Rows that are not written yet."""
         return self._rows + sum(batch.rows for batch, _ in self._waiting)
 
+    @property
+    def waiting(self) -> int:
+        """Batches that are closed and not written yet."""
+        return len(self._waiting)
+
     def recover(self) -> int:
         """Take over what an earlier process left in the spill folder; return its rows."""
         found = [] if self._spill_root is None else list(leftovers(self._spill_root))
         self._waiting.extend(found)
         return sum(batch.rows for batch, _ in found)
 
-    def add(self, rows: Iterable[NamedRow], now_ms: int) -> None:
+    def add(self, named: Iterable[NamedRow], now_ms: int) -> None:
         """Add rows; the batch begins with the first of them."""
         by_table: dict[str, list[Row]] = defaultdict(list)
-        for name, row in rows:
+        for name, row in named:
             by_table[name].append(row)
         if by_table and self._since_ms is None:
             self._begin(now_ms)
-        for name, listed in by_table.items():
-            piece = pa.Table.from_pylist(listed, schema=TABLES[name].schema)
+        pieces = {name: pa.Table.from_pylist(rows, schema=TABLES[name].schema) for name, rows in by_table.items()}
+        for name, piece in pieces.items():
             self._pieces[name].append(piece)
             self._rows += len(piece)
-            if self._spill is not None:
-                with self._spilling():
+        if self._spill is not None:
+            with self._spilling():
+                for name, piece in pieces.items():
                     self._spill.add(name, piece)
+                self._is_spill_broken = False
 
     def is_due(self, now_ms: int) -> bool:
         """Tell whether something is to be written now; a clock that was set back does not keep rows waiting."""
@@ -118,7 +125,6 @@ class Buffer:
         """Spill something; where that is not possible, go on in memory and say so once."""
         try:
             yield
-            self._is_spill_broken = False
         except (OSError, pa.ArrowException) as error:
             if not self._is_spill_broken:
                 _log.warning("history_not_spilled", folder=str(self._spill_root), error=str(error))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Final, TypeVar
 
-from flink_autoscaler.pipeline.history.files import Entry, Files, HistoryError, MissingHistoryError
+from flink_autoscaler.pipeline.history.files import Entry, Files, GoneError, HistoryError, MissingHistoryError
 from flink_autoscaler.pipeline.history.layout import EVERYTHING, REPLACES, SUFFIX, Folder, Selection
 from flink_autoscaler.pipeline.history.parts import footer
 from flink_autoscaler.pipeline.history.schema import TABLES, Table
@@ -36,13 +38,20 @@ class Health:
     Attributes:
         rows: None where it is damaged.
         problem: What is wrong with it; None when nothing is.
+        is_gone: Whether it was there when the history was listed, and is not any more.
     """
 
     folder: Folder
     entry: Entry
     rows: int | None
     problem: str | None = None
+    is_gone: bool = False
 
+
+_T = TypeVar("_T")
+
+_LOOKS: Final = 5
+"""After so many changes while it was looked at, a history is taken as it is."""
 
 Progress = Callable[[int, int], None]
 """Told how many files of how many are done."""
@@ -69,6 +78,10 @@ def find(files: Files, table: Table, selection: Selection = EVERYTHING) -> Seque
     Raises:
         HistoryError: The history cannot be listed.
     """
+    return settled(lambda: _listed(files, table, selection))
+
+
+def _listed(files: Files, table: Table, selection: Selection) -> Sequence[Found]:
     by_folder: dict[str, list[Entry]] = defaultdict(list)
     for entry in files.list(table.name):
         by_folder[entry.folder].append(entry)
@@ -129,7 +142,25 @@ def _health(files: Files, folder: Folder, entry: Entry) -> Health:
     try:
         return Health(folder, entry, footer(files, entry.path).num_rows)
     except HistoryError as error:
-        return Health(folder, entry, None, str(error))
+        return Health(folder, entry, None, str(error), isinstance(error, GoneError))
+
+
+def settled(look: Callable[[], _T], is_torn: Callable[[_T], bool] = lambda _: False) -> _T:
+    """Look at a history until nothing that was listed went away meanwhile: a compaction may be under way.
+
+    Args:
+        look: Lists files and looks at them; asked again where it says so.
+        is_torn: Tells whether files had gone when they were looked at.
+
+    Raises:
+        HistoryError: What ``look`` raises; files that went away are one when they do so again and again.
+    """
+    for _ in range(_LOOKS - 1):
+        with suppress(GoneError):
+            found = look()
+            if not is_torn(found):
+                return found
+    return look()
 
 
 def find_all(files: Files, selection: Selection = EVERYTHING) -> Mapping[str, Sequence[Found]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import reduce
 from typing import Final
 
@@ -113,7 +112,7 @@ def _expire(files: Files, upkeep: Upkeep, done: Maintained) -> None:
     """Remove whole days: their folders go one by one, so that an interruption leaves days that are whole or gone."""
     if upkeep.keep_seconds is None:
         return
-    first = day_of(upkeep.now_ms) - timedelta(seconds=upkeep.keep_seconds)
+    first = day_of(max(0, upkeep.now_ms - round(upkeep.keep_seconds * 1000)))
     for folders in find_all(files).values():
         days = {Folder(f.folder.table, f.folder.day, None, f.folder.version) for f in folders if f.folder.day < first}
         for day in sorted(days):
@@ -170,38 +169,56 @@ def _bins(files: Files, found: Found, large_rows: int, done: Maintained) -> Iter
 
 def _merge(storage: Storage, folder: Folder, names: Sequence[str], upkeep: Upkeep, done: Maintained) -> None:
     """Replace files by one."""
-    table, files = TABLES[folder.table], storage.files
-    pieces: dict[str, pa.Table] = {}
-    for name in names:
-        try:
-            pieces[name] = storage.parts.read(f"{folder.path}/{name}", table)
-        except HistoryError as error:
-            done.damaged.append(str(error))
-    if len(pieces) < 2:  # noqa: PLR2004 - one file alone stays as it is
+    merged = _merged(storage, folder, names, done)
+    if merged is None:
         return
-    rows = pa.concat_tables(pieces.values())
-    distinct = distinct_rows(table, rows)
+    files = storage.files
     identity = f"{new_id(upkeep.now_ms)}-compacted"
     compacted = f"{identity}{SUFFIX}"
-    [staged] = storage.parts.write([distinct], f"{STAGING}/{identity}")
+    [staged] = storage.parts.write([merged.rows], f"{STAGING}/{identity}")
     note = f"{folder.path}/{note_of(compacted)}"
-    files.create(note, json.dumps(sorted(pieces)).encode())
+    files.create(note, json.dumps(sorted(merged.names)).encode())
     files.move(staged, f"{folder.path}/{compacted}")
-    for name in pieces:
+    for name in merged.names:
         files.remove(f"{folder.path}/{name}")
     files.remove(note)
     files.remove(f"{STAGING}/{identity}")
-    done.before += len(pieces)
+    done.before += len(merged.names)
     done.after += 1
-    done.duplicates += len(rows) - len(distinct)
+    done.duplicates += merged.duplicates
+
+
+@dataclass(frozen=True, slots=True)
+class _Merged:
+    rows: pa.Table
+    names: Sequence[str]
+    duplicates: int
+
+
+def _merged(storage: Storage, folder: Folder, names: Sequence[str], done: Maintained) -> _Merged | None:
+    """Read files and put their rows together; None where fewer than two can be read. What was read is let go of."""
+    pieces: dict[str, pa.Table] = {}
+    for name in names:
+        try:
+            pieces[name] = storage.parts.read(f"{folder.path}/{name}", TABLES[folder.table])
+        except HistoryError as error:
+            done.damaged.append(str(error))
+    if len(pieces) < 2:  # noqa: PLR2004 - one file alone stays as it is
+        return None
+    read = list(pieces)
+    rows = pa.concat_tables(pieces.values())
+    pieces.clear()
+    distinct = distinct_rows(TABLES[folder.table], rows)
+    return _Merged(distinct, read, len(rows) - len(distinct))
 
 
 def distinct_rows(table: Table, rows: pa.Table) -> pa.Table:
     """Return rows sorted by their key, of those with equal keys the latest one."""
+    # Only the key is sorted and compared; the other columns are copied once, at the end.
     order = [*table.key, *({"ts"} - set(table.key))]
-    rows = rows.sort_by([(name, "ascending") for name in order]).combine_chunks()
-    if len(rows) < 2:  # noqa: PLR2004 - nothing to compare
-        return rows
-    columns = [rows.column(name).combine_chunks() for name in table.key]
-    differs = reduce(pc.or_, [pc.fill_null(pc.not_equal(column[:-1], column[1:]), True) for column in columns])
-    return rows.filter(pa.concat_arrays([differs, pa.array([True])]))
+    places = pc.sort_indices(rows.select(order), [(name, "ascending") for name in order])
+    if len(rows) > 1:
+        columns = [rows.column(name).combine_chunks().take(places) for name in table.key]
+        differs = reduce(pc.or_, [pc.fill_null(pc.not_equal(column[:-1], column[1:]), True) for column in columns])
+        places = places.filter(pa.concat_arrays([differs, pa.array([True])]))
+    return rows.take(places)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 
 from flink_autoscaler.pipeline.history.catalog import Found, Progress, find, require, unheard
 from flink_autoscaler.pipeline.history.compact import distinct_rows
-from flink_autoscaler.pipeline.history.files import HistoryError
+from flink_autoscaler.pipeline.history.files import GoneError, HistoryError
 from flink_autoscaler.pipeline.history.layout import EVERYTHING, Selection
 from flink_autoscaler.pipeline.history.parts import COMPRESSION
 from flink_autoscaler.pipeline.history.schema import Table
@@ -71,7 +72,7 @@ def export(storage: Storage, wanted: Wanted, stream: IO[bytes], form: Format, pr
 
     Raises:
         MissingHistoryError: There is no such history.
-        HistoryError: It cannot be listed.
+        HistoryError: It cannot be listed, or was compacted meanwhile; try again.
         OSError: The stream takes no more.
     """
     require(storage.files)
@@ -96,6 +97,9 @@ def _pieces(
     for number, path in enumerate(paths, start=1):
         try:
             yield chosen(storage.parts.read(path, wanted.table), wanted)
+        except GoneError as error:
+            # Its rows are in another file now, and some of that file have been exported already.
+            raise HistoryError(f"{error}: try again") from error
         except HistoryError as error:
             damaged.append(str(error))
         progress(number, len(paths))
@@ -147,7 +151,7 @@ class _JsonSink:
 
     def write(self, rows: pa.Table) -> None:
         for row in rows.to_pylist():
-            text = json.dumps(row, default=_written, ensure_ascii=False, allow_nan=False)
+            text = json.dumps(_plain(row), default=_written, ensure_ascii=False, allow_nan=False)
             self._stream.write(text.encode() + b"\n")
 
 
@@ -161,7 +165,7 @@ class _CsvSink:
 
     def write(self, rows: pa.Table) -> None:
         for row in rows.to_pylist():
-            self._writer.writerow([_cell(row[name]) for name in self._names])
+            self._writer.writerow([_cell(_plain(row[name])) for name in self._names])
 
 
 class _Encoded:
@@ -172,6 +176,15 @@ class _Encoded:
 
     def write(self, text: str) -> int:
         return self._stream.write(text.encode())
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with null for numbers that are none: this program writes no such, but others may have."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _cell(value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from flink_autoscaler.core.errors import StoreError
 
 _LOCAL: Final = ("", "file")
+GONE: Final = "no such file; the history may have been compacted meanwhile"
 
 
 class HistoryError(StoreError):
@@ -23,6 +25,10 @@ class HistoryError(StoreError):
 
 class MissingHistoryError(HistoryError):
     """There is no such folder."""
+
+
+class GoneError(HistoryError):
+    """A file that was listed is not there any more: the history was compacted, or a day removed, meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +145,16 @@ class LocalFiles:
             return stream.read()
 
     def create(self, path: str, content: bytes) -> bool:
-        """Make a file; False, and nothing done, where it is there."""
+        """Make a file; False, and nothing done, where it is there. Others see it whole or not at all."""
         with _told(self.path(path)):
             os.makedirs(os.path.dirname(self.path(path)), exist_ok=True)
-            try:
-                with open(self.path(path), "xb") as stream:
-                    stream.write(content)
-            except FileExistsError:
-                return False
+            with tempfile.NamedTemporaryFile(dir=os.path.dirname(self.path(path)), prefix="_draft-") as draft:
+                draft.write(content)
+                draft.flush()
+                try:
+                    os.link(draft.name, self.path(path))
+                except FileExistsError:
+                    return False
             return True
 
     def path(self, relative: str) -> str:
@@ -164,5 +172,7 @@ def _told(path: str) -> Iterator[None]:
     """Turn what the system says into an error that names the path."""
     try:
         yield
+    except FileNotFoundError as error:
+        raise GoneError(f"{error.filename or path}: {GONE}") from error
     except OSError as error:
         raise HistoryError(f"{error.filename or path}: {error.strerror or error}") from error

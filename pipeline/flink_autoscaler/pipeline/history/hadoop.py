@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -11,11 +12,15 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from flink_autoscaler.pipeline.history.files import Entry, HistoryError
+from flink_autoscaler.pipeline.history.files import GONE, Entry, GoneError, HistoryError
+from flink_autoscaler.pipeline.history.layout import STAGING, new_id
+from flink_autoscaler.pipeline.history.schemes import advice
 from flink_autoscaler.pipeline.supply import reason_of
 
 FAILURES: Final = (Py4JError, PySparkException, OSError, pa.ArrowException)
 """What Spark raises, also when its JVM is gone."""
+
+_MISSING: Final = "java.io.FileNotFoundException"
 
 
 class HadoopFiles:
@@ -33,14 +38,14 @@ class HadoopFiles:
         self.root = root.rstrip("/")
         java: Any = spark._jvm
         self._java = java
-        with _told(root):
+        with self._reached(root):
             self._base = self._java.org.apache.hadoop.fs.Path(self.root or "/")
             self._system = self._base.getFileSystem(spark._jsc.hadoopConfiguration())
             self._prefix = self._system.makeQualified(self._base).toString().rstrip("/") + "/"
 
     def exists(self) -> bool:
         """Tell whether the root is there."""
-        with _told(self.root):
+        with self._reached(self.root):
             return bool(self._system.exists(self._base))
 
     def list(self, folder: str = "") -> Sequence[Entry]:
@@ -63,6 +68,8 @@ class HadoopFiles:
                 return False
             self._system.mkdirs(self._path(target).getParent())
             if not self._system.rename(self._path(source), self._path(target)):
+                if self._system.exists(self._path(target)):  # somebody else was first
+                    return False
                 raise HistoryError(f"{self._prefix}{target}: the file system refused to move {source} there")
             return True
 
@@ -84,16 +91,40 @@ class HadoopFiles:
                 stream.close()
 
     def create(self, path: str, content: bytes) -> bool:
-        """Make a file; False, and nothing done, where it is there."""
+        """Make a file; False, and nothing done, where it is there.
+
+        It appears whole: on HDFS others would see a file without content, or with a part of it, until it is closed.
+        """
+        draft = f"{STAGING}/{new_id(round(time.time() * 1000))}"
         with _told(path):
             if self._system.exists(self._path(path)):
                 return False
-            stream = self._system.create(self._path(path), False)
+            stream = self._system.create(self._path(draft), False)
             try:
                 stream.write(content)
             finally:
                 stream.close()
-            return True
+            is_made = self.move(draft, path)
+            if not is_made:
+                self.remove(draft)
+            return is_made
+
+    @contextmanager
+    def _reached(self, path: str) -> Iterator[None]:
+        """Turn what the JVM says into an error that names the path, and what to do about it."""
+        try:
+            with _told(path):
+                yield
+        except HistoryError as error:
+            if (todo := advice(path, str(error), hadoop=self._version())) is None:
+                raise
+            raise HistoryError(f"{error}; {todo}") from error
+
+    def _version(self) -> str | None:
+        try:
+            return str(self._java.org.apache.hadoop.util.VersionInfo.getVersion())
+        except FAILURES:  # the JVM is gone
+            return None
 
     def _path(self, relative: str) -> Any:
         return self._java.org.apache.hadoop.fs.Path(self._prefix + relative)
@@ -105,7 +136,10 @@ def _told(path: str) -> Iterator[None]:
     try:
         yield
     except FAILURES as error:
-        raise HistoryError(f"{path}: {_cause(error)}") from error
+        cause = _cause(error)
+        if _MISSING in cause:
+            raise GoneError(f"{path}: {GONE}") from error
+        raise HistoryError(f"{path}: {cause}") from error
 
 
 def _cause(error: BaseException) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from flink_autoscaler.pipeline.history.catalog import Found, Health, Progress, examine, find_all, unheard
+from flink_autoscaler.pipeline.history.catalog import Found, Health, Progress, examine, find_all, settled, unheard
 from flink_autoscaler.pipeline.history.files import Files
 from flink_autoscaler.pipeline.history.layout import EVERYTHING, STAGING, Selection
 
@@ -69,9 +69,9 @@ def describe(files: Files, selection: Selection = EVERYTHING, progress: Progress
         MissingHistoryError: There is no such history.
         HistoryError: It cannot be listed.
     """
-    tables = find_all(files, selection)
-    found = [each for folders in tables.values() for each in folders]
-    health = list(examine(files, found, progress))
+    tables, health = settled(
+        lambda: _looked_at(files, selection, progress), lambda found: any(each.is_gone for each in found[1])
+    )
     return HistoryInfo(
         files.root,
         tuple(
@@ -80,6 +80,13 @@ def describe(files: Files, selection: Selection = EVERYTHING, progress: Progress
         ),
         len(files.list(STAGING)),
     )
+
+
+def _looked_at(
+    files: Files, selection: Selection, progress: Progress
+) -> tuple[Mapping[str, Sequence[Found]], Sequence[Health]]:
+    tables = find_all(files, selection)
+    return tables, list(examine(files, [each for folders in tables.values() for each in folders], progress))
 
 
 def _table(name: str, found: Sequence[Found], health: Sequence[Health]) -> TableInfo:

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flink_autoscaler.pipeline.history.files import Files, HistoryError, LocalFiles
+from flink_autoscaler.pipeline.history.files import GONE, Files, GoneError, HistoryError, LocalFiles
 from flink_autoscaler.pipeline.history.layout import SUFFIX
 from flink_autoscaler.pipeline.history.schema import Table
 
@@ -60,6 +60,8 @@ class ArrowParts:
             with pq.ParquetFile(self._files.path(path)) as file:
                 wanted = [name for name in file.schema_arrow.names if name in table.schema.names]
                 return table.conform(file.read(columns=wanted))
+        except FileNotFoundError as error:
+            raise GoneError(f"{self._files.path(path)}: {GONE}") from error
         except (OSError, pa.ArrowException) as error:
             raise HistoryError(f"{self._files.path(path)}: {' '.join(str(error).split())}") from error
 

@@ -9,7 +9,7 @@ import structlog
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
-from flink_autoscaler.pipeline.history.catalog import Health, examine, find, require
+from flink_autoscaler.pipeline.history.catalog import Health, examine, find, require, settled
 from flink_autoscaler.pipeline.history.layout import EVERYTHING, Selection
 from flink_autoscaler.pipeline.history.schema import Table
 from flink_autoscaler.pipeline.history.spark_parts import empty, spark_schema, uri
@@ -52,7 +52,10 @@ def read(spark: SparkSession, storage: Storage, table: Table, selection: Selecti
         HistoryError: It cannot be listed.
     """
     require(storage.files)
-    health = list(examine(storage.files, find(storage.files, table, selection)))
+    health = settled(
+        lambda: list(examine(storage.files, find(storage.files, table, selection))),
+        lambda found: any(each.is_gone for each in found),
+    )
     damaged = tuple(each for each in health if each.problem is not None)
     if damaged:
         problems = [each.problem for each in damaged[:3]]

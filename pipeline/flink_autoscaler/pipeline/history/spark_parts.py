@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from flink_autoscaler.pipeline.history.files import Files, HistoryError
+from flink_autoscaler.pipeline.history.files import GONE, Files, GoneError, HistoryError
 from flink_autoscaler.pipeline.history.hadoop import FAILURES
 from flink_autoscaler.pipeline.history.layout import SUFFIX
 from flink_autoscaler.pipeline.history.parts import COMPRESSION
@@ -18,6 +18,8 @@ from flink_autoscaler.pipeline.supply import reason_of
 
 _INDEX: Final = "part"
 _PLACE: Final = "place"
+_GONE: Final = ("PATH_NOT_FOUND", "FILE_NOT_EXIST", "FileNotFoundException")
+"""What Spark calls a file that is not there when it plans to read it, or comes to it."""
 
 
 class SparkParts:
@@ -46,6 +48,8 @@ class SparkParts:
             reader = self._spark.read.schema(spark_schema(self._spark, table))
             return table.conform(reader.parquet(uri(self._files, path)).toArrow())
         except FAILURES as error:
+            if any(text in str(error) for text in _GONE):
+                raise GoneError(f"{uri(self._files, path)}: {GONE}") from error
             raise HistoryError(f"{uri(self._files, path)}: {reason_of(error)}") from error
 
     def _written(self, folder: str) -> str:

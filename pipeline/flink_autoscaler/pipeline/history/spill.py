@@ -11,13 +11,19 @@ from pathlib import Path
 from typing import Final, Self
 
 import pyarrow as pa
+import structlog
 
 from flink_autoscaler.pipeline.history.layout import made_ms
 from flink_autoscaler.pipeline.history.schema import TABLES
 from flink_autoscaler.pipeline.history.writer import Batch
 
+log = structlog.get_logger(__name__)
+
 _LOCK: Final = "lock"
 _SUFFIX: Final = ".arrows"
+_ASIDE: Final = "damaged-"
+_SHORTEST: Final = 4096
+"""Bytes within which the description of the columns ends; a file that is shorter may have been interrupted there."""
 
 
 class Spill:
@@ -80,17 +86,52 @@ def leftovers(root: Path) -> Iterator[tuple[Batch, Spill]]:
 
     Returns:
         Rows as far as they can be read, and where they are, to be removed once they are written. Those of processes
-        that live are left alone.
+        that live are left alone. A folder with a file of which nothing can be read is set aside under another name,
+        and one that cannot be used is left alone; both are told.
     """
     with contextlib.suppress(OSError):
         for folder in sorted(root.iterdir()):
             if made_ms(folder.name) is None or not folder.is_dir():
                 continue
-            lock = _locked(folder)
-            if lock is not None:
-                found = {name: table.conform(_rows(folder, name)) for name, table in TABLES.items()}
-                tables = {name: rows for name, rows in found.items() if len(rows)}
-                yield Batch(folder.name, tables), Spill(folder, lock)
+            try:
+                yield from _taken(folder)
+            except (OSError, ValueError) as error:
+                log.warning("history_spill_unreadable", folder=str(folder), error=str(error))
+
+
+def _taken(folder: Path) -> Iterator[tuple[Batch, Spill]]:
+    """Yield the batch of a folder; nothing where its process lives. Raises what the system or Arrow raises."""
+    lock = _locked(folder)
+    if lock is None:
+        return
+    spill = Spill(folder, lock)
+    tables: dict[str, pa.Table] = {}
+    damaged: list[str] = []
+    for name, table in TABLES.items():
+        try:
+            rows = table.conform(_rows(folder, name))
+        except (OSError, pa.ArrowException) as error:
+            damaged.append(f"{folder / name}{_SUFFIX}: {error}")
+        else:
+            if len(rows):
+                tables[name] = rows
+    if damaged:
+        # Kept for people, and not found again by the next process.
+        aside = folder.with_name(f"{_ASIDE}{folder.name}")
+        shutil.copytree(folder, aside, dirs_exist_ok=True)
+        log.warning("history_spill_damaged", problems=damaged, kept_in=str(aside))
+    yield Batch(folder.name, tables), spill
+
+
+def size_of(root: Path) -> int:
+    """Return the bytes of the rows below a spill folder, whoever they belong to. Never raises."""
+    total = 0
+    for parent, _, names in os.walk(root):
+        for name in names:
+            if name.endswith(_SUFFIX):
+                with contextlib.suppress(OSError):
+                    total += os.stat(os.path.join(parent, name)).st_size
+    return total
 
 
 def _locked(folder: Path) -> int | None:
@@ -105,10 +146,31 @@ def _locked(folder: Path) -> int | None:
 
 
 def _rows(folder: Path, name: str) -> pa.Table:
-    """Read the rows of one table up to where writing was interrupted."""
+    """Read the rows of one table up to where writing was interrupted.
+
+    Raises:
+        OSError, pyarrow.ArrowException: It has content, and not even its beginning can be read.
+    """
+    file = folder / f"{name}{_SUFFIX}"
+    if not file.exists() or not file.stat().st_size:
+        return TABLES[name].schema.empty_table()
     batches: list[pa.RecordBatch] = []
-    with contextlib.suppress(OSError, pa.ArrowException), pa.OSFile(str(folder / f"{name}{_SUFFIX}")) as stream:
-        # Not a list at once: what was read before the end broke off counts.
-        for batch in pa.ipc.open_stream(stream):
-            batches.append(batch)  # noqa: PERF402
-    return pa.Table.from_batches(batches) if batches else TABLES[name].schema.empty_table()
+    with pa.OSFile(str(file)) as stream:
+        reader = _opened(stream, file.stat().st_size)
+        if reader is None:
+            return TABLES[name].schema.empty_table()
+        with contextlib.suppress(OSError, pa.ArrowException):
+            # Not a list at once: what was read before the end broke off counts.
+            for batch in reader:
+                batches.append(batch)  # noqa: PERF402
+        return pa.Table.from_batches(batches, reader.schema)
+
+
+def _opened(stream: pa.OSFile, size: int) -> pa.RecordBatchStreamReader | None:
+    """Open a stream of rows; None where it was interrupted while it began."""
+    try:
+        return pa.ipc.open_stream(stream)
+    except (OSError, pa.ArrowException):
+        if size < _SHORTEST:
+            return None
+        raise

@@ -34,7 +34,7 @@ class Backtest:
 
 
 def backtest(history: History, series: Series, settings: ProfileSettings) -> Backtest | None:
-    """Compare forecasts with what came; None when none could be made."""
+    """Compare forecasts with what came before ``settings.asof``; None when none could be made."""
     end = settings.asof // BUCKET
     origins = range(end - BUCKETS_PER_WEEK, end, STRIDE)
     scores = [score for origin in origins for score in _scores(history, series, settings, origin)]
@@ -46,7 +46,8 @@ def _scores(history: History, series: Series, settings: ProfileSettings, origin:
     if fit is None:
         return
     k = _correction(history, series, settings, fit)
-    for lead in LEADS:
+    known = (lead for lead in LEADS if origin + lead < settings.asof // BUCKET)
+    for lead in known:
         place = history.place.get(origin + lead)
         quantiles = None if place is None else history.quantiles(fit, series.slot[place])
         if place is not None and quantiles is not None:

@@ -18,6 +18,8 @@ from flink_autoscaler.core.forecast.profile import (
     LEAST_OF_DAYS,
     LEAST_OF_WEEK,
     LEAST_WEEKS,
+    MINUTE,
+    MINUTES,
 )
 from flink_autoscaler.pipeline.arrow import map_in_arrow
 from flink_autoscaler.pipeline.profiles.settings import ProfileSettings
@@ -33,8 +35,8 @@ def profiles_of(samples: DataFrame, settings: ProfileSettings) -> Iterator[Forec
 
     Args:
         samples: ``job_key`` and ``source_id`` (string), ``ts`` (timestamp), ``arrival_rate`` (double, records/s, null
-            where it cannot be computed) and ``is_running`` (boolean); at least one row per minute. Rows without a job
-            or source do not count.
+            where it cannot be computed), ``span`` (double, seconds before ``ts`` that the rate covers, null for one
+            minute) and ``is_running`` (boolean). Rows without a job or source do not count.
         settings: How profiles are made.
     """
     quarters = quarter_hours(samples, settings).persist()
@@ -54,17 +56,15 @@ def quarter_hours(samples: DataFrame, settings: ProfileSettings) -> DataFrame:
         ``rate``, ``week`` (age, 0 is the newest), ``slot`` (of the local week), ``is_kept`` (enough minutes with the
         job running), ``is_excluded``.
     """
-    at = F.unix_seconds("ts")
     rate = F.col("arrival_rate")
     is_usable = F.col("is_running") & (rate >= 0.0) & (rate < float("inf"))
-    minute = F.expr(f"shiftleft(1, cast(pmod(unix_seconds(ts), {BUCKET}) div 60 as int))")
+    minutes = F.when(is_usable, F.bit_count("minutes"))
     averaged = (
-        samples.dropna(subset=_KEYS)
-        .where((at >= settings.begin) & (at < settings.asof))
-        .groupBy(*_KEYS, F.floor(at / BUCKET).cast("int").alias("index"))
+        _covered(samples.dropna(subset=_KEYS), settings)
+        .groupBy(*_KEYS, "index")
         .agg(
-            F.avg(F.when(is_usable, rate)).alias("rate"),
-            F.bit_count(F.coalesce(F.bit_or(F.when(is_usable, minute)), F.lit(0))).alias("minutes"),
+            (F.sum(rate * minutes) / F.sum(minutes)).alias("rate"),
+            F.bit_count(F.coalesce(F.bit_or(F.when(is_usable, F.col("minutes"))), F.lit(0))).alias("minutes"),
         )
     )
     utc = F.expr(f"timestamp_ntz'1970-01-01 00:00:00' + make_dt_interval(0, 0, 0, index * {BUCKET})")
@@ -77,6 +77,31 @@ def quarter_hours(samples: DataFrame, settings: ProfileSettings) -> DataFrame:
         F.expr("(weekday(local) * 24 + hour(local)) * 4 + minute(local) div 15").cast("int").alias("slot"),
         (F.col("minutes") >= LEAST_MINUTES).alias("is_kept"),
         F.to_date("local").isin([F.lit(day) for day in settings.excluded]).alias("is_excluded"),
+    )
+
+
+def _covered(samples: DataFrame, settings: ProfileSettings) -> DataFrame:
+    """Repeat samples in every quarter hour that they cover minutes of: its ``index``, and a bit per one of ``minutes``.
+
+    A sample is about the minute that it is of, and about those before that its rate covers: passes may be kept less
+    often than every minute. It never covers more than a quarter hour, of which it would not tell the shape.
+    """
+    at = F.unix_seconds("ts")
+    known = F.least(F.coalesce(F.col("span"), F.lit(0.0)), F.lit(float(BUCKET)))
+    count = F.greatest(F.round(known / MINUTE).cast("long"), F.lit(1))
+    placed = (
+        samples.where((at >= settings.begin) & (at < settings.asof))
+        .withColumn("last", F.floor(at / MINUTE))
+        .withColumn("first", F.col("last") - count + 1)
+    )
+    earlier, later = (F.floor(F.col(end) / MINUTES) for end in ("first", "last"))
+    touched = F.when(earlier == later, F.array(later)).otherwise(F.array(earlier, later))
+    spread = placed.withColumn("index", F.explode(touched))
+    begin = F.greatest(F.col("first") - F.col("index") * MINUTES, F.lit(0)).cast("int")
+    end = F.least(F.col("last") - F.col("index") * MINUTES, F.lit(MINUTES - 1)).cast("int")
+    bits = F.expr("shiftleft(1, end + 1) - shiftleft(1, begin)").alias("minutes")
+    return spread.withColumns({"begin": begin, "end": end}).select(
+        *_KEYS, F.col("index").cast("int").alias("index"), "arrival_rate", "is_running", bits
     )
 
 

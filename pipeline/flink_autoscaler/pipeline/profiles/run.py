@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final, Protocol, cast
 
@@ -24,6 +26,7 @@ BATCH_CONF: Final[Mapping[str, str]] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
 }
 
+_CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
 
 Opener = Callable[[SparkSettings], PassSession]
 """Opens a session, which the caller closes."""
@@ -46,7 +49,10 @@ def build_profiles(
     """
     session = opener(replace(spark, conf={**BATCH_CONF, **spark.conf}))
     try:
-        with profiles_of(read(cast("_SparkSession", session).spark), settings) as tables:
+        with (
+            _functions_of(spark),
+            profiles_of(read(cast("_SparkSession", session).spark), settings) as tables,
+        ):
             yield from results(tables)
     except AutoscalerError:
         raise
@@ -54,6 +60,23 @@ def build_profiles(
         raise SparkLostError(f"the profiles could not be made: {reason_of(exc)}") from exc
     finally:
         session.close()
+
+
+@contextmanager
+def _functions_of(spark: SparkSettings) -> Iterator[None]:
+    """Let ``pyspark.sql.functions`` make expressions for the kind of session that is open.
+
+    It goes by a variable of the whole process, which pyspark's own builder of Spark Connect sessions sets for good;
+    here it must not outlast the session, since another one may be of the other kind.
+    """
+    if not spark.is_connect or _CONNECT_MODE in os.environ:
+        yield
+        return
+    os.environ[_CONNECT_MODE] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(_CONNECT_MODE, None)
 
 
 class _SparkSession(Protocol):

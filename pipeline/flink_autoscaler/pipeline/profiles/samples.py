@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.pipeline.history.files import Files
+from flink_autoscaler.pipeline.history.files import Files, is_local, local_path
 from flink_autoscaler.pipeline.history.layout import SUFFIX, Folder, Selection
 from flink_autoscaler.pipeline.history.reader import read
 from flink_autoscaler.pipeline.history.schema import SAMPLES
+from flink_autoscaler.pipeline.history.schemes import advice
 from flink_autoscaler.pipeline.history.storage import Storage, spark_storage
 from flink_autoscaler.pipeline.profiles.settings import ProfileSettings
 from flink_autoscaler.pipeline.supply import reason_of
@@ -23,9 +25,13 @@ COLUMNS: Final[Mapping[str, str]] = {
     "source_id": "string",
     "ts": "timestamp",
     "arrival_rate": "double",
+    "span": "double",
     "is_running": "boolean",
 }
-"""Of samples, with their types. The last one may be missing: then the job ran, as it does in every row of a history."""
+"""Of samples, with their types."""
+
+_DEFAULTS: Final[Mapping[str, Any]] = {"span": None, "is_running": True}
+"""Of the columns that may be missing: a row stands for its minute, and the job ran, as it did in a history's rows."""
 
 Reader = Callable[[SparkSession], DataFrame]
 """Gives samples with the columns ``COLUMNS``."""
@@ -80,15 +86,18 @@ def parquet_samples(spark: SparkSession, path: str) -> DataFrame:
     Raises:
         ConfigError: They cannot be read, or lack a column.
     """
+    is_ours = is_local(path) and hasattr(spark, "_jsc")
     try:
-        found = spark.read.parquet(path)
-    except PySparkException as exc:
-        raise ConfigError(f"{path} holds neither a metric history nor Parquet files: {reason_of(exc)}") from exc
-    if missing := [name for name in list(COLUMNS)[:-1] if name not in found.columns]:
+        # Spark would look for a path without a scheme in the cluster's default file system.
+        found = spark.read.parquet(f"file:{local_path(path)}" if is_ours else path)
+    except (PySparkException, Py4JError) as exc:
+        reason = advice(path, str(exc)) or reason_of(exc)
+        raise ConfigError(f"{path} holds neither a metric history nor Parquet files: {reason}") from exc
+    if missing := [name for name in COLUMNS if name not in (*found.columns, *_DEFAULTS)]:
         raise ConfigError(f"{path} has no column {', '.join(missing)}")
     return _conformed(found)
 
 
 def _conformed(found: DataFrame) -> DataFrame:
-    known = found if "is_running" in found.columns else found.withColumn("is_running", F.lit(True))
-    return known.select(*(known[name].cast(kind).alias(name) for name, kind in COLUMNS.items()))
+    given = {name: found[name] if name in found.columns else F.lit(_DEFAULTS[name]) for name in COLUMNS}
+    return found.select(*(given[name].cast(kind).alias(name) for name, kind in COLUMNS.items()))

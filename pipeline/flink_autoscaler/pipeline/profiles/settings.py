@@ -10,7 +10,8 @@ from flink_autoscaler.core.forecast.forecast_options import ForecastOptions, for
 from flink_autoscaler.core.forecast.profile import WEEK, bucket_start
 from flink_autoscaler.core.forecast.settings import ForecastSettings
 
-_BACKTEST_WEEKS: Final = 1
+BACKTEST_WEEKS: Final = 1
+"""Over which forecasts are tested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,4 +56,4 @@ class ProfileSettings:
     @property
     def begin(self) -> int:
         """The first instant that matters: the oldest fit of the backtest looks back as far as the profile does."""
-        return self.asof - round((self.weeks + _BACKTEST_WEEKS) * WEEK)
+        return self.asof - round((self.weeks + BACKTEST_WEEKS) * WEEK)

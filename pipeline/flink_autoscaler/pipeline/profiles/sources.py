@@ -53,28 +53,38 @@ class MetaTask:
             row: ``job_key``, ``source_id``; ``first`` index of a complete quarter hour, None without any; ``recent``
                 complete ones of the last seven days; ``index``, ``slot`` and ``rate`` of those to be learned from.
         """
-        settings = self.settings
-        common = {
-            "job_key": row["job_key"],
-            "source_id": row["source_id"],
-            "asof": float(settings.asof),
-            "timezone": settings.timezone,
-            "version": VERSION,
-            "missing": _missing(row["first"], row["recent"], settings.asof // BUCKET),
-        }
         series = Series(row["index"], row["slot"], row["rate"])
-        history = History(series, settings)
-        fit = history.fit(settings.asof // BUCKET)
-        if fit is None:
-            return {**common, "problem": _problem(history, settings.asof // BUCKET)}
-        tested = backtest(history, series, settings)
-        # An infinite error, where nothing arrived, is none that anything can be said about.
-        scores = {} if tested is None or math.isinf(tested.wape) else {"wape": tested.wape, "exceed": tested.exceed}
-        return {**common, **scores, "level": fit.level, "growth": fit.growth, "weeks": fit.weeks}
+        missing = missing_share(row["first"], row["recent"], self.settings.asof // BUCKET)
+        who = {"job_key": row["job_key"], "source_id": row["source_id"]}
+        return {**who, "missing": missing, **learned(History(series, self.settings), series, self.settings)}
 
 
-def _missing(first: int | None, recent: int, end: int) -> float:
-    """Return the share of the last seven days that is not there; what was before a source began is not missing."""
+def learned(history: History, series: Series, settings: ProfileSettings) -> dict[str, Any]:
+    """Return what is found out about one source: its columns of ``forecast_meta``, those that are null left out.
+
+    Args:
+        history: Of the series.
+        series: What is later than ``settings.asof`` does not count.
+        settings: How profiles are made.
+    """
+    common = {"asof": float(settings.asof), "timezone": settings.timezone, "version": VERSION}
+    fit = history.fit(settings.asof // BUCKET)
+    if fit is None:
+        return {**common, "problem": _problem(history, settings.asof // BUCKET)}
+    tested = backtest(history, series, settings)
+    # An infinite error, where nothing arrived, is none that anything can be said about.
+    scores = {} if tested is None or math.isinf(tested.wape) else {"wape": tested.wape, "exceed": tested.exceed}
+    return {**common, **scores, "level": fit.level, "growth": fit.growth, "weeks": fit.weeks}
+
+
+def missing_share(first: int | None, recent: int, end: int) -> float:
+    """Return the share of the last seven days that is not there; what was before a source began is not missing.
+
+    Args:
+        first: Index of the first quarter hour that is there; None without any.
+        recent: How many of the last seven days are there.
+        end: Index of the first quarter hour that is not looked at.
+    """
     wanted = 0 if first is None else min(BUCKETS_PER_WEEK, end - first)
     return 1.0 - recent / wanted if wanted else 1.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
@@ -14,6 +14,7 @@ from flink_autoscaler.pipeline.simulator.workloads import HOUR
 
 PERCENTILES: Final = (50, 95, 99)
 
+_INSTANT: Final = 1e-3
 _ROUNDING: Final = 1e-12
 _LATE_WEIGHT: Final = 5.0
 _RESCALES_PER_HOUR: Final = 60.0
@@ -38,6 +39,12 @@ class Trace:
         self.seconds.append(seconds)
         self.lags.append(lag)
         self.slots.append(slots)
+
+    def part(self, since: float, until: float) -> Trace:
+        """Return the steps that end after one instant and not after another, seconds since the beginning."""
+        ends = list(accumulate(self.seconds))
+        first, last = (bisect_right(ends, instant + _INSTANT) for instant in (since, until))
+        return Trace(self.lags[first:last], self.slots[first:last], self.seconds[first:last])
 
     @property
     def duration(self) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -13,11 +12,11 @@ from flink_autoscaler.core.metrics import Aggregate, FlinkMetric, VertexId
 from flink_autoscaler.core.reading import ClusterReading, CollectorMemory, JobReading, VertexAggregates
 from flink_autoscaler.core.rescale_facts import CheckpointFacts, RescaleFacts, TaskManagerFacts
 from flink_autoscaler.core.topology import IoMetrics, JobDetails, PlanNode, VertexDetails
+from flink_autoscaler.pipeline.simulator.flows import Meters, VertexFlow
 from flink_autoscaler.pipeline.simulator.model import VertexModel
 from flink_autoscaler.pipeline.simulator.rescales import RescalingJob
 
 JOB_ID: Final = "5" * 32
-_SATURATED: Final = 0.999
 _MS: Final = 1000.0
 _HEAP: Final = 1e9
 
@@ -44,28 +43,6 @@ class ReportSettings:
     state_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class VertexFlow:
-    """One vertex between two reports.
-
-    Attributes:
-        rate: Records/s received.
-        busy: Share of its time that the hottest subtask was busy.
-        busy_mean: The same on average over the subtasks.
-        backpressured: Share of time that the average subtask waited for those behind it.
-    """
-
-    rate: float
-    busy: float
-    busy_mean: float
-    backpressured: float
-
-    @property
-    def idle(self) -> float:
-        """Share of time that the average subtask waited for input."""
-        return max(0.0, 1 - self.busy_mean - self.backpressured)
-
-
 class Reporter:
     """Reports about one job, pass after pass.
 
@@ -77,9 +54,7 @@ class Reporter:
 
     def __init__(self, job: RescalingJob, settings: ReportSettings, start_ms: int) -> None:
         self._job, self._settings, self._start_ms = job, settings, start_ms
-        self._chance = random.Random(settings.seed)  # noqa: S311 - a simulation has to be repeatable
-        self._reported_at = 0.0
-        self._reported = list(job.fluid.served)
+        self._meters = Meters(job, noise=settings.noise, seed=settings.seed, sees_outages=not settings.feeds_zeros)
         self._greatest = list(job.fluid.served)
         self._clusters: dict[int, _Cluster] = {}
 
@@ -94,37 +69,8 @@ class Reporter:
         return JobStatus.RUNNING if is_shown_running else JobStatus.RESTARTING
 
     def flows(self) -> dict[VertexId, VertexFlow] | None:
-        """Return what happened at every vertex since the last report; None while the job is away.
-
-        Only the time that the present execution has worked counts, as for Flink's own meters.
-        """
-        job, fluid, model = self._job, self._job.fluid, self._job.fluid.model
-        is_away = not fluid.is_running
-        since, base = self._reported_at, self._reported
-        if job.running_since > since and not self._settings.feeds_zeros:
-            since, base = job.running_since, job.served_before
-        self._reported_at, self._reported = fluid.now, list(fluid.served)
-        seconds = fluid.now - since
-        if is_away or seconds <= 0:
-            return None
-        taken = [max(0.0, s - b) / seconds for s, b in zip(fluid.served, base, strict=True)]
-        rates = model.demand(taken)
-        busy = {v: min(1.0, rate / fluid.capacity[v]) for v, rate in rates.items()}
-        saturated = {v for v, share in busy.items() if share >= _SATURATED}
-        return {
-            v.vertex_id: self._flow(
-                v, rates[v.vertex_id], busy[v.vertex_id], is_blocked=bool(model.behind[v.vertex_id] & saturated)
-            )
-            for v in model.vertices
-        }
-
-    def _flow(self, vertex: VertexModel, rate: float, busy: float, *, is_blocked: bool) -> VertexFlow:
-        noise = self._settings.noise
-        if noise:
-            busy = min(1.0, max(0.0, busy * (1 + noise * self._chance.gauss(0, 1))))
-            rate = max(0.0, rate * (1 + noise * self._chance.gauss(0, 1)))
-        mean = busy / vertex.skew
-        return VertexFlow(rate, busy, mean, 1 - mean if is_blocked else 0.0)
+        """Return what happened at every vertex since the last report; None while the job is away."""
+        return self._meters.read()
 
     def read(self, memory: CollectorMemory, *, with_facts: bool) -> JobReading:
         """Return what the cluster says about the job now.
@@ -164,13 +110,13 @@ class Reporter:
         parallelism = fluid.parallelism[vertex.vertex_id]
         common = {FlinkMetric.BUSY_TIME: _spread(flow, parallelism)}
         if vertex.vertex_id not in fluid.model.sources:
-            return {**common, FlinkMetric.RECORDS_IN_RATE: _total(flow.rate, parallelism)}
+            return {**common, FlinkMetric.RECORDS_IN_RATE: _rate(flow.rate, parallelism, vertex.skew)}
         pending = fluid.backlog[fluid.model.sources.index(vertex.vertex_id)]
         blocked = flow.backpressured * _MS
         return {
             **common,
             FlinkMetric.BACKPRESSURE_TIME: Aggregate(blocked, blocked, blocked, blocked * parallelism),
-            FlinkMetric.SOURCE_RECORDS_IN_RATE: _total(flow.rate, parallelism),
+            FlinkMetric.SOURCE_RECORDS_IN_RATE: _rate(flow.rate, parallelism, vertex.skew),
             FlinkMetric.SOURCE_RECORDS_IN: _total(counts[vertex.vertex_id], parallelism),
             FlinkMetric.PENDING_RECORDS: _total(pending, parallelism),
         }
@@ -203,7 +149,7 @@ class Reporter:
         received = counts[vertex_id]
         parallelism = self._shown(vertex_id)
         sent = sum(received * sel for (up, _), sel in fluid.model.edges.items() if up == vertex_id)
-        busy_seconds = parallelism * received / (fluid.capacity[vertex_id] * vertex.skew)
+        spent = self._meters.spent(vertex_id)
         # Flink counts as read only what comes over the network, which for a source is nothing.
         read = 0 if vertex_id in fluid.model.sources else round(received)
         return VertexDetails(
@@ -212,7 +158,13 @@ class Reporter:
             parallelism,
             vertex.max_parallelism,
             "RUNNING" if fluid.is_running or self._settings.feeds_zeros else "DEPLOYING",
-            IoMetrics(read, round(sent), busy_seconds * _MS),
+            IoMetrics(
+                read,
+                round(sent),
+                spent.busy * _MS,
+                idle_ms=round(spent.idle * _MS),
+                backpressured_ms=round(spent.backpressured * _MS),
+            ),
             vertex.group,
             start_ms=self.at_ms(self._job.running_since),
             is_settled=fluid.is_running,
@@ -283,6 +235,11 @@ class _Cluster:
 def _total(value: float, parallelism: int) -> Aggregate:
     share = value / parallelism
     return Aggregate(share, share, share, value)
+
+
+def _rate(rate: float, parallelism: int, skew: float) -> Aggregate:
+    """Return a rate of which one subtask has so many times its share."""
+    return _total(rate, parallelism)._replace(maximum=rate / parallelism * min(skew, parallelism))
 
 
 def _spread(flow: VertexFlow, parallelism: int) -> Aggregate:

@@ -93,6 +93,11 @@ class JobModel:
         return tuple(vertex.vertex_id for vertex in self.vertices if vertex.vertex_id not in fed)
 
     @cached_property
+    def names(self) -> Mapping[VertexId, str]:
+        """Names for people by vertex."""
+        return {vertex.vertex_id: vertex.name for vertex in self.vertices}
+
+    @cached_property
     def inputs(self) -> Mapping[VertexId, tuple[VertexId, ...]]:
         """Upstream vertices by vertex."""
         return {v.vertex_id: tuple(up for up, down in self.edges if down == v.vertex_id) for v in self.vertices}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -12,6 +12,7 @@ from flink_autoscaler.core.cycle import advance
 from flink_autoscaler.core.decision import Hold, PassOutcome, PassRequest, Rescale
 from flink_autoscaler.core.extensions import NO_PLUGINS, Plugins
 from flink_autoscaler.core.forecast.pass_forecast import Profiles, profiles_around
+from flink_autoscaler.core.forecast.profile import bucket_start
 from flink_autoscaler.core.forecast.store import ProfileResult
 from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
 from flink_autoscaler.core.metrics import VertexId
@@ -100,8 +101,16 @@ class BacktestResult:
     final: JobState
 
 
-def run(backtest: Backtest) -> BacktestResult:
+Watch = Callable[[PassOutcome, JobAutoScalerContext, int], None]
+"""Told about every pass: what it found out, the job, and its instant in epoch milliseconds."""
+
+
+def run(backtest: Backtest, watch: Watch | None = None) -> BacktestResult:
     """Simulate a workload from its beginning to its end.
+
+    Args:
+        backtest: What is to be simulated.
+        watch: Sees the passes in their order, as the metric history of the daemon would.
 
     Raises:
         ValueError: The workload has another number of sources than the job.
@@ -109,14 +118,14 @@ def run(backtest: Backtest) -> BacktestResult:
     """
     if len(backtest.workload.rows[0]) != len(backtest.job.sources):
         raise ValueError(f"{backtest.workload.name} has rates for {len(backtest.workload.rows[0])} sources")
-    return _Run(backtest).finish()
+    return _Run(backtest, watch).finish()
 
 
 class _Run:
     """The working values of one backtest."""
 
-    def __init__(self, backtest: Backtest) -> None:
-        self._given = backtest
+    def __init__(self, backtest: Backtest, watch: Watch | None) -> None:
+        self._given, self._watch = backtest, watch
         self._context = _context(backtest)
         self._contexts = {JobStatus.RUNNING: self._context}
         first = backtest.initial or self._first_size()
@@ -124,6 +133,9 @@ class _Run:
         self._reporter = Reporter(self._job, backtest.reports, backtest.start_ms)
         self._trace = Trace()
         self._state, self._memory = EMPTY_STATE, EMPTY_MEMORY
+        self._ordered = sorted(backtest.profiles, key=lambda each: each.asof)
+        self._looked: tuple[int, int] | None = None
+        self._around: Profiles = {}
         self._decisions: list[Decided] = []
         self._holds: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
@@ -162,12 +174,17 @@ class _Run:
         outcome = without_reading(request)
         if outcome is None:
             outcome = advance(request, reading, self._reporter.read_cluster(), self._given.plugins)
+        if self._watch is not None:
+            self._watch(outcome, request.context, now_ms)
         return outcome
 
     def _profiles(self, now: float) -> Profiles:
-        """Return what a daemon would have of the profiles."""
-        made = sorted((each for each in self._given.profiles if each.asof <= now), key=lambda each: each.asof)
-        return profiles_around({each.source_id: each for each in made}, now)
+        """Return what a daemon would have of the profiles; it is the same for a quarter of an hour."""
+        made = [each for each in self._ordered if each.asof <= now]
+        looked = (bucket_start(now), len(made))
+        if looked != self._looked:
+            self._looked, self._around = looked, profiles_around({each.source_id: each for each in made}, now)
+        return self._around
 
     def _context_now(self) -> JobAutoScalerContext:
         status = self._reporter.status

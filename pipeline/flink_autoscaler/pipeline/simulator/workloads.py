@@ -70,10 +70,10 @@ class Workload:
         return Workload(self.name, self.step, self.rows[round(since / self.step) : round(until / self.step)])
 
 
-def shaped(name: str, shape: Shape, duration: float, *, step: float = MINUTE) -> Workload:
-    """Make a workload of one source from a function of time; nothing is ever negative."""
+def shaped(name: str, shape: Shape, duration: float, *, step: float = MINUTE, since: float = 0.0) -> Workload:
+    """Make a workload of one source from a function of time, from an instant on; nothing is ever negative."""
     count = max(1, round(duration / step))
-    return Workload(name, step, tuple((max(0.0, shape(number * step)),) for number in range(count)))
+    return Workload(name, step, tuple((max(0.0, shape(since + number * step)),) for number in range(count)))
 
 
 def recorded(name: str, rates: Sequence[float], *, step: float = MINUTE, peak: float | None = None) -> Workload:
@@ -213,21 +213,25 @@ def traffic(*, seed: int = 0, peak: float = 100e3, duration: float = 6 * HOUR) -
 # Our own: what jobs look like week by week.
 
 
-def week_sine(*, seed: int = 0, weeks: float = 1.0) -> Workload:
-    """Return a daily sine between 50 k and 150 k, a quarter less at weekends, with slow noise of 3 %."""
+def week_sine(*, seed: int = 0, weeks: float = 1.0, since: float = 0.0) -> Workload:
+    """Return a daily sine between 50 k and 150 k, a quarter less at weekends, with slow noise of 3 %.
+
+    It begins ``since`` seconds after Monday midnight; below 0 that is before.
+    """
     noise = _autoregressive(seed, 0.03)
 
     def shape(t: float) -> float:
         share = 0.75 if t % WEEK >= 5 * DAY else 1.0
         return (100e3 + 50e3 * math.sin(2 * math.pi * (t / DAY - 0.3))) * share * next(noise)
 
-    return shaped("week-sine", shape, weeks * WEEK)
+    return shaped("week-sine", shape, weeks * WEEK, since=since)
 
 
-def office(*, seed: int = 0, weeks: float = 5.0) -> Workload:
+def office(*, seed: int = 0, weeks: float = 5.0, since: float = 0.0) -> Workload:
     """Return office hours: 40 k, and 120 k from Monday to Friday, 9 to 18 h, growing by 3 % a week, noise 5 %.
 
-    On top comes a daily sine, a tenth of the night's rate high.
+    On top comes a daily sine, a tenth of the night's rate high. It begins ``since`` seconds after Monday midnight of
+    the week from which growth counts; below 0 that is before, and less.
     """
     noise = _autoregressive(seed, 0.05)
 
@@ -235,7 +239,7 @@ def office(*, seed: int = 0, weeks: float = 5.0) -> Workload:
         base = 40e3 * (1 + 2 * _open(t) + 0.1 * math.sin(2 * math.pi * (t / DAY - 0.3)))
         return base * math.pow(1.03, t / WEEK) * next(noise)
 
-    return shaped("office", shape, weeks * WEEK)
+    return shaped("office", shape, weeks * WEEK, since=since)
 
 
 def _open(t: float) -> float:

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, String, and_, bindparam, delete, func, insert, select
+from sqlalchemy import ColumnElement, Connection, Row, String, and_, bindparam, delete, insert, select
 
 from flink_autoscaler.core.forecast.profile import BUCKETS_PER_WEEK, VERSION, LoadProfile
-from flink_autoscaler.core.forecast.store import ProfileResult
+from flink_autoscaler.core.forecast.store import ProfileResult, revision_of
 from flink_autoscaler.core.job import JobKey
 from flink_autoscaler.core.metrics import VertexId
 from flink_autoscaler.stores.sql.conditions import same_key
@@ -46,11 +46,14 @@ class SqlForecastStore:
                 rows.setdefault(row.source_id, []).append(row)
         return {source_id: _result(job_key, found) for source_id, found in rows.items()}
 
-    def built(self) -> Mapping[JobKey, float]:
-        """Return the newest ``asof`` of every job that has results."""
-        newest = select(_META.job_key, func.max(_META.asof_ms).label("asof_ms")).group_by(_META.job_key)
+    def revisions(self) -> Mapping[JobKey, str]:
+        """Return the revision of every job that has results."""
+        jobs: dict[JobKey, dict[VertexId, str]] = {}
         with self._database.transaction(read_only=True) as connection:
-            return {row.job_key: row.asof_ms / 1000 for row in connection.execute(newest)}
+            for row in connection.execute(select(_META.job_key, _META.source_id, _META.revision, _META.asof_ms)):
+                # What was saved by a version without revisions changes with its asof alone.
+                jobs.setdefault(row.job_key, {})[row.source_id] = row.revision or str(row.asof_ms)
+        return {job_key: revision_of(sources) for job_key, sources in jobs.items()}
 
     def forget(self, job_keys: Collection[JobKey]) -> None:
         """Delete the results of some jobs."""
@@ -74,6 +77,7 @@ def _meta_row(result: ProfileResult) -> dict[str, Any]:
         "asof_ms": round(result.asof * 1000),
         "version": VERSION,
         "problem": result.problem,
+        "revision": result.revision,
     }
     names = ("level", "growth", "weeks", "missing", "wape", "exceed", "timezone")
     return row if result.profile is None else row | {name: getattr(result.profile, name) for name in names}
@@ -105,8 +109,14 @@ def _result(job_key: JobKey, rows: Sequence[Row[Any]]) -> ProfileResult:
     asof = meta.asof_ms / 1000
     if meta.version != VERSION:
         problem = f"the profile was made by another version ({meta.version}, not {VERSION}); build it again"
-        return ProfileResult(job_key, meta.source_id, asof, problem=problem)
+        return ProfileResult(job_key, meta.source_id, asof, problem=problem, is_readable=False)
     profile = None if meta.level is None else _profile(meta, rows)
+    if profile is not None and (damage := profile.damage()):
+        problem = f"the profile in the database is damaged: {damage}; build it again"
+        return ProfileResult(job_key, meta.source_id, asof, problem=problem, is_readable=False)
+    if profile is None and meta.problem is None:
+        problem = "the profile in the database is damaged: it has neither a level nor a problem; build it again"
+        return ProfileResult(job_key, meta.source_id, asof, problem=problem, is_readable=False)
     return ProfileResult(job_key, meta.source_id, asof, profile, meta.problem)
 
 

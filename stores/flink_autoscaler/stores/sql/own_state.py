@@ -1,4 +1,4 @@
-"""What we remember about a job beyond the Java process: incomplete samples, followed rescales, policies, forecasts."""
+"""What we remember about a job beyond the Java process: more about samples, followed rescales, policies, forecasts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ from pydantic import TypeAdapter, ValidationError
 from flink_autoscaler.core.metrics import MetricSample
 from flink_autoscaler.core.state import ForecastMemory, JobState, PolicyMemories
 from flink_autoscaler.core.supervision import NO_SUPERVISION, Supervision
+from flink_autoscaler.stores.waited_columns import waited_columns, waited_rows
 
 _INCOMPLETE = "incomplete"
 _SUPERVISION = "supervision"
 _POLICIES = "policies"
 _FORECAST = "forecast"
+_WAITED = "waited"
+_AT_MS = "at_ms"
+_VERTICES = "vertices"
 
 
 def own_state_text(state: JobState) -> str | None:
@@ -32,6 +36,9 @@ def own_state_text(state: JobState) -> str | None:
         kept[_POLICIES] = {name: dict(memory) for name, memory in state.policies.items()}
     if state.forecast:
         kept[_FORECAST] = dict(state.forecast)
+    telling = [sample for sample in state.samples if sample.waited]
+    if telling:
+        kept[_WAITED] = {_AT_MS: [sample.at_ms for sample in telling], _VERTICES: waited_columns(telling)}
     return json.dumps(kept, separators=(",", ":")) if kept else None
 
 
@@ -65,6 +72,20 @@ def own_policies(text: str | None) -> PolicyMemories:
 def own_forecast(text: str | None) -> ForecastMemory:
     """Read what forecasts remember from what :func:`own_state_text` wrote; nothing from a text that cannot be read."""
     return _object(text, _FORECAST)
+
+
+def own_waited(text: str | None, samples: tuple[MetricSample, ...]) -> tuple[MetricSample, ...]:
+    """Add to samples how long vertices had waited, from what :func:`own_state_text` wrote.
+
+    Samples of other instants, such as those of the Java process, and of a text that cannot be read, tell nothing.
+    """
+    document = _object(text, _WAITED)
+    try:
+        instants = [int(at_ms) for at_ms in document.get(_AT_MS, ())]
+        waited = dict(zip(instants, waited_rows(document.get(_VERTICES, {}), len(instants)), strict=True))
+    except (ValueError, TypeError, AttributeError):
+        return samples
+    return tuple(replace(s, waited=waited[s.at_ms]) if waited.get(s.at_ms) else s for s in samples)
 
 
 def _object(text: str | None, name: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from flink_autoscaler.core.state import EMPTY_STATE, JobState
 from flink_autoscaler.stores.sql.database import Database
 from flink_autoscaler.stores.sql.failures import ConflictError
 from flink_autoscaler.stores.sql.fence import Fence, LeaseLostError
-from flink_autoscaler.stores.sql.own_state import own_forecast, own_policies, own_state, own_state_text
+from flink_autoscaler.stores.sql.own_state import own_forecast, own_policies, own_state, own_state_text, own_waited
 from flink_autoscaler.stores.sql.rows import (
     Changes,
     JobRecord,
@@ -248,6 +248,7 @@ def _state(stored: StoredJob) -> JobState:
     if stored.record is not None:
         parts["job_id"] = stored.record.job_id
         parts["samples"], parts["supervision"] = own_state(stored.record.own_state, parts.get("samples", ()))
+        parts["samples"] = own_waited(stored.record.own_state, parts["samples"])
         parts["policies"] = own_policies(stored.record.own_state)
         parts["forecast"] = own_forecast(stored.record.own_state)
     return JobState(**parts) if parts else EMPTY_STATE

@@ -184,9 +184,13 @@ FORECAST_META = Table(
     Column("timezone", String(64)),
     Column("version", Integer, nullable=False),
     Column("problem", _LONG_TEXT),
+    Column("revision", String(16)),
     **_MYSQL,
 )
-"""One row per source: what the nightly job came to. Without a profile ``problem`` says why and ``level`` is null."""
+"""One row per source: what the nightly job came to. Without a profile ``problem`` says why and ``level`` is null.
+
+``revision`` is a check sum of the result; null where a version without it has saved it.
+"""
 
 FORECAST_PROFILE = Table(
     "fa_forecast_profile",

@@ -1,0 +1,138 @@
+"""Computes what comes of one job with one configuration."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate, pairwise
+from statistics import fmean
+from typing import Final
+
+from flink_autoscaler.clients.pass_plugins import installed_plugins
+from flink_autoscaler.core.forecast.store import ProfileResult
+from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.validation import validate, validate_policies
+from flink_autoscaler.pipeline.backtest.holdout import seen_seconds
+from flink_autoscaler.pipeline.backtest.nights import nights_of, remarks
+from flink_autoscaler.pipeline.backtest.outcome import Bounds, Curves, Figures, Outcome
+from flink_autoscaler.pipeline.backtest.plan import Piece
+from flink_autoscaler.pipeline.backtest.subject import Subject
+from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, area, instant, oracle, static_peak
+from flink_autoscaler.pipeline.simulator.measures import Trace, measure
+from flink_autoscaler.pipeline.simulator.model import JobModel
+from flink_autoscaler.pipeline.simulator.run import ENABLED, Backtest, BacktestResult, run
+from flink_autoscaler.pipeline.simulator.workloads import HOUR, Workload
+
+POINTS: Final = 240
+"""Of a curve in a report."""
+
+
+def computed(piece: Piece) -> Outcome:
+    """Run a piece with the plug-ins of this process; what goes wrong is in the outcome."""
+    subject = piece.subject
+    if piece.configuration is None:
+        return Outcome(subject.job_key, None, bounds=_bounds(subject), curves=_arrivals(subject))
+    try:
+        if problem := problem_of(piece.options):
+            return Outcome(subject.job_key, piece.configuration, problem=problem)
+        nights = nights_of(subject, piece.options)
+        result = run(_backtest(piece, [night.result for night in nights]))
+    except Exception as error:  # policies of plug-ins run in it, and one broken job must not end all others
+        return Outcome(subject.job_key, piece.configuration, problem=f"{type(error).__name__}: {error}")
+    return Outcome(
+        subject.job_key,
+        piece.configuration,
+        figures=Figures.of(result.measures),
+        curves=_curves(result),
+        holds=dict(result.holds),
+        errors=dict(result.errors),
+        passes=math.ceil(subject.workload.duration / piece.settings.interval),
+        parts=_parts(piece, result),
+        notes=tuple(remarks(nights, subject.model.names)),
+    )
+
+
+def _parts(piece: Piece, result: BacktestResult) -> tuple[Figures, Figures] | None:
+    """Return the figures of what options are chosen on, and of what comes after."""
+    duration = piece.subject.workload.duration
+    seen = seen_seconds(duration) if piece.settings.is_divided else None
+    return None if seen is None else (_part(piece, result, 0.0, seen), _part(piece, result, seen, duration))
+
+
+def _part(piece: Piece, result: BacktestResult, since: float, until: float) -> Figures:
+    rescales = [each for each in result.rescales if since <= each.requested < until]
+    least = area(piece.subject.model, piece.subject.workload.part(since, until))
+    limit = AutoscalerOptions(piece.options).slo_lag.seconds
+    part = result.trace.part(since, until)
+    return Figures.of(measure(part, rescales, slo_lag=limit, least_slot_seconds=least))
+
+
+def problem_of(configuration: Mapping[str, str]) -> str | None:
+    """Return why passes would do nothing with a configuration of a job; None where nothing is wrong with it.
+
+    Raises:
+        ValueParseError: An option cannot be read.
+    """
+    options = AutoscalerOptions({ENABLED: "true", **configuration})
+    if not options.enabled:
+        return None
+    return validate(options) or validate_policies(options, installed_plugins().policies)
+
+
+def _backtest(piece: Piece, profiles: Sequence[ProfileResult]) -> Backtest:
+    subject = piece.subject
+    return Backtest(
+        subject.model,
+        subject.workload,
+        piece.options,
+        plugins=installed_plugins(),
+        terms=subject.terms,
+        initial=subject.initial,
+        interval=piece.settings.interval,
+        dt=piece.settings.dt,
+        start_ms=subject.start_ms,
+        profiles=profiles,
+    )
+
+
+def _bounds(subject: Subject) -> Bounds:
+    terms = OracleTerms(outage=subject.outage, replay=subject.terms.replay)
+    return Bounds(
+        area(subject.model, subject.workload) / HOUR,
+        _slot_hours(instant, subject),
+        _slot_hours(lambda job, workload: oracle(job, workload, terms).cost, subject),
+        _slot_hours(static_peak, subject),
+    )
+
+
+def _slot_hours(bound: Callable[[JobModel, Workload], float], subject: Subject) -> float | None:
+    """Return a bound; None where some demand is too much for the job, or the bound does not know such jobs."""
+    try:
+        return bound(subject.model, subject.workload) / HOUR
+    except ValueError:
+        return None
+
+
+def _curves(result: BacktestResult) -> Curves:
+    trace = result.trace
+    parts = _cuts(trace)
+    return Curves(
+        slots=tuple(fmean(trace.slots[a:b], trace.seconds[a:b]) for a, b in parts),
+        lags=tuple(max(trace.lags[a:b]) for a, b in parts),
+    )
+
+
+def _arrivals(subject: Subject) -> Curves:
+    sums = [sum(row) for row in subject.workload.rows]
+    count = min(POINTS, len(sums))
+    cuts = [len(sums) * number // count for number in range(count + 1)]
+    return Curves(arrivals=tuple(fmean(sums[a:b]) for a, b in pairwise(cuts)))
+
+
+def _cuts(trace: Trace) -> list[tuple[int, int]]:
+    """Divide the steps into parts of about equal time, none empty."""
+    ends = list(accumulate(trace.seconds))
+    count = min(POINTS, len(ends))
+    cuts = sorted({0, len(ends), *(bisect_left(ends, ends[-1] * number / count) for number in range(1, count))})
+    return list(pairwise(cuts))

@@ -1,0 +1,101 @@
+"""How long vertices waited: what a sample keeps of it, and the shares of the metric window."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from core_builders import a_cluster, a_reading, a_topology, a_vertex, options_with, vertex_id
+
+from flink_autoscaler.core.conversion import Conversion, convert
+from flink_autoscaler.core.metrics import MetricSample, ScalingMetric, WaitingTime
+from flink_autoscaler.core.topology import IoMetrics
+from flink_autoscaler.core.waiting import WaitingShares, waited, waiting_shares
+
+V = vertex_id(1)
+MINUTE = 60_000
+
+
+def a_window(*times: tuple[float, float, float] | None) -> tuple[MetricSample, ...]:
+    """Make a sample per minute; the times are idle, backpressured and busy milliseconds, None tells nothing."""
+    return tuple(
+        MetricSample(at * MINUTE, {V: {ScalingMetric.ACCUMULATED_BUSY_TIME: time[2]}}, {}, waited={V: _waiting(time)})
+        if time
+        else MetricSample(at * MINUTE, {V: {}}, {})
+        for at, time in enumerate(times)
+    )
+
+
+def _waiting(time: tuple[float, float, float]) -> WaitingTime:
+    return WaitingTime(time[0], time[1])
+
+
+@pytest.mark.parametrize(
+    ("io", "expected"),
+    [
+        pytest.param(IoMetrics(idle_ms=5.0, backpressured_ms=0.0), {V: WaitingTime(5.0, 0.0)}, id="known"),
+        pytest.param(IoMetrics(idle_ms=5.0), {}, id="one of both"),
+        pytest.param(IoMetrics(), {}, id="a version that does not tell"),
+        pytest.param(IoMetrics(idle_ms=math.nan, backpressured_ms=0.0), {}, id="not a number"),
+        pytest.param(IoMetrics(is_complete=False, idle_ms=5.0, backpressured_ms=0.0), {}, id="of some subtasks only"),
+    ],
+)
+def test_waiting_times_are_kept_where_all_subtasks_tell(io: IoMetrics, expected: object) -> None:
+    assert waited(a_topology(a_vertex(1, io=io))) == expected
+
+
+def test_a_finished_vertex_does_not_wait() -> None:
+    io = IoMetrics(idle_ms=5.0, backpressured_ms=0.0)
+
+    assert waited(a_topology(a_vertex(1, io=io, is_finished=True))) == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "is_kept"),
+    [({}, False), ({"policies": "varga"}, True), ({"policies": "capacity;ds2"}, True)],
+)
+def test_a_sample_has_them_only_for_jobs_with_policies_that_may_ask(options: dict[str, str], is_kept: bool) -> None:
+    vertex = a_vertex(1, io=IoMetrics(idle_ms=5.0, backpressured_ms=1.0))
+    conversion = Conversion.of(options_with(options), ())
+
+    sample, _ = convert(0, a_topology(vertex), a_reading([vertex]), a_cluster(), conversion)
+
+    assert sample.waited == ({V: WaitingTime(5.0, 1.0)} if is_kept else {})
+
+
+def test_shares_are_those_of_the_whole_window() -> None:
+    # Two subtasks for two minutes, of which the reports of the last tell only 100 s.
+    samples = a_window((10_000, 500, 0), (40_000, 500, 5_000), (110_000, 20_500, 80_000))
+
+    assert waiting_shares(samples, V) == pytest.approx((0.5, 0.1))
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        pytest.param([(10.0, 0.0, 50.0)], id="one sample"),
+        pytest.param([(10.0, 0.0, 50.0), None], id="one that tells"),
+        pytest.param([(90.0, 0.0, 50.0), (10.0, 0.0, 10.0)], id="one since the last restart"),
+        pytest.param([(90.0, 70.0, 50.0), (95.0, 0.0, 10.0)], id="a subtask began anew"),
+        pytest.param([(10.0, 0.0, 50.0), (10.0, 0.0, 50.0)], id="no time has passed"),
+        pytest.param([(10.0, 0.0, 5.0), (20.0, 0.0, math.nan)], id="busy time of one sample is unknown"),
+    ],
+)
+def test_shares_are_unknown_until_two_samples_of_one_attempt_tell(times: list[tuple[float, float, float]]) -> None:
+    assert waiting_shares(a_window(*times), V) is None
+
+
+def test_shares_after_a_restart_are_those_since() -> None:
+    samples = a_window((900_000, 0, 100_000), (1_000, 0, 4_000), None, (31_000, 0, 34_000))
+
+    assert waiting_shares(samples, V) == pytest.approx((0.5, 0.0))
+
+
+def test_busy_time_that_goes_back_by_some_milliseconds_is_no_restart() -> None:
+    samples = a_window((0, 0, 100), (30_000, 0, 99), (60_000, 0, 97))
+
+    assert waiting_shares(samples, V) == WaitingShares(1.0, 0.0)
+
+
+def test_nothing_is_known_of_a_vertex_that_no_sample_has() -> None:
+    assert waiting_shares(a_window((0, 0, 0), (30_000, 0, 0)), vertex_id(2)) is None

@@ -1,0 +1,139 @@
+"""A job that is known is simulated, recorded and fitted: the model of it is the job again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from statistics import median
+
+import pytest
+from backtest_setup import LATER, records
+
+from flink_autoscaler.core.decision import PassOutcome
+from flink_autoscaler.core.job import JobAutoScalerContext
+from flink_autoscaler.pipeline.backtest.computing import computed
+from flink_autoscaler.pipeline.backtest.fitting import FitTerms, fit
+from flink_autoscaler.pipeline.backtest.plan import Piece
+from flink_autoscaler.pipeline.backtest.subject import Subject
+from flink_autoscaler.pipeline.history.rows import NamedRow, rows_of
+from flink_autoscaler.pipeline.simulator import (
+    Backtest,
+    BacktestResult,
+    JobModel,
+    ReportSettings,
+    RescaleTerms,
+    VertexModel,
+    run,
+)
+from flink_autoscaler.pipeline.simulator.rescales import FixedOutage
+from flink_autoscaler.pipeline.simulator.run import JOB_KEY
+from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, Workload, side_by_side, sine, week_sine
+
+ORDERS, CLICKS, JOINED, TOTALS = (sign * 32 for sign in "abcd")
+OUTAGE = 40.0
+JOB = JobModel(
+    (
+        VertexModel(ORDERS, "Source: orders", 9_000.0, max_parallelism=64),
+        VertexModel(CLICKS, "Source: clicks", 6_000.0, max_parallelism=64),
+        VertexModel(JOINED, "join", 3_500.0, max_parallelism=256),
+        VertexModel(TOTALS, "totals", 2_000.0, max_parallelism=256),
+    ),
+    {(ORDERS, JOINED): 1.0, (CLICKS, JOINED): 0.6, (JOINED, TOTALS): 0.3},
+)
+OPTIONS = {
+    "job.autoscaler.metrics.window": "5 min",
+    "job.autoscaler.stabilization.interval": "1 min",
+    "job.autoscaler.scale-down.interval": "10 min",
+    "job.autoscaler.scale-down.economics.enabled": "false",
+    "job.autoscaler.catch-up.duration": "10 min",
+}
+"""Rescales often."""
+
+
+def arrivals() -> Workload:
+    """Return half a day of two sources, of which one follows the time of day, and the other goes up and down."""
+    orders = week_sine(seed=5, weeks=12 / 168).scaled_to(80e3)
+    clicks = sine(peak=40e3, cycles=4, duration=12 * HOUR)
+    return side_by_side("two", orders, clicks)
+
+
+BACKTEST = Backtest(JOB, arrivals(), OPTIONS, terms=RescaleTerms(FixedOutage(OUTAGE), replay=5.0))
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What came of a run, and the rows that the daemon would have written meanwhile."""
+
+    result: BacktestResult
+    rows: list[NamedRow]
+
+
+def recorded(backtest: Backtest) -> Recorded:
+    rows: list[NamedRow] = []
+
+    def watch(outcome: PassOutcome, context: JobAutoScalerContext, now_ms: int) -> None:
+        rows.extend(rows_of(outcome, context, now_ms, span_ms=60_000))
+
+    result = run(backtest, watch)
+    return Recorded(result, rows)
+
+
+def fitted(found: Recorded) -> Subject:
+    subject = fit(records(found.rows, JOB_KEY), FitTerms(LATER))
+    assert isinstance(subject, Subject), subject
+    return subject
+
+
+@cache
+def exact() -> Recorded:
+    return recorded(BACKTEST)
+
+
+@cache
+def noisy() -> Recorded:
+    return recorded(replace(BACKTEST, reports=ReportSettings(noise=0.05, seed=1)))
+
+
+EACH = pytest.mark.parametrize("found", [pytest.param(exact, id="exact"), pytest.param(noisy, id="noise of 5 %")])
+
+
+@EACH
+def test_capacities_and_selectivities_come_out_again(found: Callable[[], Recorded]) -> None:
+    model = fitted(found()).model
+
+    rates = {vertex.vertex_id: vertex.rate for vertex in model.vertices}
+    assert rates == pytest.approx({vertex.vertex_id: vertex.rate for vertex in JOB.vertices}, rel=0.02)
+    assert dict(model.edges) == pytest.approx(dict(JOB.edges), rel=0.02)
+
+
+@EACH
+def test_outages_come_out_again(found: Callable[[], Recorded]) -> None:
+    recorded = found()
+
+    assert len(recorded.result.rescales) > 10
+    assert fitted(recorded).outage == pytest.approx(OUTAGE, abs=1.0)
+
+
+@EACH
+def test_arrivals_come_out_again(found: Callable[[], Recorded]) -> None:
+    subject = fitted(found())
+
+    missed = round((subject.start_ms - BACKTEST.start_ms) / 1000 / MINUTE)
+    pairs = zip(subject.workload.rows, BACKTEST.workload.rows[missed:], strict=True)
+    assert missed == 1
+    assert median(abs(sum(here) / sum(there) - 1) for here, there in pairs) < 1e-6
+    totals = [sum(map(sum, workload.rows)) for workload in (subject.workload, BACKTEST.workload.part(MINUTE, 1e9))]
+    assert totals[0] == pytest.approx(totals[1], rel=2e-3)
+
+
+def test_backtest_of_the_fitted_job_comes_to_the_same() -> None:
+    subject = fitted(exact())
+
+    again = computed(Piece(subject, "again", OPTIONS)).figures
+
+    first = exact().result.measures
+    assert again is not None
+    assert again.slot_hours / again.duration == pytest.approx(first.slot_hours / first.duration, rel=0.02)
+    assert again.rescales == pytest.approx(first.rescales, abs=2)
+    assert again.lag_max == pytest.approx(first.lag_max, rel=0.1)
