@@ -1,0 +1,91 @@
+"""Ours beside another implementation of the fluid model, whose figures were published for a week of days.
+
+Its seeds are not known, so that a tenth more or less is the same. All rows: ``benchmarks/bench_reference.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from flink_autoscaler.pipeline.backtest.builtin import chain
+from flink_autoscaler.pipeline.simulator import Backtest, BacktestResult, JobModel, RescaleTerms, run
+from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, area, instant, oracle, static_peak
+from flink_autoscaler.pipeline.simulator.rescales import FixedOutage
+from flink_autoscaler.pipeline.simulator.workloads import DAY, HOUR, Workload, week_sine
+
+WEEK = week_sine()
+PREFIX = "job.autoscaler."
+BARE = {
+    "scaling.parallelism-alignment.mode": "OFF",
+    "improvement.calm": "false",
+    "improvement.saturated-vertex-guard": "false",
+}
+"""The other implementation has no key groups, budgets, economics or guard of busy vertices."""
+
+AT_ONCE = {**BARE, "scale-down.interval": "0", "scale-down.max-factor": "1"}
+MEAN = {
+    **AT_ONCE,
+    "policies": "varga",
+    "varga.hardened": "false",
+    "varga.mask-rescale": "true",
+    "hpa.behavior": "kubernetes",
+}
+
+
+def simulated(options: dict[str, str], workload: Workload) -> BacktestResult:
+    """Do a coarse backtest: a pass every two minutes."""
+    configuration = {PREFIX + key: value for key, value in options.items()}
+    terms = RescaleTerms(FixedOutage(60.0), replay=5.0)
+    job = chain(workload)
+    return run(Backtest(job, workload, configuration, terms=terms, interval=120.0, dt=20.0, slo_lag=60.0))
+
+
+@pytest.mark.parametrize(
+    ("bound", "published"),
+    [
+        pytest.param(static_peak, 5544, id="never rescaling"),
+        pytest.param(instant, 3197, id="rescaling at any instant for nothing"),
+        pytest.param(area, 3113, id="the work itself"),
+    ],
+)
+def test_bounds_are_those_that_were_published(bound: Callable[[JobModel, Workload], float], published: float) -> None:
+    assert bound(chain(WEEK), WEEK) / HOUR == pytest.approx(published, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("terms", "published", "rescales"),
+    [
+        pytest.param(OracleTerms(), 3686, 125, id="slots only"),
+        pytest.param(OracleTerms(late_weight=150.0), 4051, 42, id="lateness counts"),
+    ],
+)
+def test_the_oracle_plans_as_was_published(terms: OracleTerms, published: float, rescales: int) -> None:
+    plan = oracle(chain(WEEK), WEEK, terms)
+
+    assert plan.cost / HOUR == pytest.approx(published, rel=0.02)
+    assert plan.rescales == pytest.approx(rescales, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("options", "published"),
+    [
+        pytest.param({}, 4888, id="capacity, a restart is thought to take 300 s"),
+        pytest.param({"restart.time": "60 s"}, 4519, id="capacity, it is known to take 60 s"),
+    ],
+)
+def test_capacity_holds_the_slots_that_were_published(options: dict[str, str], published: float) -> None:
+    measures = simulated({**BARE, **options}, WEEK).measures
+
+    assert measures.slot_hours == pytest.approx(published, rel=0.1)
+    assert measures.late / 60 == pytest.approx(9.5, abs=4)
+
+
+def test_the_mean_over_all_tasks_hides_the_bottleneck_as_was_published() -> None:
+    """A policy that goes by idle times proposes something: too little, so that most of the time is too late."""
+    result = simulated(MEAN, WEEK.part(0, 2 * DAY))
+
+    assert result.measures.rescales > 0
+    assert result.holds.get("METRIC_MISSING", 0) == 0
+    assert result.measures.late_share == pytest.approx(8430 / 10080, abs=0.15)
