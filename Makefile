@@ -17,6 +17,8 @@ DEMO_SECONDS ?= 300
 # What `make run` starts with.
 CONFIG ?= conf/autoscaler.yaml
 ARGS ?=
+# What make test leaves out; each has a target of its own.
+LONG_SUITES := yarn or kerberos or rescue or cluster or long
 # Handed to pytest, such as PYTEST_ARGS="-x -k transport".
 PYTEST_ARGS ?=
 
@@ -58,12 +60,12 @@ check: setup ## Check format, lint, types and import directions.
 .PHONY: test
 test: setup ## Run all tests but the long suites below, real Flink clusters included.
 	@.ci/check-tools jdk
-	$(BIN)/python -m pytest -m "not yarn and not kerberos and not rescue and not cluster" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not ($(LONG_SUITES))" $(PYTEST_ARGS)
 
 .PHONY: test-fast
 test-fast: setup ## Run the tests that need no Flink cluster.
 	@.ci/check-tools jdk
-	$(BIN)/python -m pytest -m "not e2e and not kerberos and not cluster" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not (e2e or $(LONG_SUITES))" $(PYTEST_ARGS)
 
 # Installs the extra, whose two packages are built from source: gcc, python3-dev and libkrb5-dev.
 .PHONY: test-kerberos
@@ -89,6 +91,11 @@ test-yarn: setup ## Run the tests on a real YARN, with Flink and Spark on it, an
 test-cluster: setup ## Run passes, profiles and backtests on real Spark clusters and Spark Connect, and kill parts (about 15 min).
 	@.ci/check-tools jdk
 	$(BIN)/python -m pytest -m cluster $(PYTEST_ARGS)
+
+.PHONY: test-long
+test-long: setup ## Run what make test leaves out to stay short: more combinations on real Flink (about 6 min).
+	@.ci/check-tools jdk
+	$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
 
 .PHONY: test-faults
 test-faults: setup ## Kill, stop and cut off real daemons and databases (FAULT_ROUNDS=1: all rounds).

@@ -85,8 +85,16 @@ def pass_until(passes: ClusterPass, is_reached: Callable[[PassReport], bool], *,
     raise AssertionError(f"not reached within {timeout} s; last passes: {seen[-5:]}")
 
 
-@pytest.mark.parametrize("engine", ["inline", "spark"])
-@pytest.mark.parametrize("cluster", ["1.20", "2.3"], indirect=True, ids=["Flink 1.20", "Flink 2.3"])
+@pytest.mark.parametrize(
+    ("cluster", "engine"),
+    [
+        pytest.param("1.20", "inline", id="Flink 1.20, inline"),
+        pytest.param("2.3", "spark", id="Flink 2.3, Spark"),
+        pytest.param("1.20", "spark", id="Flink 1.20, Spark", marks=pytest.mark.long),
+        pytest.param("2.3", "inline", id="Flink 2.3, inline", marks=pytest.mark.long),
+    ],
+    indirect=["cluster"],
+)
 def test_parallelism_follows_the_load_up_and_down(cluster: FlinkCluster, engine: str) -> None:
     job_id = job.submit(cluster, BUSY)
 

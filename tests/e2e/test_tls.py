@@ -43,7 +43,13 @@ class Secured:
         return Endpoint(self.cluster.rest_url, tls=self.tls)
 
 
-@pytest.fixture(scope="module", params=["1.20", "2.3"], ids=["Flink 1.20", "Flink 2.3"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param("1.20", id="Flink 1.20", marks=pytest.mark.long),
+        pytest.param("2.3", id="Flink 2.3"),
+    ],
+)
 def secured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     directory = tmp_path_factory.mktemp("secured")
     authority = Authority(directory)

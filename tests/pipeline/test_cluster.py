@@ -14,7 +14,7 @@ from spark_cluster import Recorded, SparkCluster, comparables, evaluate_while, e
 from flink_autoscaler.core.decision import Phase
 from flink_autoscaler.pipeline.session import SparkSettings
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
 JOBS = 40  # three tasks' worth: both workers take part
 
@@ -85,7 +85,6 @@ def test_executor_killed_during_a_pass_costs_nothing(cluster: SparkCluster, flee
     cluster.wait_for_executors(2)
 
 
-@pytest.mark.cluster
 def test_worker_killed_during_a_pass_costs_nothing(cluster: SparkCluster, fleet: Fleet, spark: Recorded) -> None:
     requests = [fleet.add(f"job {number}") for number in range(JOBS)]
     fleet.flink.fault(str(requests[-1].context.job_id), Fault.HANG)
@@ -102,7 +101,6 @@ def test_worker_killed_during_a_pass_costs_nothing(cluster: SparkCluster, fleet:
     assert spark.fallbacks == []
 
 
-@pytest.mark.cluster
 def test_master_replaced_costs_one_pass(cluster: SparkCluster, fleet: Fleet, spark: Recorded) -> None:
     requests = [fleet.add("job")]
     opened = len(spark.sessions)
