@@ -216,6 +216,8 @@ class _Progress:
 
 def _with_forecast(outcome: PassOutcome, forecast: PassForecast) -> PassOutcome:
     """Add what there is to say about forecasts."""
+    if not forecast.reasons:
+        return outcome
     decision = replace(outcome.decision, reasons=(*outcome.decision.reasons, *forecast.reasons))
     return replace(outcome, decision=decision)
 
