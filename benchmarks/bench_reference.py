@@ -1,7 +1,7 @@
-"""Another implementation of the fluid model and its policies, row by row, beside ours.
+"""A reference run of the fluid model and its policies, row by row, beside ours.
 
 Run: ``python benchmarks/bench_reference.py [--seeds 3] [--load office]``. The other one is a prototype with
-nothing around its policies; ``BARE`` takes from ours what it does not have. What it published is in ``WEEK_ROWS`` and
+nothing around its policies; ``BARE`` takes from ours what it does not have. Its figures are in ``WEEK_ROWS`` and
 ``OFFICE_ROWS``.
 """
 
@@ -75,7 +75,7 @@ WIDER: Final[Options] = {**FORECAST, "forecast.quantile": "0.95"}
 
 @dataclass(frozen=True)
 class Figures:
-    """What comes of a run; lag in seconds, late in minutes above a minute of lag. None where nothing was published."""
+    """What comes of a run; lag in seconds, late in minutes above a minute of lag. None where it has no figure."""
 
     slot_hours: float
     rescales: float | None = None
@@ -86,7 +86,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Row:
-    """One row: what was published, and the options of ours that correspond."""
+    """One row: the figures of the reference, and the options of ours that correspond."""
 
     name: str
     there: Figures
@@ -213,7 +213,7 @@ def compared(there: float | None, here: Sequence[float | None]) -> str:
 
 
 def table_of(title: str, rows: Mapping[str, tuple[Figures, Sequence[Figures]]]) -> Table:
-    """Make a table of what was published and what came of all seeds."""
+    """Make a table of the reference and of what came of all seeds."""
     columns = ("slot-hours", "rescales", "p95 lag, s", "p99 lag, s", "late, min")
     table = Table("there / here (off by more than 10 %)", *columns, title=title)
     for name, (there, here) in rows.items():

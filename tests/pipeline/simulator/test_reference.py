@@ -1,4 +1,4 @@
-"""Ours beside another implementation of the fluid model, whose figures were published for a week of days.
+"""Ours beside a reference run of the fluid model over a week of days.
 
 Its seeds are not known, so that a tenth more or less is the same. All rows: ``benchmarks/bench_reference.py``.
 """
@@ -22,7 +22,7 @@ BARE = {
     "improvement.calm": "false",
     "improvement.saturated-vertex-guard": "false",
 }
-"""The other implementation has no key groups, budgets, economics or guard of busy vertices."""
+"""The reference has no key groups, budgets, economics or guard of busy vertices."""
 
 AT_ONCE = {**BARE, "scale-down.interval": "0", "scale-down.max-factor": "1"}
 MEAN = {
@@ -43,46 +43,46 @@ def simulated(options: dict[str, str], workload: Workload) -> BacktestResult:
 
 
 @pytest.mark.parametrize(
-    ("bound", "published"),
+    ("bound", "expected"),
     [
         pytest.param(static_peak, 5544, id="never rescaling"),
         pytest.param(instant, 3197, id="rescaling at any instant for nothing"),
         pytest.param(area, 3113, id="the work itself"),
     ],
 )
-def test_bounds_are_those_that_were_published(bound: Callable[[JobModel, Workload], float], published: float) -> None:
-    assert bound(chain(WEEK), WEEK) / HOUR == pytest.approx(published, rel=0.01)
+def test_bounds_are_those_of_the_reference(bound: Callable[[JobModel, Workload], float], expected: float) -> None:
+    assert bound(chain(WEEK), WEEK) / HOUR == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.parametrize(
-    ("terms", "published", "rescales"),
+    ("terms", "expected", "rescales"),
     [
         pytest.param(OracleTerms(), 3686, 125, id="slots only"),
         pytest.param(OracleTerms(late_weight=150.0), 4051, 42, id="lateness counts"),
     ],
 )
-def test_the_oracle_plans_as_was_published(terms: OracleTerms, published: float, rescales: int) -> None:
+def test_the_oracle_plans_as_in_the_reference(terms: OracleTerms, expected: float, rescales: int) -> None:
     plan = oracle(chain(WEEK), WEEK, terms)
 
-    assert plan.cost / HOUR == pytest.approx(published, rel=0.02)
+    assert plan.cost / HOUR == pytest.approx(expected, rel=0.02)
     assert plan.rescales == pytest.approx(rescales, rel=0.1)
 
 
 @pytest.mark.parametrize(
-    ("options", "published"),
+    ("options", "expected"),
     [
         pytest.param({}, 4888, id="capacity, a restart is thought to take 300 s"),
         pytest.param({"restart.time": "60 s"}, 4519, id="capacity, it is known to take 60 s"),
     ],
 )
-def test_capacity_holds_the_slots_that_were_published(options: dict[str, str], published: float) -> None:
+def test_capacity_holds_the_slots_of_the_reference(options: dict[str, str], expected: float) -> None:
     measures = simulated({**BARE, **options}, WEEK).measures
 
-    assert measures.slot_hours == pytest.approx(published, rel=0.1)
+    assert measures.slot_hours == pytest.approx(expected, rel=0.1)
     assert measures.late / 60 == pytest.approx(9.5, abs=4)
 
 
-def test_the_mean_over_all_tasks_hides_the_bottleneck_as_was_published() -> None:
+def test_the_mean_over_all_tasks_hides_the_bottleneck_as_in_the_reference() -> None:
     """A policy that goes by idle times proposes something: too little, so that most of the time is too late."""
     result = simulated(MEAN, WEEK.part(0, 2 * DAY))
 
