@@ -25,8 +25,7 @@ def made(name: str, seed: int, seconds: float) -> Workload:
 def lasting(workload: Workload, seconds: float) -> Workload:
     """Return a workload for so long: its beginning, or itself again and again."""
     count = max(1, round(seconds / workload.step))
-    times = math.ceil(count / len(workload.rows))
-    return Workload(workload.name, workload.step, (workload.rows * times)[:count])
+    return Workload(workload.name, workload.step, _again(workload, count)[:count])
 
 
 def earlier(name: str, seed: int, weeks: int) -> Workload:
@@ -43,5 +42,9 @@ def earlier(name: str, seed: int, weeks: int) -> Workload:
         return _WEEKLY[name](seed=seed + _OTHER_NOISE, weeks=weeks, since=-weeks * WEEK)
     once = WORKLOADS[name](seed + _OTHER_NOISE)
     count = round(weeks * WEEK / once.step)
-    times = math.ceil(count / len(once.rows))
-    return Workload(once.name, once.step, (once.rows * times)[-count:])
+    return Workload(once.name, once.step, _again(once, count)[-count:])
+
+
+def _again(workload: Workload, count: int) -> tuple[tuple[float, ...], ...]:
+    """Return the rows of a workload again and again, at least so many."""
+    return workload.rows * math.ceil(count / len(workload.rows))
