@@ -15,15 +15,22 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from flink_autoscaler.core.cycle import advance
-from flink_autoscaler.core.decision import PassRequest
-from flink_autoscaler.core.evaluation import EvaluationSettings, evaluate
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.metric_names import JOBMANAGER_METRICS, TASKMANAGER_METRICS_WITH_GC
-from flink_autoscaler.core.metrics import Aggregate, FlinkMetric
-from flink_autoscaler.core.reading import ClusterReading, CollectorMemory, JobReading
-from flink_autoscaler.core.state import EMPTY_STATE, JobState
-from flink_autoscaler.core.topology import IoMetrics, JobDetails, PlanNode, ShipStrategy, VertexDetails, build_topology
+from flink_autoscaler.core.cycle.advance import advance
+from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, evaluate
+from flink_autoscaler.core.model.decision import PassRequest
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
+from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
+from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.model.topology import (
+    IoMetrics,
+    JobDetails,
+    PlanNode,
+    ShipStrategy,
+    VertexDetails,
+    build_topology,
+)
+from flink_autoscaler.core.observe.metric_names import JOBMANAGER_METRICS, TASKMANAGER_METRICS_WITH_GC
 
 JOB_ID = "a" * 32
 START_MS = 1_700_000_000_000

@@ -17,9 +17,9 @@ from pipeline_setup.static_flink import StaticFlink
 
 from benchmarks.measuring import cpu, processes, quiet_logs
 from flink_autoscaler.clients import EventLoopThread
-from flink_autoscaler.core.decision import PassOutcome, PassRequest
-from flink_autoscaler.core.job import Endpoint
-from flink_autoscaler.core.ports import EvaluationEngine
+from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.ports.deployment import EvaluationEngine
 from flink_autoscaler.pipeline import ClientCache, InlineEngine
 from flink_autoscaler.pipeline.live import SparkEngine
 from flink_autoscaler.pipeline.session import SparkSettings

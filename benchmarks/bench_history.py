@@ -30,9 +30,9 @@ from watching.process import DaemonProcess
 
 from benchmarks.bench_core import CLUSTER, full_window
 from benchmarks.measuring import processes, quiet_logs
-from flink_autoscaler.core.cycle import advance
-from flink_autoscaler.core.decision import PassOutcome
-from flink_autoscaler.core.job import JobAutoScalerContext
+from flink_autoscaler.core.cycle.advance import advance
+from flink_autoscaler.core.model.decision import PassOutcome
+from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.pipeline.history.buffer import Buffer
 from flink_autoscaler.pipeline.history.compact import LARGE_ROWS, Upkeep, maintain
 from flink_autoscaler.pipeline.history.export import Format, Wanted, export

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from benchmarks.measuring import Peak, quiet_logs
-from flink_autoscaler.core.forecast.profile import WEEK
+from flink_autoscaler.core.model.load_profile import WEEK
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.run import build_profiles
 from flink_autoscaler.pipeline.session import SparkSettings

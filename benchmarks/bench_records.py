@@ -16,11 +16,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.bench_core import CLUSTER, full_window, milliseconds
-from flink_autoscaler.core.cycle import advance
-from flink_autoscaler.core.decision import PassInputs, Recorded
-from flink_autoscaler.core.metrics import MetricSample, ScalingMetric
-from flink_autoscaler.core.recording import is_worth, signature
-from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.cycle.advance import advance
+from flink_autoscaler.core.cycle.recording import is_worth, signature
+from flink_autoscaler.core.model.decision import PassInputs, Recorded
+from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
+from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.standalone.record_codec import PassRecord, decode, encode
 from flink_autoscaler.standalone.record_replay import differences, replayed
 

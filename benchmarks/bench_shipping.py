@@ -23,9 +23,9 @@ from core_builders import a_context
 from rich.console import Console
 from rich.table import Table
 
-from flink_autoscaler.core.decision import Hold, PassOutcome, PassRequest, Phase
-from flink_autoscaler.core.metrics import MetricSample, ScalingMetric
-from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassRequest, Phase
+from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
+from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.pipeline.codec import PROTOCOL, decode, decode_outcome, encode, encode_outcome
 
 METRICS: Final = tuple(ScalingMetric)[:8]

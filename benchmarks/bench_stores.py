@@ -20,8 +20,8 @@ from databases import MariadbServer, MissingServerError, PostgresqlServer, creat
 from rich.console import Console
 from rich.table import Table
 
-from flink_autoscaler.core.metrics import MetricSample, ScalingMetric
-from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
+from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state_codec import StateType, encode
 from flink_autoscaler.stores.sql.state_store import SqlStateStore

@@ -21,7 +21,7 @@ from pipeline_setup.static_flink import StaticFlink
 
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.clients.client_cache import ClientCache
-from flink_autoscaler.core.job import Endpoint
+from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.standalone.sections import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings import Cluster
 from flink_autoscaler.standalone.yarn_fetcher import YarnFetcher

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.options.job import AutoscalerOptions
 
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "compatibility.md"
 PREFIX = "job.autoscaler.improvement."

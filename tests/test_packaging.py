@@ -19,9 +19,9 @@ IMPORT_FROM_ARCHIVE = """
 import importlib.util
 import sys
 sys.path[:] = [sys.argv[1], *(entry for entry in sys.path if "site-packages" not in entry and entry)]
-import flink_autoscaler.core.job
+import flink_autoscaler.core.model.job
 missing = [part for part in sys.argv[2:] if importlib.util.find_spec("flink_autoscaler." + part) is None]
-print(flink_autoscaler.core.job.__file__)
+print(flink_autoscaler.core.model.job.__file__)
 sys.exit(f"not found in the archive: {missing}" if missing else 0)
 """
 

@@ -21,7 +21,7 @@ from kerberos import REALM, Identity, Realm, SilentPort
 
 from flink_autoscaler.clients.authentication import Authenticator, Proof, authenticator_for
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, ConnectError
-from flink_autoscaler.core.job import Endpoint, Kerberos
+from flink_autoscaler.core.model.job import Endpoint, Kerberos
 from flink_cluster.waiting import wait_until
 
 pytestmark = pytest.mark.kerberos

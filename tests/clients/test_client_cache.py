@@ -9,7 +9,7 @@ from fake_flink import FakeFlink
 from flink_autoscaler.clients.blocking import EventLoopThread
 from flink_autoscaler.clients.client_cache import IDLE_SECONDS, ClientCache
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.job import Endpoint
+from flink_autoscaler.core.model.job import Endpoint
 
 
 class Clock:

@@ -12,7 +12,6 @@ from flink_autoscaler.clients.blocking import EventLoopThread
 from flink_autoscaler.clients.collector import RestMetricCollector, read_cluster, read_job
 from flink_autoscaler.clients.remembered_names import REFRESH_MS, REFRESH_WITHOUT_LAG_MS
 from flink_autoscaler.clients.rest import FlinkRestClient
-from flink_autoscaler.core.decision import PassRequest
 from flink_autoscaler.core.errors import (
     AutoscalerError,
     ConfigError,
@@ -23,10 +22,11 @@ from flink_autoscaler.core.errors import (
     RefusedError,
     ResponseError,
 )
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.metrics import Aggregate, FlinkMetric, MetricSample
-from flink_autoscaler.core.reading import ClusterReading, CollectorMemory, JobReading
-from flink_autoscaler.core.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.model.decision import PassRequest
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, MetricSample
+from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
+from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 
 NOW = 1_000_000_000_000
 START = NOW - 3_600_000

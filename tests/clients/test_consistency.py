@@ -9,11 +9,11 @@ from fake_flink.answers import details
 
 from flink_autoscaler.clients.collector import READINGS, read_job
 from flink_autoscaler.clients.rest import FlinkRestClient
-from flink_autoscaler.core.decision import PassRequest
 from flink_autoscaler.core.errors import NotReadyError
-from flink_autoscaler.core.job import JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.reading import JobReading
-from flink_autoscaler.core.state import EMPTY_STATE
+from flink_autoscaler.core.model.decision import PassRequest
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.model.state import EMPTY_STATE
 
 TASKS = 4
 """Two vertices of parallelism 2."""

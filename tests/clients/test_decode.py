@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from flink_autoscaler.clients import decode
 from flink_autoscaler.clients.decode import ParallelismBounds
 from flink_autoscaler.core.errors import ResponseError
-from flink_autoscaler.core.metrics import Aggregate
-from flink_autoscaler.core.topology import PlanNode, ShipStrategy, build_topology
+from flink_autoscaler.core.model.metrics import Aggregate
+from flink_autoscaler.core.model.topology import PlanNode, ShipStrategy, build_topology
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 SOURCE, WORK, SINK = (

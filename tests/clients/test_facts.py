@@ -15,13 +15,13 @@ from core_builders import a_context, a_request
 from flink_autoscaler.clients import facts_decode
 from flink_autoscaler.clients.facts import read_facts
 from flink_autoscaler.clients.rest import FlinkRestClient
-from flink_autoscaler.core.decision import PassRequest
 from flink_autoscaler.core.errors import RefusedError
-from flink_autoscaler.core.rescale_facts import RescaleFacts
-from flink_autoscaler.core.state import JobState
-from flink_autoscaler.core.supervised import FactsWanted
-from flink_autoscaler.core.supervision import RescaleRecord, Stage, Supervision
-from flink_autoscaler.core.topology import IoMetrics, JobDetails, VertexDetails
+from flink_autoscaler.core.model.decision import PassRequest
+from flink_autoscaler.core.model.rescale_facts import RescaleFacts
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision
+from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, VertexDetails
+from flink_autoscaler.core.supervise.supervised import FactsWanted
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "flink-2.3"
 HISTORY = json.loads((FIXTURES / "rescales_history.json").read_text())

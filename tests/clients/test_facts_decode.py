@@ -4,7 +4,7 @@ import pytest
 
 from flink_autoscaler.clients import facts_decode
 from flink_autoscaler.core.errors import ResponseError
-from flink_autoscaler.core.rescale_facts import CheckpointFacts, RescaleAttempt, TaskManagerFacts
+from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleAttempt, TaskManagerFacts
 
 TRACE = """org.apache.flink.runtime.JobException: Recovery is suppressed
 \tat org.apache.flink.runtime.executiongraph.A.b(A.java:1)

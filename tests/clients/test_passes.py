@@ -10,10 +10,10 @@ from fake_flink import Canned, FakeFlink, FakeJob, Fault
 from flink_autoscaler.clients.collector import read_cluster
 from flink_autoscaler.clients.passes import COLLECT, EVALUATE, run_passes
 from flink_autoscaler.clients.rest import FlinkRestClient
-from flink_autoscaler.core.decision import PassOutcome, PassRequest, Phase
 from flink_autoscaler.core.errors import ConnectError, PluginError
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.state import EMPTY_STATE
+from flink_autoscaler.core.model.decision import PassOutcome, PassRequest, Phase
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.state import EMPTY_STATE
 
 ENABLED = {"job.autoscaler.enabled": "true"}
 

@@ -9,13 +9,13 @@ from fake_flink import FakeFlink
 
 from flink_autoscaler.clients.passes import run_passes
 from flink_autoscaler.clients.rest import FlinkRestClient
-from flink_autoscaler.core.cycle import advance
-from flink_autoscaler.core.decision import PassOutcome, PassRequest, Recorded
+from flink_autoscaler.core.cycle.advance import advance
+from flink_autoscaler.core.cycle.recording import signature
 from flink_autoscaler.core.errors import ConnectError
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.reading import ClusterReading
-from flink_autoscaler.core.recording import signature
-from flink_autoscaler.core.state import EMPTY_STATE
+from flink_autoscaler.core.model.decision import PassOutcome, PassRequest, Recorded
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.reading import ClusterReading
+from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.pipeline.codec import decode_outcome, encode_outcome
 
 NOW_MS = 1_700_000_000_000

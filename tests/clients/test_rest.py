@@ -11,7 +11,7 @@ from fake_flink import Canned, FakeFlink
 from flink_autoscaler.clients.decode import ParallelismBounds
 from flink_autoscaler.clients.rest import FlinkRestClient
 from flink_autoscaler.core.errors import JobGoneError, RealizeError, RefusedError, ResponseError
-from flink_autoscaler.core.metrics import Aggregate
+from flink_autoscaler.core.model.metrics import Aggregate
 
 T = TypeVar("T")
 FIXTURES = Path(__file__).parents[1] / "fixtures"

@@ -18,7 +18,7 @@ from tls_setup import Authority, Identity, TlsFront, encrypted, server_context
 from flink_autoscaler.clients.tls import client_context
 from flink_autoscaler.clients.transport import HttpTransport
 from flink_autoscaler.core.errors import ConfigError, ConnectError
-from flink_autoscaler.core.job import Endpoint, Tls
+from flink_autoscaler.core.model.job import Endpoint, Tls
 
 HOST = "127.0.0.1"
 PASSWORD = "open sesame"

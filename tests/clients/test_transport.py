@@ -10,7 +10,7 @@ from fake_flink import Canned, FakeFlink, Fault, flink_error
 
 from flink_autoscaler.clients.transport import ATTEMPTS, HttpTransport
 from flink_autoscaler.core.errors import ConfigError, ConnectError, JobGoneError, RefusedError, ResponseError
-from flink_autoscaler.core.job import Endpoint
+from flink_autoscaler.core.model.job import Endpoint
 
 JOB = "/jobs/" + "a" * 32
 MIB = 1 << 20

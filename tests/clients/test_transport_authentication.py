@@ -14,7 +14,7 @@ from flink_autoscaler.clients.challenges import asked_for
 from flink_autoscaler.clients.transport import HttpTransport
 from flink_autoscaler.clients.transport_cookies import LONGEST_COOKIE, MOST_COOKIES
 from flink_autoscaler.core.errors import RefusedError
-from flink_autoscaler.core.job import Endpoint
+from flink_autoscaler.core.model.job import Endpoint
 
 SIGNED = '"u=ann&p=ann&t=simple&e=1700000000000&s=c2lnbmVk="'
 

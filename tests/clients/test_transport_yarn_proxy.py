@@ -16,7 +16,7 @@ from fake_flink.server import FakeRequest, Server
 
 from flink_autoscaler.clients.transport import HttpTransport
 from flink_autoscaler.core.errors import NotLeaderError, RefusedError, ResponseError
-from flink_autoscaler.core.job import Endpoint
+from flink_autoscaler.core.model.job import Endpoint
 
 APPLICATION = "application_1700000000000_0007"
 COOKIE = f"checked_{APPLICATION}"

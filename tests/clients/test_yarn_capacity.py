@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.clients.yarn.capacity import METRICS_PATH, SCHEDULER_PATH, queue_headroom, yarn_capacity
+from flink_autoscaler.core.decide.limits.headroom import TaskManagerSize, room_in
 from flink_autoscaler.core.errors import ResponseError
-from flink_autoscaler.core.headroom import TaskManagerSize, room_in
-from flink_autoscaler.core.job import Headroom
+from flink_autoscaler.core.model.job import Headroom
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "yarn"
 SCHEDULERS = FIXTURES.with_name("yarn-schedulers")

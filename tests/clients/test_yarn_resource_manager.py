@@ -13,7 +13,7 @@ from fake_yarn import FakeYarn, Standby
 
 from flink_autoscaler.clients.yarn import ApplicationFilter, ResourceManagerClient
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, FlinkRestError, ResponseError
-from flink_autoscaler.core.job import Endpoint
+from flink_autoscaler.core.model.job import Endpoint
 
 T = TypeVar("T")
 

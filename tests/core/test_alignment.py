@@ -3,7 +3,7 @@ from core_builders import options_with, vertex_id
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.alignment import (
+from flink_autoscaler.core.decide.sizing.alignment import (
     Aligned,
     AlignmentMode,
     AlignmentRequest,
@@ -15,7 +15,7 @@ from flink_autoscaler.core.alignment import (
     legacy_maximize_utilisation,
     off,
 )
-from flink_autoscaler.core.topology import ShipStrategy
+from flink_autoscaler.core.model.topology import ShipStrategy
 
 HASH = frozenset({ShipStrategy.HASH})
 

@@ -16,12 +16,12 @@ from core_builders import (
 )
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
-from flink_autoscaler.core.decision import Phase, Rescale
 from flink_autoscaler.core.errors import ConnectError, RealizeError, StoreError
-from flink_autoscaler.core.events import Event, EventType
-from flink_autoscaler.core.job import JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.reading import JobReading
-from flink_autoscaler.core.state import EMPTY_STATE, ConfigChanges
+from flink_autoscaler.core.model.decision import Phase, Rescale
+from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.model.state import EMPTY_STATE, ConfigChanges
 
 CONTEXT = a_context(dict(SINGLE_SOURCE_OPTIONS))
 STATE = dataclasses.replace(EMPTY_STATE, overrides={SINGLE_SOURCE: 6})

@@ -15,10 +15,10 @@ from core_builders import (
 )
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler
-from flink_autoscaler.core.decision import Rescale
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.job import JobKey
-from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.model.decision import Rescale
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.state import JobState
 
 CONTEXT = a_context(dict(SINGLE_SOURCE_OPTIONS))
 KEY = CONTEXT.job_key

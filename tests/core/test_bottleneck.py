@@ -3,9 +3,15 @@ import math
 import pytest
 from core_builders import a_topology, a_vertex, evaluated, options_with, vertex_id
 
-from flink_autoscaler.core.bottleneck import Bottleneck, find_bottlenecks, limited_sizing, sources_of, tightest
-from flink_autoscaler.core.parallelism import Limits, Sizing, SizingSettings, size_vertex
-from flink_autoscaler.core.topology import ShipStrategy
+from flink_autoscaler.core.model.topology import ShipStrategy
+from flink_autoscaler.core.policies.base.bottleneck import (
+    Bottleneck,
+    find_bottlenecks,
+    limited_sizing,
+    sources_of,
+    tightest,
+)
+from flink_autoscaler.core.policies.base.parallelism import Limits, Sizing, SizingSettings, size_vertex
 
 NAN, INF = math.nan, math.inf
 HASH = ShipStrategy.HASH

@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from flink_autoscaler.core.calendar import invalid_period, is_excluded
+from flink_autoscaler.core.options.calendar import invalid_period, is_excluded
 
 
 def at(text: str) -> int:

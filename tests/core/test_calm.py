@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 from core_builders import a_cluster, a_context, a_topology, a_vertex, evaluated, vertex_id
 
-from flink_autoscaler.core.calm import calmed
-from flink_autoscaler.core.decision_run import DecisionRun, ExecutionInput
-from flink_autoscaler.core.delayed import DelayedScaleDown
-from flink_autoscaler.core.job import Capacity
-from flink_autoscaler.core.metrics import EvaluatedMetrics
-from flink_autoscaler.core.orders import NO_ORDERS, Direction, Orders, PauseOrder, Signed
-from flink_autoscaler.core.state import DelayedVertex, JobState, ScalingSummary
-from flink_autoscaler.core.supervision import Origin, Quarantined, RescaleRecord, Stage, Supervision
-from flink_autoscaler.core.topology import JobTopology, ShipStrategy
+from flink_autoscaler.core.decide.decision_run import DecisionRun, ExecutionInput
+from flink_autoscaler.core.decide.filters.rescale_filters import calmed
+from flink_autoscaler.core.decide.sizing.delayed import DelayedScaleDown
+from flink_autoscaler.core.model.job import Capacity
+from flink_autoscaler.core.model.metrics import EvaluatedMetrics
+from flink_autoscaler.core.model.orders import NO_ORDERS, Direction, Orders, PauseOrder, Signed
+from flink_autoscaler.core.model.state import DelayedVertex, JobState, ScalingSummary
+from flink_autoscaler.core.model.supervision import Origin, Quarantined, RescaleRecord, Stage, Supervision
+from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy
 
 A, B = vertex_id(1), vertex_id(2)
 HOUR = 3_600_000

@@ -4,12 +4,12 @@ import math
 import pytest
 from core_builders import a_cluster, a_reading, a_sample, a_topology, a_vertex, of_total, options_with, vertex_id
 
-from flink_autoscaler.core import metric_names
-from flink_autoscaler.core.conversion import Conversion, convert, convert_globals, convert_vertex
-from flink_autoscaler.core.metrics import Aggregate, FlinkMetric, MetricSample, ScalingMetric
-from flink_autoscaler.core.numbers import r3
-from flink_autoscaler.core.reading import ClusterReading, VertexAggregates
-from flink_autoscaler.core.topology import IoMetrics, ShipStrategy, Vertex
+from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, MetricSample, ScalingMetric
+from flink_autoscaler.core.model.numbers import r3
+from flink_autoscaler.core.model.reading import ClusterReading, VertexAggregates
+from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy, Vertex
+from flink_autoscaler.core.observe import metric_names
+from flink_autoscaler.core.observe.conversion import Conversion, convert, convert_globals, convert_vertex
 
 NAN, INF = math.nan, math.inf
 SOURCE = a_vertex(1)

@@ -3,9 +3,9 @@ from dataclasses import dataclass, field
 import pytest
 from core_builders import MINUTE, SINGLE_SOURCE, SINGLE_SOURCE_OPTIONS, JobDriver, a_context, single_source
 
-from flink_autoscaler.core.decision import Hold, PassOutcome, Phase
-from flink_autoscaler.core.extensions import AlignmentContext, Plugins
-from flink_autoscaler.core.metrics import ScalingMetric
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, Phase
+from flink_autoscaler.core.model.metrics import ScalingMetric
+from flink_autoscaler.core.ports.plugins import AlignmentContext, Plugins
 
 MODE = "scaling.parallelism-alignment.mode"
 OPTIONS = {**SINGLE_SOURCE_OPTIONS, MODE: "mine", f"{MODE}.mine.class": "x.Mode", f"{MODE}.mine.limit": "7"}

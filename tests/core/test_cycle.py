@@ -14,14 +14,14 @@ from core_builders import (
     vertex_id,
 )
 
-from flink_autoscaler.core.decision import Hold, PassOutcome, Phase, Rescale
+from flink_autoscaler.core.cycle.unevaluated import without_reading
 from flink_autoscaler.core.errors import ConnectError, EvaluationError, MissingMetricError, NotReadyError
-from flink_autoscaler.core.events import EventType
-from flink_autoscaler.core.job import JobStatus
-from flink_autoscaler.core.reading import JobReading
-from flink_autoscaler.core.state import EMPTY_STATE, DelayedRecommendation, DelayedVertex, JobState, ScalingRecord
-from flink_autoscaler.core.supervision import Supervision
-from flink_autoscaler.core.unevaluated import without_reading
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, Phase, Rescale
+from flink_autoscaler.core.model.events import EventType
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.model.state import EMPTY_STATE, DelayedRecommendation, DelayedVertex, JobState, ScalingRecord
+from flink_autoscaler.core.model.supervision import Supervision
 
 OPTIONS = dict(SINGLE_SOURCE_OPTIONS)
 REMEMBERED = JobState(

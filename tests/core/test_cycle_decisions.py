@@ -19,10 +19,10 @@ from core_builders import (
     vertex_id,
 )
 
-from flink_autoscaler.core.decision import Hold, PassOutcome, Phase, Rescale
-from flink_autoscaler.core.events import EventType
-from flink_autoscaler.core.metrics import ScalingMetric
-from flink_autoscaler.core.state import ConfigChanges, JobState, ScalingRecord
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, Phase, Rescale
+from flink_autoscaler.core.model.events import EventType
+from flink_autoscaler.core.model.metrics import ScalingMetric
+from flink_autoscaler.core.model.state import ConfigChanges, JobState, ScalingRecord
 
 OPTIONS = dict(SINGLE_SOURCE_OPTIONS)
 

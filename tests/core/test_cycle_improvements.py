@@ -15,9 +15,9 @@ from core_builders import (
     stuck_pipeline,
 )
 
-from flink_autoscaler.core.decision import PassOutcome, Rescale
-from flink_autoscaler.core.job import JobAutoScalerContext
-from flink_autoscaler.core.reading import JobReading
+from flink_autoscaler.core.model.decision import PassOutcome, Rescale
+from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.model.reading import JobReading
 
 
 def context(options: dict[str, str], **job: float) -> JobAutoScalerContext:

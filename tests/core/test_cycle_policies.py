@@ -26,16 +26,16 @@ from core_builders import (
     vertex_id,
 )
 
-from flink_autoscaler.core.decision import Hold, PassOutcome, Phase, Rescale
-from flink_autoscaler.core.extensions import Plugins
-from flink_autoscaler.core.metrics import ScalingMetric
-from flink_autoscaler.core.policies.proposals import METRIC_MISSING, abstention, direction_of
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, Phase, Rescale
+from flink_autoscaler.core.model.metrics import ScalingMetric
+from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal
+from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
+from flink_autoscaler.core.options.checks import validate, validate_policies
+from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of
 from flink_autoscaler.core.policies.registry import POLICIES
-from flink_autoscaler.core.policies.values import PolicyInput, Proposal
-from flink_autoscaler.core.reason import Reason
-from flink_autoscaler.core.state import JobState
-from flink_autoscaler.core.topology import IoMetrics, ShipStrategy
-from flink_autoscaler.core.validation import validate, validate_policies
+from flink_autoscaler.core.ports.plugins import Plugins
 
 OPTIONS = dict(SINGLE_SOURCE_OPTIONS)
 

@@ -17,10 +17,10 @@ from core_builders import (
     vertex_id,
 )
 
-from flink_autoscaler.core.decision import Hold, Phase, Rescale
-from flink_autoscaler.core.metrics import ScalingMetric
-from flink_autoscaler.core.reading import ClusterReading
-from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.model.decision import Hold, Phase, Rescale
+from flink_autoscaler.core.model.metrics import ScalingMetric
+from flink_autoscaler.core.model.reading import ClusterReading
+from flink_autoscaler.core.model.state import JobState
 
 OPTIONS = dict(SINGLE_SOURCE_OPTIONS)
 REFERENCE = {**OPTIONS, "compat": "reference"}

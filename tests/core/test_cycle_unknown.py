@@ -21,13 +21,13 @@ from core_builders import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flink_autoscaler.core import metric_names
-from flink_autoscaler.core.decision import PassOutcome, Phase, Rescale
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.metrics import Aggregate, FlinkMetric, VertexId
-from flink_autoscaler.core.options import Compat
-from flink_autoscaler.core.reading import ClusterReading, JobReading, VertexAggregates
-from flink_autoscaler.core.topology import IoMetrics, ShipStrategy, Vertex
+from flink_autoscaler.core.model.decision import PassOutcome, Phase, Rescale
+from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
+from flink_autoscaler.core.model.reading import ClusterReading, JobReading, VertexAggregates
+from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy, Vertex
+from flink_autoscaler.core.observe import metric_names
+from flink_autoscaler.core.options.job import Compat
 
 OPTIONS = dict(SINGLE_SOURCE_OPTIONS)
 REFERENCE = {**OPTIONS, "compat": "reference"}

@@ -17,13 +17,13 @@ from core_builders import (
     vertex_id,
 )
 
-from flink_autoscaler.core.decision import Phase
+from flink_autoscaler.core.cycle.unevaluated import without_reading
+from flink_autoscaler.core.cycle.wanted import wanted_parallelism
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.job import JobStatus
-from flink_autoscaler.core.state import EMPTY_STATE
-from flink_autoscaler.core.topology import IoMetrics, ShipStrategy
-from flink_autoscaler.core.unevaluated import without_reading
-from flink_autoscaler.core.wanted import wanted_parallelism
+from flink_autoscaler.core.model.decision import Phase
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.state import EMPTY_STATE
+from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
 
 OPTIONS = dict(SINGLE_SOURCE_OPTIONS)
 V, OTHER, USER_ONLY = vertex_id(1), vertex_id(2), vertex_id(3)

@@ -1,8 +1,8 @@
 import pytest
 from core_builders import vertex_id
 
-from flink_autoscaler.core.delayed import DelayedScaleDown
-from flink_autoscaler.core.state import DelayedRecommendation, DelayedVertex
+from flink_autoscaler.core.decide.sizing.delayed import DelayedScaleDown
+from flink_autoscaler.core.model.state import DelayedRecommendation, DelayedVertex
 
 V = vertex_id(1)
 MINUTE = 60_000

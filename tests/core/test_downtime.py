@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from flink_autoscaler.core.downtime import LONGEST, SHORTEST, Size, estimate_downtime
-from flink_autoscaler.core.supervision import Mechanism, RescaleRecord, Stage
+from flink_autoscaler.core.evaluate.downtime import LONGEST, SHORTEST, Size, estimate_downtime
+from flink_autoscaler.core.model.supervision import Mechanism, RescaleRecord, Stage
 
 GB = 10**9
 NOW_MS = 1_700_000_000_000

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from flink_autoscaler.core.economics import ScaleDownCase, capacity_within, late_seconds, usual_hold
-from flink_autoscaler.core.supervision import RescaleRecord, Stage
+from flink_autoscaler.core.decide.filters.economics import ScaleDownCase, capacity_within, late_seconds, usual_hold
+from flink_autoscaler.core.model.supervision import RescaleRecord, Stage
 
 HOUR_MS = 3_600_000
 NOW_MS = 100 * 24 * HOUR_MS

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from core_builders import a_context
 
-from flink_autoscaler.core.error_checkers import (
+from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, JobException, RescaleFacts
+from flink_autoscaler.core.model.supervision import RescaleRecord
+from flink_autoscaler.core.supervise.error_checkers import (
     CHECKERS,
     CRASH_LOOP,
     GC,
@@ -20,8 +22,6 @@ from flink_autoscaler.core.error_checkers import (
     RESTARTS,
     CheckInput,
 )
-from flink_autoscaler.core.rescale_facts import CheckpointFacts, JobException, RescaleFacts
-from flink_autoscaler.core.supervision import RescaleRecord
 
 SINCE = 10_000_000
 MINUTE = 60_000

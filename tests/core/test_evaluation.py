@@ -6,7 +6,7 @@ import pytest
 from core_builders import a_sample, a_topology, a_vertex, evaluated, options_with, vertex_id
 
 from flink_autoscaler.core.errors import EvaluationError
-from flink_autoscaler.core.evaluation import (
+from flink_autoscaler.core.evaluate.evaluation import (
     EvaluationSettings,
     evaluate,
     is_processing_backlog,
@@ -15,9 +15,9 @@ from flink_autoscaler.core.evaluation import (
     target_capacity,
     true_processing_rate,
 )
-from flink_autoscaler.core.metrics import EvaluatedMetric, MetricSample, ScalingMetric, avg, of
-from flink_autoscaler.core.topology import ShipStrategy, Vertex
-from flink_autoscaler.core.window import MetricWindow
+from flink_autoscaler.core.model.metrics import EvaluatedMetric, MetricSample, ScalingMetric, avg, of
+from flink_autoscaler.core.model.topology import ShipStrategy, Vertex
+from flink_autoscaler.core.observe.window import MetricWindow
 
 NAN, INF = math.nan, math.inf
 M = ScalingMetric

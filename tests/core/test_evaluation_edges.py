@@ -6,16 +6,23 @@ from collections.abc import Mapping
 import pytest
 from core_builders import a_sample, a_topology, a_vertex, options_with, vertex_id
 
-from flink_autoscaler.core.evaluation import (
+from flink_autoscaler.core.evaluate.evaluation import (
     EvaluationSettings,
     evaluate,
     is_processing_backlog,
     merge,
     true_processing_rate,
 )
-from flink_autoscaler.core.metrics import EvaluatedMetric, EvaluatedVertex, MetricSample, ScalingMetric, VertexId, of
-from flink_autoscaler.core.topology import JobTopology, ShipStrategy
-from flink_autoscaler.core.window import MetricWindow
+from flink_autoscaler.core.model.metrics import (
+    EvaluatedMetric,
+    EvaluatedVertex,
+    MetricSample,
+    ScalingMetric,
+    VertexId,
+    of,
+)
+from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy
+from flink_autoscaler.core.observe.window import MetricWindow
 
 NAN, INF = math.nan, math.inf
 M = ScalingMetric

@@ -1,7 +1,7 @@
 import pytest
 
-from flink_autoscaler.core.flink_memory import InvalidMemoryError, MemoryLayout, memory_layout
-from flink_autoscaler.core.flink_options import FlinkOptions
+from flink_autoscaler.core.decide.memory.flink_memory import InvalidMemoryError, MemoryLayout, memory_layout
+from flink_autoscaler.core.options.flink import FlinkOptions
 
 MIB = 1 << 20
 PREFIX = "taskmanager.memory."

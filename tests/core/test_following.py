@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from core_builders import a_context, a_request
 
-from flink_autoscaler.core.error_checkers import CHECKERS
-from flink_autoscaler.core.follow_run import FollowRun, Situation
-from flink_autoscaler.core.following import Followed, follow
-from flink_autoscaler.core.job import JobStatus
-from flink_autoscaler.core.orders import NO_ORDERS, Orders, Signed
-from flink_autoscaler.core.rescale_facts import CheckpointFacts, JobException, RescaleFacts, TaskManagerFacts
-from flink_autoscaler.core.state import JobState, ScalingRecord
-from flink_autoscaler.core.supervision import Origin, Phase, Stage, Supervision
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Signed
+from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, JobException, RescaleFacts, TaskManagerFacts
+from flink_autoscaler.core.model.state import JobState, ScalingRecord
+from flink_autoscaler.core.model.supervision import Origin, Phase, Stage, Supervision
+from flink_autoscaler.core.supervise.error_checkers import CHECKERS
+from flink_autoscaler.core.supervise.follow_run import FollowRun, Situation
+from flink_autoscaler.core.supervise.following import Followed, follow
 
 MINUTE = 60_000
 DAY = 86_400_000

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 from core_builders import a_context, a_request
 
-from flink_autoscaler.core.error_checkers import CHECKERS
-from flink_autoscaler.core.events import EventType
-from flink_autoscaler.core.follow_run import Situation
-from flink_autoscaler.core.following import Followed, follow, measured_outage
-from flink_autoscaler.core.job import JobStatus
-from flink_autoscaler.core.orders import NO_ORDERS, Orders, Signed
-from flink_autoscaler.core.rescale_facts import JobException, RescaleFacts
-from flink_autoscaler.core.state import JobState
-from flink_autoscaler.core.supervision import Phase, RescaleRecord, Stage, Supervision
+from flink_autoscaler.core.model.events import EventType
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Signed
+from flink_autoscaler.core.model.rescale_facts import JobException, RescaleFacts
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.supervision import Phase, RescaleRecord, Stage, Supervision
+from flink_autoscaler.core.supervise.error_checkers import CHECKERS
+from flink_autoscaler.core.supervise.follow_run import Situation
+from flink_autoscaler.core.supervise.following import Followed, follow, measured_outage
 
 NOW_MS = 100_000
 BUFFERS = "java.io.IOException: Insufficient number of network buffers: required 65, but only 12 available"

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 
 from core_builders import a_context, a_request
 
-from flink_autoscaler.core.error_checkers import CHECKERS
-from flink_autoscaler.core.follow_run import FollowRun, Situation
-from flink_autoscaler.core.following import Followed, follow
-from flink_autoscaler.core.rescale_facts import RescaleFacts, TaskManagerFacts
-from flink_autoscaler.core.state import JobState
-from flink_autoscaler.core.supervision import Origin, Stage
+from flink_autoscaler.core.model.rescale_facts import RescaleFacts, TaskManagerFacts
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.supervision import Origin, Stage
+from flink_autoscaler.core.supervise.error_checkers import CHECKERS
+from flink_autoscaler.core.supervise.follow_run import FollowRun, Situation
+from flink_autoscaler.core.supervise.following import Followed, follow
 
 MINUTE = 60_000
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from core_passes import SOURCE, outcome_after_full_window
 
-from flink_autoscaler.core.decision import Hold, Rescale
-from flink_autoscaler.core.extensions import ResourceRequest
-from flink_autoscaler.core.free_slots import FreeSlotsCheck
-from flink_autoscaler.core.reading import ClusterReading
+from flink_autoscaler.core.decide.limits.free_slots import FreeSlotsCheck
+from flink_autoscaler.core.model.decision import Hold, Rescale
+from flink_autoscaler.core.model.reading import ClusterReading
+from flink_autoscaler.core.ports.plugins import ResourceRequest
 
 CHOSEN = {"job.autoscaler.resource-check": "free-slots"}
 # Needs twice the slots that the job has: at a target of 0.25 its ten subtasks become twenty.

@@ -9,7 +9,7 @@ from core_builders import a_plan, a_topology, a_vertex, vertex_id
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.headroom import (
+from flink_autoscaler.core.decide.limits.headroom import (
     Room,
     TaskManagerSize,
     limit_text,
@@ -17,10 +17,10 @@ from flink_autoscaler.core.headroom import (
     taskmanagers_to_add,
     within_room,
 )
-from flink_autoscaler.core.job import Headroom
-from flink_autoscaler.core.slots import slots_of, taskmanagers_for
-from flink_autoscaler.core.state import ScalingSummaries
-from flink_autoscaler.core.topology import JobTopology, ShipStrategy
+from flink_autoscaler.core.decide.limits.slots import slots_of, taskmanagers_for
+from flink_autoscaler.core.model.job import Headroom
+from flink_autoscaler.core.model.state import ScalingSummaries
+from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy
 
 GIB = 1 << 30
 MB = 1 << 20

@@ -1,7 +1,8 @@
 import pytest
 from core_builders import a_plan, a_topology, a_vertex, history_entry, options_with, vertex_id
 
-from flink_autoscaler.core.history import (
+from flink_autoscaler.core.model.state import HistoryEntry, ScalingRecord
+from flink_autoscaler.core.observe.history import (
     add_to_history,
     complete_tracking,
     prune_history,
@@ -9,7 +10,6 @@ from flink_autoscaler.core.history import (
     trim_history,
     trim_tracking,
 )
-from flink_autoscaler.core.state import HistoryEntry, ScalingRecord
 
 V = vertex_id(1)
 LIMITS = {"history.max.age": "2 h", "history.max.count": "3"}

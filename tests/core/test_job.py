@@ -3,7 +3,7 @@ import pickle
 import pytest
 from core_builders import a_context
 
-from flink_autoscaler.core.job import Endpoint, JobStatus, effective_status
+from flink_autoscaler.core.model.job import Endpoint, JobStatus, effective_status
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,16 @@ import math
 import pytest
 from core_builders import a_plan, a_topology, a_vertex, options_with
 
-from flink_autoscaler.core.flink_options import FlinkOptions
-from flink_autoscaler.core.memory_tuning import TuningInput, format_memory, network_memory, recommendation_event, tune
-from flink_autoscaler.core.metrics import EvaluatedMetric, ScalingMetric
-from flink_autoscaler.core.topology import ShipStrategy
+from flink_autoscaler.core.decide.memory.tuning import (
+    TuningInput,
+    format_memory,
+    network_memory,
+    recommendation_event,
+    tune,
+)
+from flink_autoscaler.core.model.metrics import EvaluatedMetric, ScalingMetric
+from flink_autoscaler.core.model.topology import ShipStrategy
+from flink_autoscaler.core.options.flink import FlinkOptions
 
 MIB, GIB = 1 << 20, 1 << 30
 HASH = ShipStrategy.HASH

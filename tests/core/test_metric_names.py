@@ -2,9 +2,9 @@ import pytest
 from core_builders import a_vertex
 
 from flink_autoscaler.core.errors import MissingMetricError
-from flink_autoscaler.core.metric_names import by_meaning, choose_names, count_partitions
-from flink_autoscaler.core.metrics import Aggregate, FlinkMetric
-from flink_autoscaler.core.topology import ShipStrategy
+from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
+from flink_autoscaler.core.model.topology import ShipStrategy
+from flink_autoscaler.core.observe.metric_names import by_meaning, choose_names, count_partitions
 
 SOURCE = a_vertex(1)
 OPERATOR = a_vertex(2, inputs={1: ShipStrategy.HASH})

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from core_builders import a_topology, a_vertex, vertex_id
 
-from flink_autoscaler.core.network_buffers import SHARE, buffers_needed
-from flink_autoscaler.core.topology import JobTopology, ShipStrategy
+from flink_autoscaler.core.decide.memory.network_buffers import SHARE, buffers_needed
+from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy
 
 
 def two_vertices(strategy: ShipStrategy = ShipStrategy.HASH, **second: str) -> JobTopology:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core import numbers
+from flink_autoscaler.core.model import numbers
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import pytest
 from core_builders import options_with
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.flink_options import FlinkOptions
-from flink_autoscaler.core.option import ValueParseError, nearest
-from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.options.flink import FlinkOptions
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.options.option import ValueParseError, nearest
 
 LEGACY = "kubernetes.operator.job.autoscaler."
 

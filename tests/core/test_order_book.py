@@ -5,7 +5,18 @@ from typing import Any
 
 import pytest
 
-from flink_autoscaler.core.order_book import (
+from flink_autoscaler.core.model.orders import NO_ORDERS, Direction, Orders, PauseOrder, Pin, Signed
+from flink_autoscaler.core.model.supervision import (
+    NO_SUPERVISION,
+    Fingerprint,
+    ForeignEdit,
+    Origin,
+    Pause,
+    RescaleRecord,
+    Stage,
+    Supervision,
+)
+from flink_autoscaler.core.supervise.order_book import (
     KEPT_MS,
     dry_run,
     held,
@@ -17,17 +28,6 @@ from flink_autoscaler.core.order_book import (
     settled,
     still_to_do,
     unpin,
-)
-from flink_autoscaler.core.orders import NO_ORDERS, Direction, Orders, PauseOrder, Pin, Signed
-from flink_autoscaler.core.supervision import (
-    NO_SUPERVISION,
-    Fingerprint,
-    ForeignEdit,
-    Origin,
-    Pause,
-    RescaleRecord,
-    Stage,
-    Supervision,
 )
 
 NOW = 1_000_000

@@ -5,10 +5,17 @@ from core_builders import a_vertex, evaluated, options_with
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.alignment import AlignmentRequest, balanced
-from flink_autoscaler.core.metrics import ScalingMetric
-from flink_autoscaler.core.parallelism import Limits, Sizing, SizingSettings, is_outside_bounds, limits_of, size_vertex
-from flink_autoscaler.core.topology import ShipStrategy, Vertex
+from flink_autoscaler.core.decide.sizing.alignment import AlignmentRequest, balanced
+from flink_autoscaler.core.model.metrics import ScalingMetric
+from flink_autoscaler.core.model.topology import ShipStrategy, Vertex
+from flink_autoscaler.core.policies.base.parallelism import (
+    Limits,
+    Sizing,
+    SizingSettings,
+    is_outside_bounds,
+    limits_of,
+    size_vertex,
+)
 
 NAN, INF = math.nan, math.inf
 REBALANCE, HASH = {9: ShipStrategy.REBALANCE}, {9: ShipStrategy.HASH}

@@ -5,10 +5,10 @@ import math
 import pytest
 from core_builders import MINUTE, JobDriver, a_context, a_reading, a_vertex, operator_answers, source_answers, vertex_id
 
-from flink_autoscaler.core.decision import PassOutcome, Phase, Rescale
-from flink_autoscaler.core.metrics import ScalingMetric
-from flink_autoscaler.core.reading import JobReading
-from flink_autoscaler.core.topology import IoMetrics, ShipStrategy
+from flink_autoscaler.core.model.decision import PassOutcome, Phase, Rescale
+from flink_autoscaler.core.model.metrics import ScalingMetric
+from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
 
 M = ScalingMetric
 S, MAP, SINK = vertex_id(1), vertex_id(2), vertex_id(3)

@@ -14,9 +14,12 @@ from core_builders import (
     single_source,
 )
 
-from flink_autoscaler.core.decision import Hold, PassOutcome, Phase
-from flink_autoscaler.core.events import EventType
-from flink_autoscaler.core.extensions import (
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, Phase
+from flink_autoscaler.core.model.events import EventType
+from flink_autoscaler.core.model.metrics import EvaluatedMetric, EvaluatedVertex, ScalingMetric, VertexId, avg
+from flink_autoscaler.core.model.reading import ClusterReading
+from flink_autoscaler.core.model.state import ScalingSummaries, ScalingSummary
+from flink_autoscaler.core.ports.plugins import (
     EvaluatorContext,
     ExecutorContext,
     Plugins,
@@ -24,9 +27,6 @@ from flink_autoscaler.core.extensions import (
     plugin_class,
     plugin_options,
 )
-from flink_autoscaler.core.metrics import EvaluatedMetric, EvaluatedVertex, ScalingMetric, VertexId, avg
-from flink_autoscaler.core.reading import ClusterReading
-from flink_autoscaler.core.state import ScalingSummaries, ScalingSummary
 
 INSTANCE = "scaling.custom-executor."
 

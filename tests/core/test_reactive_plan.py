@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from core_builders import a_cluster, a_context, a_topology, a_vertex, evaluated, vertex_id
 
-from flink_autoscaler.core.decision_run import DecisionRun, ExecutionInput
-from flink_autoscaler.core.delayed import DelayedScaleDown
-from flink_autoscaler.core.job import Capacity
-from flink_autoscaler.core.metrics import EvaluatedMetrics, ScalingMetric
-from flink_autoscaler.core.reactive_plan import in_whole_taskmanagers
-from flink_autoscaler.core.state import JobState, ScalingSummary
-from flink_autoscaler.core.topology import ShipStrategy
+from flink_autoscaler.core.decide.decision_run import DecisionRun, ExecutionInput
+from flink_autoscaler.core.decide.limits.reactive_plan import in_whole_taskmanagers
+from flink_autoscaler.core.decide.sizing.delayed import DelayedScaleDown
+from flink_autoscaler.core.model.job import Capacity
+from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric
+from flink_autoscaler.core.model.state import JobState, ScalingSummary
+from flink_autoscaler.core.model.topology import ShipStrategy
 
 A, B = vertex_id(1), vertex_id(2)
 REACTIVE = {"scheduler-mode": "reactive", "taskmanager.numberOfTaskSlots": "4"}

@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 from core_builders import MINUTE, SINGLE_SOURCE, SINGLE_SOURCE_OPTIONS, JobDriver, a_context, a_request, full_window
 
-from flink_autoscaler.core.decision import Hold, PassOutcome, PassRequest, Phase, Recorded
+from flink_autoscaler.core.cycle.recording import is_worth, signature
 from flink_autoscaler.core.errors import ConnectError, EvaluationError
-from flink_autoscaler.core.events import Event, EventType
-from flink_autoscaler.core.reason import Reason
-from flink_autoscaler.core.recording import is_worth, signature
-from flink_autoscaler.core.state import JobState
-from flink_autoscaler.core.supervision import Fingerprint, Pause, RescaleRecord, Stage, Supervision
-from flink_autoscaler.core.syntax import Duration
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassRequest, Phase, Recorded
+from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.supervision import Fingerprint, Pause, RescaleRecord, Stage, Supervision
+from flink_autoscaler.core.model.syntax import Duration
 
 NOON_MS = 720 * MINUTE
 INTERVAL_MS = 10 * MINUTE

@@ -4,12 +4,12 @@ import math
 import pytest
 from core_builders import a_plan, a_topology, a_vertex, vertex_id
 
-from flink_autoscaler.core.events import EventType, exception_event
-from flink_autoscaler.core.metrics import ScalingMetric, avg, of
-from flink_autoscaler.core.report import blocked_header, parallelism_hash, scaling_report
-from flink_autoscaler.core.state import ScalingSummary
-from flink_autoscaler.core.syntax import Duration
-from flink_autoscaler.core.topology import ShipStrategy
+from flink_autoscaler.core.decide.report import blocked_header, parallelism_hash, scaling_report
+from flink_autoscaler.core.model.events import EventType, exception_event
+from flink_autoscaler.core.model.metrics import ScalingMetric, avg, of
+from flink_autoscaler.core.model.state import ScalingSummary
+from flink_autoscaler.core.model.syntax import Duration
+from flink_autoscaler.core.model.topology import ShipStrategy
 
 INF = math.inf
 INTERVAL = Duration(1)

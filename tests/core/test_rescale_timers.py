@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 from core_builders import a_context
 
-from flink_autoscaler.core.downtime import DowntimeEstimate
-from flink_autoscaler.core.job import Endpoint
-from flink_autoscaler.core.rescale_facts import CheckpointFacts, RescaleFacts, TaskManagerFacts
-from flink_autoscaler.core.rescale_timers import (
+from flink_autoscaler.core.evaluate.downtime import DowntimeEstimate
+from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleFacts, TaskManagerFacts
+from flink_autoscaler.core.model.supervision import NO_SUPERVISION, RescaleRecord
+from flink_autoscaler.core.supervise.timers import (
     SLACK_MS,
     accept_ms,
     allowed_ms,
@@ -18,7 +19,6 @@ from flink_autoscaler.core.rescale_timers import (
     interval_ms,
     observation_ms,
 )
-from flink_autoscaler.core.supervision import NO_SUPERVISION, RescaleRecord
 
 SCHEDULER = "jobmanager.adaptive-scheduler."
 QUICK = {

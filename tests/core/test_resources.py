@@ -13,15 +13,15 @@ from core_builders import (
     single_source,
 )
 
-from flink_autoscaler.core.decision import PassOutcome, Rescale
-from flink_autoscaler.core.events import Event, EventType
-from flink_autoscaler.core.extensions import ExecutorContext, Plugins, ResourceRequest
-from flink_autoscaler.core.job import Headroom, JobAutoScalerContext
-from flink_autoscaler.core.metrics import ScalingMetric
-from flink_autoscaler.core.reading import ClusterReading
-from flink_autoscaler.core.reason import Reason
-from flink_autoscaler.core.state import ScalingSummaries
-from flink_autoscaler.core.syntax import parse_duration
+from flink_autoscaler.core.model.decision import PassOutcome, Rescale
+from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.job import Headroom, JobAutoScalerContext
+from flink_autoscaler.core.model.metrics import ScalingMetric
+from flink_autoscaler.core.model.reading import ClusterReading
+from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.model.state import ScalingSummaries
+from flink_autoscaler.core.model.syntax import parse_duration
+from flink_autoscaler.core.ports.plugins import ExecutorContext, Plugins, ResourceRequest
 
 HALF_AN_HOUR = parse_duration("30 min")
 CLUSTER = a_cluster(slots_used=4)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.shares import Claim, fair_shares
+from flink_autoscaler.core.decide.limits.shares import Claim, fair_shares
 
 CLAIMS = st.lists(
     st.builds(

@@ -3,8 +3,7 @@ import math
 import pytest
 from core_builders import a_plan, a_topology, a_vertex, vertex_id
 
-from flink_autoscaler.core.reading import ClusterReading
-from flink_autoscaler.core.slots import (
+from flink_autoscaler.core.decide.limits.slots import (
     Quota,
     as_far_as,
     exceeds_quota,
@@ -14,7 +13,8 @@ from flink_autoscaler.core.slots import (
     taskmanagers_for,
     within_quota,
 )
-from flink_autoscaler.core.topology import ShipStrategy
+from flink_autoscaler.core.model.reading import ClusterReading
+from flink_autoscaler.core.model.topology import ShipStrategy
 
 HASH = ShipStrategy.HASH
 CHAIN = a_topology(

@@ -9,14 +9,13 @@ from core_builders import a_context, a_request
 from rescale_model import BUFFERS, MAP, OPTIONS, SOURCE, Daemon, FactsFate, LossyNetwork, PutFate, SimulatedCluster
 
 from flink_autoscaler.core.autoscaler import JobPassReport
-from flink_autoscaler.core.decision import Hold, Rescale
-from flink_autoscaler.core.job import JobStatus
-from flink_autoscaler.core.orders import NO_ORDERS, Orders, PauseOrder, Pin, Signed
-from flink_autoscaler.core.reading import JobReading
-from flink_autoscaler.core.realizable import realizable
-from flink_autoscaler.core.state import JobState
-from flink_autoscaler.core.supervised import FactsWanted, facts_wanted
-from flink_autoscaler.core.supervision import (
+from flink_autoscaler.core.decide.realizable import realizable
+from flink_autoscaler.core.model.decision import Hold, Rescale
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, Pin, Signed
+from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.supervision import (
     ForeignEdit,
     Origin,
     Phase,
@@ -25,6 +24,7 @@ from flink_autoscaler.core.supervision import (
     Stage,
     Supervision,
 )
+from flink_autoscaler.core.supervise.supervised import FactsWanted, facts_wanted
 
 ONE, THREE = {SOURCE: 1, MAP: 1}, {SOURCE: 3, MAP: 3}
 

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core import syntax
-from flink_autoscaler.core.options import BusyTimeAggregator
+from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.options.job import BusyTimeAggregator
 
 SECOND = 1_000_000_000
 

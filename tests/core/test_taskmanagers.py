@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.rescale_facts import RescaleFacts, TaskManagerFacts
-from flink_autoscaler.core.taskmanagers import (
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.rescale_facts import RescaleFacts, TaskManagerFacts
+from flink_autoscaler.core.ports.task_managers import (
     Fleet,
     ProviderInfo,
     SupplyRules,

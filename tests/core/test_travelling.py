@@ -23,7 +23,7 @@ from flink_autoscaler.core.errors import (
     RefusedError,
     StoreError,
 )
-from flink_autoscaler.core.reading import JobReading
+from flink_autoscaler.core.model.reading import JobReading
 
 
 def test_an_executed_outcome_travels() -> None:

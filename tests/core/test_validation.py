@@ -1,9 +1,9 @@
 import pytest
 from core_builders import a_configuration, options_with
 
-from flink_autoscaler.core.option import ValueParseError
-from flink_autoscaler.core.options import AutoscalerOptions
-from flink_autoscaler.core.validation import unreadable_options, validate
+from flink_autoscaler.core.options.checks import unreadable_options, validate
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.options.option import ValueParseError
 
 OBSERVED = {"observed-scalability.enabled": "true"}
 DETECTION = {"scaling.effectiveness.detection.enabled": "true"}

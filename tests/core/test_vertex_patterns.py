@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from core_builders import a_topology, a_vertex, vertex_id
 
-from flink_autoscaler.core.parallelism import SizingSettings, limits_of
-from flink_autoscaler.core.vertex_patterns import VertexBounds, matching, parse_vertex_bounds
+from flink_autoscaler.core.model.vertex_patterns import VertexBounds, matching, parse_vertex_bounds
+from flink_autoscaler.core.policies.base.parallelism import SizingSettings, limits_of
 
 TOPOLOGY = a_topology(a_vertex(1), a_vertex(2), a_vertex(12))
 

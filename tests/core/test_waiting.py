@@ -7,10 +7,10 @@ import math
 import pytest
 from core_builders import a_cluster, a_reading, a_topology, a_vertex, options_with, vertex_id
 
-from flink_autoscaler.core.conversion import Conversion, convert
-from flink_autoscaler.core.metrics import MetricSample, ScalingMetric, WaitingTime
-from flink_autoscaler.core.topology import IoMetrics
-from flink_autoscaler.core.waiting import WaitingShares, waited, waiting_shares
+from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, WaitingTime
+from flink_autoscaler.core.model.topology import IoMetrics
+from flink_autoscaler.core.observe.conversion import Conversion, convert
+from flink_autoscaler.core.observe.waiting import WaitingShares, waited, waiting_shares
 
 V = vertex_id(1)
 MINUTE = 60_000

@@ -5,8 +5,15 @@ from core_builders import a_sample, vertex_id
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.metrics import MetricSample, ScalingMetric
-from flink_autoscaler.core.window import MetricWindow, WindowSettings, forget_before_reset, full_at_ms, mean_of, trim
+from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
+from flink_autoscaler.core.observe.window import (
+    MetricWindow,
+    WindowSettings,
+    forget_before_reset,
+    full_at_ms,
+    mean_of,
+    trim,
+)
 
 NAN, INF = math.nan, math.inf
 V = vertex_id(1)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from core_builders.jobs import JOB_ID
-from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.state import ScalingSummaries, ScalingSummary
-from flink_autoscaler.core.topology import (
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.state import ScalingSummaries, ScalingSummary
+from flink_autoscaler.core.model.topology import (
     IoMetrics,
     JobDetails,
     JobTopology,

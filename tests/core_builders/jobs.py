@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flink_autoscaler.core.decision import PassRequest
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.option import PREFIX
-from flink_autoscaler.core.options import AutoscalerOptions
-from flink_autoscaler.core.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.model.decision import PassRequest
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.options.option import PREFIX
 
 JOB_ID = "a" * 32
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flink_autoscaler.core.metrics import (
+from flink_autoscaler.core.model.metrics import (
     EvaluatedMetric,
     EvaluatedVertex,
     MetricSample,
@@ -14,7 +14,7 @@ from flink_autoscaler.core.metrics import (
     avg,
     of,
 )
-from flink_autoscaler.core.state import HistoryEntry, ScalingSummary
+from flink_autoscaler.core.model.state import HistoryEntry, ScalingSummary
 
 
 def a_sample(

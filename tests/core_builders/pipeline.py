@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from core_builders.graphs import a_vertex, vertex_id
 from core_builders.readings import a_reading, operator_answers, source_answers
-from flink_autoscaler.core.reading import JobReading
-from flink_autoscaler.core.topology import IoMetrics, ShipStrategy
+from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
 
 PIPELINE_SOURCE = vertex_id(1)
 PIPELINE_MAP = vertex_id(2)

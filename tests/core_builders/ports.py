@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from core_builders.readings import a_cluster
-from flink_autoscaler.core.decision import PassRequest
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.events import Event, ScalingReport
-from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
-from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.ports import NO_TERMS, Realization, RealizeResult, Terms
-from flink_autoscaler.core.reading import ClusterReading, JobReading
-from flink_autoscaler.core.state import EMPTY_STATE, ConfigChanges, JobState
+from flink_autoscaler.core.model.decision import PassRequest
+from flink_autoscaler.core.model.events import Event, ScalingReport
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.reading import ClusterReading, JobReading
+from flink_autoscaler.core.model.state import EMPTY_STATE, ConfigChanges, JobState
+from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizeResult, Terms
 
 Journal = list[str]
 """Names of the calls of all ports, in order."""

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 
 from core_builders.graphs import details_of
 from core_builders.jobs import JOB_ID
-from flink_autoscaler.core import metric_names
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.metrics import Aggregate, FlinkMetric, VertexId
-from flink_autoscaler.core.reading import ClusterReading, CollectorMemory, JobReading, VertexAggregates
-from flink_autoscaler.core.topology import Vertex
+from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
+from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading, VertexAggregates
+from flink_autoscaler.core.model.topology import Vertex
+from flink_autoscaler.core.observe import metric_names
 
 
 def of_total(total: float) -> Aggregate:

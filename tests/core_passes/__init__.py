@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from flink_autoscaler.clients.pass_plugins import installed_plugins
-from flink_autoscaler.core.cycle import advance
-from flink_autoscaler.core.decision import PassOutcome, PassRequest
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.metric_names import JOBMANAGER_METRICS, TASKMANAGER_METRICS
-from flink_autoscaler.core.metrics import Aggregate, FlinkMetric
-from flink_autoscaler.core.reading import ClusterReading, CollectorMemory, JobReading
-from flink_autoscaler.core.state import EMPTY_STATE
-from flink_autoscaler.core.topology import IoMetrics, JobDetails, PlanNode, VertexDetails
+from flink_autoscaler.core.cycle.advance import advance
+from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
+from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
+from flink_autoscaler.core.model.state import EMPTY_STATE
+from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, PlanNode, VertexDetails
+from flink_autoscaler.core.observe.metric_names import JOBMANAGER_METRICS, TASKMANAGER_METRICS
 
 SOURCE = "a" * 32
 JOB_ID = "b" * 32

@@ -13,8 +13,8 @@ from demo.plan import (
     plan_for,
 )
 
-from flink_autoscaler.core.options import AutoscalerOptions
-from flink_autoscaler.core.validation import validate
+from flink_autoscaler.core.options.checks import validate
+from flink_autoscaler.core.options.job import AutoscalerOptions
 
 LENGTHS = [120, 150, 180, 239, 240, 300, 600, 900, 1800, 7200]
 

@@ -19,7 +19,7 @@ from kerberos import GuardedServer, Identity, Realm
 
 from flink_autoscaler.clients.transport import HttpTransport
 from flink_autoscaler.core.errors import ConnectError
-from flink_autoscaler.core.job import Endpoint, Kerberos
+from flink_autoscaler.core.model.job import Endpoint, Kerberos
 from flink_autoscaler.stores.sql.database import DatabaseSettings
 
 pytestmark = pytest.mark.kerberos

@@ -13,9 +13,9 @@ import pytest
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.clients.client_cache import ClientCache
 from flink_autoscaler.core.autoscaler import JobAutoScaler
-from flink_autoscaler.core.events import Event, ScalingReport
-from flink_autoscaler.core.job import JobAutoScalerContext
-from flink_autoscaler.core.taskmanagers import DONE, SupplyRules, TaskManagerSupply
+from flink_autoscaler.core.model.events import Event, ScalingReport
+from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.ports.task_managers import DONE, SupplyRules, TaskManagerSupply
 from flink_autoscaler.pipeline.engine import InlineEngine
 from flink_autoscaler.realizers.auto import AutoRealizer
 from flink_autoscaler.realizers.providers import Limits, ProcessProvider, ProcessSpec

@@ -11,8 +11,8 @@ import pytest
 from rescue import SupervisedPasses
 from rescue.interference import RequestLog, RequirementsWatch, high_availability
 
-from flink_autoscaler.core.events import EventType
-from flink_autoscaler.core.supervision import Phase, Stage
+from flink_autoscaler.core.model.events import EventType
+from flink_autoscaler.core.model.supervision import Phase, Stage
 from flink_cluster import FlinkApplicationCluster, FlinkCluster, job
 
 pytestmark = [pytest.mark.e2e, pytest.mark.rescue]

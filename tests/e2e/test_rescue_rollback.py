@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from rescue import ONLY_WORK, SupervisedPasses
 
-from flink_autoscaler.core.orders import Orders
-from flink_autoscaler.core.supervision import Origin, Phase, Stage
+from flink_autoscaler.core.model.orders import Orders
+from flink_autoscaler.core.model.supervision import Origin, Phase, Stage
 from flink_cluster import FlinkCluster, job
 
 pytestmark = [pytest.mark.e2e, pytest.mark.rescue]

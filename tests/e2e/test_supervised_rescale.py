@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from rescue import ONLY_WORK, SupervisedPasses, logged
 
-from flink_autoscaler.core.supervision import Origin, Phase, Stage
+from flink_autoscaler.core.model.supervision import Origin, Phase, Stage
 from flink_cluster import FlinkCluster, job
 
 pytestmark = pytest.mark.e2e

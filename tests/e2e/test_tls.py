@@ -18,7 +18,7 @@ from tls_setup.flink import rest_options
 
 from flink_autoscaler.clients import FlinkRestClient, ParallelismBounds
 from flink_autoscaler.core.errors import ConnectError
-from flink_autoscaler.core.job import Endpoint, Tls
+from flink_autoscaler.core.model.job import Endpoint, Tls
 from flink_cluster import FlinkCluster, job
 
 pytestmark = pytest.mark.e2e

@@ -13,7 +13,7 @@ from fake_flink import answers
 from fake_flink.faults import Canned, Fault, flink_error
 from fake_flink.job import FakeJob, FakeVertex, MetricValue, chain
 from fake_flink.server import FakeRequest, Server
-from flink_autoscaler.core.job import Endpoint
+from flink_autoscaler.core.model.job import Endpoint
 
 _JOB = re.compile(r"/jobs/([0-9a-f]{32})(/.*)?")
 _VERTEX = re.compile(r"/vertices/([0-9a-f]{32})/subtasks/metrics")

@@ -9,8 +9,8 @@ from typing import Any
 from fake_yarn.cluster import FakeYarn
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.clients.client_cache import ClientCache
-from flink_autoscaler.core.job import Endpoint
-from flink_autoscaler.core.ports import JobList
+from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.sections import ClusterSettings, JobKeyMode
 from flink_autoscaler.standalone.settings import Cluster, EngineKind
 from flink_autoscaler.standalone.yarn_fetcher import YarnFetcher

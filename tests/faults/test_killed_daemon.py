@@ -15,7 +15,7 @@ from databases import DatabaseServer
 from fault_setup import BusyCluster, DaemonProcess, History, Put, StateChange, rounds
 from fault_setup.daemon_process import pause
 
-from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.stores.sql.database import Database
 from flink_autoscaler.stores.sql.schema import upgrade
 from flink_autoscaler.stores.sql.state_store import SqlStateStore

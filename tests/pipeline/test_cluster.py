@@ -11,7 +11,7 @@ from fake_flink import Fault
 from pipeline_setup import Fleet
 from spark_cluster import Recorded, SparkCluster, comparables, evaluate_while, executor_python, make_pyfiles
 
-from flink_autoscaler.core.decision import Phase
+from flink_autoscaler.core.model.decision import Phase
 from flink_autoscaler.pipeline.session import SparkSettings
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]

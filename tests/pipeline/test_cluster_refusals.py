@@ -11,7 +11,7 @@ from pipeline_setup import Fleet
 from spark_cluster import Recorded, SparkCluster, executor_python
 from spark_cluster.recorded import START_SECONDS
 
-from flink_autoscaler.core.decision import Phase
+from flink_autoscaler.core.model.decision import Phase
 from flink_autoscaler.pipeline.session import open_session
 from flink_autoscaler.pipeline.supply import SparkLostError
 from flink_cluster.waiting import wait_until

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from pipeline_setup import Fleet, a_request, comparable, next_pass
 
-from flink_autoscaler.core.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.errors import PluginError, RefusedError
-from flink_autoscaler.core.job import Endpoint
+from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.pipeline.codec import CodecError, decode, decode_outcome, encode, encode_outcome, portable
 
 REQUEST = a_request(Endpoint("http://127.0.0.1:1", headers=(("Authorization", "secret"),)), "orders")
@@ -81,9 +81,11 @@ def test_outcome_shares_the_samples_of_the_request(passed: tuple[PassRequest, Pa
         pytest.param(packed(pickle.dumps(REQUEST), 1 << 40), id="too long"),
         pytest.param(encode(7), id="another kind"),
         pytest.param(packed(pickle.dumps(Evil())), id="a call"),
-        pytest.param(packed(b"cflink_autoscaler.core.options\nre\n."), id="a module"),
-        pytest.param(packed(b"\x80\x04\x8c\x1eflink_autoscaler.core.options\x8c\x0bre.template\x93."), id="dots"),
-        pytest.param(packed(b"cbuiltins\ngetattr\n(cflink_autoscaler.core.job\nEndpoint\nS'url'\ntR."), id="getattr"),
+        pytest.param(packed(b"cflink_autoscaler.core.options.job\nre\n."), id="a module"),
+        pytest.param(packed(b"\x80\x04\x8c\x1eflink_autoscaler.core.options.job\x8c\x0bre.template\x93."), id="dots"),
+        pytest.param(
+            packed(b"cbuiltins\ngetattr\n(cflink_autoscaler.core.model.job\nEndpoint\nS'url'\ntR."), id="getattr"
+        ),
     ],
 )
 def test_decode_refuses_what_is_not_ours(data: bytes) -> None:

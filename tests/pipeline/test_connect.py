@@ -11,7 +11,7 @@ from fake_flink import Fault
 from pipeline_setup import Fleet
 from spark_cluster import ConnectServer, Recorded, comparables, evaluate_while, executor_python
 
-from flink_autoscaler.core.decision import Phase
+from flink_autoscaler.core.model.decision import Phase
 from flink_autoscaler.pipeline.data_source import FlinkMetrics
 from flink_autoscaler.pipeline.session import SparkSettings, open_session
 from flink_autoscaler.pipeline.supply import SparkLostError

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_type
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.job import Endpoint, Kerberos, Tls
+from flink_autoscaler.core.model.job import Endpoint, Kerberos, Tls
 from flink_autoscaler.pipeline.data_source import FlinkMetrics, endpoint_options
 from flink_autoscaler.pipeline.data_source.choices import OPTIONS, choices_of
 from flink_autoscaler.pipeline.data_source.tables import TABLES

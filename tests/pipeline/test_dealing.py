@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from flink_autoscaler.core.job import Endpoint
-from flink_autoscaler.core.reading import ClusterReading
+from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.pipeline.codec import decode
 from flink_autoscaler.pipeline.dealing import Deal
 

@@ -6,7 +6,7 @@ import pytest
 from pipeline_setup import Fleet
 
 from flink_autoscaler.clients import EventLoopThread
-from flink_autoscaler.core.decision import Phase
+from flink_autoscaler.core.model.decision import Phase
 from flink_autoscaler.pipeline import ClientCache
 
 

@@ -11,7 +11,7 @@ import pytest
 from fake_flink import Fault
 from pipeline_setup import Fleet, comparable, next_pass
 
-from flink_autoscaler.core.decision import Phase
+from flink_autoscaler.core.model.decision import Phase
 from flink_autoscaler.pipeline.driver import DriverSession
 from flink_autoscaler.pipeline.live import SparkEngine
 from flink_autoscaler.pipeline.session import PassSession, SparkSettings, open_session

@@ -11,10 +11,10 @@ from fake_flink import FakeFlink, Fault
 from pipeline_setup import Fleet, a_request, comparable
 
 from flink_autoscaler.clients import EventLoopThread
-from flink_autoscaler.core.decision import PassRequest, Phase
 from flink_autoscaler.core.errors import ConfigError, ConnectError
-from flink_autoscaler.core.job import Endpoint
-from flink_autoscaler.core.ports import EvaluationEngine
+from flink_autoscaler.core.model.decision import PassRequest, Phase
+from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.ports.deployment import EvaluationEngine
 from flink_autoscaler.pipeline.live import SparkEngine
 from flink_autoscaler.pipeline.session import SparkSettings
 

@@ -10,9 +10,9 @@ from typing import Any
 from fake_flink import FakeFlink, FakeJob, Fault, chain
 
 from flink_autoscaler.clients import EventLoopThread
-from flink_autoscaler.core.decision import PassOutcome, PassRequest
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.pipeline import ClientCache, InlineEngine
 
 NOW_MS = 1_900_000_000_000

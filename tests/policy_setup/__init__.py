@@ -7,10 +7,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from flink_autoscaler.core.job import JobStatus
-from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.option import PREFIX
-from flink_autoscaler.core.policies.values import (
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.policy_values import (
     DemandForecast,
     JobObservation,
     Outage,
@@ -19,6 +18,7 @@ from flink_autoscaler.core.policies.values import (
     ScalingPolicy,
     VertexObs,
 )
+from flink_autoscaler.core.options.option import PREFIX
 
 NOW = 1_700_000_000.0
 WINDOW = 900.0

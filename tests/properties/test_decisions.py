@@ -19,12 +19,12 @@ from core_builders import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.decision import PassOutcome, Rescale
-from flink_autoscaler.core.parallelism import SizingSettings, size_vertex
-from flink_autoscaler.core.reading import JobReading
-from flink_autoscaler.core.slots import taskmanagers_of
-from flink_autoscaler.core.state import EMPTY_STATE
-from flink_autoscaler.core.topology import IoMetrics, ShipStrategy, Vertex
+from flink_autoscaler.core.decide.limits.slots import taskmanagers_of
+from flink_autoscaler.core.model.decision import PassOutcome, Rescale
+from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.model.state import EMPTY_STATE
+from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy, Vertex
+from flink_autoscaler.core.policies.base.parallelism import SizingSettings, size_vertex
 
 WINDOW = 60_000
 SLOTS = 2

@@ -10,13 +10,13 @@ from typing import Final
 import pytest
 from core_builders import a_cluster, a_context, a_reading, a_vertex, source_answers, vertex_id
 
-from flink_autoscaler.core.cycle import advance
-from flink_autoscaler.core.decision import PassRequest, Rescale
-from flink_autoscaler.core.reading import JobReading
-from flink_autoscaler.core.rescale_facts import CheckpointFacts, RescaleFacts, TaskManagerFacts
-from flink_autoscaler.core.state import EMPTY_STATE, JobState
-from flink_autoscaler.core.topology import IoMetrics
-from flink_autoscaler.core.unevaluated import without_reading
+from flink_autoscaler.core.cycle.advance import advance
+from flink_autoscaler.core.cycle.unevaluated import without_reading
+from flink_autoscaler.core.model.decision import PassRequest, Rescale
+from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleFacts, TaskManagerFacts
+from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.model.topology import IoMetrics
 
 VERTEX: Final = vertex_id(1)
 MINUTE, DAY = 60_000, 86_400_000

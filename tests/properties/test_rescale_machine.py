@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from rescale_model import MAP, OPTIONS, OTHER, SOURCE, Daemon, FactsFate, LossyNetwork, PutFate, SimulatedCluster
 from rescale_model.promises import BOUND_TO_SETTLE, Promises
 
-from flink_autoscaler.core.orders import Orders, PauseOrder, Pin, Signed
-from flink_autoscaler.core.supervision import Phase as RescalePhase
+from flink_autoscaler.core.model.orders import Orders, PauseOrder, Pin, Signed
+from flink_autoscaler.core.model.supervision import Phase as RescalePhase
 
 STEPS = int(os.environ.get("MODEL_STEPS", "3000"))
 """Least number of steps: passes over the job, and things that happen between them."""

@@ -8,9 +8,9 @@ from realizer_setup import SINK, SOURCE, Cluster
 from structlog.testing import capture_logs
 
 from flink_autoscaler.core.errors import RealizeError
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.ports import ScalingRealizer
-from flink_autoscaler.core.state import ConfigChanges
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.state import ConfigChanges
+from flink_autoscaler.core.ports.deployment import ScalingRealizer
 from flink_autoscaler.realizers import LogOnlyRealizer
 from flink_autoscaler.realizers.contract import ScalingRealizerContract
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.core.errors import RealizeError
-from flink_autoscaler.core.taskmanagers import Progress, ProviderInfo, TaskManagerProvider
+from flink_autoscaler.core.ports.task_managers import Progress, ProviderInfo, TaskManagerProvider
 from flink_autoscaler.realizers.provider_contract import TaskManagerProviderContract, ended
 from flink_autoscaler.realizers.providers import CommandProvider, CommandSpec, Limits
 from flink_autoscaler.realizers.providers.command import read_description

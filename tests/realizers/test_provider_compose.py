@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.core.taskmanagers import Progress, TaskManagerProvider
+from flink_autoscaler.core.ports.task_managers import Progress, TaskManagerProvider
 from flink_autoscaler.realizers.provider_contract import TaskManagerProviderContract, ended
 from flink_autoscaler.realizers.providers import ComposeSpec, Limits, compose_provider
 

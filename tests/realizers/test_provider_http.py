@@ -10,8 +10,8 @@ import pytest
 
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.errors import RealizeError
-from flink_autoscaler.core.job import Endpoint
-from flink_autoscaler.core.taskmanagers import PENDING, OperationState, Progress, TaskManagerProvider
+from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.ports.task_managers import PENDING, OperationState, Progress, TaskManagerProvider
 from flink_autoscaler.realizers.provider_contract import TaskManagerProviderContract, ended
 from flink_autoscaler.realizers.providers import HttpProvider, Limits
 

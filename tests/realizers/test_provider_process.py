@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from flink_autoscaler.core.errors import RealizeError
-from flink_autoscaler.core.taskmanagers import Progress, TaskManagerProvider
+from flink_autoscaler.core.ports.task_managers import Progress, TaskManagerProvider
 from flink_autoscaler.realizers.provider_contract import TaskManagerProviderContract, ended
 from flink_autoscaler.realizers.providers import Limits, ProcessProvider, ProcessSpec
 from flink_autoscaler.realizers.providers import linux_process as processes

@@ -8,9 +8,9 @@ from fake_flink import Canned, Fault, flink_error
 from realizer_setup import JOB_ID, PATH, SINK, SOURCE, Clients, Cluster, body_of
 
 from flink_autoscaler.core.errors import ConnectError, RealizeError, RefusedError, ResponseError
-from flink_autoscaler.core.events import EventType
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext
-from flink_autoscaler.core.ports import Realization, RealizeResult, ScalingRealizer, Terms
+from flink_autoscaler.core.model.events import EventType
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext
+from flink_autoscaler.core.ports.deployment import Realization, RealizeResult, ScalingRealizer, Terms
 from flink_autoscaler.realizers import RescaleApiRealizer
 from flink_autoscaler.realizers.contract import ScalingRealizerContract
 

@@ -8,8 +8,8 @@ import pytest
 from realizer_setup import ADAPTIVE
 
 from flink_autoscaler.core.errors import RealizeError
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.ports import Realization, RealizeResult
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.ports.deployment import Realization, RealizeResult
 from flink_autoscaler.realizers import RescaleApiRealizer
 from flink_cluster import FlinkCluster
 from flink_cluster.job import WORK_VERTEX, ScalingJob, submit

@@ -7,11 +7,11 @@ from fake_flink import Canned, flink_error
 from realizer_setup import ADAPTIVE, JOB_ID, NEXT_JOB_ID, PATH, SOURCE, Clients, Clock, Cluster
 from structlog.testing import capture_logs
 
-from flink_autoscaler.core.events import EventType
-from flink_autoscaler.core.job import JobStatus
-from flink_autoscaler.core.ports import Realization, RealizeResult
-from flink_autoscaler.core.state import ConfigChanges
-from flink_autoscaler.core.syntax import parse_duration
+from flink_autoscaler.core.model.events import EventType
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.state import ConfigChanges
+from flink_autoscaler.core.model.syntax import parse_duration
+from flink_autoscaler.core.ports.deployment import Realization, RealizeResult
 from flink_autoscaler.realizers import RescaleApiRealizer
 
 # As recorded from Flink 1.20 and 2.3, without most of the stack traces.

@@ -7,8 +7,8 @@ from fake_flink import FakeFlink, flink_error
 from realizer_setup import Clients
 from taskmanager_setup import JOB_ID, SINK, SOURCE, FakeProvider, ReactiveCluster
 
-from flink_autoscaler.core.ports import RealizeResult
-from flink_autoscaler.core.state import ConfigChanges
+from flink_autoscaler.core.model.state import ConfigChanges
+from flink_autoscaler.core.ports.deployment import RealizeResult
 from flink_autoscaler.realizers.auto import AutoRealizer
 
 ADAPTIVE = {"jobmanager.scheduler": "adaptive"}

@@ -8,10 +8,10 @@ from realizer_setup import Clients, Clock
 from taskmanager_setup import JOB_ID, REACTIVE, SINK, SOURCE, FakeProvider, ReactiveCluster
 
 from flink_autoscaler.core.errors import RealizeError
-from flink_autoscaler.core.events import EventType
-from flink_autoscaler.core.job import JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.ports import Realization, RealizeResult, ScalingRealizer, Terms
-from flink_autoscaler.core.taskmanagers import PENDING, OperationState, Progress, SupplyRules
+from flink_autoscaler.core.model.events import EventType
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.ports.deployment import Realization, RealizeResult, ScalingRealizer, Terms
+from flink_autoscaler.core.ports.task_managers import PENDING, OperationState, Progress, SupplyRules
 from flink_autoscaler.realizers.contract import ScalingRealizerContract
 from flink_autoscaler.realizers.taskmanager_count import TaskManagerCountRealizer
 

@@ -7,8 +7,8 @@ from fake_flink import FakeFlink
 from realizer_setup import Clients, Clock
 from taskmanager_setup import FakeProvider, ReactiveCluster
 
-from flink_autoscaler.core.job import JobAutoScalerContext
-from flink_autoscaler.core.taskmanagers import SupplyRules
+from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.ports.task_managers import SupplyRules
 from flink_autoscaler.realizers.slot_supply import Released, SlotSupply
 
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
 from flink_autoscaler.realizers.throttle import Throttle
 
 JOB = JobAutoScalerContext(

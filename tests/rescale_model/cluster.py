@@ -9,8 +9,8 @@ from typing import Final
 
 from core_builders import vertex_id
 
-from flink_autoscaler.core.job import JobStatus
-from flink_autoscaler.core.rescale_facts import JobException
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.rescale_facts import JobException
 
 SOURCE, MAP, OTHER = vertex_id(1), vertex_id(2), vertex_id(3)
 MOST: Final = {SOURCE: 64, MAP: 16, OTHER: 16}

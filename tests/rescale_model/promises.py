@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from flink_autoscaler.core.autoscaler import JobPassReport
-from flink_autoscaler.core.decision import Rescale
-from flink_autoscaler.core.supervision import Origin, Phase, Stage, Supervision
+from flink_autoscaler.core.model.decision import Rescale
+from flink_autoscaler.core.model.supervision import Origin, Phase, Stage, Supervision
 from rescale_model.cluster import BUFFERS, MOST, Bounds
 from rescale_model.daemon import Daemon
 from rescale_model.network import FactsFate, PutFate

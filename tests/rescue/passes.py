@@ -9,12 +9,12 @@ from types import TracebackType
 from typing import Final, Self
 
 from flink_autoscaler.core.autoscaler import ALWAYS, JobAutoScaler
-from flink_autoscaler.core.decision import PassRequest, Recorded
-from flink_autoscaler.core.job import JobAutoScalerContext
-from flink_autoscaler.core.orders import NO_ORDERS, Orders
-from flink_autoscaler.core.ports import AutoScalerStateStore, ScalingRealizer
-from flink_autoscaler.core.state import JobState
-from flink_autoscaler.core.supervision import Supervision
+from flink_autoscaler.core.model.decision import PassRequest, Recorded
+from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.supervision import Supervision
+from flink_autoscaler.core.ports.deployment import AutoScalerStateStore, ScalingRealizer
 from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings
 from flink_autoscaler.standalone.configuration import load_configuration
 from flink_autoscaler.standalone.loading import load_settings

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from flink_autoscaler.core.events import Event, EventType, ScalingReport
-from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.job import Endpoint, Kerberos
+from flink_autoscaler.core.model.job import Endpoint, Kerberos
 from flink_autoscaler.standalone.access import Access
 from flink_autoscaler.standalone.access_settings import AccessSettings, AuthKind, AuthSettings, TlsSettings
 from flink_autoscaler.standalone.sections import YarnSettings

@@ -8,10 +8,10 @@ import pytest
 from fake_flink import Canned, FakeFlink, Fault, flink_error
 from watching import LogLines, Watching, run_passes
 
-from flink_autoscaler.core.decision import Phase
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, NotReadyError
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.ports import JobList
+from flink_autoscaler.core.model.decision import Phase
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.ports.deployment import JobList
 
 FAULTS = [
     pytest.param(Fault.RESET, id="resets connections"),

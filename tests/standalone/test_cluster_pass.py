@@ -8,14 +8,21 @@ from dataclasses import replace
 import pytest
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler
-from flink_autoscaler.core.decision import Hold, PassOutcome, PassRequest, Phase
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, RealizeError, StoreError
-from flink_autoscaler.core.events import Event, ScalingReport
-from flink_autoscaler.core.forecast.store import ProfileResult
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
-from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.ports import NO_TERMS, EvaluationEngine, JobList, Realization, RealizeResult, Terms
-from flink_autoscaler.core.state import ConfigChanges, JobState
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassRequest, Phase
+from flink_autoscaler.core.model.events import Event, ScalingReport
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.state import ConfigChanges, JobState
+from flink_autoscaler.core.ports.deployment import (
+    NO_TERMS,
+    EvaluationEngine,
+    JobList,
+    Realization,
+    RealizeResult,
+    Terms,
+)
+from flink_autoscaler.core.ports.forecast_store import ProfileResult
 from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings
 from flink_autoscaler.standalone.forecasts import JobForecasts
 from flink_autoscaler.standalone.pass_report import PassReport

@@ -9,12 +9,12 @@ import pytest
 from core_builders import RecordingEvents, RecordingRealizer, RecordingStore
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler
-from flink_autoscaler.core.decision import Hold, PassOutcome, PassRequest, Phase
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.events import Event, EventType
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
-from flink_autoscaler.core.ports import JobList
-from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassRequest, Phase
+from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings
 from flink_autoscaler.standalone.vanished import Patience, VanishedJobs
 from flink_autoscaler.stores.heap_tombstones import HeapTombstones

@@ -10,7 +10,7 @@ import pytest
 from fake_flink import FakeFlink, Fault
 from watching import LogLines, Watching
 
-from flink_autoscaler.core.ports import JobList
+from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.daemon import Daemon, Watch
 from flink_cluster.waiting import wait_until
 

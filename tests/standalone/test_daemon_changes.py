@@ -9,8 +9,8 @@ import pytest
 from fake_flink import FakeFlink, Fault
 from watching import LogLines, Watching
 
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.ports import JobList
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.announcer import Announcer
 from flink_autoscaler.standalone.daemon import Daemon, Watch
 from flink_autoscaler.standalone.pass_report import PassReport

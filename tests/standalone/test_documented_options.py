@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.standalone import reference
 from flink_autoscaler.standalone.configuration import load_configuration
 from flink_autoscaler.standalone.declarations import daemon_options

@@ -9,12 +9,12 @@ import pytest
 from fake_flink import Canned, FakeFlink, FakeJob, chain
 
 from flink_autoscaler.core.autoscaler import ALWAYS, JobAutoScaler
-from flink_autoscaler.core.decision import PassRequest, Recorded
-from flink_autoscaler.core.events import Event, ScalingReport
-from flink_autoscaler.core.job import JobAutoScalerContext
-from flink_autoscaler.core.orders import NO_ORDERS, Orders, Pin, Signed
-from flink_autoscaler.core.state import JobState
-from flink_autoscaler.core.supervision import (
+from flink_autoscaler.core.model.decision import PassRequest, Recorded
+from flink_autoscaler.core.model.events import Event, ScalingReport
+from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Pin, Signed
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.supervision import (
     ForeignEdit,
     Origin,
     Phase,

@@ -8,7 +8,7 @@ from fake_flink import Canned, FakeFlink, Fault, chain
 
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.errors import FlinkRestError
-from flink_autoscaler.core.job import JobStatus
+from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.pipeline import ClientCache
 from flink_autoscaler.standalone.fetcher import REFRESH_AFTER, FlinkClusterFetcher
 from flink_autoscaler.standalone.settings import Cluster, ClusterSettings, EngineKind

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from fake_flink import FakeFlink
 
-from flink_autoscaler.core.forecast.profile import LoadProfile
-from flink_autoscaler.core.forecast.store import ProfileResult
+from flink_autoscaler.core.model.load_profile import LoadProfile
+from flink_autoscaler.core.ports.forecast_store import ProfileResult
 from flink_autoscaler.standalone.configuration import load_configuration
 from flink_autoscaler.standalone.loading import load_settings
 from flink_autoscaler.standalone.settings import Settings

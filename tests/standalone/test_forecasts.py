@@ -8,10 +8,10 @@ from core_builders import a_context
 from watching import LogLines
 
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.forecast.profile import LoadProfile
-from flink_autoscaler.core.forecast.store import ProfileResult
-from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
-from flink_autoscaler.core.metrics import VertexId
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.load_profile import LoadProfile
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.ports.forecast_store import ProfileResult
 from flink_autoscaler.standalone.forecasts import JobForecasts
 from flink_autoscaler.stores.heap_forecasts import HeapForecastStore
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from flink_autoscaler.core.autoscaler import JobPassReport
-from flink_autoscaler.core.decision import Evaluation, Hold, PassOutcome, Phase, Rescale
 from flink_autoscaler.core.errors import EvaluationError, NotReadyError
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.metrics import EvaluatedMetrics, ScalingMetric, of
-from flink_autoscaler.core.state import ScalingSummary
-from flink_autoscaler.core.topology import IoMetrics, JobTopology, Vertex
+from flink_autoscaler.core.model.decision import Evaluation, Hold, PassOutcome, Phase, Rescale
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, of
+from flink_autoscaler.core.model.state import ScalingSummary
+from flink_autoscaler.core.model.topology import IoMetrics, JobTopology, Vertex
 from flink_autoscaler.standalone.gauges import NAME_LIMIT, Gauges
 
 V1, V2 = "a" * 32, "b" * 32

@@ -8,7 +8,7 @@ from fake_flink import Canned, FakeFlink, FakeJob, Fault
 
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.job import Endpoint, Headroom, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, Headroom, JobAutoScalerContext, JobStatus
 from flink_autoscaler.pipeline import ClientCache
 from flink_autoscaler.standalone.job_contexts import REFRESH_AFTER, JobContexts
 from flink_autoscaler.standalone.job_keys import keyed_jobs

@@ -12,7 +12,7 @@ from watching import LogLines
 
 from flink_autoscaler.clients import EventLoopThread, FlinkRestClient
 from flink_autoscaler.core.errors import ConfigError, FlinkRestError
-from flink_autoscaler.core.job import Endpoint
+from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.pipeline import ClientCache
 from flink_autoscaler.standalone.access_settings import AuthKind, AuthSettings
 from flink_autoscaler.standalone.fetcher import FlinkClusterFetcher

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.standalone.layers import own_options, with_own_options, with_reported
 
 ENABLED = "job.autoscaler.enabled"

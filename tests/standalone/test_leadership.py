@@ -12,8 +12,8 @@ from watching import LogLines
 
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.errors import NotLeaderError, StoreError
-from flink_autoscaler.core.events import Event, EventType
-from flink_autoscaler.core.state import ConfigChanges
+from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.state import ConfigChanges
 from flink_autoscaler.standalone.guarded import GuardedEventHandler, GuardedRealizer
 from flink_autoscaler.standalone.leadership import LeaseLeadership, SoleLeader, Standing
 from flink_cluster.waiting import wait_until

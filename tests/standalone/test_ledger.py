@@ -8,12 +8,12 @@ from core_builders import a_configuration, a_context, a_plan, a_topology, a_vert
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.decision import Hold, PassOutcome, PassRequest, Phase, Rescale
-from flink_autoscaler.core.job import Capacity, Headroom, JobAutoScalerContext
-from flink_autoscaler.core.shares import Claim, fair_shares
-from flink_autoscaler.core.state import JobState
-from flink_autoscaler.core.supervision import RescaleRecord, Stage, Supervision
-from flink_autoscaler.core.topology import JobTopology
+from flink_autoscaler.core.decide.limits.shares import Claim, fair_shares
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassRequest, Phase, Rescale
+from flink_autoscaler.core.model.job import Capacity, Headroom, JobAutoScalerContext
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision
+from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.standalone.ledger import ALLOTMENT_SECONDS, GRANT_SECONDS, SlotLedger
 
 ONLY = vertex_id(1)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 from core_builders import a_configuration, a_context, a_plan, a_topology, a_vertex
 
-from flink_autoscaler.core.decision import Hold, PassOutcome, PassRequest, Phase, Rescale
 from flink_autoscaler.core.errors import RealizeError
-from flink_autoscaler.core.job import Capacity, JobAutoScalerContext
-from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassRequest, Phase, Rescale
+from flink_autoscaler.core.model.job import Capacity, JobAutoScalerContext
+from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.realizers.slot_supply import Released, SlotsComing
 from flink_autoscaler.standalone.ledger import SlotLedger
 

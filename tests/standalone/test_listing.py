@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, PluginError
-from flink_autoscaler.core.job import Endpoint
-from flink_autoscaler.core.ports import JobList
+from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.listing import list_jobs
 from flink_autoscaler.standalone.sections import ClusterSettings
 from flink_autoscaler.standalone.settings import Cluster, EngineKind

@@ -15,7 +15,7 @@ import structlog
 from fake_flink import FakeFlink, Fault, chain
 from watching import LogLines, Watching, run_passes
 
-from flink_autoscaler.core.decision import Phase
+from flink_autoscaler.core.model.decision import Phase
 from flink_autoscaler.standalone.daemon import Daemon
 from flink_autoscaler.standalone.logs import configure_logging
 from flink_cluster.waiting import wait_until

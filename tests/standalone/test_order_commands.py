@@ -15,10 +15,10 @@ import structlog
 from databases import rows_of
 from sql_setup.command_line import call
 
-from flink_autoscaler.core.metrics import MetricSample
-from flink_autoscaler.core.orders import Direction, Orders
-from flink_autoscaler.core.state import JobState
-from flink_autoscaler.core.supervision import Fingerprint, Pause, Phase, RescaleRecord, Stage, Supervision
+from flink_autoscaler.core.model.metrics import MetricSample
+from flink_autoscaler.core.model.orders import Direction, Orders
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.supervision import Fingerprint, Pause, Phase, RescaleRecord, Stage, Supervision
 from flink_autoscaler.standalone.cli import app
 from flink_autoscaler.standalone.order_targets import UnclearJobError, chosen_jobs, new_job
 from flink_autoscaler.stores.sql.database import Database, DatabaseSettings

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.policies.schedule_plans import SchedulePlan, parse_plans
-from flink_autoscaler.core.policies.small_options import ScheduleOptions
+from flink_autoscaler.core.options.schedule_plans import SchedulePlan, parse_plans
+from flink_autoscaler.core.options.simple_policies import ScheduleOptions
 from flink_autoscaler.standalone.configuration import load_configuration
 from flink_autoscaler.standalone.loading import load_settings
 from flink_autoscaler.standalone.settings import Settings

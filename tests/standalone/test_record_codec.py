@@ -11,13 +11,13 @@ import pytest
 from core_builders import a_context
 from recorded_passes import SCENARIOS, RecordedJob, misconfigured, scaled_up
 
-from flink_autoscaler.core.decision import PassOutcome, PassRequest, Rescale
 from flink_autoscaler.core.errors import JobGoneError, MissingMetricError, StoreError
-from flink_autoscaler.core.flink_options import FlinkOptions
-from flink_autoscaler.core.metrics import MetricSample, ScalingMetric, WaitingTime
-from flink_autoscaler.core.numbers import INFINITY, NAN
-from flink_autoscaler.core.options import AutoscalerOptions
-from flink_autoscaler.core.reading import EMPTY_MEMORY, CollectorMemory, JobReading
+from flink_autoscaler.core.model.decision import PassOutcome, PassRequest, Rescale
+from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, WaitingTime
+from flink_autoscaler.core.model.numbers import INFINITY, NAN
+from flink_autoscaler.core.model.reading import EMPTY_MEMORY, CollectorMemory, JobReading
+from flink_autoscaler.core.options.flink import FlinkOptions
+from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.standalone import record_codec
 from flink_autoscaler.standalone.masking import MASK, is_sensitive
 from flink_autoscaler.standalone.record_codec import decode, encode, read_export, to_document

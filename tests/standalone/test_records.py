@@ -10,9 +10,9 @@ import pytest
 from recorded_passes import JOB_KEY, RecordedJob, scaled_up
 from structlog.testing import capture_logs
 
-from flink_autoscaler.core.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.cycle.recording import StoredRecord
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.recording import StoredRecord
+from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.standalone.record_codec import decode
 from flink_autoscaler.standalone.records import PassRecorder
 from flink_autoscaler.stores.heap_records import HeapRecordStore

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded_passes import ENRICH, SCENARIOS, RecordedJob, rolled_back, scaled_up, without_headroom
 
-from flink_autoscaler.core.decision import PassOutcome, Phase, Rescale
+from flink_autoscaler.core.decide.limits.shares import postponed
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.reason import Reason
-from flink_autoscaler.core.shares import postponed
+from flink_autoscaler.core.model.decision import PassOutcome, Phase, Rescale
+from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.standalone.record_codec import PassRecord, decode, encode
 from flink_autoscaler.standalone.record_replay import PUT_OFF, differences, replayed
 

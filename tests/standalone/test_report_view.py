@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from flink_autoscaler.core.errors import ConnectError
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
 from flink_autoscaler.standalone.pass_report import PassReport
 from flink_autoscaler.standalone.report_view import job_document, job_table, pass_document, pass_table
 

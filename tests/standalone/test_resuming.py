@@ -12,8 +12,8 @@ from fake_flink import Canned, FakeFlink, FakeJob
 
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
-from flink_autoscaler.core.decision import Phase
-from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.model.decision import Phase
+from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.pipeline import ClientCache, InlineEngine
 from flink_autoscaler.realizers import RescaleApiRealizer
 from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings

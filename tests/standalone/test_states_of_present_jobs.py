@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler
-from flink_autoscaler.core.decision import Hold, PassOutcome, PassRequest, Phase
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
-from flink_autoscaler.core.ports import JobList
-from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassRequest, Phase
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings
 from flink_autoscaler.standalone.pass_report import PassReport
 from flink_autoscaler.standalone.vanished import Patience, VanishedJobs

@@ -9,8 +9,8 @@ from core_builders import RecordingEvents, RecordingStore, a_context
 from watching import LogLines
 
 from flink_autoscaler.core.errors import ConfigError, StoreError
-from flink_autoscaler.core.events import Event, EventType
-from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.standalone.store_watch import Probe, StoreWatch
 from flink_autoscaler.standalone.watched import WatchedEventHandler, WatchedStore
 from flink_cluster.waiting import wait_until

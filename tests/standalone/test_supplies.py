@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.taskmanagers import SupplyRules
+from flink_autoscaler.core.ports.task_managers import SupplyRules
 from flink_autoscaler.realizers.providers import CommandProvider, HttpProvider, ProcessProvider
 from flink_autoscaler.standalone import providers
 from flink_autoscaler.standalone.provider_settings import ProviderSettings

@@ -6,7 +6,7 @@ import pytest
 from core_builders import evaluated
 from prometheus_client import CollectorRegistry
 
-from flink_autoscaler.core.metrics import EvaluatedMetrics, ScalingMetric, of
+from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, of
 from flink_autoscaler.standalone import vertex_metrics
 from flink_autoscaler.standalone.vertex_metrics import VertexMetrics
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flink_autoscaler.clients.yarn import Application
-from flink_autoscaler.core.job import Endpoint
+from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.standalone.sections import ClusterSettings
 from flink_autoscaler.standalone.settings import Cluster, EngineKind
 from flink_autoscaler.standalone.yarn_application import taskmanager_cpu

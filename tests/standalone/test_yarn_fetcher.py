@@ -14,8 +14,8 @@ from fake_yarn.fetching import Clock, FetcherOf, fetchers_of, keys
 from structlog.testing import capture_logs
 
 from flink_autoscaler.core.errors import ConfigError, ConnectError, FlinkRestError, NotReadyError, ResponseError
-from flink_autoscaler.core.job import JobStatus
-from flink_autoscaler.core.ports import JobList
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.sections import JobKeyMode
 from flink_autoscaler.standalone.yarn_fetcher import YarnFetcher
 

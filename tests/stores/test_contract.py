@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.core.metrics import EvaluatedMetric, MetricSample, ScalingMetric
-from flink_autoscaler.core.numbers import INFINITY, NAN
-from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.model.metrics import EvaluatedMetric, MetricSample, ScalingMetric
+from flink_autoscaler.core.model.numbers import INFINITY, NAN
+from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.stores.contract import full_state, same_state
 
 

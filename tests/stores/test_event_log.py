@@ -10,7 +10,7 @@ from databases import counting
 from sql_setup import NOON, an_event, insert_events, write_events
 from sqlalchemy import text
 
-from flink_autoscaler.core.events import EventType
+from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.stores.sql import event_follower
 from flink_autoscaler.stores.sql.database import Database
 from flink_autoscaler.stores.sql.event_follower import EventFollower

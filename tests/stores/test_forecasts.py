@@ -9,7 +9,7 @@ import pytest
 from databases import counting, rows_of
 from sqlalchemy import Table, text, update
 
-from flink_autoscaler.core.forecast.store import ForecastStore
+from flink_autoscaler.core.ports.forecast_store import ForecastStore
 from flink_autoscaler.stores.forecast_store_contract import (
     ASOF,
     ForecastStoreContract,

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import structlog
 
-from flink_autoscaler.core.events import Event, EventType
-from flink_autoscaler.core.job import JobKey
-from flink_autoscaler.core.ports import AutoScalerEventHandler
-from flink_autoscaler.core.syntax import parse_duration
+from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.syntax import parse_duration
+from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
 from flink_autoscaler.stores import LoggingEventHandler
 from flink_autoscaler.stores.contract import AutoScalerEventHandlerContract, RecordedEvent, a_context, a_report
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from flink_autoscaler.core.ports import AutoScalerStateStore
+from flink_autoscaler.core.ports.deployment import AutoScalerStateStore
 from flink_autoscaler.stores import HeapStateStore
 from flink_autoscaler.stores.contract import AutoScalerStateStoreContract, full_state
 

@@ -11,8 +11,8 @@ from databases import counting, rows_of
 from sqlalchemy import insert, update
 
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.order_book import OrderBook
-from flink_autoscaler.core.orders import Direction
+from flink_autoscaler.core.model.orders import Direction
+from flink_autoscaler.core.supervise.order_book import OrderBook
 from flink_autoscaler.stores.heap_orders import HeapOrderBook
 from flink_autoscaler.stores.order_book_contract import OrderBookContract, pausing, pinning, resuming
 from flink_autoscaler.stores.sql.database import Database, DatabaseSettings

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.metrics import MetricSample, WaitingTime
-from flink_autoscaler.core.state import EMPTY_STATE
-from flink_autoscaler.core.supervision import NO_SUPERVISION, Supervision
+from flink_autoscaler.core.model.metrics import MetricSample, WaitingTime
+from flink_autoscaler.core.model.state import EMPTY_STATE
+from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Supervision
 from flink_autoscaler.stores.sql.own_state import own_state, own_state_text, own_waited
 
 st.register_type_strategy(

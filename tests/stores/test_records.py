@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from databases import rows_of
 
-from flink_autoscaler.core.recording import RecordStore
+from flink_autoscaler.core.cycle.recording import RecordStore
 from flink_autoscaler.stores.heap_records import HeapRecordStore
 from flink_autoscaler.stores.record_store_contract import MOST_PER_JOB, RecordStoreContract, a_record
 from flink_autoscaler.stores.sql.database import Database

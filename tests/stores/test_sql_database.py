@@ -22,8 +22,8 @@ from sqlalchemy import Connection, event, insert, update
 from sqlalchemy.exc import DBAPIError
 
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.events import Event, EventType
-from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.stores.contract import a_context, full_state, same_state
 from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.event_handler import SqlEventHandler

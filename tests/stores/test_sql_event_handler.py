@@ -14,10 +14,10 @@ from sql_setup import write_events
 from sqlalchemy import Connection, text
 
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.events import Event, EventType
-from flink_autoscaler.core.job import JobKey
-from flink_autoscaler.core.ports import AutoScalerEventHandler
-from flink_autoscaler.core.syntax import parse_duration
+from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.syntax import parse_duration
+from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
 from flink_autoscaler.stores.contract import AutoScalerEventHandlerContract, RecordedEvent, a_context, a_report
 from flink_autoscaler.stores.sql.database import Database
 from flink_autoscaler.stores.sql.event_handler import SqlEventHandler, event_key

@@ -16,9 +16,9 @@ from databases.reader_rules import check_readable
 from hypothesis import given
 from hypothesis import strategies as some
 
-from flink_autoscaler.core.metrics import EvaluatedMetric, MetricSample, ScalingMetric
-from flink_autoscaler.core.numbers import INFINITY, NAN
-from flink_autoscaler.core.state import (
+from flink_autoscaler.core.model.metrics import EvaluatedMetric, MetricSample, ScalingMetric
+from flink_autoscaler.core.model.numbers import INFINITY, NAN
+from flink_autoscaler.core.model.state import (
     ConfigChanges,
     DelayedRecommendation,
     DelayedVertex,

@@ -17,9 +17,9 @@ from sqlalchemy import Connection, delete, text, update
 from watching import LogLines
 
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.metrics import MetricSample, ScalingMetric
-from flink_autoscaler.core.ports import AutoScalerStateStore
-from flink_autoscaler.core.state import EMPTY_STATE, JobState, ScalingRecord
+from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
+from flink_autoscaler.core.model.state import EMPTY_STATE, JobState, ScalingRecord
+from flink_autoscaler.core.ports.deployment import AutoScalerStateStore
 from flink_autoscaler.stores.contract import AutoScalerStateStoreContract, full_state, same_state
 from flink_autoscaler.stores.sql.database import Database
 from flink_autoscaler.stores.sql.documents import TEXT_LIMIT

@@ -7,8 +7,8 @@ import pytest
 from databases import rows_of
 from sqlalchemy import insert, update
 
-from flink_autoscaler.core.job import JobKey
-from flink_autoscaler.core.ports import JobTombstones
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.ports.deployment import JobTombstones
 from flink_autoscaler.stores.heap_tombstones import HeapTombstones
 from flink_autoscaler.stores.sql.database import Database
 from flink_autoscaler.stores.sql.fence import LeaseLostError

@@ -9,8 +9,8 @@ from typing import Any
 from fake_flink import Canned, FakeFlink, FakeVertex
 
 from flink_autoscaler.core.errors import RealizeError
-from flink_autoscaler.core.job import JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.taskmanagers import (
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.ports.task_managers import (
     DONE,
     OperationState,
     Progress,

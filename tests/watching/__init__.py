@@ -19,7 +19,7 @@ from fake_flink import FakeFlink
 
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.autoscaler import JobAutoScaler
-from flink_autoscaler.core.ports import JobListFetcher
+from flink_autoscaler.core.ports.deployment import JobListFetcher
 from flink_autoscaler.pipeline import ClientCache, InlineEngine
 from flink_autoscaler.realizers import LogOnlyRealizer
 from flink_autoscaler.standalone.announcer import Announcer

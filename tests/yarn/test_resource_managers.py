@@ -11,7 +11,7 @@ from yarn_cluster import YarnCluster
 
 from flink_autoscaler.clients.yarn import ResourceManagerClient
 from flink_autoscaler.core.errors import FlinkRestError
-from flink_autoscaler.core.job import Endpoint
+from flink_autoscaler.core.model.job import Endpoint
 
 pytestmark = [pytest.mark.e2e, pytest.mark.yarn]
 

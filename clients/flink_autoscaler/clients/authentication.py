@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from flink_autoscaler.clients.challenges import NEGOTIATE, asked_for
 from flink_autoscaler.clients.detached import in_thread
 from flink_autoscaler.core.errors import ConfigError, ConnectError
-from flink_autoscaler.core.job import Endpoint, Kerberos
+from flink_autoscaler.core.model.job import Endpoint, Kerberos
 
 if TYPE_CHECKING:
     from flink_autoscaler.clients.kerberos_tickets import Conversation, Tickets

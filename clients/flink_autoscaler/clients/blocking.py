@@ -11,9 +11,9 @@ from typing import Final, TypeVar
 from flink_autoscaler.clients.decode import ClusterInfo, JobOverview, ParallelismBounds
 from flink_autoscaler.clients.rest import FlinkRestClient
 from flink_autoscaler.core.errors import ConnectError
-from flink_autoscaler.core.job import Endpoint
-from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.topology import JobDetails
+from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.topology import JobDetails
 
 T = TypeVar("T")
 

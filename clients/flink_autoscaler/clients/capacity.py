@@ -8,8 +8,8 @@ from typing import Final
 
 from flink_autoscaler.clients.rest import FlinkRestClient
 from flink_autoscaler.core.errors import FlinkRestError
-from flink_autoscaler.core.job import Capacity, JobAutoScalerContext
-from flink_autoscaler.core.rescale_facts import TaskManagerFacts
+from flink_autoscaler.core.model.job import Capacity, JobAutoScalerContext
+from flink_autoscaler.core.model.rescale_facts import TaskManagerFacts
 
 _GROWING_TARGETS: Final = ("kubernetes", "yarn")
 _GROWING_KEYS: Final = ("kubernetes.cluster-id", "yarn.application.id")

@@ -13,7 +13,7 @@ from flink_autoscaler.clients.admission import Admission
 from flink_autoscaler.clients.blocking import EventLoopThread
 from flink_autoscaler.clients.rest import FlinkRestClient
 from flink_autoscaler.clients.transport import HttpTransport, MayWrite
-from flink_autoscaler.core.job import Endpoint
+from flink_autoscaler.core.model.job import Endpoint
 
 IDLE_SECONDS: Final = 600.0
 """Time unused after which a client goes: a YARN application has a new URL after every restart, a cluster another

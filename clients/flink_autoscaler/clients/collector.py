@@ -11,18 +11,18 @@ from flink_autoscaler.clients.client_cache import ClientCache
 from flink_autoscaler.clients.concurrent import run_all, run_both
 from flink_autoscaler.clients.remembered_names import current_memory, forget_unanswered, remember, vertices_to_ask
 from flink_autoscaler.clients.rest import FlinkRestClient
-from flink_autoscaler.core.decision import PassRequest
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext
-from flink_autoscaler.core.metric_names import (
+from flink_autoscaler.core.model.decision import PassRequest
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext
+from flink_autoscaler.core.model.metrics import Aggregate, VertexId
+from flink_autoscaler.core.model.reading import ClusterReading, JobReading, MetricNames, VertexAggregates
+from flink_autoscaler.core.model.topology import JobDetails, build_topology
+from flink_autoscaler.core.observe.metric_names import (
     JOBMANAGER_METRICS,
     TASKMANAGER_METRICS,
     TASKMANAGER_METRICS_WITH_GC,
     by_meaning,
 )
-from flink_autoscaler.core.metrics import Aggregate, VertexId
-from flink_autoscaler.core.reading import ClusterReading, JobReading, MetricNames, VertexAggregates
-from flink_autoscaler.core.topology import JobDetails, build_topology
 
 READINGS: Final = 5
 READ_AGAIN_AFTER: Final = 0.8

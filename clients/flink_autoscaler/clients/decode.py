@@ -23,9 +23,9 @@ from flink_autoscaler.clients.fields import (
     text,
     texts,
 )
-from flink_autoscaler.core.metrics import Aggregate, VertexId
-from flink_autoscaler.core.numbers import NAN
-from flink_autoscaler.core.topology import IoMetrics, JobDetails, PlanNode, ShipStrategy, VertexDetails
+from flink_autoscaler.core.model.metrics import Aggregate, VertexId
+from flink_autoscaler.core.model.numbers import NAN
+from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, PlanNode, ShipStrategy, VertexDetails
 
 _SETTLED = ("RUNNING", "FINISHED")
 

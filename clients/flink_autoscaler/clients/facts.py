@@ -9,13 +9,13 @@ from typing import Final, TypeVar
 
 from flink_autoscaler.clients.collector import read_job
 from flink_autoscaler.clients.rest import FlinkRestClient
-from flink_autoscaler.core.decision import PassRequest
 from flink_autoscaler.core.errors import FlinkRestError, RefusedError
-from flink_autoscaler.core.job import JobStatus
-from flink_autoscaler.core.reading import JobReading
-from flink_autoscaler.core.rescale_facts import CheckpointFacts, RescaleAttempt, RescaleFacts
-from flink_autoscaler.core.supervised import FactsWanted, facts_wanted
-from flink_autoscaler.core.topology import JobDetails
+from flink_autoscaler.core.model.decision import PassRequest
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleAttempt, RescaleFacts
+from flink_autoscaler.core.model.topology import JobDetails
+from flink_autoscaler.core.supervise.supervised import FactsWanted, facts_wanted
 
 T = TypeVar("T")
 

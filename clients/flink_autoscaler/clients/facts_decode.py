@@ -20,7 +20,7 @@ from flink_autoscaler.clients.fields import (
     optional_text,
     text,
 )
-from flink_autoscaler.core.rescale_facts import CheckpointFacts, JobException, RescaleAttempt, TaskManagerFacts
+from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, JobException, RescaleAttempt, TaskManagerFacts
 
 RESTARTS: Final = "numRestarts,numRescales"
 

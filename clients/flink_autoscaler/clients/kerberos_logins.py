@@ -15,7 +15,7 @@ from typing import Final, Protocol
 import gssapi
 import krb5
 
-from flink_autoscaler.core.job import Kerberos
+from flink_autoscaler.core.model.job import Kerberos
 
 RENEW_AFTER: Final = 0.8
 """Share of a ticket's life after which another one is fetched: the rest bridges a KDC that cannot be reached."""

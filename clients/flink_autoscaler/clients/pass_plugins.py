@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import structlog
 
-from flink_autoscaler.core.extensions import Plugins
+from flink_autoscaler.core.ports.plugins import Plugins
 
 _EVALUATORS: Final = "flink_autoscaler.evaluators"
 _EXECUTORS: Final = "flink_autoscaler.executors"

@@ -14,12 +14,12 @@ from flink_autoscaler.clients.collector import read_cluster
 from flink_autoscaler.clients.facts import read_followed
 from flink_autoscaler.clients.pass_plugins import installed_plugins
 from flink_autoscaler.clients.rest import FlinkRestClient
-from flink_autoscaler.core.cycle import advance
-from flink_autoscaler.core.decision import PassInputs, PassOutcome, PassRequest
+from flink_autoscaler.core.cycle.advance import advance
+from flink_autoscaler.core.cycle.recording import is_worth
+from flink_autoscaler.core.cycle.unevaluated import failed, without_reading
 from flink_autoscaler.core.errors import ConnectError, PluginError
-from flink_autoscaler.core.reading import ClusterReading, JobReading
-from flink_autoscaler.core.recording import is_worth
-from flink_autoscaler.core.unevaluated import failed, without_reading
+from flink_autoscaler.core.model.decision import PassInputs, PassOutcome, PassRequest
+from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 
 JOBS_PER_CONNECTION: Final = 2
 """Jobs that are read at the same time, per connection: enough that no connection idles while a job is between two

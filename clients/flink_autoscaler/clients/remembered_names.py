@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from flink_autoscaler.core.decision import PassRequest
 from flink_autoscaler.core.errors import MissingMetricError
-from flink_autoscaler.core.metric_names import choose_names, count_partitions
-from flink_autoscaler.core.metrics import FlinkMetric, VertexId
-from flink_autoscaler.core.reading import EMPTY_MEMORY, CollectorMemory, VertexAggregates
-from flink_autoscaler.core.topology import JobDetails, JobTopology
+from flink_autoscaler.core.model.decision import PassRequest
+from flink_autoscaler.core.model.metrics import FlinkMetric, VertexId
+from flink_autoscaler.core.model.reading import EMPTY_MEMORY, CollectorMemory, VertexAggregates
+from flink_autoscaler.core.model.topology import JobDetails, JobTopology
+from flink_autoscaler.core.observe.metric_names import choose_names, count_partitions
 
 REFRESH_MS: Final = 300_000
 """How long the names of sources are used; new partitions and topics show up in them."""

@@ -11,10 +11,10 @@ from flink_autoscaler.clients import decode, facts_decode
 from flink_autoscaler.clients.decode import ClusterInfo, JobOverview, ParallelismBounds
 from flink_autoscaler.clients.transport import HttpTransport
 from flink_autoscaler.core.errors import RealizeError, ResponseError
-from flink_autoscaler.core.job import Endpoint
-from flink_autoscaler.core.metrics import Aggregate, VertexId
-from flink_autoscaler.core.rescale_facts import CheckpointFacts, JobException, RescaleAttempt, TaskManagerFacts
-from flink_autoscaler.core.topology import JobDetails
+from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.model.metrics import Aggregate, VertexId
+from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, JobException, RescaleAttempt, TaskManagerFacts
+from flink_autoscaler.core.model.topology import JobDetails
 
 T = TypeVar("T")
 

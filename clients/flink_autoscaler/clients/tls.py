@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.job import Tls
+from flink_autoscaler.core.model.job import Tls
 
 MOST_CONTEXTS: Final = 64
 """Contexts that are kept: one serves all connections with the same files."""

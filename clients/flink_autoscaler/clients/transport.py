@@ -20,7 +20,7 @@ from flink_autoscaler.clients.transport_connections import Connections
 from flink_autoscaler.clients.transport_cookies import KeptCookies
 from flink_autoscaler.clients.transport_failures import FOREIGN_ERRORS, is_transient, wrapped
 from flink_autoscaler.core.errors import ConnectError, FlinkRestError, NotLeaderError, ResponseError
-from flink_autoscaler.core.job import Endpoint
+from flink_autoscaler.core.model.job import Endpoint
 
 if TYPE_CHECKING:
     from flink_autoscaler.clients.authentication import Authenticator, Proof

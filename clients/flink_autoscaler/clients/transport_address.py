@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import httpx
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.job import Endpoint
+from flink_autoscaler.core.model.job import Endpoint
 
 
 class Address(NamedTuple):

@@ -12,7 +12,7 @@ import httpx
 from httpx_aiohttp import AiohttpTransport
 
 from flink_autoscaler.clients.tls import client_context
-from flink_autoscaler.core.job import Endpoint
+from flink_autoscaler.core.model.job import Endpoint
 
 KEEP_ALIVE: Final = 60.0
 """Seconds that an idle connection is kept: longer than a usual pass interval, shorter than Flink's five minutes."""

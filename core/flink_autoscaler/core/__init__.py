@@ -1,17 +1,17 @@
 """The generic, deployment-agnostic core of the autoscaler: values in, values out. Standard library only."""
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
-from flink_autoscaler.core.cycle import advance
-from flink_autoscaler.core.decision import Hold, PassOutcome, PassRequest, Phase, Rescale
-from flink_autoscaler.core.events import Event, EventType, ScalingReport
-from flink_autoscaler.core.flink_options import FlinkOptions
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus, effective_status
-from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.options import AutoscalerOptions
-from flink_autoscaler.core.reason import Reason
-from flink_autoscaler.core.state import JobState
-from flink_autoscaler.core.unevaluated import without_reading
-from flink_autoscaler.core.validation import validate
+from flink_autoscaler.core.cycle.advance import advance
+from flink_autoscaler.core.cycle.unevaluated import without_reading
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassRequest, Phase, Rescale
+from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus, effective_status
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.options.checks import validate
+from flink_autoscaler.core.options.flink import FlinkOptions
+from flink_autoscaler.core.options.job import AutoscalerOptions
 
 __all__ = [
     "AutoscalerOptions",

@@ -8,13 +8,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from flink_autoscaler.core.cycle import advance
-from flink_autoscaler.core.decision import PassOutcome, PassRequest, Recorded
+from flink_autoscaler.core.cycle.advance import advance
+from flink_autoscaler.core.cycle.unevaluated import error_event, without_reading
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
-from flink_autoscaler.core.events import Event
-from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
-from flink_autoscaler.core.orders import NO_ORDERS, Orders
-from flink_autoscaler.core.ports import (
+from flink_autoscaler.core.model.decision import PassOutcome, PassRequest, Recorded
+from flink_autoscaler.core.model.events import Event
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
+from flink_autoscaler.core.model.reading import EMPTY_MEMORY, CollectorMemory
+from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.ports.deployment import (
     AutoScalerEventHandler,
     AutoScalerStateStore,
     MetricCollector,
@@ -24,9 +27,6 @@ from flink_autoscaler.core.ports import (
     SharedStateStore,
     Terms,
 )
-from flink_autoscaler.core.reading import EMPTY_MEMORY, CollectorMemory
-from flink_autoscaler.core.state import EMPTY_STATE, JobState
-from flink_autoscaler.core.unevaluated import error_event, without_reading
 
 ALWAYS: Final = 0
 """The term of a daemon that shares its jobs with nobody."""

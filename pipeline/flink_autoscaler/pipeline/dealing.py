@@ -10,8 +10,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from flink_autoscaler.core.job import Endpoint
-from flink_autoscaler.core.reading import ClusterReading
+from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.pipeline.codec import Encoded, encode
 from flink_autoscaler.pipeline.task import REQUESTS
 

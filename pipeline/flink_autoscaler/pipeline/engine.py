@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from flink_autoscaler.clients.blocking import EventLoopThread
 from flink_autoscaler.clients.client_cache import ClientCache
-from flink_autoscaler.core.decision import PassOutcome, PassRequest
-from flink_autoscaler.core.job import Endpoint
-from flink_autoscaler.core.reading import ClusterReading
+from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.pipeline.groups import Deadlines, evaluate_groups, grouped, read_clusters
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from flink_autoscaler.clients.client_cache import ClientCache
 from flink_autoscaler.clients.passes import read_cluster_within, run_passes, settled
 from flink_autoscaler.clients.rest import FlinkRestClient
-from flink_autoscaler.core.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.cycle.unevaluated import failed
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
-from flink_autoscaler.core.job import Endpoint
-from flink_autoscaler.core.reading import ClusterReading
-from flink_autoscaler.core.unevaluated import failed
+from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.model.reading import ClusterReading
 
 
 @dataclass(frozen=True, slots=True)

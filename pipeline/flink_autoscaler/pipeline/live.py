@@ -13,9 +13,9 @@ import pyarrow as pa
 import structlog
 
 from flink_autoscaler.clients.passes import settled
-from flink_autoscaler.core.decision import PassOutcome, PassRequest
-from flink_autoscaler.core.job import Endpoint
-from flink_autoscaler.core.unevaluated import failed
+from flink_autoscaler.core.cycle.unevaluated import failed
+from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.pipeline.codec import CodecError, Encoded, decode_outcome, encode
 from flink_autoscaler.pipeline.dealing import Deal
 from flink_autoscaler.pipeline.engine import InlineEngine

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Mapping
 
 from flink_autoscaler.clients import EventLoopThread, FlinkRestClient
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobKey
-from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.ports import NO_TERMS, Realization, Terms
-from flink_autoscaler.core.state import ConfigChanges
-from flink_autoscaler.core.taskmanagers import is_reactive
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.state import ConfigChanges
+from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, Terms
+from flink_autoscaler.core.ports.task_managers import is_reactive
 from flink_autoscaler.realizers.remembered import Remembered
 from flink_autoscaler.realizers.rescale_api import REACTIVE_MODE, RescaleApiRealizer
 from flink_autoscaler.realizers.taskmanager_count import Supplies, TaskManagerCountRealizer

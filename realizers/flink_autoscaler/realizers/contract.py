@@ -20,9 +20,9 @@ from contextlib import suppress
 import pytest
 
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.ports import Realization, RealizeResult, ScalingRealizer
-from flink_autoscaler.core.state import ConfigChanges
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.state import ConfigChanges
+from flink_autoscaler.core.ports.deployment import Realization, RealizeResult, ScalingRealizer
 
 UNKNOWN_VERTEX = "f" * 32
 _CHANGES = ConfigChanges({"taskmanager.memory.process.size": "1 gb"}, ("taskmanager.memory.size",))

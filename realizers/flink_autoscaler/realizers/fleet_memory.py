@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from flink_autoscaler.core.rescale_facts import TaskManagerFacts
-from flink_autoscaler.core.taskmanagers import Fleet, ProviderInfo, SupplyRules
+from flink_autoscaler.core.model.rescale_facts import TaskManagerFacts
+from flink_autoscaler.core.ports.task_managers import Fleet, ProviderInfo, SupplyRules
 
 LOST: Final = 60.0
 """Seconds after which a TaskManager of others that is not listed any more counts as gone for good; Flink itself waits

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import structlog
 
-from flink_autoscaler.core.job import JobAutoScalerContext, JobKey, JobStatus
-from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.ports import NO_TERMS, Realization, RealizeResult, Terms
-from flink_autoscaler.core.state import ConfigChanges
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey, JobStatus
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.state import ConfigChanges
+from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizeResult, Terms
 from flink_autoscaler.realizers.remembered import Remembered
 from flink_autoscaler.realizers.requirements import check_overrides
 

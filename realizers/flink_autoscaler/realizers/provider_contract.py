@@ -19,7 +19,7 @@ from contextlib import suppress
 import pytest
 
 from flink_autoscaler.core.errors import RealizeError
-from flink_autoscaler.core.taskmanagers import OperationState, Progress, TaskManagerProvider
+from flink_autoscaler.core.ports.task_managers import OperationState, Progress, TaskManagerProvider
 
 _PATIENCE = 20.0
 _POLL = 0.02

@@ -9,8 +9,8 @@ from typing import Final
 
 from flink_autoscaler.clients import FlinkRestClient, JobOverview
 from flink_autoscaler.core.errors import RefusedError
-from flink_autoscaler.core.job import JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.metrics import VertexId
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.metrics import VertexId
 
 _UNALIGNED_SINCE: Final = (1, 13)
 """Flink version that can rescale from unaligned checkpoints (FLINK-17979)."""

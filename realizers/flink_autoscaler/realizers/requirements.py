@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from flink_autoscaler.clients import ParallelismBounds
 from flink_autoscaler.core.errors import RealizeError
-from flink_autoscaler.core.metrics import VertexId
+from flink_autoscaler.core.model.metrics import VertexId
 
 LOWER_BOUND = 1
 """With fewer slots than wanted a job keeps running at what fits, instead of waiting for all of them; unless it is told

@@ -11,11 +11,11 @@ import structlog
 from flink_autoscaler.clients import FlinkRestClient
 from flink_autoscaler.clients.blocking import EventLoopThread
 from flink_autoscaler.core.errors import FlinkRestError, JobGoneError, RealizeError, RefusedError
-from flink_autoscaler.core.events import Event, EventType
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
-from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.ports import NO_TERMS, Realization, RealizeResult, Terms
-from flink_autoscaler.core.state import ConfigChanges
+from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.state import ConfigChanges
+from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizeResult, Terms
 from flink_autoscaler.realizers.remembered import Remembered
 from flink_autoscaler.realizers.requirements import (
     Requirements,

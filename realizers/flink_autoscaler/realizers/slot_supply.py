@@ -10,9 +10,9 @@ from typing import Final
 
 from flink_autoscaler.clients import EventLoopThread, FlinkRestClient
 from flink_autoscaler.core.errors import AutoscalerError, RealizeError
-from flink_autoscaler.core.events import Event
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext
-from flink_autoscaler.core.taskmanagers import Fleet, TaskManagerSupply
+from flink_autoscaler.core.model.events import Event
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext
+from flink_autoscaler.core.ports.task_managers import Fleet, TaskManagerSupply
 from flink_autoscaler.realizers.fleet_memory import FleetMemory
 from flink_autoscaler.realizers.supply_course import Step, SupplyCourse
 from flink_autoscaler.realizers.taskmanager_count import Supplies

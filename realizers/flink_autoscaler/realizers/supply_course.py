@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from flink_autoscaler.core.errors import RealizeError
-from flink_autoscaler.core.events import Event, EventType
-from flink_autoscaler.core.syntax import Duration
-from flink_autoscaler.core.taskmanagers import Fleet, Progress, TaskManagerSupply
+from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.syntax import Duration
+from flink_autoscaler.core.ports.task_managers import Fleet, Progress, TaskManagerSupply
 
 REQUESTED = "TaskManagersRequested"
 READY = "TaskManagersReady"

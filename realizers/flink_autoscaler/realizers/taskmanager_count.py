@@ -12,12 +12,12 @@ import structlog
 
 from flink_autoscaler.clients import EventLoopThread, FlinkRestClient
 from flink_autoscaler.core.errors import FlinkRestError, JobGoneError, RealizeError
-from flink_autoscaler.core.events import Event, EventType
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
-from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.ports import NO_TERMS, Realization, RealizeResult, Terms
-from flink_autoscaler.core.state import ConfigChanges
-from flink_autoscaler.core.taskmanagers import Fleet, TaskManagerSupply, is_reactive, reactive_slots
+from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.state import ConfigChanges
+from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizeResult, Terms
+from flink_autoscaler.core.ports.task_managers import Fleet, TaskManagerSupply, is_reactive, reactive_slots
 from flink_autoscaler.realizers.checkpoint_wait import CheckpointWait
 from flink_autoscaler.realizers.fleet_memory import FleetMemory
 from flink_autoscaler.realizers.reactive_limits import ReactiveJob, read_reactive_job

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Lock
 
-from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.realizers.remembered import Remembered
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.job import Endpoint, Kerberos, Tls
+from flink_autoscaler.core.model.job import Endpoint, Kerberos, Tls
 from flink_autoscaler.standalone import secret
 from flink_autoscaler.standalone.access_settings import AccessSettings, AuthKind
 from flink_autoscaler.standalone.sections import YarnSettings

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from flink_autoscaler.clients.authentication import authenticator_for
 from flink_autoscaler.clients.tls import client_context
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.job import Endpoint, Kerberos
+from flink_autoscaler.core.model.job import Endpoint, Kerberos
 from flink_autoscaler.standalone import secret
 from flink_autoscaler.standalone.access import AUTHORIZATION, Access
 from flink_autoscaler.standalone.access_settings import AccessSettings, AuthKind

@@ -11,10 +11,10 @@ import structlog
 from structlog.contextvars import bound_contextvars
 
 from flink_autoscaler.core.autoscaler import JobPassReport
-from flink_autoscaler.core.decision import PassOutcome
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, PluginError, StoreError
-from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
-from flink_autoscaler.core.ports import RealizeResult
+from flink_autoscaler.core.model.decision import PassOutcome
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.ports.deployment import RealizeResult
 from flink_autoscaler.standalone.changes import PERIOD, Changes, News, Troubles
 from flink_autoscaler.standalone.gauges import Gauges
 from flink_autoscaler.standalone.health import Health

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.option import PREFIX
+from flink_autoscaler.core.options.option import PREFIX
 from flink_autoscaler.pipeline.backtest.plan import Candidate
 from flink_autoscaler.pipeline.backtest.tune import DEFAULT_GRID, Grid
 from flink_autoscaler.standalone.keys import job_keys, unknown_key

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.forecast.profile import WEEK
+from flink_autoscaler.core.model.load_profile import WEEK
 from flink_autoscaler.pipeline.backtest.builtin import builtin
 from flink_autoscaler.pipeline.backtest.plan import Candidate
 from flink_autoscaler.pipeline.backtest.records import Choice

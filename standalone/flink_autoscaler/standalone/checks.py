@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from flink_autoscaler.core.option import PREFIX as JOB_PREFIX
-from flink_autoscaler.core.options import AutoscalerOptions
-from flink_autoscaler.core.syntax import Duration
-from flink_autoscaler.core.validation import unreadable_options, validate
+from flink_autoscaler.core.model.syntax import Duration
+from flink_autoscaler.core.options.checks import unreadable_options, validate
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.options.option import PREFIX as JOB_PREFIX
 from flink_autoscaler.standalone.cluster_checks import cluster_problems
 from flink_autoscaler.standalone.entry import Value
 from flink_autoscaler.standalone.job_option_types import allowed

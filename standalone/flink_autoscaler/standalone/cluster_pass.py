@@ -12,13 +12,13 @@ import structlog
 from structlog.contextvars import bound_contextvars
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
-from flink_autoscaler.core.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.decide.limits.shares import more_slots
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, PluginError, StoreError
-from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
-from flink_autoscaler.core.order_book import OrderBook
-from flink_autoscaler.core.orders import NO_ORDERS, Orders
-from flink_autoscaler.core.ports import EvaluationEngine, JobList, JobListFetcher
-from flink_autoscaler.core.shares import more_slots
+from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
+from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobList, JobListFetcher
+from flink_autoscaler.core.supervise.order_book import OrderBook
 from flink_autoscaler.standalone.forecasts import JobForecasts
 from flink_autoscaler.standalone.leadership import Leadership, SoleLeader
 from flink_autoscaler.standalone.ledger import SlotLedger, SlotSource

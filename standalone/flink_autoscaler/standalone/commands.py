@@ -13,8 +13,8 @@ from typing import Any
 
 from flink_autoscaler.clients import FlinkRestClient
 from flink_autoscaler.core.errors import FlinkRestError
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.ports import JobList
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone import report_view
 from flink_autoscaler.standalone.check_config import render_effective
 from flink_autoscaler.standalone.configuration import load_configuration

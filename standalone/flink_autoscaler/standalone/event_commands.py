@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from flink_autoscaler.core import syntax
 from flink_autoscaler.core.errors import ConfigError, StoreError
-from flink_autoscaler.core.events import EventType
+from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.standalone import report_view
 from flink_autoscaler.standalone.databases import open_database
 from flink_autoscaler.standalone.job_keys import printable

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from flink_autoscaler.core.decision import Hold, PassOutcome, Rescale
-from flink_autoscaler.core.events import Event
-from flink_autoscaler.core.job import JobAutoScalerContext
-from flink_autoscaler.core.metrics import ScalingMetric, VertexId
-from flink_autoscaler.core.orders import Orders
-from flink_autoscaler.core.reason import Reason
-from flink_autoscaler.core.supervision import Origin, RescaleRecord, Supervision, Vector
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, Rescale
+from flink_autoscaler.core.model.events import Event
+from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
+from flink_autoscaler.core.model.orders import Orders
+from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Supervision, Vector
 from flink_autoscaler.standalone.record_codec import PassRecord
 
 SIZED: Final = frozenset({"SIZED", "AT_TARGET"})

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from flink_autoscaler.clients.pass_plugins import installed_plugins
-from flink_autoscaler.core import syntax
-from flink_autoscaler.core.decision import Rescale
 from flink_autoscaler.core.errors import ConfigError, StoreError
-from flink_autoscaler.core.job import JobKey
-from flink_autoscaler.core.option import nearest
+from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.model.decision import Rescale
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.standalone import report_view
 from flink_autoscaler.standalone.explain import explain
 from flink_autoscaler.standalone.explain_view import explanation_document, moment, print_explanation
@@ -27,7 +27,7 @@ from flink_autoscaler.standalone.record_codec import PassRecord, decode, read_ex
 from flink_autoscaler.standalone.record_replay import differences, replayed
 
 if TYPE_CHECKING:
-    from flink_autoscaler.core.recording import RecordStore
+    from flink_autoscaler.core.cycle.recording import RecordStore
     from flink_autoscaler.standalone.settings import Settings
 
 _AGO: Final = re.compile(r"(\d+\s*[a-zA-Zµ]+)\s*(ago)?", re.ASCII)

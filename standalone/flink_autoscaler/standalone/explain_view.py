@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from flink_autoscaler.core.metrics import ScalingMetric
-from flink_autoscaler.core.orders import Direction, Signed
-from flink_autoscaler.core.supervision import Phase as SupervisionPhase
-from flink_autoscaler.core.supervision import RescaleRecord
+from flink_autoscaler.core.model.metrics import ScalingMetric
+from flink_autoscaler.core.model.orders import Direction, Signed
+from flink_autoscaler.core.model.supervision import Phase as SupervisionPhase
+from flink_autoscaler.core.model.supervision import RescaleRecord
 from flink_autoscaler.standalone import report_view
 from flink_autoscaler.standalone.explain import Explanation, VertexStory, measured
 from flink_autoscaler.standalone.job_keys import printable

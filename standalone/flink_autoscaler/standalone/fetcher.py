@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from flink_autoscaler.clients import EventLoopThread, FlinkRestClient, JobOverview
 from flink_autoscaler.clients.capacity import read_capacity, with_capacity
 from flink_autoscaler.core.errors import FlinkRestError
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobKey
-from flink_autoscaler.core.ports import JobList
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey
+from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.job_contexts import REFRESH_AFTER, JobContexts
 from flink_autoscaler.standalone.job_keys import keyed_jobs
 from flink_autoscaler.standalone.jobmanagers import JobManagers

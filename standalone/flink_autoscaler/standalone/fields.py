@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BeforeValidator
 
-from flink_autoscaler.core import syntax
+from flink_autoscaler.core.model import syntax
 
 T = TypeVar("T")
 

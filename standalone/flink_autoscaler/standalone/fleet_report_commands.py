@@ -10,10 +10,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from flink_autoscaler.core import syntax
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.forecast.forecast_options import ForecastOptions
-from flink_autoscaler.core.safety_options import SafetyOptions
+from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.options.forecast import ForecastOptions
+from flink_autoscaler.core.options.safety import SafetyOptions
 from flink_autoscaler.pipeline.history.catalog import find_all
 from flink_autoscaler.pipeline.history.files import HistoryError, LocalFiles, is_local
 from flink_autoscaler.pipeline.history.layout import Selection

@@ -9,12 +9,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.metrics import MetricWrapperBase
 
 from flink_autoscaler.core.autoscaler import JobPassReport
-from flink_autoscaler.core.decision import Evaluation, Phase, Rescale
 from flink_autoscaler.core.errors import NotReadyError
-from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
-from flink_autoscaler.core.metrics import ScalingMetric, VertexId
-from flink_autoscaler.core.numbers import NAN
-from flink_autoscaler.core.topology import JobTopology
+from flink_autoscaler.core.model.decision import Evaluation, Phase, Rescale
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
+from flink_autoscaler.core.model.numbers import NAN
+from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.standalone.history_status import HistoryMetrics, HistoryStatus
 from flink_autoscaler.standalone.vertex_metrics import VertexMetrics
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from flink_autoscaler.core.errors import NotLeaderError
-from flink_autoscaler.core.events import Event, ScalingReport
-from flink_autoscaler.core.job import JobAutoScalerContext
-from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.ports import NO_TERMS, AutoScalerEventHandler, Realization, ScalingRealizer, Terms
-from flink_autoscaler.core.state import ConfigChanges
+from flink_autoscaler.core.model.events import Event, ScalingReport
+from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.state import ConfigChanges
+from flink_autoscaler.core.ports.deployment import NO_TERMS, AutoScalerEventHandler, Realization, ScalingRealizer, Terms
 from flink_autoscaler.standalone.leadership import Leadership
 
 

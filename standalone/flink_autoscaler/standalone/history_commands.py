@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from flink_autoscaler.core import syntax
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.option import nearest
+from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.pipeline.history.catalog import Progress as Tell
 from flink_autoscaler.pipeline.history.compact import Maintained, Upkeep, maintain
 from flink_autoscaler.pipeline.history.export import Format, Wanted, export

@@ -14,9 +14,9 @@ from typing import Final
 import pyarrow as pa
 import structlog
 
-from flink_autoscaler.core.decision import PassOutcome
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.job import JobAutoScalerContext
+from flink_autoscaler.core.model.decision import PassOutcome
+from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.pipeline.history.buffer import Buffer
 from flink_autoscaler.pipeline.history.compact import Upkeep
 from flink_autoscaler.pipeline.history.files import is_local, local_path

@@ -7,9 +7,9 @@ from typing import Final
 
 import structlog
 
-from flink_autoscaler.core.decision import PassOutcome
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.decision import PassOutcome
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.pipeline.history.rows import NamedRow, is_eventful, rows_of
 from flink_autoscaler.standalone.logs import masked
 

@@ -12,7 +12,7 @@ from typing import Final
 from flink_autoscaler.clients import FlinkRestClient
 from flink_autoscaler.clients.decode import JobOverview
 from flink_autoscaler.core.errors import ConfigError, FlinkRestError
-from flink_autoscaler.core.job import (
+from flink_autoscaler.core.model.job import (
     Endpoint,
     Headroom,
     JobAutoScalerContext,
@@ -20,7 +20,7 @@ from flink_autoscaler.core.job import (
     JobStatus,
     effective_status,
 )
-from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.standalone.layers import with_own_options, with_reported
 from flink_autoscaler.standalone.own_options import Own, OwnOptions, is_stand_in
 from flink_autoscaler.standalone.settings import Cluster

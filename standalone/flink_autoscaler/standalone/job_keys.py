@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from flink_autoscaler.clients.decode import JobOverview
-from flink_autoscaler.core.job import JobKey, JobStatus
+from flink_autoscaler.core.model.job import JobKey, JobStatus
 from flink_autoscaler.standalone.sections import JobKeyMode
 
 KEY_LIMIT = 191

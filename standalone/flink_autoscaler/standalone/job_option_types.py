@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flink_autoscaler.core import syntax
-from flink_autoscaler.core.option import Option
-from flink_autoscaler.core.policies.limits import positive_duration
+from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.options.bounded import positive_duration
+from flink_autoscaler.core.options.option import Option
 
 _EXPECTED: dict[Callable[[str], Any], str] = {
     syntax.parse_bool: "true or false",

@@ -11,7 +11,7 @@ import structlog
 
 from flink_autoscaler.clients import EventLoopThread, FlinkRestClient, JobOverview
 from flink_autoscaler.core.errors import FlinkRestError, RefusedError
-from flink_autoscaler.core.job import Endpoint
+from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.standalone.access import Access
 from flink_autoscaler.standalone.settings import Cluster
 

@@ -7,9 +7,9 @@ from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import Any
 
-from flink_autoscaler.core import option as core_option
-from flink_autoscaler.core.option import Option, nearest
-from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.options import option as core_option
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.options.option import Option, nearest
 from flink_autoscaler.standalone.declarations import FREE, INDEX, PREFIX, DaemonOption, daemon_options
 
 JOB_PREFIXES = (core_option.PREFIX, core_option.LEGACY_PREFIX + core_option.PREFIX)

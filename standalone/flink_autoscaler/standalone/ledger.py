@@ -9,12 +9,12 @@ from typing import Final, Protocol
 
 import structlog
 
-from flink_autoscaler.core.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.decide.limits.shares import Claim, fair_shares, more_slots, postponed
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
-from flink_autoscaler.core.events import Event, EventType
-from flink_autoscaler.core.job import Capacity, Headroom, JobAutoScalerContext, JobKey
-from flink_autoscaler.core.reason import Reason
-from flink_autoscaler.core.shares import Claim, fair_shares, more_slots, postponed
+from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.job import Capacity, Headroom, JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.realizers.slot_supply import Released, SlotsComing
 
 log = structlog.get_logger(__name__)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
-from flink_autoscaler.core.ports import JobList, JobListFetcher
+from flink_autoscaler.core.ports.deployment import JobList, JobListFetcher
 from flink_autoscaler.standalone.settings import Cluster
 
 MOST_AT_ONCE: Final = 16

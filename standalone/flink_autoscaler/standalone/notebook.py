@@ -10,7 +10,7 @@ from typing import Any
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.clients.client_cache import ClientCache
 from flink_autoscaler.core.errors import ConfigError, FlinkRestError
-from flink_autoscaler.core.job import Endpoint
+from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.pipeline.data_source import endpoint_options
 from flink_autoscaler.standalone.access import Access
 from flink_autoscaler.standalone.configuration import load_configuration

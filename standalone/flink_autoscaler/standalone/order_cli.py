@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.orders import Direction
+from flink_autoscaler.core.model.orders import Direction
 from flink_autoscaler.standalone.cli_options import ConfigOption, DebugOption, JsonOption, SetOption, call
 
 _CODES: Final = (

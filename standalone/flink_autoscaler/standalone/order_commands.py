@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from flink_autoscaler.core import order_book, syntax
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
-from flink_autoscaler.core.order_book import Command, Ordered
-from flink_autoscaler.core.orders import Direction, Orders, Signed
-from flink_autoscaler.core.ports import AutoScalerEventHandler
-from flink_autoscaler.core.state import JobState
-from flink_autoscaler.core.supervision import Supervision
+from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
+from flink_autoscaler.core.model.orders import Direction, Orders, Signed
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.supervision import Supervision
+from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
+from flink_autoscaler.core.supervise import order_book
+from flink_autoscaler.core.supervise.order_book import Command, Ordered
 from flink_autoscaler.standalone import order_view, report_view
 from flink_autoscaler.standalone.databases import open_database
 from flink_autoscaler.standalone.job_keys import printable

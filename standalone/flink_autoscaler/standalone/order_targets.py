@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.job import JobKey
-from flink_autoscaler.core.option import nearest
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.standalone.job_keys import KEY_LIMIT, printable
 from flink_autoscaler.stores.sql.known_jobs import KnownJob
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from rich.table import Table
 
-from flink_autoscaler.core.job import JobKey
-from flink_autoscaler.core.order_book import pause_in_force, pin_text, still_to_do, time_text
-from flink_autoscaler.core.orders import Orders, PauseOrder, Signed
-from flink_autoscaler.core.state import JobState
-from flink_autoscaler.core.supervision import Supervision
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.orders import Orders, PauseOrder, Signed
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.supervision import Supervision
+from flink_autoscaler.core.supervise.order_book import pause_in_force, pin_text, still_to_do, time_text
 from flink_autoscaler.standalone import report_view
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from flink_autoscaler.clients import FlinkRestClient, JobOverview
-from flink_autoscaler.core.job import JobStatus
+from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.standalone.layers import own_options
 
 CACHED_FOR_MS: Final = 60_000

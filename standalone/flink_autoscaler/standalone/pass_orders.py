@@ -8,9 +8,9 @@ from dataclasses import replace
 import structlog
 
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.job import JobKey
-from flink_autoscaler.core.order_book import OrderBook, held
-from flink_autoscaler.core.orders import NO_ORDERS, Orders
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
+from flink_autoscaler.core.supervise.order_book import OrderBook, held
 
 log = structlog.get_logger(__name__)
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from flink_autoscaler.core.autoscaler import JobPassReport
-from flink_autoscaler.core.decision import Phase
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError
-from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.decision import Phase
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
 
 
 @dataclass(frozen=True)

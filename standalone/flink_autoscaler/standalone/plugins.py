@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.option import nearest
+from flink_autoscaler.core.options.option import nearest
 
 
 class PluginGroup(StrEnum):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from flink_autoscaler.core import syntax
+from flink_autoscaler.core.model import syntax
 from flink_autoscaler.realizers.providers.process import ENVIRONMENT
 from flink_autoscaler.standalone.access_settings import AccessSettings
 from flink_autoscaler.standalone.fields import (

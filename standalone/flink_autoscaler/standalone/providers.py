@@ -7,7 +7,7 @@ from pathlib import Path
 
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.job import Endpoint
+from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.realizers.providers import (
     CommandProvider,
     CommandSpec,

@@ -18,16 +18,16 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from flink_autoscaler.core import errors
-from flink_autoscaler.core.decision import Evaluation, Hold, PassInputs, PassOutcome, PassRequest, Phase, Rescale
 from flink_autoscaler.core.errors import AutoscalerError, StoreError
-from flink_autoscaler.core.events import Event
-from flink_autoscaler.core.job import Endpoint
-from flink_autoscaler.core.metrics import EvaluatedMetrics, MetricSample, VertexId
-from flink_autoscaler.core.option import ValueParseError
-from flink_autoscaler.core.reading import EMPTY_MEMORY, ClusterReading, JobReading
-from flink_autoscaler.core.reason import Reason
-from flink_autoscaler.core.state import JobState, ScalingSummary
-from flink_autoscaler.core.topology import JobTopology
+from flink_autoscaler.core.model.decision import Evaluation, Hold, PassInputs, PassOutcome, PassRequest, Phase, Rescale
+from flink_autoscaler.core.model.events import Event
+from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.model.metrics import EvaluatedMetrics, MetricSample, VertexId
+from flink_autoscaler.core.model.reading import EMPTY_MEMORY, ClusterReading, JobReading
+from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.model.state import JobState, ScalingSummary
+from flink_autoscaler.core.model.topology import JobTopology
+from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.standalone.logs import masked
 from flink_autoscaler.standalone.masking import shown
 from flink_autoscaler.standalone.record_samples import samples_document, samples_of

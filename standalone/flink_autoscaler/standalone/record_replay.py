@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from flink_autoscaler.core.cycle import advance
-from flink_autoscaler.core.decision import PassOutcome
+from flink_autoscaler.core.cycle.advance import advance
+from flink_autoscaler.core.cycle.unevaluated import failed, without_reading
+from flink_autoscaler.core.decide.limits.shares import postponed
 from flink_autoscaler.core.errors import ConnectError, StoreError
-from flink_autoscaler.core.extensions import NO_PLUGINS, Plugins
-from flink_autoscaler.core.shares import postponed
-from flink_autoscaler.core.unevaluated import failed, without_reading
+from flink_autoscaler.core.model.decision import PassOutcome
+from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
 from flink_autoscaler.standalone.record_codec import PassRecord, outcome_document, without_secrets
 from flink_autoscaler.standalone.record_samples import samples_document
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from flink_autoscaler.core.metrics import MetricSample, ScalingMetric, VertexMetrics
+from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexMetrics
 from flink_autoscaler.stores.waited_columns import waited_columns, waited_rows
 
 Json = dict[str, Any]

@@ -10,10 +10,10 @@ from typing import Final
 
 import structlog
 
-from flink_autoscaler.core.decision import PassOutcome, PassRequest, Recorded, Rescale
+from flink_autoscaler.core.cycle.recording import RecordStore, StoredRecord, is_worth, signature
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.job import JobKey
-from flink_autoscaler.core.recording import RecordStore, StoredRecord, is_worth, signature
+from flink_autoscaler.core.model.decision import PassOutcome, PassRequest, Recorded, Rescale
+from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.standalone.record_codec import PassRecord, encode
 
 log = structlog.get_logger(__name__)

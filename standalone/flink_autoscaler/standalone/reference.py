@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flink_autoscaler.core.option import LEGACY_PREFIX, Option
-from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.options.option import LEGACY_PREFIX, Option
 from flink_autoscaler.standalone.declarations import FREE, INDEX, DaemonOption, daemon_options
 from flink_autoscaler.standalone.job_option_types import allowed
 from flink_autoscaler.standalone.keys import PLUGIN_FAMILIES

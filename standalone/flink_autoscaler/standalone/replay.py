@@ -15,9 +15,9 @@ from flink_autoscaler.clients.collector import read_cluster
 from flink_autoscaler.clients.passes import run_passes
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
-from flink_autoscaler.core.events import Event, ScalingReport
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext
-from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.model.events import Event, ScalingReport
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext
+from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.realizers import RescaleApiRealizer
 from flink_autoscaler.standalone.fetcher import REFRESH_AFTER, FlinkClusterFetcher
 from flink_autoscaler.standalone.sections import JobKeyMode

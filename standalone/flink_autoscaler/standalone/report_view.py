@@ -13,10 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from flink_autoscaler.core.autoscaler import JobPassReport
-from flink_autoscaler.core.decision import PassOutcome, Rescale
-from flink_autoscaler.core.job import JobAutoScalerContext
-from flink_autoscaler.core.metrics import ScalingMetric
-from flink_autoscaler.core.option import ValueParseError
+from flink_autoscaler.core.model.decision import PassOutcome, Rescale
+from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.model.metrics import ScalingMetric
+from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.standalone.job_keys import printable
 from flink_autoscaler.standalone.logs import masked
 from flink_autoscaler.standalone.pass_report import PassReport, problems

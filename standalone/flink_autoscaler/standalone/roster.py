@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 
-from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
-from flink_autoscaler.core.ports import JobList
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.ports.deployment import JobList
 
 
 class Roster:

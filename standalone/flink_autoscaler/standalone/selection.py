@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from flink_autoscaler.clients.decode import JobOverview
-from flink_autoscaler.core.job import JobKey
+from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.standalone.sections import ClusterSettings
 
 

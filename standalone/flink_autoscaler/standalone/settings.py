@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from pydantic import Field
 
-from flink_autoscaler.core.job import Endpoint
-from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.standalone.sections import (
     ClusterSettings,
     DaemonSettings,

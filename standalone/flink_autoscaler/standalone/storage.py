@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.forecast.store import ForecastStore
-from flink_autoscaler.core.order_book import OrderBook
-from flink_autoscaler.core.ports import AutoScalerEventHandler, AutoScalerStateStore, JobTombstones
+from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler, AutoScalerStateStore, JobTombstones
+from flink_autoscaler.core.ports.forecast_store import ForecastStore
+from flink_autoscaler.core.supervise.order_book import OrderBook
 from flink_autoscaler.standalone.guarded import GuardedEventHandler
 from flink_autoscaler.standalone.leadership import (
     RENEWALS,

@@ -10,7 +10,7 @@ import structlog
 
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.taskmanagers import SupplyRules, TaskManagerProvider, TaskManagerSupply
+from flink_autoscaler.core.ports.task_managers import SupplyRules, TaskManagerProvider, TaskManagerSupply
 from flink_autoscaler.standalone.provider_settings import ProviderSettings
 
 NONE = "none"

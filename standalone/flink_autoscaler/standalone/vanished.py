@@ -9,8 +9,8 @@ from typing import Final
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.job import JobKey
-from flink_autoscaler.core.ports import JobTombstones
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.ports.deployment import JobTombstones
 
 SWEEP_INTERVAL: Final = 3600.0
 FIRST_SWEEP: Final = 60.0

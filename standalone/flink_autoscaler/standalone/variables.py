@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
-from flink_autoscaler.core.option import PREFIX as JOB_PREFIX
-from flink_autoscaler.core.option import nearest
+from flink_autoscaler.core.options.option import PREFIX as JOB_PREFIX
+from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.standalone.declarations import FREE, INDEX, PREFIX, daemon_options
 from flink_autoscaler.standalone.entry import Layer, Value
 from flink_autoscaler.standalone.keys import PLUGIN_FAMILIES, daemon_keys, job_keys

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from flink_autoscaler.core.decision import Evaluation, PassOutcome, Rescale
-from flink_autoscaler.core.events import Event, ScalingReport
-from flink_autoscaler.core.metrics import EvaluatedMetric, ScalingMetric
-from flink_autoscaler.core.state import ConfigChanges, DelayedVertex, JobState, ScalingSummary
+from flink_autoscaler.core.model.decision import Evaluation, PassOutcome, Rescale
+from flink_autoscaler.core.model.events import Event, ScalingReport
+from flink_autoscaler.core.model.metrics import EvaluatedMetric, ScalingMetric
+from flink_autoscaler.core.model.state import ConfigChanges, DelayedVertex, JobState, ScalingSummary
 
 Json = dict[str, Any]
 

@@ -8,22 +8,22 @@ from datetime import UTC
 from enum import Enum
 from typing import Any, Final
 
-from flink_autoscaler.core.alignment import AlignmentRequest, built_in_mode
-from flink_autoscaler.core.calendar import is_excluded
-from flink_autoscaler.core.changes import limited_event
+from flink_autoscaler.core.decide.changes import limited_event
+from flink_autoscaler.core.decide.sizing.alignment import AlignmentRequest, built_in_mode
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.events import Event
-from flink_autoscaler.core.flink_options import FlinkOptions
-from flink_autoscaler.core.job import effective_status
-from flink_autoscaler.core.metrics import EvaluatedMetric, ScalingMetric
-from flink_autoscaler.core.option import Option
-from flink_autoscaler.core.options import AutoscalerOptions
-from flink_autoscaler.core.parallelism import Limits, rounded_up
-from flink_autoscaler.core.scalability import scalability_coefficient
-from flink_autoscaler.core.state import HistoryEntry, ScalingSummary
-from flink_autoscaler.core.syntax import Duration, parse_duration
-from flink_autoscaler.core.topology import ShipStrategy
-from flink_autoscaler.core.validation import validate
+from flink_autoscaler.core.model.events import Event
+from flink_autoscaler.core.model.job import effective_status
+from flink_autoscaler.core.model.metrics import EvaluatedMetric, ScalingMetric
+from flink_autoscaler.core.model.state import HistoryEntry, ScalingSummary
+from flink_autoscaler.core.model.syntax import Duration, parse_duration
+from flink_autoscaler.core.model.topology import ShipStrategy
+from flink_autoscaler.core.options.calendar import is_excluded
+from flink_autoscaler.core.options.checks import validate
+from flink_autoscaler.core.options.flink import FlinkOptions
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.options.option import Option
+from flink_autoscaler.core.policies.base.parallelism import Limits, rounded_up
+from flink_autoscaler.core.policies.base.scalability import scalability_coefficient
 from flink_autoscaler.standalone.vector_format import number, written_event
 
 Json = dict[str, Any]

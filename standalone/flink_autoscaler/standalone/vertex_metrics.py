@@ -13,8 +13,8 @@ from typing import Final
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from flink_autoscaler.core.job import JobKey
-from flink_autoscaler.core.metrics import EvaluatedMetrics, EvaluatedVertex, ScalingMetric, VertexId
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.metrics import EvaluatedMetrics, EvaluatedVertex, ScalingMetric, VertexId
 
 PREFIX: Final = "flink_autoscaler_vertex_"
 MAX_VERTICES: Final = 20_000

@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.events import Event, ScalingReport
-from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
-from flink_autoscaler.core.order_book import Command, OrderBook, Ordered
-from flink_autoscaler.core.orders import Orders
-from flink_autoscaler.core.ports import AutoScalerEventHandler, AutoScalerStateStore, SharedStateStore
-from flink_autoscaler.core.state import JobState
+from flink_autoscaler.core.model.events import Event, ScalingReport
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.orders import Orders
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler, AutoScalerStateStore, SharedStateStore
+from flink_autoscaler.core.supervise.order_book import Command, OrderBook, Ordered
 from flink_autoscaler.standalone.store_watch import StoreWatch
 
 T = TypeVar("T")

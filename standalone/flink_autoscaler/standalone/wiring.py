@@ -12,11 +12,11 @@ import structlog
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
-from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
-from flink_autoscaler.core.option import nearest
-from flink_autoscaler.core.orders import NO_ORDERS, Orders, Signed
-from flink_autoscaler.core.ports import EvaluationEngine, JobListFetcher, ScalingRealizer
-from flink_autoscaler.core.taskmanagers import TaskManagerProvider
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Signed
+from flink_autoscaler.core.options.option import nearest
+from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobListFetcher, ScalingRealizer
+from flink_autoscaler.core.ports.task_managers import TaskManagerProvider
 from flink_autoscaler.pipeline.engine import ClientCache, InlineEngine
 from flink_autoscaler.realizers import LogOnlyRealizer
 from flink_autoscaler.realizers.slot_supply import SlotSupply

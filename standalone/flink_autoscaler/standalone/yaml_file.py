@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from flink_autoscaler.core.syntax import format_list
+from flink_autoscaler.core.model.syntax import format_list
 from flink_autoscaler.standalone.entry import Layer, Value, failed
 from flink_autoscaler.standalone.text_file import UnreadableError, read_text
 

@@ -13,10 +13,10 @@ from flink_autoscaler.clients import FlinkRestClient, JobOverview
 from flink_autoscaler.clients.admission import Admission
 from flink_autoscaler.clients.capacity import read_capacity
 from flink_autoscaler.clients.yarn import Application
-from flink_autoscaler.core import syntax
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, FlinkRestError, ResponseError
-from flink_autoscaler.core.flink_options import FlinkOptions
-from flink_autoscaler.core.job import Capacity, Endpoint
+from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.model.job import Capacity, Endpoint
+from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.standalone.job_contexts import REFRESH_AFTER
 from flink_autoscaler.standalone.yarn_endpoints import Ways
 

@@ -9,7 +9,7 @@ from typing import Final
 from flink_autoscaler.clients.yarn import Application, direct_url, proxy_url
 from flink_autoscaler.clients.yarn.addresses import origin
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, ResponseError
-from flink_autoscaler.core.job import Endpoint
+from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.standalone.access import DELEGATION_TOKEN, Access
 from flink_autoscaler.standalone.sections import JobManagerAccess
 from flink_autoscaler.standalone.settings import Cluster

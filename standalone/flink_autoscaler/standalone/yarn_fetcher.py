@@ -18,8 +18,8 @@ from flink_autoscaler.clients.decode import JobOverview
 from flink_autoscaler.clients.yarn import Application, ApplicationFilter, ResourceManagerClient
 from flink_autoscaler.clients.yarn.capacity import YarnCapacity, yarn_capacity
 from flink_autoscaler.core.errors import AutoscalerError, FlinkRestError, ResponseError
-from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
-from flink_autoscaler.core.ports import JobList
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.job_contexts import JobContexts
 from flink_autoscaler.standalone.job_keys import PlacedJob, keyed_application_jobs
 from flink_autoscaler.standalone.sections import JobKeyMode, YarnSettings

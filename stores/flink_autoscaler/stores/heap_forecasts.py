@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterable, Mapping
 
-from flink_autoscaler.core.forecast.store import ProfileResult, revision_of
-from flink_autoscaler.core.job import JobKey
-from flink_autoscaler.core.metrics import VertexId
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.ports.forecast_store import ProfileResult, revision_of
 
 
 class HeapForecastStore:

@@ -6,9 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 
-from flink_autoscaler.core.job import JobKey
-from flink_autoscaler.core.order_book import Command, Ordered, settled
-from flink_autoscaler.core.orders import NO_ORDERS, Orders
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
+from flink_autoscaler.core.supervise.order_book import Command, Ordered, settled
 
 
 class HeapOrderBook:

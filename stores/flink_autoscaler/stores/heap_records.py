@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from flink_autoscaler.core.job import JobKey
-from flink_autoscaler.core.recording import StoredRecord
+from flink_autoscaler.core.cycle.recording import StoredRecord
+from flink_autoscaler.core.model.job import JobKey
 
 MOST_BYTES: Final = 32 << 20
 """Of all records together; a record is about its text."""

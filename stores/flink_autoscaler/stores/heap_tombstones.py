@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 
-from flink_autoscaler.core.job import JobKey
+from flink_autoscaler.core.model.job import JobKey
 
 
 class HeapTombstones:

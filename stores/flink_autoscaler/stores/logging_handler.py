@@ -11,11 +11,11 @@ from typing import Protocol
 
 import structlog
 
-from flink_autoscaler.core.events import Event, EventType, ScalingReport, VertexReport
-from flink_autoscaler.core.job import JobAutoScalerContext
-from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.numbers import plain
-from flink_autoscaler.core.syntax import Duration
+from flink_autoscaler.core.model.events import Event, EventType, ScalingReport, VertexReport
+from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.numbers import plain
+from flink_autoscaler.core.model.syntax import Duration
 
 REPORT_REASON = "ScalingReport"
 REPORT_KEY = "ScalingExecutor"

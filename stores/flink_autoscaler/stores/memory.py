@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flink_autoscaler.core.job import JobKey
-from flink_autoscaler.core.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 
 
 class HeapStateStore:

@@ -10,10 +10,10 @@ from functools import partial
 
 import pytest
 
-from flink_autoscaler.core import order_book
-from flink_autoscaler.core.order_book import KEPT_MS, Command, OrderBook, Ordered
-from flink_autoscaler.core.orders import NO_ORDERS, Direction, Orders, Signed
-from flink_autoscaler.core.supervision import NO_SUPERVISION
+from flink_autoscaler.core.model.orders import NO_ORDERS, Direction, Orders, Signed
+from flink_autoscaler.core.model.supervision import NO_SUPERVISION
+from flink_autoscaler.core.supervise import order_book
+from flink_autoscaler.core.supervise.order_book import KEPT_MS, Command, OrderBook, Ordered
 
 _HOUR_MS = 3_600_000
 _PEOPLE = 8

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from flink_autoscaler.core.recording import RecordStore, StoredRecord
+from flink_autoscaler.core.cycle.recording import RecordStore, StoredRecord
 
 MOST_PER_JOB = 3
 """Records of one job that the store under test keeps."""

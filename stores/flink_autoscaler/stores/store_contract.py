@@ -13,11 +13,10 @@ from contextlib import closing
 
 import pytest
 
-from flink_autoscaler.core.job import JobKey
-from flink_autoscaler.core.metrics import EvaluatedMetric, MetricSample, ScalingMetric, WaitingTime
-from flink_autoscaler.core.numbers import INFINITY, NAN
-from flink_autoscaler.core.ports import AutoScalerStateStore
-from flink_autoscaler.core.state import (
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.metrics import EvaluatedMetric, MetricSample, ScalingMetric, WaitingTime
+from flink_autoscaler.core.model.numbers import INFINITY, NAN
+from flink_autoscaler.core.model.state import (
     EMPTY_STATE,
     ConfigChanges,
     DelayedRecommendation,
@@ -27,7 +26,7 @@ from flink_autoscaler.core.state import (
     ScalingRecord,
     ScalingSummary,
 )
-from flink_autoscaler.core.supervision import (
+from flink_autoscaler.core.model.supervision import (
     Fingerprint,
     ForeignEdit,
     Mechanism,
@@ -39,6 +38,7 @@ from flink_autoscaler.core.supervision import (
     Stage,
     Supervision,
 )
+from flink_autoscaler.core.ports.deployment import AutoScalerStateStore
 
 SOURCE = "a6b7102b8d3e3a9564998c1ffeb5e2b7"
 SINK = "00000000000000000000000000000001"

@@ -8,8 +8,8 @@ from abc import ABC, abstractmethod
 
 import pytest
 
-from flink_autoscaler.core.job import JobKey
-from flink_autoscaler.core.ports import JobTombstones
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.ports.deployment import JobTombstones
 
 _HOUR = 3600.0
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flink_autoscaler.core.metrics import MetricSample, VertexId, WaitingTime
+from flink_autoscaler.core.model.metrics import MetricSample, VertexId, WaitingTime
 
 Column = list[float | None]
 """Milliseconds; None where a sample does not tell."""

@@ -5,9 +5,9 @@ from datetime import date
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.forecast.forecast_options import ForecastOptions, forecast_settings
-from flink_autoscaler.core.forecast.settings import ForecastSettings
-from flink_autoscaler.core.option import ValueParseError
+from flink_autoscaler.core.options.forecast import ForecastOptions, forecast_settings
+from flink_autoscaler.core.options.forecast_settings import ForecastSettings
+from flink_autoscaler.core.options.option import ValueParseError
 
 PREFIX = "job.autoscaler.forecast."
 

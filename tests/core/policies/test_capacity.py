@@ -7,9 +7,9 @@ import pytest
 from policy_setup import NOW, WINDOW, codes, given, observation, run, vertex
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.job import JobStatus
-from flink_autoscaler.core.policies.capacity import CapacityPolicy
-from flink_autoscaler.core.policies.values import Direction, JobObservation, Outage, Proposal, VertexObs
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.policy_values import Direction, JobObservation, Outage, Proposal, VertexObs
+from flink_autoscaler.core.policies.capacity.policy import CapacityPolicy
 
 POLICY = CapacityPolicy()
 INTEGRAL = {"capacity.mode": "integral"}

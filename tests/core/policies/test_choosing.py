@@ -14,18 +14,18 @@ from core_builders import a_vertex, options_with
 from policy_setup import given, observation, vertex
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.events import EventType
-from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.option import OptionSet
-from flink_autoscaler.core.parallelism import SizingSettings
-from flink_autoscaler.core.policies import hpa_window
+from flink_autoscaler.core.model.events import EventType
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal
+from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.options.option import OptionSet
+from flink_autoscaler.core.options.policies import COMBINATIONS, OPTIONS_OF
+from flink_autoscaler.core.policies.base.parallelism import SizingSettings
+from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of
 from flink_autoscaler.core.policies.choosing import Chosen, choose, planned_sizing
 from flink_autoscaler.core.policies.combine import Combination
-from flink_autoscaler.core.policies.proposals import METRIC_MISSING, abstention, direction_of
+from flink_autoscaler.core.policies.hpa import window_filter as hpa_window
 from flink_autoscaler.core.policies.registry import POLICIES
-from flink_autoscaler.core.policies.values import PolicyInput, Proposal
-from flink_autoscaler.core.policy_options import COMBINATIONS, OPTIONS_OF
-from flink_autoscaler.core.reason import Reason
 
 OBS = observation(vertex("source", parallelism=4), vertex("map", parallelism=8))
 

@@ -4,12 +4,12 @@ from typing import Any
 import pytest
 from policy_setup import NOW, observation, vertex
 
-from flink_autoscaler.core.option import PREFIX
+from flink_autoscaler.core.model.policy_values import Direction, JobObservation, Proposal
+from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.options.option import PREFIX
+from flink_autoscaler.core.policies.base.proposals import direction_of
 from flink_autoscaler.core.policies.combine import Combination, Plan, combine, failed
-from flink_autoscaler.core.policies.hpa_window import hpa_window
-from flink_autoscaler.core.policies.proposals import direction_of
-from flink_autoscaler.core.policies.values import Direction, JobObservation, Proposal
-from flink_autoscaler.core.reason import Reason
+from flink_autoscaler.core.policies.hpa.window_filter import hpa_window
 
 OBS = observation(vertex(parallelism=4), vertex("map", parallelism=4))
 

@@ -8,9 +8,16 @@ import pytest
 from policy_setup import NOW, codes, given, observation, run, vertex
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.policies.ds2 import Ds2Policy
-from flink_autoscaler.core.policies.model_job import ModelJob, ModelVertex
-from flink_autoscaler.core.policies.values import Direction, JobObservation, Outage, PolicyInput, Proposal, VertexObs
+from flink_autoscaler.core.model.policy_values import (
+    Direction,
+    JobObservation,
+    Outage,
+    PolicyInput,
+    Proposal,
+    VertexObs,
+)
+from flink_autoscaler.core.policies.ds2.policy import Ds2Policy
+from flink_autoscaler.core.policies.testing.model_job import ModelJob, ModelVertex
 
 POLICY = Ds2Policy()
 # Decides at its first look, for exactly what arrives.

@@ -8,12 +8,12 @@ from hypothesis import given as hypothesis_given
 from hypothesis import strategies as st
 from policy_setup import NOW, codes, given, observation, run, vertex
 
-from flink_autoscaler.core.job import JobStatus
-from flink_autoscaler.core.option import ValueParseError
-from flink_autoscaler.core.policies.contract import ScalingPolicyContract
-from flink_autoscaler.core.policies.hpa import HpaPolicy
-from flink_autoscaler.core.policies.hpa_metrics import Tolerance, advised, filled
-from flink_autoscaler.core.policies.values import Direction, JobObservation, Proposal, ScalingPolicy, VertexObs
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.policy_values import Direction, JobObservation, Proposal, ScalingPolicy, VertexObs
+from flink_autoscaler.core.options.option import ValueParseError
+from flink_autoscaler.core.policies.hpa.metrics import Tolerance, advised, filled
+from flink_autoscaler.core.policies.hpa.policy import HpaPolicy
+from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
 
 TENTH = Tolerance(0.1, 0.1)
 AT_ONCE = {"hpa.scale-down.window": "0 s"}

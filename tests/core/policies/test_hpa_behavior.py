@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.option import PREFIX
-from flink_autoscaler.core.policies.hpa_behavior import (
+from flink_autoscaler.core.options.hpa import HpaOptions, behavior_of, parse_rate_limits
+from flink_autoscaler.core.options.option import PREFIX
+from flink_autoscaler.core.policies.hpa.behavior import (
     Behaved,
     Behavior,
     RateLimit,
@@ -16,7 +17,6 @@ from flink_autoscaler.core.policies.hpa_behavior import (
     Track,
     behave,
 )
-from flink_autoscaler.core.policies.hpa_options import HpaOptions, behavior_of, parse_rate_limits
 
 START = 1_000.0
 DAY = 86_400.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from core_builders import MINUTE, JobDriver, a_context, single_source
 
-from flink_autoscaler.core.decision import Phase, Rescale
+from flink_autoscaler.core.model.decision import Phase, Rescale
 
 OPTIONS = {"policies": "hpa", "metrics.window": "2 min"}
 

@@ -22,10 +22,10 @@ from core_builders import (
     vertex_id,
 )
 
-from flink_autoscaler.core.decision_run import ExecutionInput
-from flink_autoscaler.core.evaluation import EvaluationSettings, evaluate
-from flink_autoscaler.core.job import Capacity
-from flink_autoscaler.core.metrics import (
+from flink_autoscaler.core.decide.decision_run import ExecutionInput
+from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, evaluate
+from flink_autoscaler.core.model.job import Capacity
+from flink_autoscaler.core.model.metrics import (
     Aggregate,
     FlinkMetric,
     MetricSample,
@@ -34,13 +34,13 @@ from flink_autoscaler.core.metrics import (
     VertexMetrics,
     WaitingTime,
 )
+from flink_autoscaler.core.model.policy_values import JobObservation, Outage, PastRescale, SourceForecast
+from flink_autoscaler.core.model.reading import VertexAggregates
+from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleFacts
+from flink_autoscaler.core.model.state import JobState, ScalingRecord
+from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision
+from flink_autoscaler.core.model.topology import ShipStrategy
 from flink_autoscaler.core.policies.observing import expected_outage, observed_job, policy_input
-from flink_autoscaler.core.policies.values import JobObservation, Outage, PastRescale, SourceForecast
-from flink_autoscaler.core.reading import VertexAggregates
-from flink_autoscaler.core.rescale_facts import CheckpointFacts, RescaleFacts
-from flink_autoscaler.core.state import JobState, ScalingRecord
-from flink_autoscaler.core.supervision import RescaleRecord, Stage, Supervision
-from flink_autoscaler.core.topology import ShipStrategy
 
 SOURCE, MAP = vertex_id(1), vertex_id(2)
 ANSWERS: Mapping[VertexId, VertexAggregates] = {

@@ -9,10 +9,16 @@ from hypothesis import strategies as st
 from policy_setup import codes, given, observation, run, vertex
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.policies.model_job import balanced_jobs
+from flink_autoscaler.core.model.policy_values import (
+    DemandForecast,
+    JobObservation,
+    PolicyInput,
+    Proposal,
+    SourceForecast,
+)
+from flink_autoscaler.core.policies.base.quantities import Arrivals
 from flink_autoscaler.core.policies.proactive import ProactivePolicy, expected_arrivals
-from flink_autoscaler.core.policies.quantities import Arrivals
-from flink_autoscaler.core.policies.values import DemandForecast, JobObservation, PolicyInput, Proposal, SourceForecast
+from flink_autoscaler.core.policies.testing.model_job import balanced_jobs
 
 POLICY = ProactivePolicy()
 NO_CATCH_UP = {"catch-up.duration": "0"}

@@ -9,9 +9,10 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 from policy_setup import NOW, WINDOW, observation, vertex
 
-from flink_autoscaler.core.policies.memory import KEPT, Memory, Raise
-from flink_autoscaler.core.policies.proposals import direction_of
-from flink_autoscaler.core.policies.quantities import (
+from flink_autoscaler.core.model.policy_values import Direction, JobObservation
+from flink_autoscaler.core.policies.base.memory import KEPT, Memory, Raise
+from flink_autoscaler.core.policies.base.proposals import direction_of
+from flink_autoscaler.core.policies.base.quantities import (
     Arrivals,
     Need,
     has_backlog,
@@ -22,7 +23,6 @@ from flink_autoscaler.core.policies.quantities import (
     skew_factor,
     subtasks,
 )
-from flink_autoscaler.core.policies.values import Direction, JobObservation
 
 
 def learned(obs: JobObservation, before: Memory | None = None) -> Memory:

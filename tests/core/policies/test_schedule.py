@@ -10,13 +10,13 @@ from hypothesis import given as hypothesis_given
 from hypothesis import strategies as st
 from policy_setup import codes, given, observation, vertex
 
-from flink_autoscaler.core.option import ValueParseError
+from flink_autoscaler.core.model.policy_values import Direction, JobObservation, Outage, Proposal, ScalingPolicy
+from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.options.option import ValueParseError
+from flink_autoscaler.core.options.schedule_plans import SchedulePlan, format_plans, parse_plans
 from flink_autoscaler.core.policies.combine import combine
-from flink_autoscaler.core.policies.contract import ScalingPolicyContract
-from flink_autoscaler.core.policies.schedule import SchedulePolicy, capped
-from flink_autoscaler.core.policies.schedule_plans import SchedulePlan, format_plans, parse_plans
-from flink_autoscaler.core.policies.values import Direction, JobObservation, Outage, Proposal, ScalingPolicy
-from flink_autoscaler.core.reason import Reason
+from flink_autoscaler.core.policies.schedule.policy import SchedulePolicy, capped
+from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
 
 BERLIN = ZoneInfo("Europe/Berlin")
 OFFICE = "days=mon-fri, from=09:00, to=18:00, timezone=Europe/Berlin, min-parallelism=8"

@@ -4,10 +4,10 @@ from dataclasses import replace
 import pytest
 from policy_setup import codes, given, observation, run, vertex
 
-from flink_autoscaler.core.option import ValueParseError
-from flink_autoscaler.core.policies.contract import ScalingPolicyContract
+from flink_autoscaler.core.model.policy_values import Direction, JobObservation, Proposal, ScalingPolicy
+from flink_autoscaler.core.options.option import ValueParseError
+from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
 from flink_autoscaler.core.policies.threshold import ThresholdPolicy
-from flink_autoscaler.core.policies.values import Direction, JobObservation, Proposal, ScalingPolicy
 
 QUARTER = 900.0
 SIX_HOURS = 21_600.0

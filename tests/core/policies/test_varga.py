@@ -4,14 +4,14 @@ from dataclasses import replace
 import pytest
 from policy_setup import codes, given, observation, run, vertex
 
-from flink_autoscaler.core.job import JobStatus
-from flink_autoscaler.core.option import ValueParseError
-from flink_autoscaler.core.policies.catch_up import backlog_of
-from flink_autoscaler.core.policies.contract import ScalingPolicyContract
-from flink_autoscaler.core.policies.lag_trend import slope_of, with_sample
-from flink_autoscaler.core.policies.values import Direction, JobObservation, Proposal, ScalingPolicy
-from flink_autoscaler.core.policies.varga import VargaPolicy
-from flink_autoscaler.core.policies.varga_metrics import drain_rate, lag_rate
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.policy_values import Direction, JobObservation, Proposal, ScalingPolicy
+from flink_autoscaler.core.options.option import ValueParseError
+from flink_autoscaler.core.policies.base.catch_up import backlog_of
+from flink_autoscaler.core.policies.base.lag_trend import slope_of, with_sample
+from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
+from flink_autoscaler.core.policies.varga.metrics import drain_rate, lag_rate
+from flink_autoscaler.core.policies.varga.policy import VargaPolicy
 
 PUBLISHED = {"varga.hardened": "false", "hpa.behavior": "kubernetes"}
 AT_ONCE = {"hpa.scale-down.window": "0 s"}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from backtest_setup import LATER, NOON, RATES, SELECTIVITY, SIZES, SOURCE, WORK, job_rows, records, rescale_row
 
-from flink_autoscaler.core.topology import ShipStrategy
+from flink_autoscaler.core.model.topology import ShipStrategy
 from flink_autoscaler.pipeline.backtest.fitting import FitTerms, fit
 from flink_autoscaler.pipeline.backtest.subject import LeftOut, Subject
 from flink_autoscaler.pipeline.history.rows import NamedRow

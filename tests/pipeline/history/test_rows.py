@@ -11,9 +11,9 @@ from core_builders import JobDriver, a_context, pipeline, single_source
 from core_builders.pipeline import PIPELINE_MAP, PIPELINE_SOURCE
 from recorded_passes import ENRICH, START_MS, rolled_back, scaled_up
 
-from flink_autoscaler.core.decision import PassOutcome
 from flink_autoscaler.core.forecast.arrivals import recent
-from flink_autoscaler.core.job import JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.decision import PassOutcome
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobStatus
 from flink_autoscaler.pipeline.history.rows import Row, rows_of
 from flink_autoscaler.pipeline.history.schema import TABLES
 from flink_autoscaler.standalone.record_codec import PassRecord

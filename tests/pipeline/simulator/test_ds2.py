@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from policy_setup import given, observation, vertex
 
-from flink_autoscaler.core.policies.ds2 import Ds2Policy
+from flink_autoscaler.core.policies.ds2.policy import Ds2Policy
 from flink_autoscaler.pipeline.simulator.metrics import Reporter, ReportSettings
 from flink_autoscaler.pipeline.simulator.model import FluidJob, JobModel, VertexModel
 from flink_autoscaler.pipeline.simulator.rescales import FixedOutage, RescaleTerms, RescalingJob

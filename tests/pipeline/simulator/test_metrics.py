@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from flink_autoscaler.core.job import JobStatus
-from flink_autoscaler.core.metric_names import SLOTS_AVAILABLE, SLOTS_TOTAL
-from flink_autoscaler.core.metrics import FlinkMetric
-from flink_autoscaler.core.reading import EMPTY_MEMORY, JobReading
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.metrics import FlinkMetric
+from flink_autoscaler.core.model.reading import EMPTY_MEMORY, JobReading
+from flink_autoscaler.core.observe.metric_names import SLOTS_AVAILABLE, SLOTS_TOTAL
 from flink_autoscaler.pipeline.simulator.metrics import Reporter, ReportSettings
 from flink_autoscaler.pipeline.simulator.model import FluidJob, JobModel, VertexModel
 from flink_autoscaler.pipeline.simulator.rescales import FixedOutage, RescaleTerms, RescalingJob

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flink_autoscaler.core.supervision import Mechanism
+from flink_autoscaler.core.model.supervision import Mechanism
 from flink_autoscaler.pipeline.simulator.model import FluidJob, JobModel, VertexModel
 from flink_autoscaler.pipeline.simulator.rescales import (
     Answer,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.supervision import Stage
+from flink_autoscaler.core.model.supervision import Stage
 from flink_autoscaler.pipeline.simulator import Backtest, BacktestResult, JobModel, RescaleTerms, VertexModel, run
 from flink_autoscaler.pipeline.simulator.bounds import area, static_peak
 from flink_autoscaler.pipeline.simulator.metrics import ReportSettings

@@ -6,8 +6,8 @@ import math
 from dataclasses import replace
 from functools import cache
 
-from flink_autoscaler.core.forecast.profile import LoadProfile
-from flink_autoscaler.core.forecast.store import ProfileResult
+from flink_autoscaler.core.model.load_profile import LoadProfile
+from flink_autoscaler.core.ports.forecast_store import ProfileResult
 from flink_autoscaler.pipeline.simulator import Backtest, BacktestResult, JobModel, RescaleTerms, VertexModel, run
 from flink_autoscaler.pipeline.simulator.rescales import FixedOutage
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS

@@ -32,7 +32,7 @@ from flink_autoscaler.clients.yarn.queues import (
     lesser,
     scheduler_queues,
 )
-from flink_autoscaler.core.job import Headroom
+from flink_autoscaler.core.model.job import Headroom
 
 SCHEDULER_PATH: Final = "/ws/v1/cluster/scheduler"
 METRICS_PATH: Final = "/ws/v1/cluster/metrics"

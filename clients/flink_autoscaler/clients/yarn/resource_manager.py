@@ -11,7 +11,7 @@ from flink_autoscaler.clients.transport import HttpTransport
 from flink_autoscaler.clients.yarn import decode
 from flink_autoscaler.clients.yarn.applications import Application, ApplicationFilter
 from flink_autoscaler.core.errors import ConnectError, FlinkRestError, RefusedError, ResponseError
-from flink_autoscaler.core.job import Endpoint
+from flink_autoscaler.core.model.job import Endpoint
 
 T = TypeVar("T")
 

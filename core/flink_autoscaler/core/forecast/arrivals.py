@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from flink_autoscaler.core.metrics import MetricSample, ScalingMetric, VertexId
-from flink_autoscaler.core.topology import JobTopology
-from flink_autoscaler.core.window import MetricWindow
+from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
+from flink_autoscaler.core.model.topology import JobTopology
+from flink_autoscaler.core.observe.window import MetricWindow
 
 SPAN_MS: Final = 60_000
 """Time that a rate covers where passes are closer: within seconds, counters and lags are not read at one instant."""

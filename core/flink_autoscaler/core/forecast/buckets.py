@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flink_autoscaler.core.forecast.online import Bucket
-from flink_autoscaler.core.forecast.profile import LEAST_MINUTES, bucket_start
+from flink_autoscaler.core.model.load_profile import LEAST_MINUTES, bucket_start
 
 
 @dataclass(frozen=True, slots=True)

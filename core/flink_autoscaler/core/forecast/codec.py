@@ -8,8 +8,8 @@ from typing import Any
 from flink_autoscaler.core.forecast.buckets import OpenBucket
 from flink_autoscaler.core.forecast.guard import Issued, Score, SourceState
 from flink_autoscaler.core.forecast.online import Bucket
-from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.numbers import r3
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.numbers import r3
 
 Json = dict[str, Any]
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.forecast.guard import SourceState, distrust, issue, observe
 from flink_autoscaler.core.forecast.online import Horizons, source_forecast
-from flink_autoscaler.core.forecast.profile import LoadProfile
-from flink_autoscaler.core.forecast.settings import ForecastSettings
-from flink_autoscaler.core.forecast.store import ProfileResult
-from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.policies.values import DemandForecast, SourceForecast
-from flink_autoscaler.core.reason import Reason
+from flink_autoscaler.core.model.load_profile import LoadProfile
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.policy_values import DemandForecast, SourceForecast
+from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.options.forecast_settings import ForecastSettings
+from flink_autoscaler.core.ports.forecast_store import ProfileResult
 
 DISABLED = "FORECAST_DISABLED"
 """Code of the reason why a source is planned without a forecast."""

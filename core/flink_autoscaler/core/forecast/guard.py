@@ -13,9 +13,9 @@ from typing import Final
 
 from flink_autoscaler.core.forecast.buckets import OpenBucket, gather
 from flink_autoscaler.core.forecast.online import RECENT, Bucket, correction, expected
-from flink_autoscaler.core.forecast.profile import BUCKET, DAY, LEAST_WEEKS, LoadProfile, bucket_start
-from flink_autoscaler.core.forecast.settings import ForecastSettings
-from flink_autoscaler.core.numbers import divide
+from flink_autoscaler.core.model.load_profile import BUCKET, DAY, LEAST_WEEKS, LoadProfile, bucket_start
+from flink_autoscaler.core.model.numbers import divide
+from flink_autoscaler.core.options.forecast_settings import ForecastSettings
 
 LEAD: Final = 1800
 """Seconds between issuing a forecast and the quarter hour it is about."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from flink_autoscaler.core.forecast.profile import AHEAD, BUCKET, LoadProfile, bucket_start
-from flink_autoscaler.core.forecast.settings import ForecastSettings
-from flink_autoscaler.core.policies.values import Outage, SourceForecast
+from flink_autoscaler.core.model.load_profile import AHEAD, BUCKET, LoadProfile, bucket_start
+from flink_autoscaler.core.model.policy_values import Outage, SourceForecast
+from flink_autoscaler.core.options.forecast_settings import ForecastSettings
 
 RECENT: Final = 4
 """Quarter hours that the correction looks back."""

@@ -6,24 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from flink_autoscaler.core.decision_run import ExecutionInput
+from flink_autoscaler.core.decide.decision_run import ExecutionInput
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.events import Event, EventType
 from flink_autoscaler.core.forecast.arrivals import arrival_rates
 from flink_autoscaler.core.forecast.codec import forecast_document, forecast_states
 from flink_autoscaler.core.forecast.demand import forecast_demand
-from flink_autoscaler.core.forecast.forecast_options import forecast_settings
 from flink_autoscaler.core.forecast.guard import SourceState
 from flink_autoscaler.core.forecast.online import Horizons
-from flink_autoscaler.core.forecast.store import ProfileResult
-from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.policy_values import DemandForecast
+from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.model.state import ForecastMemory
+from flink_autoscaler.core.options.forecast import forecast_settings
+from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies import proactive
 from flink_autoscaler.core.policies.observing import expected_outage
 from flink_autoscaler.core.policies.registry import POLICIES
-from flink_autoscaler.core.policies.values import DemandForecast
-from flink_autoscaler.core.reason import Reason
-from flink_autoscaler.core.state import ForecastMemory
+from flink_autoscaler.core.ports.forecast_store import ProfileResult
 
 UNUSED: Final = "FORECAST_UNUSED"
 """Code of the reason why forecasts have no effect."""

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
-from flink_autoscaler.core.options import AutoscalerOptions
-from flink_autoscaler.core.policies.catch_up import Backlog, Load, backlog_of, load_of
-from flink_autoscaler.core.policies.one_number import (
+from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal
+from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.options.simple_policies import BacklogTimeOptions
+from flink_autoscaler.core.policies.base.catch_up import Backlog, Load, backlog_of, load_of
+from flink_autoscaler.core.policies.base.one_number import (
     busiest,
     limit_reason,
     limiting,
@@ -18,11 +21,8 @@ from flink_autoscaler.core.policies.one_number import (
     within,
     without_busy_time,
 )
-from flink_autoscaler.core.policies.proposals import abstention, missing, not_usable
-from flink_autoscaler.core.policies.quantities import rounded_up
-from flink_autoscaler.core.policies.small_options import BacklogTimeOptions
-from flink_autoscaler.core.policies.values import JobObservation, PolicyInput, Proposal
-from flink_autoscaler.core.reason import Reason
+from flink_autoscaler.core.policies.base.proposals import abstention, missing, not_usable
+from flink_autoscaler.core.policies.base.quantities import rounded_up
 
 _LONGEST: Final = 1e9
 """Seconds; a backlog that takes longer is as good as endless."""

@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
-from flink_autoscaler.core.events import Event, EventType
-from flink_autoscaler.core.numbers import NAN
-from flink_autoscaler.core.options import AutoscalerOptions
-from flink_autoscaler.core.parallelism import Sizing, SizingSettings, limits_of, rounded_up
-from flink_autoscaler.core.policies import hpa_window
+from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.numbers import NAN
+from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal, ScalingPolicy
+from flink_autoscaler.core.model.state import PolicyMemories
+from flink_autoscaler.core.model.topology import Vertex
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.policies.base.parallelism import Sizing, SizingSettings, limits_of, rounded_up
 from flink_autoscaler.core.policies.combine import Combination, Plan, combine, failed
+from flink_autoscaler.core.policies.hpa import window_filter as hpa_window
 from flink_autoscaler.core.policies.registry import chosen_policies
-from flink_autoscaler.core.policies.schedule import SchedulePolicy, capped
-from flink_autoscaler.core.policies.values import JobObservation, PolicyInput, Proposal, ScalingPolicy
-from flink_autoscaler.core.state import PolicyMemories
-from flink_autoscaler.core.topology import Vertex
+from flink_autoscaler.core.policies.schedule.policy import SchedulePolicy, capped
 
 _LIMITED: Final = "SCALING_LIMITED"
 _UNSURE: Final = frozenset({"NO_OPINION", "DOWN_UNSURE"})

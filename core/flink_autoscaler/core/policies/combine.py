@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.policies.proposals import INVALID_METRICS, abstention, direction_of
-from flink_autoscaler.core.policies.values import Direction, JobObservation, Proposal
-from flink_autoscaler.core.reason import Reason
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.policy_values import Direction, JobObservation, Proposal
+from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.policies.base.proposals import INVALID_METRICS, abstention, direction_of
 
 POLICY_FAILED: Final = "POLICY_FAILED"
 _UNSURE: Final = INVALID_METRICS | {POLICY_FAILED}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from flink_autoscaler.core import metric_names
-from flink_autoscaler.core.decision_run import ExecutionInput
-from flink_autoscaler.core.downtime import Size, estimate_downtime
-from flink_autoscaler.core.job import Capacity, JobStatus
-from flink_autoscaler.core.metrics import ScalingMetric
+from flink_autoscaler.core.decide.decision_run import ExecutionInput
+from flink_autoscaler.core.evaluate.downtime import Size, estimate_downtime
+from flink_autoscaler.core.model.job import Capacity, JobStatus
+from flink_autoscaler.core.model.metrics import ScalingMetric
+from flink_autoscaler.core.model.policy_values import JobObservation, Outage, PastRescale, PolicyInput
+from flink_autoscaler.core.model.rescale_facts import CheckpointFacts
+from flink_autoscaler.core.model.supervision import Mechanism, RescaleRecord, Stage
+from flink_autoscaler.core.observe import metric_names
 from flink_autoscaler.core.policies.seen_vertices import SeenVertices, known
-from flink_autoscaler.core.policies.values import JobObservation, Outage, PastRescale, PolicyInput
-from flink_autoscaler.core.rescale_facts import CheckpointFacts
-from flink_autoscaler.core.supervision import Mechanism, RescaleRecord, Stage
 
 _MS: Final = 1000.0
 

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.policies.capacity import CapacityPolicy
-from flink_autoscaler.core.policies.ds2 import Ds2Policy
-from flink_autoscaler.core.policies.proactive_options import ProactiveBase, ProactiveOptions
-from flink_autoscaler.core.policies.quantities import Arrivals, present_arrivals
-from flink_autoscaler.core.policies.values import (
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.policy_values import (
     DemandForecast,
     JobObservation,
     PolicyInput,
     Proposal,
     SourceForecast,
 )
-from flink_autoscaler.core.reason import Reason
+from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.options.proactive import ProactiveBase, ProactiveOptions
+from flink_autoscaler.core.policies.base.quantities import Arrivals, present_arrivals
+from flink_autoscaler.core.policies.capacity.policy import CapacityPolicy
+from flink_autoscaler.core.policies.ds2.policy import Ds2Policy
 
 NAME: Final = "proactive"
 

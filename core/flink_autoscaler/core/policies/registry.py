@@ -7,16 +7,16 @@ from types import MappingProxyType
 from typing import Final
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.model.policy_values import ScalingPolicy
+from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.backlog_time import BacklogTimePolicy
-from flink_autoscaler.core.policies.capacity import CapacityPolicy
-from flink_autoscaler.core.policies.ds2 import Ds2Policy
-from flink_autoscaler.core.policies.hpa import HpaPolicy
+from flink_autoscaler.core.policies.capacity.policy import CapacityPolicy
+from flink_autoscaler.core.policies.ds2.policy import Ds2Policy
+from flink_autoscaler.core.policies.hpa.policy import HpaPolicy
 from flink_autoscaler.core.policies.proactive import ProactivePolicy
-from flink_autoscaler.core.policies.schedule import SchedulePolicy
+from flink_autoscaler.core.policies.schedule.policy import SchedulePolicy
 from flink_autoscaler.core.policies.threshold import ThresholdPolicy
-from flink_autoscaler.core.policies.values import ScalingPolicy
-from flink_autoscaler.core.policies.varga import VargaPolicy
+from flink_autoscaler.core.policies.varga.policy import VargaPolicy
 
 _ALL: Final[tuple[ScalingPolicy, ...]] = (
     CapacityPolicy(),

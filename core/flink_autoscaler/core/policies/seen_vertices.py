@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from flink_autoscaler.core.decision_run import ExecutionInput
-from flink_autoscaler.core.evaluation import output_ratio
-from flink_autoscaler.core.metrics import Aggregate, FlinkMetric, ScalingMetric, VertexId
-from flink_autoscaler.core.parallelism import SizingSettings, limits_of
-from flink_autoscaler.core.policies.lag_trend import slope_of
-from flink_autoscaler.core.policies.values import VertexObs
-from flink_autoscaler.core.topology import Vertex
-from flink_autoscaler.core.waiting import waiting_shares
-from flink_autoscaler.core.window import MetricWindow
+from flink_autoscaler.core.decide.decision_run import ExecutionInput
+from flink_autoscaler.core.evaluate.evaluation import output_ratio
+from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingMetric, VertexId
+from flink_autoscaler.core.model.policy_values import VertexObs
+from flink_autoscaler.core.model.topology import Vertex
+from flink_autoscaler.core.observe.waiting import waiting_shares
+from flink_autoscaler.core.observe.window import MetricWindow
+from flink_autoscaler.core.policies.base.lag_trend import slope_of
+from flink_autoscaler.core.policies.base.parallelism import SizingSettings, limits_of
 
 _MS: Final = 1000.0
 _LEAST_FOR_SLOPE: Final = 2

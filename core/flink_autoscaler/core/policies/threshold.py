@@ -11,9 +11,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from flink_autoscaler.core.options import AutoscalerOptions
-from flink_autoscaler.core.policies.catch_up import Load, backlog_of, load_of
-from flink_autoscaler.core.policies.one_number import (
+from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal
+from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.options.simple_policies import ThresholdOptions
+from flink_autoscaler.core.policies.base.catch_up import Load, backlog_of, load_of
+from flink_autoscaler.core.policies.base.one_number import (
     busiest,
     limit_reason,
     limiting,
@@ -23,11 +26,8 @@ from flink_autoscaler.core.policies.one_number import (
     within,
     without_busy_time,
 )
-from flink_autoscaler.core.policies.proposals import abstention, not_usable
-from flink_autoscaler.core.policies.quantities import has_backlog
-from flink_autoscaler.core.policies.small_options import ThresholdOptions
-from flink_autoscaler.core.policies.values import JobObservation, PolicyInput, Proposal
-from flink_autoscaler.core.reason import Reason
+from flink_autoscaler.core.policies.base.proposals import abstention, not_usable
+from flink_autoscaler.core.policies.base.quantities import has_backlog
 
 
 class _Use(StrEnum):

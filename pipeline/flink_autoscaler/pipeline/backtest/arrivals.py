@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, TypeGuard
 
-from flink_autoscaler.core.metrics import VertexId
+from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.pipeline.backtest.past import Quarters, Rate
 from flink_autoscaler.pipeline.backtest.subject import UnfitError
 from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, Row, Workload

@@ -6,8 +6,8 @@ import math
 from typing import Final
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.forecast.profile import FULL_WEEKS
-from flink_autoscaler.core.option import nearest
+from flink_autoscaler.core.model.load_profile import FULL_WEEKS
+from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.pipeline.backtest.past import Quarters, Rate
 from flink_autoscaler.pipeline.backtest.subject import Subject
 from flink_autoscaler.pipeline.simulator.earlier import earlier, made

@@ -10,9 +10,9 @@ from statistics import fmean
 from typing import Final
 
 from flink_autoscaler.clients.pass_plugins import installed_plugins
-from flink_autoscaler.core.forecast.store import ProfileResult
-from flink_autoscaler.core.options import AutoscalerOptions
-from flink_autoscaler.core.validation import validate, validate_policies
+from flink_autoscaler.core.options.checks import validate, validate_policies
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.ports.forecast_store import ProfileResult
 from flink_autoscaler.pipeline.backtest.holdout import seen_seconds
 from flink_autoscaler.pipeline.backtest.nights import nights_of, remarks
 from flink_autoscaler.pipeline.backtest.outcome import Bounds, Curves, Figures, Outcome

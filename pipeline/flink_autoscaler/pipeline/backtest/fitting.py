@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.topology import ShipStrategy
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.topology import ShipStrategy
 from flink_autoscaler.pipeline.backtest.arrivals import Sample, arrivals_of, past_of
 from flink_autoscaler.pipeline.backtest.subject import OUTAGE, LeftOut, Subject, UnfitError
 from flink_autoscaler.pipeline.backtest.windows import MICROS, Windows, numbered_rows, windows_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from flink_autoscaler.core.forecast.profile import (
+from flink_autoscaler.core.model.load_profile import (
     BUCKET,
     BUCKETS_PER_DAY,
     BUCKETS_PER_WEEK,
@@ -20,9 +20,9 @@ from flink_autoscaler.core.forecast.profile import (
     LoadProfile,
     bucket_start,
 )
-from flink_autoscaler.core.forecast.store import ProfileResult
-from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.ports.forecast_store import ProfileResult
 from flink_autoscaler.pipeline.backtest.past import Quarters
 from flink_autoscaler.pipeline.backtest.subject import Subject
 from flink_autoscaler.pipeline.profiles.fit import History, Series

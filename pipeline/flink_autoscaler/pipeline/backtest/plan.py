@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.pipeline.backtest.subject import LeftOut, Subject
 
 

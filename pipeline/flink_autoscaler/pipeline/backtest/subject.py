@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.topology import ShipStrategy
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.topology import ShipStrategy
 from flink_autoscaler.pipeline.backtest.past import Quarters
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
 from flink_autoscaler.pipeline.simulator.rescales import FixedOutage, RescaleTerms

@@ -10,8 +10,8 @@ from itertools import product
 from typing import Final
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.option import PREFIX
-from flink_autoscaler.core.options import AutoscalerOptions
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.options.option import PREFIX
 from flink_autoscaler.pipeline.backtest.compare import Comparison, JobComparison
 from flink_autoscaler.pipeline.backtest.computing import problem_of
 from flink_autoscaler.pipeline.backtest.holdout import LEAST_DAYS

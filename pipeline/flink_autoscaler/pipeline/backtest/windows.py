@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from flink_autoscaler.core.metrics import VertexId
+from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.pipeline.backtest.arrivals import SKEW
 from flink_autoscaler.pipeline.backtest.subject import UnfitError
 from flink_autoscaler.pipeline.simulator.model import JobModel

@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.job import Endpoint, Kerberos, Tls
+from flink_autoscaler.core.model.job import Endpoint, Kerberos, Tls
 from flink_autoscaler.pipeline.data_source.tables import JOBS, TABLES
 
 SECRET_CLUSTERS: Final = "secret_clusters"  # noqa: S105 - the name of an option

@@ -13,9 +13,9 @@ import pyarrow as pa
 from flink_autoscaler.clients import EventLoopThread, FlinkRestClient, JobOverview
 from flink_autoscaler.clients.concurrent import run_all
 from flink_autoscaler.core.errors import FlinkRestError, JobGoneError
-from flink_autoscaler.core.job import JobStatus
-from flink_autoscaler.core.metrics import Aggregate
-from flink_autoscaler.core.topology import JobDetails, VertexDetails
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.metrics import Aggregate
+from flink_autoscaler.core.model.topology import JobDetails, VertexDetails
 from flink_autoscaler.pipeline.data_source.choices import Choices
 from flink_autoscaler.pipeline.data_source.tables import JOBS, METRICS, TABLES
 

@@ -6,15 +6,15 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from flink_autoscaler.core.decision import PassOutcome, Phase, Rescale
-from flink_autoscaler.core.evaluation import output_ratio
+from flink_autoscaler.core.evaluate.evaluation import output_ratio
 from flink_autoscaler.core.forecast.arrivals import recent
-from flink_autoscaler.core.job import JobAutoScalerContext
-from flink_autoscaler.core.metrics import ScalingMetric, VertexId
-from flink_autoscaler.core.numbers import NAN
-from flink_autoscaler.core.supervision import Origin, RescaleRecord, Vector
-from flink_autoscaler.core.topology import JobTopology, Vertex
-from flink_autoscaler.core.window import MetricWindow
+from flink_autoscaler.core.model.decision import PassOutcome, Phase, Rescale
+from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
+from flink_autoscaler.core.model.numbers import NAN
+from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Vector
+from flink_autoscaler.core.model.topology import JobTopology, Vertex
+from flink_autoscaler.core.observe.window import MetricWindow
 from flink_autoscaler.pipeline.history.schema import DECISIONS, RESCALES, SAMPLES, VERTICES
 
 Row = dict[str, Any]

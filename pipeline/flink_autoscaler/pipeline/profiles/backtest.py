@@ -8,7 +8,7 @@ from typing import Final
 
 from flink_autoscaler.core.forecast.guard import Score, exceed_of, wape_of
 from flink_autoscaler.core.forecast.online import RECENT, bounded_median, faded
-from flink_autoscaler.core.forecast.profile import BUCKET, BUCKETS_PER_WEEK
+from flink_autoscaler.core.model.load_profile import BUCKET, BUCKETS_PER_WEEK
 from flink_autoscaler.pipeline.profiles.fit import Fit, History, Series
 from flink_autoscaler.pipeline.profiles.settings import ProfileSettings
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
 
-from flink_autoscaler.core.forecast.profile import (
+from flink_autoscaler.core.model.load_profile import (
     BUCKETS_PER_DAY,
     BUCKETS_PER_WEEK,
     FULL_WEEKS,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from statistics import median
 
-from flink_autoscaler.core.forecast.profile import FULL_WEEKS
+from flink_autoscaler.core.model.load_profile import FULL_WEEKS
 
 
 def theil_sen(points: Sequence[tuple[float, float]]) -> float:

@@ -9,7 +9,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from flink_autoscaler.core.forecast.profile import (
+from flink_autoscaler.core.model.load_profile import (
     BUCKET,
     BUCKETS_PER_DAY,
     BUCKETS_PER_WEEK,

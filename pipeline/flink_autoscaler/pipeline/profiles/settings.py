@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Final
 
-from flink_autoscaler.core.forecast.forecast_options import ForecastOptions, forecast_settings
-from flink_autoscaler.core.forecast.profile import WEEK, bucket_start
-from flink_autoscaler.core.forecast.settings import ForecastSettings
+from flink_autoscaler.core.model.load_profile import WEEK, bucket_start
+from flink_autoscaler.core.options.forecast import ForecastOptions, forecast_settings
+from flink_autoscaler.core.options.forecast_settings import ForecastSettings
 
 BACKTEST_WEEKS: Final = 1
 """Over which forecasts are tested."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flink_autoscaler.core.forecast.profile import BUCKET, BUCKETS_PER_WEEK, LEAST_OF_DAYS, VERSION
+from flink_autoscaler.core.model.load_profile import BUCKET, BUCKETS_PER_WEEK, LEAST_OF_DAYS, VERSION
 from flink_autoscaler.pipeline.profiles.backtest import backtest
 from flink_autoscaler.pipeline.profiles.fit import History, Series
 from flink_autoscaler.pipeline.profiles.settings import ProfileSettings

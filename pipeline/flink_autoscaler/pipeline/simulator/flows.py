@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from flink_autoscaler.core.metrics import VertexId
+from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.pipeline.simulator.model import VertexModel
 from flink_autoscaler.pipeline.simulator.rescales import RescalingJob
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from flink_autoscaler.core import metric_names
-from flink_autoscaler.core.job import JobStatus
-from flink_autoscaler.core.metrics import Aggregate, FlinkMetric, VertexId
-from flink_autoscaler.core.reading import ClusterReading, CollectorMemory, JobReading, VertexAggregates
-from flink_autoscaler.core.rescale_facts import CheckpointFacts, RescaleFacts, TaskManagerFacts
-from flink_autoscaler.core.topology import IoMetrics, JobDetails, PlanNode, VertexDetails
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
+from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading, VertexAggregates
+from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleFacts, TaskManagerFacts
+from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, PlanNode, VertexDetails
+from flink_autoscaler.core.observe import metric_names
 from flink_autoscaler.pipeline.simulator.flows import Meters, VertexFlow
 from flink_autoscaler.pipeline.simulator.model import VertexModel
 from flink_autoscaler.pipeline.simulator.rescales import RescalingJob

@@ -13,8 +13,8 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
-from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.topology import ShipStrategy
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.topology import ShipStrategy
 
 Edge = tuple[VertexId, VertexId]
 """Upstream and downstream vertex."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from flink_autoscaler.core.downtime import LONGEST, SHORTEST, Z_90, Size, estimate_downtime
-from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.supervision import Mechanism
+from flink_autoscaler.core.evaluate.downtime import LONGEST, SHORTEST, Z_90, Size, estimate_downtime
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.supervision import Mechanism
 from flink_autoscaler.pipeline.simulator.model import FluidJob
 
 

@@ -8,18 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from flink_autoscaler.core.cycle import advance
-from flink_autoscaler.core.decision import Hold, PassOutcome, PassRequest, Rescale
-from flink_autoscaler.core.extensions import NO_PLUGINS, Plugins
+from flink_autoscaler.core.cycle.advance import advance
+from flink_autoscaler.core.cycle.unevaluated import without_reading
 from flink_autoscaler.core.forecast.pass_forecast import Profiles, profiles_around
-from flink_autoscaler.core.forecast.profile import bucket_start
-from flink_autoscaler.core.forecast.store import ProfileResult
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.metrics import VertexId
-from flink_autoscaler.core.reading import EMPTY_MEMORY
-from flink_autoscaler.core.state import EMPTY_STATE, JobState
-from flink_autoscaler.core.supervised import FactsWanted, facts_wanted
-from flink_autoscaler.core.unevaluated import without_reading
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassRequest, Rescale
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.load_profile import bucket_start
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.reading import EMPTY_MEMORY
+from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.ports.forecast_store import ProfileResult
+from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
+from flink_autoscaler.core.supervise.supervised import FactsWanted, facts_wanted
 from flink_autoscaler.pipeline.simulator.bounds import area, parallelism_for
 from flink_autoscaler.pipeline.simulator.measures import Measures, Trace, measure
 from flink_autoscaler.pipeline.simulator.metrics import JOB_ID, Reporter, ReportSettings

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from flink_autoscaler.core.errors import RealizeError
-from flink_autoscaler.core.taskmanagers import OperationState, Progress, ProviderInfo
+from flink_autoscaler.core.ports.task_managers import OperationState, Progress, ProviderInfo
 from flink_autoscaler.realizers.providers.description import described
 from flink_autoscaler.realizers.providers.limits import Limits, checked_count
 from flink_autoscaler.realizers.providers.running_command import RunningCommand

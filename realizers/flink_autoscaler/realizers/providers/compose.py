@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from flink_autoscaler.core.taskmanagers import ProviderInfo
+from flink_autoscaler.core.ports.task_managers import ProviderInfo
 from flink_autoscaler.realizers.providers.command import COUNT, CommandProvider, CommandSpec
 from flink_autoscaler.realizers.providers.limits import Limits
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from flink_autoscaler.core.errors import RealizeError
-from flink_autoscaler.core.taskmanagers import ProviderInfo
+from flink_autoscaler.core.ports.task_managers import ProviderInfo
 
 _COUNTS: Final = {
     "desired": "desired",

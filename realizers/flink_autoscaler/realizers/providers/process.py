@@ -16,7 +16,7 @@ from typing import Final
 import structlog
 
 from flink_autoscaler.core.errors import RealizeError
-from flink_autoscaler.core.taskmanagers import DONE, PENDING, OperationState, Progress, ProviderInfo
+from flink_autoscaler.core.ports.task_managers import DONE, PENDING, OperationState, Progress, ProviderInfo
 from flink_autoscaler.realizers.providers import linux_process
 from flink_autoscaler.realizers.providers.limits import Limits, checked_count
 from flink_autoscaler.realizers.providers.process_table import Ended, Started, Table, TableFile

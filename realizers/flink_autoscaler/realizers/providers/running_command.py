@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from flink_autoscaler.core.errors import RealizeError
-from flink_autoscaler.core.taskmanagers import DONE, PENDING, OperationState, Progress
+from flink_autoscaler.core.ports.task_managers import DONE, PENDING, OperationState, Progress
 
 _SHOWN: Final = 500
 """Characters of the output in a message."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Column, ColumnElement, Connection, LargeBinary, String, and_, cast, func, literal, literal_column
 
-from flink_autoscaler.core.job import JobKey
+from flink_autoscaler.core.model.job import JobKey
 
 
 def same_key(connection: Connection, column: Column[str], job_key: JobKey | ColumnElement[str]) -> ColumnElement[bool]:

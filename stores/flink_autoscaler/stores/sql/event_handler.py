@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, insert, select, update
 
-from flink_autoscaler.core.events import Event, EventType, ScalingReport
-from flink_autoscaler.core.job import JobAutoScalerContext, JobKey
-from flink_autoscaler.core.syntax import Duration
+from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.stores.logging_handler import REPORT_KEY, REPORT_REASON
 from flink_autoscaler.stores.sql.cleaner import EventCleaner
 from flink_autoscaler.stores.sql.conditions import same_key

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Select, select
 
-from flink_autoscaler.core.events import EventType
-from flink_autoscaler.core.job import JobKey
+from flink_autoscaler.core.model.events import EventType
+from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.stores.sql.database import Database
 from flink_autoscaler.stores.sql.tables import EVENTS
 

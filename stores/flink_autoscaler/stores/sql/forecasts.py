@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Row, String, and_, bindparam, delete, insert, select
 
-from flink_autoscaler.core.forecast.profile import BUCKETS_PER_WEEK, VERSION, LoadProfile
-from flink_autoscaler.core.forecast.store import ProfileResult, revision_of
-from flink_autoscaler.core.job import JobKey
-from flink_autoscaler.core.metrics import VertexId
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.load_profile import BUCKETS_PER_WEEK, VERSION, LoadProfile
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.ports.forecast_store import ProfileResult, revision_of
 from flink_autoscaler.stores.sql.conditions import same_key
 from flink_autoscaler.stores.sql.database import Database
 from flink_autoscaler.stores.sql.tables import FORECAST_META, FORECAST_PROFILE

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
-from flink_autoscaler.core.job import JobKey
-from flink_autoscaler.core.supervision import Supervision
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.supervision import Supervision
 from flink_autoscaler.stores.sql.conditions import same_key
 from flink_autoscaler.stores.sql.database import Database
 from flink_autoscaler.stores.sql.own_state import own_state

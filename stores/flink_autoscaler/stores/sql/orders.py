@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import ColumnElement, Connection, String, bindparam, delete, func, insert, select, update
 
-from flink_autoscaler.core.events import Event
-from flink_autoscaler.core.job import JobKey
-from flink_autoscaler.core.order_book import Command, Ordered, settled
-from flink_autoscaler.core.orders import NO_ORDERS, Orders, PauseOrder, Signed
+from flink_autoscaler.core.model.events import Event
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, Signed
+from flink_autoscaler.core.supervise.order_book import Command, Ordered, settled
 from flink_autoscaler.stores.sql.conditions import same_key
 from flink_autoscaler.stores.sql.database import Database
 from flink_autoscaler.stores.sql.event_handler import event_key

@@ -7,8 +7,8 @@ from typing import Final
 
 from sqlalchemy import Connection, delete, insert, select
 
-from flink_autoscaler.core.job import JobKey
-from flink_autoscaler.core.recording import StoredRecord
+from flink_autoscaler.core.cycle.recording import StoredRecord
+from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.stores.sql.conditions import same_key
 from flink_autoscaler.stores.sql.database import Database
 from flink_autoscaler.stores.sql.rows import cluster_of

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import BindParameter, Connection, String, bindparam, case, delete, func, insert, literal, select, update
 
-from flink_autoscaler.core.job import JobKey
+from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.stores.sql.conditions import same_key
 from flink_autoscaler.stores.sql.documents import TEXT_LIMIT, UnreadableError
 from flink_autoscaler.stores.sql.set_aside import keep_original

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from flink_autoscaler.core.state import ConfigChanges
+from flink_autoscaler.core.model.state import ConfigChanges
 from flink_autoscaler.stores.sql import state_readers as readers
 from flink_autoscaler.stores.sql import state_writers as writers
 from flink_autoscaler.stores.sql.documents import UnreadableError

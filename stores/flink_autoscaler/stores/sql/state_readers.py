@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from flink_autoscaler.core.metrics import EvaluatedMetric, MetricSample, ScalingMetric
-from flink_autoscaler.core.numbers import NAN
-from flink_autoscaler.core.state import (
+from flink_autoscaler.core.model.metrics import EvaluatedMetric, MetricSample, ScalingMetric
+from flink_autoscaler.core.model.numbers import NAN
+from flink_autoscaler.core.model.state import (
     ConfigChanges,
     DelayedRecommendation,
     DelayedVertex,
@@ -20,7 +20,7 @@ from flink_autoscaler.core.state import (
     ScalingRecord,
     ScalingSummary,
 )
-from flink_autoscaler.core.syntax import parse_map
+from flink_autoscaler.core.model.syntax import parse_map
 from flink_autoscaler.stores.sql.documents import UnreadableError, read_document
 from flink_autoscaler.stores.sql.instants import parse_instant, parse_seconds
 

@@ -13,8 +13,8 @@ import structlog
 from sqlalchemy import Connection
 
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.job import JobKey
-from flink_autoscaler.core.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.stores.sql.database import Database
 from flink_autoscaler.stores.sql.failures import ConflictError
 from flink_autoscaler.stores.sql.fence import Fence, LeaseLostError

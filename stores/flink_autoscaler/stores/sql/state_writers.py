@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterable, Mapping
 from json.encoder import encode_basestring_ascii as quoted
 
-from flink_autoscaler.core.metrics import MetricSample, ScalingMetric, VertexMetrics
-from flink_autoscaler.core.state import (
+from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexMetrics
+from flink_autoscaler.core.model.state import (
     ConfigChanges,
     DelayedRecommendation,
     DelayedVertex,

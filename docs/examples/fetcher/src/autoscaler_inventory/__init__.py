@@ -8,8 +8,8 @@ from pathlib import Path
 
 from flink_autoscaler.clients import EventLoopThread, FlinkRestClient
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, NotReadyError
-from flink_autoscaler.core.job import Endpoint, JobAutoScalerContext, effective_status
-from flink_autoscaler.core.ports import JobList
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, effective_status
+from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.settings import Cluster
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flink_autoscaler.core.extensions import AlignmentContext, EvaluatorContext, ExecutorContext
-from flink_autoscaler.core.metrics import EvaluatedMetric, EvaluatedVertex, ScalingMetric, VertexId, avg
-from flink_autoscaler.core.state import ScalingSummaries
+from flink_autoscaler.core.model.metrics import EvaluatedMetric, EvaluatedVertex, ScalingMetric, VertexId, avg
+from flink_autoscaler.core.model.state import ScalingSummaries
+from flink_autoscaler.core.ports.plugins import AlignmentContext, EvaluatorContext, ExecutorContext
 
 __all__ = ["HeadroomEvaluator", "KeepDuringOfficeHours", "PowersOfTwo"]
 

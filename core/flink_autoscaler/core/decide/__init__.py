@@ -1,0 +1,1 @@
+"""From evaluated metrics and policies to a decision."""

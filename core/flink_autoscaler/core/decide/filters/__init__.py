@@ -1,0 +1,1 @@
+"""Filters that keep rescales few and safe."""

@@ -1,0 +1,1 @@
+"""What the cluster, quotas and other jobs allow."""

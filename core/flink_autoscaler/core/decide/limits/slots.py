@@ -1,0 +1,171 @@
+"""Slots and TaskManagers that a plan needs, and how far a plan can go within a limit on them."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.numbers import trunc32
+from flink_autoscaler.core.model.reading import ClusterReading
+from flink_autoscaler.core.model.state import ScalingSummaries
+from flink_autoscaler.core.model.topology import JobTopology
+from flink_autoscaler.core.observe.metric_names import SLOTS_AVAILABLE
+
+
+def planned_parallelism(topology: JobTopology, summaries: ScalingSummaries) -> dict[VertexId, int]:
+    """Return the parallelism of every vertex after a plan."""
+    return {
+        vertex_id: summaries[vertex_id].new if vertex_id in summaries else vertex.parallelism
+        for vertex_id, vertex in topology.vertices.items()
+    }
+
+
+def slots_after(topology: JobTopology, summaries: ScalingSummaries, slots_used: float) -> int:
+    """Estimate the slots a job takes after a plan.
+
+    Slots are taken as shared by all vertices when as many are in use as the widest vertex has subtasks.
+    """
+    planned = planned_parallelism(topology, summaries).values()
+    widest = max(vertex.parallelism for vertex in topology.vertices.values())
+    return max(planned) if widest == trunc32(slots_used) else sum(planned)
+
+
+def taskmanagers_for(slots: int, slots_per_taskmanager: int) -> int:
+    """Return how many TaskManagers have that many slots."""
+    return math.ceil(slots / slots_per_taskmanager)
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What a job may take at most; None where there is no limit.
+
+    Attributes:
+        cpu: CPUs of all TaskManagers.
+        memory: Bytes of all TaskManagers.
+        cpu_per_taskmanager: CPUs of one TaskManager, 0 when unknown.
+        memory_per_taskmanager: Bytes of one TaskManager, 0 when unknown.
+        slots_per_taskmanager: At least 1.
+    """
+
+    cpu: float | None
+    memory: int | None
+    cpu_per_taskmanager: float
+    memory_per_taskmanager: int
+    slots_per_taskmanager: int
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether a limit is set that cannot be checked."""
+        needs_cpu, needs_memory = self.cpu is not None, self.memory is not None
+        return (needs_cpu and self.cpu_per_taskmanager <= 0) or (needs_memory and self.memory_per_taskmanager <= 0)
+
+    def is_exceeded_by(self, taskmanagers: int) -> bool:
+        """Tell whether that many TaskManagers are too many."""
+        return (self.cpu is not None and self.cpu_per_taskmanager * taskmanagers > self.cpu) or (
+            self.memory is not None and self.memory_per_taskmanager * taskmanagers > self.memory
+        )
+
+
+def group_slots(
+    topology: JobTopology, parallelism: Mapping[VertexId, int], among: frozenset[VertexId] | None = None
+) -> int:
+    """Return the slots that the slot sharing groups take: the widest vertex of each, summed.
+
+    Args:
+        topology: The job graph.
+        parallelism: Parallelism per vertex.
+        among: Only these vertices count; None counts all.
+    """
+    total = 0
+    for members in topology.slot_sharing_groups.values():
+        counted = members if among is None else members & among
+        total += max((parallelism[vertex_id] for vertex_id in counted), default=0)
+    return total
+
+
+def taskmanagers_of(topology: JobTopology, parallelism: Mapping[VertexId, int], slots_per_taskmanager: int) -> int:
+    """Return how many TaskManagers a job takes; one slot sharing group where the cluster reports none."""
+    return taskmanagers_for(slots_of(topology, parallelism), slots_per_taskmanager)
+
+
+def slots_of(topology: JobTopology, parallelism: Mapping[VertexId, int]) -> int:
+    """Return the slots that a job takes; all vertices share them where the cluster reports no groups."""
+    return group_slots(topology, parallelism) or max(parallelism.values())
+
+
+def free_slots(cluster: ClusterReading) -> int | None:
+    """Return the slots that the cluster reports free; None when their number is unknown."""
+    try:
+        return int(float(cluster.jobmanager.get(SLOTS_AVAILABLE, "nan")))
+    except (ValueError, OverflowError):
+        return None
+
+
+def within_quota(topology: JobTopology, summaries: ScalingSummaries, quota: Quota) -> dict[VertexId, int]:
+    """Return how far a plan can go without exceeding a quota.
+
+    Returns:
+        See :func:`as_far_as`; a job that is over its quota already does not grow.
+    """
+    current = {vertex_id: vertex.parallelism for vertex_id, vertex in topology.vertices.items()}
+    before = taskmanagers_of(topology, current, quota.slots_per_taskmanager)
+
+    def fits(slots: int) -> bool:
+        needed = taskmanagers_for(slots, quota.slots_per_taskmanager)
+        return needed <= before or not quota.is_exceeded_by(needed)
+
+    return as_far_as(topology, summaries, fits)
+
+
+def as_far_as(topology: JobTopology, summaries: ScalingSummaries, fits: Callable[[int], bool]) -> dict[VertexId, int]:
+    """Return how much of a plan can be carried out within a limit on the slots of the job.
+
+    Args:
+        topology: The job graph.
+        summaries: The plan; not empty.
+        fits: Tells whether the job may take that many slots; when it may not, it may not take more either.
+
+    Returns:
+        New parallelism of the vertices that still change: all of the plan when it fits, else all scale-downs and
+        the greatest equal share of every scale-up that fits. What needs no more slots than now always fits.
+    """
+    current = {vertex_id: vertex.parallelism for vertex_id, vertex in topology.vertices.items()}
+    before = slots_of(topology, current)
+    steps = max(summary.new - summary.current for summary in summaries.values())
+
+    def is_beyond(step: int) -> bool:
+        slots = slots_of(topology, {**current, **_partly(summaries, step, steps)})
+        return slots > before and not fits(slots)
+
+    # Slots only ever grow with the share, so that the last share that fits can be searched by halves.
+    share = bisect_left(range(1, steps + 1), True, key=is_beyond)
+    return {vertex_id: new for vertex_id, new in _partly(summaries, share, steps).items() if new != current[vertex_id]}
+
+
+def _partly(summaries: ScalingSummaries, step: int, steps: int) -> dict[VertexId, int]:
+    """Return the plan with ``step / steps`` of every scale-up, rounded down."""
+    return {
+        vertex_id: summary.current + (summary.new - summary.current) * step // steps
+        if summary.is_scale_up
+        else summary.new
+        for vertex_id, summary in summaries.items()
+    }
+
+
+def exceeds_quota(topology: JobTopology, summaries: ScalingSummaries, quota: Quota) -> bool:
+    """Tell whether a plan needs more than the quota, as the reference counts.
+
+    Only changed vertices count and TaskManagers are rounded down, so that this is a lower bound; a plan that does
+    not need more TaskManagers than now is always within.
+    """
+    if not topology.slot_sharing_groups or (quota.cpu is None and quota.memory is None):
+        return False
+    changed = frozenset(summaries)
+    current = {vertex_id: vertex.parallelism for vertex_id, vertex in topology.vertices.items()}
+    planned = planned_parallelism(topology, summaries)
+    before = group_slots(topology, current, changed) // quota.slots_per_taskmanager
+    after = group_slots(topology, planned, changed) // quota.slots_per_taskmanager
+    return after > before and quota.is_exceeded_by(after)

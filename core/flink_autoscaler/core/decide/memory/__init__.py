@@ -1,0 +1,1 @@
+"""Memory of TaskManagers: tuning, Flink's model of it, network buffers."""

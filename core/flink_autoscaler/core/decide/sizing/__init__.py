@@ -1,0 +1,1 @@
+"""From what a policy proposes to the parallelism of vertices."""

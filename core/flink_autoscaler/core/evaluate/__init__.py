@@ -1,0 +1,1 @@
+"""From the metric window to evaluated metrics, and what a rescale costs."""

@@ -1,0 +1,305 @@
+"""From the metric window to evaluated metrics: rates, targets, capacities and thresholds per vertex."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from flink_autoscaler.core.errors import EvaluationError
+from flink_autoscaler.core.model.metrics import (
+    EvaluatedMetric,
+    EvaluatedMetrics,
+    EvaluatedVertex,
+    MetricSample,
+    ScalingMetric,
+    VertexId,
+    avg,
+    of,
+)
+from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, r3, round64
+from flink_autoscaler.core.model.topology import JobTopology, Vertex
+from flink_autoscaler.core.observe.window import MetricWindow
+from flink_autoscaler.core.options.job import AutoscalerOptions, BusyTimeAggregator
+
+_GLOBAL_AVERAGES = (
+    ScalingMetric.HEAP_MAX_USAGE_RATIO,
+    ScalingMetric.HEAP_MEMORY_USED,
+    ScalingMetric.MANAGED_MEMORY_USED,
+    ScalingMetric.METASPACE_MEMORY_USED,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSettings:
+    """The option values that evaluation needs; durations in whole seconds."""
+
+    aggregator: BusyTimeAggregator
+    catch_up: int
+    restart_time: int
+    utilization_max: float
+    utilization_min: float
+    backlog_threshold: int
+    min_observations: int
+    switch_threshold: float
+    is_strict: bool
+    refreshes_thresholds: bool
+    is_busy_time_bounded: bool
+
+    @classmethod
+    def of(cls, options: AutoscalerOptions, restart_time: int) -> EvaluationSettings:
+        """Read the options of a job."""
+        target, boundary = options.utilization_target, options.utilization_boundary
+        upper, lower = options.utilization_max, options.utilization_min
+        return cls(
+            aggregator=options.busy_time_aggregator,
+            catch_up=options.catch_up_duration.seconds,
+            restart_time=restart_time,
+            utilization_max=target + boundary if upper is None else upper,
+            utilization_min=target - boundary if lower is None else lower,
+            backlog_threshold=options.backlog_lag_threshold.seconds,
+            min_observations=options.observed_rate_min_observations,
+            switch_threshold=options.observed_rate_switch_threshold,
+            is_strict=options.improves(options.unknown_when_incomplete),
+            refreshes_thresholds=options.improves(options.thresholds_after_evaluator),
+            is_busy_time_bounded=options.improves(options.counter_reset),
+        )
+
+
+Customize = Callable[[VertexId, EvaluatedVertex, Mapping[VertexId, EvaluatedVertex], bool], EvaluatedVertex]
+"""From vertex, its metrics, the vertices evaluated before and the backlog flag to metrics to merge; may be empty."""
+
+
+def evaluate(
+    topology: JobTopology,
+    samples: Sequence[MetricSample],
+    settings: EvaluationSettings,
+    customize: Customize | None = None,
+) -> EvaluatedMetrics:
+    """Evaluate all vertices, inputs before outputs.
+
+    Args:
+        topology: The job graph.
+        samples: At least two samples, oldest first.
+        settings: Option values.
+        customize: Changes the metrics of a vertex before those behind it are evaluated.
+
+    Returns:
+        Evaluated metrics of every vertex, without recommendations, and of the cluster.
+
+    Raises:
+        EvaluationError: A source has no ingestion rate.
+    """
+    window = MetricWindow(samples)
+    has_backlog = is_processing_backlog(topology, window, settings.backlog_threshold)
+    vertices: dict[VertexId, EvaluatedVertex] = {}
+    for vertex in topology.vertices.values():
+        metrics = _plain_metrics(vertex, window)
+        metrics.update(_target_rates(vertex, topology, window, vertices, settings))
+        metrics.update(_processing_rate(vertex, window, settings))
+        metrics.update(rate_thresholds(metrics, settings, has_backlog=has_backlog))
+        if customize is not None:
+            changes = customize(vertex.vertex_id, metrics, vertices, has_backlog)
+            metrics = _customized(metrics, changes, settings, has_backlog=has_backlog)
+        vertices[vertex.vertex_id] = metrics
+    return EvaluatedMetrics(vertices, _evaluate_globals(window))
+
+
+def _customized(
+    metrics: dict[ScalingMetric, EvaluatedMetric],
+    changes: EvaluatedVertex,
+    settings: EvaluationSettings,
+    *,
+    has_backlog: bool,
+) -> dict[ScalingMetric, EvaluatedMetric]:
+    """Merge what a custom evaluator returned; thresholds follow the changed rates unless it set them itself."""
+    merged = merge(metrics, changes)
+    if changes and settings.refreshes_thresholds:
+        thresholds = rate_thresholds(merged, settings, has_backlog=has_backlog)
+        merged.update({metric: value for metric, value in thresholds.items() if metric not in changes})
+    return merged
+
+
+def merge(metrics: EvaluatedVertex, changes: EvaluatedVertex) -> dict[ScalingMetric, EvaluatedMetric]:
+    """Lay changes over metrics, field by field where they are not NaN."""
+    merged = dict(metrics)
+    for metric, change in changes.items():
+        present = merged.get(metric, change)
+        merged[metric] = EvaluatedMetric(
+            present.current if math.isnan(change.current) else r3(change.current),
+            present.average if math.isnan(change.average) else r3(change.average),
+        )
+    return merged
+
+
+def is_processing_backlog(topology: JobTopology, window: MetricWindow, threshold: int) -> bool:
+    """Tell whether some source has more lag than ``threshold`` seconds of its input."""
+    for vertex in topology.vertices.values():
+        if vertex.is_source:
+            lag = window.latest(ScalingMetric.LAG, vertex.vertex_id)
+            rate = window.rate(ScalingMetric.NUM_RECORDS_IN, vertex.vertex_id)
+            if not math.isnan(rate) and divide(0.0 if lag is None else lag, rate) > threshold:
+                return True
+    return False
+
+
+def _plain_metrics(vertex: Vertex, window: MetricWindow) -> dict[ScalingMetric, EvaluatedMetric]:
+    metrics = {
+        ScalingMetric.PARALLELISM: of(float(vertex.parallelism)),
+        ScalingMetric.MAX_PARALLELISM: of(float(vertex.max_parallelism)),
+        ScalingMetric.NUM_SOURCE_PARTITIONS: of(float(vertex.source_partitions)),
+    }
+    lag = window.latest(ScalingMetric.LAG, vertex.vertex_id)
+    if lag is not None:
+        metrics[ScalingMetric.LAG] = of(lag)
+    return metrics
+
+
+def _target_rates(
+    vertex: Vertex,
+    topology: JobTopology,
+    window: MetricWindow,
+    evaluated: Mapping[VertexId, EvaluatedVertex],
+    settings: EvaluationSettings,
+) -> dict[ScalingMetric, EvaluatedMetric]:
+    if vertex.is_source:
+        target, catch_up = _source_rates(vertex.vertex_id, window, settings.catch_up)
+    else:
+        target, catch_up = 0.0, 0.0
+        for upstream in vertex.inputs:
+            ratio = output_ratio(topology, window, (upstream, vertex.vertex_id), is_strict=settings.is_strict)
+            target += evaluated[upstream][ScalingMetric.TARGET_DATA_RATE].average * ratio
+            catch_up += evaluated[upstream][ScalingMetric.CATCH_UP_DATA_RATE].current * ratio
+    return {ScalingMetric.TARGET_DATA_RATE: avg(target), ScalingMetric.CATCH_UP_DATA_RATE: of(catch_up)}
+
+
+def _source_rates(vertex_id: VertexId, window: MetricWindow, catch_up: int) -> tuple[float, float]:
+    ingest = window.rate(ScalingMetric.NUM_RECORDS_IN, vertex_id) + window.rate(ScalingMetric.LAG, vertex_id)
+    if math.isnan(ingest):
+        raise EvaluationError(f"source {vertex_id}: no ingestion rate in the metric window")
+    lag = window.latest(ScalingMetric.LAG, vertex_id)
+    return max(0.0, ingest), 0.0 if catch_up == 0 else (0.0 if lag is None else lag) / catch_up
+
+
+def output_ratio(
+    topology: JobTopology, window: MetricWindow, edge: tuple[VertexId, VertexId], *, is_strict: bool
+) -> float:
+    """Return records that travel along an edge per record that its upstream vertex receives.
+
+    Args:
+        topology: The job graph.
+        window: The metric window.
+        edge: Upstream and downstream vertex.
+        is_strict: A ratio that cannot be known is NaN instead of 0.
+    """
+    received = window.rate(ScalingMetric.NUM_RECORDS_IN, edge[0])
+    sent = _edge_rate(topology, window, edge)
+    if is_strict and (math.isnan(received) or math.isnan(sent)):
+        return NAN
+    return sent / received if received > 0 and sent > 0 else 0.0
+
+
+def _edge_rate(topology: JobTopology, window: MetricWindow, edge: tuple[VertexId, VertexId]) -> float:
+    """Return records/s along an edge, from the receiver where that tells, else from the sender."""
+    upstream, downstream = edge
+    inputs = topology.vertices[downstream].inputs
+    received = window.rate(ScalingMetric.NUM_RECORDS_IN, downstream)
+    if len(inputs) == 1:
+        return received
+    others = [vertex_id for vertex_id in inputs if vertex_id != upstream]
+    if all(len(topology.vertices[vertex_id].outputs) == 1 for vertex_id in others):
+        elsewhere = sum(window.rate(ScalingMetric.NUM_RECORDS_OUT, vertex_id) for vertex_id in others)
+        if not math.isnan(elsewhere):
+            return received - elsewhere
+    return window.rate(ScalingMetric.NUM_RECORDS_OUT, upstream)
+
+
+def _processing_rate(
+    vertex: Vertex, window: MetricWindow, settings: EvaluationSettings
+) -> dict[ScalingMetric, EvaluatedMetric]:
+    busy_ms, rate_in = _busy_and_input(vertex, window, settings.aggregator)
+    if settings.is_busy_time_bounded and busy_ms < 0:
+        busy_ms = 0.0
+    from_busy_time = INFINITY if rate_in == 0 else divide(rate_in, busy_ms / 1000)
+    observed = NAN  # only sources can tell
+    if vertex.is_source:
+        observed = window.average(ScalingMetric.OBSERVED_TPR, vertex.vertex_id, settings.min_observations)
+    rate = true_processing_rate(from_busy_time, observed, settings.switch_threshold)
+    return {ScalingMetric.LOAD: avg(busy_ms / 1000), ScalingMetric.TRUE_PROCESSING_RATE: avg(rate)}
+
+
+def _busy_and_input(vertex: Vertex, window: MetricWindow, aggregator: BusyTimeAggregator) -> tuple[float, float]:
+    """Return busy milliseconds per second and subtask, and the input rate that goes with it."""
+    vertex_id = vertex.vertex_id
+    counted = window.rate(ScalingMetric.NUM_RECORDS_IN, vertex_id)
+    if aggregator is BusyTimeAggregator.AVG:
+        return window.rate(ScalingMetric.ACCUMULATED_BUSY_TIME, vertex_id) / vertex.parallelism, counted
+    busy_ms = window.average(ScalingMetric.LOAD, vertex_id) * 1000
+    measured = window.average(ScalingMetric.NUM_RECORDS_IN_PER_SECOND, vertex_id)
+    return busy_ms, measured if math.isfinite(measured) else counted
+
+
+def true_processing_rate(from_busy_time: float, observed: float, switch_threshold: float) -> float:
+    """Choose between the rate derived from busy time and the one observed while catching up; NaN is unknown."""
+    if math.isnan(observed):
+        return from_busy_time
+    if not math.isfinite(from_busy_time):
+        return observed
+    return observed if from_busy_time > observed * (1 + switch_threshold) else from_busy_time
+
+
+def target_capacity(
+    metrics: EvaluatedVertex, utilization: float, *, catch_up: int, restart_time: int | None = None
+) -> float:
+    """Return the processing rate a vertex needs.
+
+    Args:
+        metrics: Evaluated target and catch-up rates.
+        utilization: Share of the capacity that the target rate may take.
+        catch_up: Seconds in which a backlog should be gone; 0 plans nothing for it.
+        restart_time: Seconds of downtime to make up for; None for none.
+
+    Returns:
+        Records/s, a whole number; infinite for utilization 0; NaN when a rate is unknown.
+    """
+    extra = metrics[ScalingMetric.CATCH_UP_DATA_RATE].current
+    target = metrics[ScalingMetric.TARGET_DATA_RATE].average
+    if math.isnan(extra) or math.isnan(target):
+        return NAN
+    bounded = NAN if math.isnan(utilization) else min(max(utilization, 0.0), 1.0)
+    if bounded == 0.0:
+        return INFINITY
+    restart = 0.0 if restart_time is None or catch_up == 0 else (target * restart_time) / catch_up
+    return round64(extra + restart + target / bounded)
+
+
+def rate_thresholds(
+    metrics: EvaluatedVertex, settings: EvaluationSettings, *, has_backlog: bool
+) -> dict[ScalingMetric, EvaluatedMetric]:
+    """Return the edges of the band in which the true processing rate is left alone."""
+    upper, lower = (1.0, 0.0) if has_backlog else (settings.utilization_max, settings.utilization_min)
+    scale_up = target_capacity(metrics, upper, catch_up=settings.catch_up)
+    scale_down = target_capacity(metrics, lower, catch_up=settings.catch_up, restart_time=settings.restart_time)
+    return {
+        ScalingMetric.SCALE_UP_RATE_THRESHOLD: of(scale_up),
+        ScalingMetric.SCALE_DOWN_RATE_THRESHOLD: of(scale_down),
+    }
+
+
+def _evaluate_globals(window: MetricWindow) -> dict[ScalingMetric, EvaluatedMetric]:
+    latest = window.samples[-1].globals_
+    metrics = {
+        metric: of(latest.get(metric, NAN)) for metric in (ScalingMetric.GC_PRESSURE, ScalingMetric.NUM_TASK_SLOTS_USED)
+    }
+    for metric in _GLOBAL_AVERAGES:
+        metrics[metric] = EvaluatedMetric(r3(latest.get(metric, NAN)), r3(window.global_average(metric)))
+    return metrics
+
+
+def with_present_parallelism(metrics: EvaluatedMetrics) -> EvaluatedMetrics:
+    """Recommend to every vertex the parallelism it has; where a decision begins."""
+    vertices = {
+        vertex_id: {**vertex, ScalingMetric.RECOMMENDED_PARALLELISM: vertex[ScalingMetric.PARALLELISM]}
+        for vertex_id, vertex in metrics.vertices.items()
+    }
+    return EvaluatedMetrics(vertices, metrics.globals_)

@@ -1,0 +1,85 @@
+"""What the autoscaler tells people: events and scaling reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.syntax import Duration
+
+STACK_TRACE_LIMIT = 2048
+
+
+class EventType(StrEnum):
+    """How much attention an event deserves."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something a person may want to know about a job.
+
+    Two events are the same when job, type, reason and key (without a key: message) are the same.
+
+    Attributes:
+        reason: What happened, as one upper-camel-case word where possible.
+        message: For people; may be long.
+        key: Identity for de-duplication; None means that the message is the identity.
+        interval: A repetition within this time after the first is not reported again; None reports every one.
+    """
+
+    type: EventType
+    reason: str
+    message: str
+    key: str | None = None
+    interval: Duration | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VertexReport:
+    """One vertex of a scaling report; rates in records/s, NaN where unknown."""
+
+    name: str
+    current: int
+    new: int
+    capacity: float
+    expected_capacity: float
+    target_rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingReport:
+    """A decision to rescale, executed or only recommended.
+
+    Attributes:
+        is_executed: Whether the change is carried out; when not, ``header`` says what prevents it.
+        header: Lead-in of the text, ending in a colon.
+        vertices: Changed vertices; never empty.
+        text: ``header`` and one entry per vertex.
+        parallelism_hash: Digest of the changes of parallelism alone, for de-duplication.
+        interval: De-duplication interval of a report that is not executed.
+    """
+
+    is_executed: bool
+    header: str
+    vertices: Mapping[VertexId, VertexReport]
+    text: str
+    parallelism_hash: str
+    interval: Duration
+
+
+def exception_event(reason: str, message: str, interval: Duration | None = None) -> Event:
+    """Make the event for an error: a warning without a key.
+
+    Args:
+        reason: What kind of error.
+        message: Its text.
+        interval: A repetition within this time is not reported again; None reports every one.
+    """
+    if len(message) > STACK_TRACE_LIMIT:
+        message = message[: STACK_TRACE_LIMIT - 3] + "..."
+    return Event(EventType.WARNING, reason, message, interval=interval)

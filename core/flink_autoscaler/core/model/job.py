@@ -1,0 +1,222 @@
+"""The context of a job: who it is, how it is, and how it is configured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+from flink_autoscaler.core.model.syntax import Duration
+from flink_autoscaler.core.options.flink import FlinkOptions
+from flink_autoscaler.core.options.job import AutoscalerOptions
+
+JobKey = str
+"""Identity of a job within the daemon: ``<cluster>/<job name>`` by default."""
+
+
+class JobStatus(StrEnum):
+    """Status of a Flink job; UNKNOWN for one that this version does not know."""
+
+    INITIALIZING = "INITIALIZING"
+    CREATED = "CREATED"
+    RUNNING = "RUNNING"
+    FAILING = "FAILING"
+    FAILED = "FAILED"
+    CANCELLING = "CANCELLING"
+    CANCELED = "CANCELED"
+    FINISHED = "FINISHED"
+    RESTARTING = "RESTARTING"
+    SUSPENDED = "SUSPENDED"
+    RECONCILING = "RECONCILING"
+    UNKNOWN = "UNKNOWN"
+
+    @classmethod
+    def of(cls, text: str) -> JobStatus:
+        """Read a status; a word of a later Flink version is UNKNOWN."""
+        return cls.__members__.get(text.upper(), cls.UNKNOWN)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the job will never run again under this id."""
+        return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
+
+
+def effective_status(state: str, tasks: Mapping[str, int]) -> JobStatus:
+    """Return the status that counts for scaling.
+
+    Args:
+        state: ``state`` of the job overview.
+        tasks: Task counts of the job overview by lower-case state, and ``total``.
+
+    Returns:
+        CREATED instead of RUNNING while not all tasks run or have finished; else the status as it is.
+    """
+    status = JobStatus.of(state)
+    settled = tasks.get("running", 0) + tasks.get("finished", 0)
+    if status is JobStatus.RUNNING and tasks.get("total", 0) != settled:
+        return JobStatus.CREATED
+    return status
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """How the other side of an ``https`` connection is trusted, and how this side proves who it is.
+
+    Attributes:
+        ca_file: Certificates to trust, PEM; None trusts those of the system.
+        certificate_file: Certificate chain of this side, PEM; may hold the key, too. None sends none.
+        key_file: Key of the certificate, PEM; None takes it from the certificate file.
+        key_password: Of an encrypted key.
+        verify_host: Whether the certificate has to name the host that is called.
+        version: Another text whenever the content of one of the files has changed, so that it is read anew.
+    """
+
+    ca_file: str | None = None
+    certificate_file: str | None = None
+    key_file: str | None = None
+    key_password: str | None = field(default=None, repr=False)
+    verify_host: bool = True
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kerberos:
+    """How this side proves who it is where SPNEGO is asked for.
+
+    Attributes:
+        principal: Who to be; None takes the default principal of the credentials that are found.
+        keytab: File with the key of the principal; None takes the ticket cache of the process.
+        service: First part of the service principal.
+        host: Second part of the service principal; None takes the host of the URL as it is written.
+    """
+
+    principal: str | None = None
+    keytab: str | None = None
+    service: str = "HTTP"
+    host: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where and how the JobManager of a cluster, or another HTTP service, is reached.
+
+    Attributes:
+        url: Base URL, scheme to path prefix, without a slash at the end.
+        timeout: Seconds that one request may take in all.
+        max_connections: Requests under way at the same time, for the whole cluster.
+        max_response_bytes: Longest answer that is read.
+        headers: Sent with every request; values may be secret.
+        tls: For ``https``.
+        kerberos: For services that ask for SPNEGO; None never answers such a question.
+        user_name: Sent as ``user.name`` in the query, Hadoop's simple authentication; None sends none.
+        put_url: Base URL for a PUT that ``url`` answers with 405, as YARN's older web proxies do; None has no other.
+        approves_proxy: Whether to confirm the warning page that YARN's web proxy shows to others than the owner.
+    """
+
+    url: str
+    timeout: float = 10.0
+    max_connections: int = 16
+    max_response_bytes: int = 8 << 20
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    tls: Tls = Tls()
+    kerberos: Kerberos | None = None
+    user_name: str | None = None
+    put_url: str | None = None
+    approves_proxy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """What can still be given to a job beyond what it has.
+
+    Slots of TaskManagers that are there come first; CPU, memory and TaskManagers limit what can be added to those.
+
+    Attributes:
+        source: Who says so, for people, such as ``YARN queue root.streaming``.
+        cpu: CPUs; None where they do not count.
+        memory: Bytes; None where it does not count.
+        taskmanagers: TaskManagers; None where their number does not count.
+        slots: Free slots of TaskManagers that are there; None takes those that the cluster reports free.
+        memory_step: Bytes; a TaskManager gets a multiple of this, at least what its configuration asks for.
+    """
+
+    source: str
+    cpu: float | None = None
+    memory: int | None = None
+    taskmanagers: int | None = None
+    slots: int | None = None
+    memory_step: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """The TaskManagers that a cluster has, in figures.
+
+    Attributes:
+        slots: Of all TaskManagers.
+        free_slots: Those that no job holds.
+        slots_per_taskmanager: Of the TaskManager that has the most.
+        network_memory: Bytes of the TaskManager that has the least; None when not told.
+        is_fixed: Whether nobody adds TaskManagers when a job asks for more slots than there are.
+    """
+
+    taskmanagers: int
+    slots: int
+    free_slots: int
+    slots_per_taskmanager: int
+    network_memory: int | None = None
+    is_fixed: bool = False
+
+
+@dataclass(frozen=True)
+class JobAutoScalerContext:
+    """One job in one pass (``JobAutoScalerContext`` of FLIP-334). Plain values, so that it can travel.
+
+    Attributes:
+        job_key: Identity in stores, events and logs.
+        job_id: Flink's id, 32 hex digits; None before the job has started.
+        status: Status that counts for scaling (see :func:`effective_status`).
+        configuration: Effective configuration of the job, flat, as text.
+        endpoint: The JobManager that runs the job.
+        job_name: Name given by the user, any characters.
+        cluster: Name of the cluster in the configuration.
+        taskmanager_cpu: CPUs of one TaskManager, where known.
+        taskmanager_memory: Bytes of one TaskManager; None takes ``taskmanager.memory.process.size``.
+        task_count: Tasks of the job according to the list of jobs, which is never cached; None when not known.
+        validation_interval: De-duplication interval of the event about an invalid configuration, from the
+            daemon's own configuration: that of the job may be what is invalid. None takes the job's.
+        labels: Further facts for logs, metrics and reports, such as a YARN application id. Keys are snake_case.
+        headroom: What the resource manager can still give to the job; None where that is not known or not asked.
+        capacity: The TaskManagers of the cluster; None when not known.
+    """
+
+    job_key: JobKey
+    job_id: str | None
+    status: JobStatus
+    configuration: Mapping[str, str]
+    endpoint: Endpoint
+    job_name: str = ""
+    cluster: str = ""
+    taskmanager_cpu: float | None = None
+    taskmanager_memory: int | None = None
+    task_count: int | None = None
+    validation_interval: Duration | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    headroom: Headroom | None = None
+    capacity: Capacity | None = None
+
+    @cached_property
+    def options(self) -> AutoscalerOptions:
+        """The autoscaler's options of this job."""
+        return AutoscalerOptions(self.configuration)
+
+    @cached_property
+    def flink_options(self) -> FlinkOptions:
+        """Flink's own options of this job."""
+        return FlinkOptions(self.configuration)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out what is derived, so that a context travels small."""
+        derived = ("options", "flink_options")
+        return {name: value for name, value in self.__dict__.items() if name not in derived}

@@ -1,0 +1,85 @@
+"""What people ordered for a job: to leave it alone, to hold a vertex, to go back, to forget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.vertex_patterns import Named, matches
+
+
+class Direction(StrEnum):
+    """Which changes an order is about."""
+
+    UP = "up"
+    DOWN = "down"
+    BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """Who gave an order, when and why."""
+
+    who: str
+    reason: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PauseOrder:
+    """Leave the job as it is.
+
+    Attributes:
+        until_ms: End; None lasts until somebody resumes the job.
+    """
+
+    signed: Signed
+    direction: Direction = Direction.BOTH
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """Keep the vertices whose name or id matches a pattern at one parallelism."""
+
+    pattern: str
+    parallelism: int
+    signed: Signed
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """Everything that is ordered for one job.
+
+    Attributes:
+        pause: None when the job is not paused.
+        pins: In the order given; the latest that matches a vertex counts.
+        resumed_ms: When somebody last said to go on: ends a pause after a rollback that began before.
+        rollback: Go back to the parallelism before the last rescale; done once per ``at_ms``.
+        reset: Forget what was learned and decided; done once per ``at_ms``.
+        dry_run: Decide and report, but change nothing.
+    """
+
+    pause: PauseOrder | None = None
+    pins: tuple[Pin, ...] = ()
+    resumed_ms: int | None = None
+    rollback: Signed | None = None
+    reset: Signed | None = None
+    dry_run: Signed | None = None
+
+    def paused(self, direction: Direction, now_ms: int) -> PauseOrder | None:
+        """Return the order that forbids changes in a direction now."""
+        pause = self.pause
+        if pause is None or (pause.until_ms is not None and now_ms >= pause.until_ms):
+            return None
+        return pause if pause.direction in (direction, Direction.BOTH) else None
+
+    def pinned(self, vertices: Iterable[Named]) -> Mapping[VertexId, Pin]:
+        """Return the pin of every vertex that has one."""
+        known = tuple(vertices)
+        return {vertex.vertex_id: pin for pin in self.pins for vertex in known if matches(vertex, pin.pattern)}
+
+
+NO_ORDERS = Orders()

@@ -1,0 +1,220 @@
+"""What a scaling policy sees and what it returns.
+
+Rates are records/s, shares are 0..1, sizes bytes, times epoch seconds and durations seconds. What is not known is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from flink_autoscaler.core.model.job import JobKey, JobStatus
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.reason import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class VertexObs:
+    """One vertex over one metric window.
+
+    Attributes:
+        min_parallelism: The user's bound.
+        max_parallelism: The least of the user's bound, Flink's max parallelism and the partitions of a source.
+        rate_in: Records/s consumed, all subtasks together; for sources what they read.
+        rate_out: Records/s sent, by downstream vertex.
+        target_rate: Records/s that the vertex has to sustain; for sources what arrives.
+        true_rate: Records/s of busy time, summed over the subtasks; None when it was not busy or that is unknown.
+        busy: As aggregated by the options.
+        busy_mean: Mean over the subtasks.
+        idle: Share of time without input, mean over the subtasks; None until two samples of one attempt of all its
+            subtasks are in the window.
+        backpressured: The same of waiting for vertices downstream.
+        lag_records: Backlog; of sources only.
+        lag_slope: Change of the backlog in records/s, fitted over the window.
+        subtask_rates: Records/s by subtask; empty when unknown, as in production, where only aggregates are read.
+        skew: How many times what the average subtask reads the one with most does, in the last minute; at least 1, None
+            when unknown.
+        complete: False when a metric of the window was incomplete.
+    """
+
+    vertex_id: VertexId
+    name: str
+    is_source: bool
+    parallelism: int
+    min_parallelism: int
+    max_parallelism: int
+    rate_in: float | None = None
+    rate_out: Mapping[VertexId, float] = field(default_factory=dict)
+    target_rate: float | None = None
+    true_rate: float | None = None
+    busy: float | None = None
+    busy_mean: float | None = None
+    idle: float | None = None
+    backpressured: float | None = None
+    lag_records: float | None = None
+    lag_slope: float | None = None
+    subtask_rates: tuple[float, ...] = ()
+    skew: float | None = None
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class JobObservation:
+    """One job over one metric window.
+
+    Attributes:
+        now: Instant of the pass.
+        all_tasks_running: Not implied by a job that is RUNNING.
+        window: First and last instant of the window.
+        vertices: In topological order.
+        edges: Records out per record in, by upstream and downstream vertex.
+        slot_groups: Vertices by slot-sharing group.
+        last_rescale_at: Last rescale of ours; None without one.
+        last_restart_at: When the job last began to run.
+    """
+
+    job_key: JobKey
+    job_id: str
+    now: float
+    status: JobStatus
+    all_tasks_running: bool
+    window: tuple[float, float]
+    vertices: Mapping[VertexId, VertexObs]
+    edges: Mapping[tuple[VertexId, VertexId], float] = field(default_factory=dict)
+    slot_groups: Mapping[str, frozenset[VertexId]] = field(default_factory=dict)
+    slots_total: int | None = None
+    slots_free: int | None = None
+    slots_per_tm: int | None = None
+    tm_count: int | None = None
+    state_bytes: int | None = None
+    checkpoint_interval: float | None = None
+    last_checkpoint_at: float | None = None
+    gc_pressure: float | None = None
+    heap_usage: float | None = None
+    last_rescale_at: float | None = None
+    last_restart_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceForecast:
+    """What a forecast says about one source, in records/s.
+
+    Attributes:
+        up: Greatest expected arrival rate until a scale-up decided now would have caught up.
+        down: The same over the longer horizon that matters for a scale-down.
+        level: The level that the profile is scaled with (``L_0``).
+    """
+
+    up: float
+    down: float
+    level: float
+
+
+DemandForecast = Mapping[VertexId, SourceForecast]
+
+
+@dataclass(frozen=True, slots=True)
+class PastRescale:
+    """One rescale of a job: when, from what, to what, and how long it was away; None while that is not known."""
+
+    at: float
+    before: Mapping[VertexId, int]
+    after: Mapping[VertexId, int]
+    outage: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """What a rescale is expected to cost, in seconds.
+
+    Attributes:
+        mean: Expected outage.
+        q90: What nine of ten outages stay below.
+        delay: From the request to the start of the outage; the job still works.
+        replay: Age of the checkpoint that is restored.
+    """
+
+    mean: float
+    q90: float
+    delay: float = 0.0
+    replay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyInput:
+    """Everything a policy may look at.
+
+    Attributes:
+        history: Past rescales, oldest first.
+        demand: Forecast by source; None when there is none or it is not to be trusted.
+        downtime: Of the next rescale.
+        config: The job's configuration as text, by full key.
+        state: What this policy returned last time for this job; JSON values.
+    """
+
+    obs: JobObservation
+    history: tuple[PastRescale, ...]
+    demand: DemandForecast | None
+    downtime: Outage
+    config: Mapping[str, str]
+    state: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Direction(StrEnum):
+    """Where a proposal goes."""
+
+    UP = "up"
+    DOWN = "down"
+    MIXED = "mixed"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a policy would do.
+
+    Attributes:
+        policy: Its name.
+        targets: Parallelism by vertex, those left out being ones it has no opinion on; None to abstain, which is not
+            the same as to keep everything as it is.
+        direction: NONE when nothing changes and when it abstains.
+        capacity: Records/s that each vertex was sized for.
+        confidence: 0..1, for information.
+        reasons: At least one.
+        blocks_down: Whatever others say, the job is not to go down now.
+        state: JSON values, handed back in the next pass.
+    """
+
+    policy: str
+    targets: Mapping[VertexId, int] | None
+    direction: Direction
+    capacity: Mapping[VertexId, float]
+    confidence: float
+    reasons: tuple[Reason, ...]
+    blocks_down: bool = False
+    state: Mapping[str, Any] = field(default_factory=dict)
+
+
+class ScalingPolicy(Protocol):
+    """Decides what it would do about a job.
+
+    Called in every pass once the metric window is full, from any thread or process, Spark tasks included. Pure: the
+    same input gives the same proposal. What it lacks makes it abstain with a reason; it never returns NaN or infinity,
+    no target outside ``[min_parallelism, max_parallelism]``, and with a vector that it has proposed itself and the same
+    load it proposes nothing new. An exception is reported and counts as abstaining.
+    """
+
+    @property
+    def name(self) -> str:
+        """The word it is chosen by."""
+        ...
+
+    def propose(self, given: PolicyInput) -> Proposal:
+        """Return what it would do.
+
+        Raises:
+            ConfigError: A setting is invalid; the message names its key.
+        """
+        ...

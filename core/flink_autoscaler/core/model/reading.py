@@ -1,0 +1,74 @@
+"""What a cluster answered about a job in one pass, as it goes from the collector to the core."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from flink_autoscaler.core.errors import AutoscalerError
+from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
+from flink_autoscaler.core.model.rescale_facts import RescaleFacts
+from flink_autoscaler.core.model.topology import JobDetails
+
+MetricNames = Mapping[str, FlinkMetric]
+"""Metric id on the wire to its meaning."""
+
+VertexAggregates = Mapping[FlinkMetric, Aggregate]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterReading:
+    """Cluster-wide metrics, fetched once per cluster and pass.
+
+    Attributes:
+        jobmanager: JobManager metrics, id to text.
+        taskmanagers: TaskManager metrics including garbage collection, id to aggregate over all TaskManagers;
+            empty when any of them is missing.
+        taskmanagers_without_gc: The same without garbage collection; asked for only when the other is empty.
+        error: What prevented the reading.
+    """
+
+    jobmanager: Mapping[str, str] = field(default_factory=dict)
+    taskmanagers: Mapping[str, Aggregate] = field(default_factory=dict)
+    taskmanagers_without_gc: Mapping[str, Aggregate] = field(default_factory=dict)
+    error: AutoscalerError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorMemory:
+    """What the collector remembers about a job from pass to pass.
+
+    Attributes:
+        names: Chosen metric ids per vertex; empty before the first pass and after a restart of the job.
+        partitions: Partitions found per source; sources without are left out.
+        names_at_ms: When the names of the sources were last read.
+        reports_gc: Whether the TaskManagers report garbage collection; None when not known yet.
+    """
+
+    names: Mapping[VertexId, MetricNames] = field(default_factory=dict)
+    partitions: Mapping[VertexId, int] = field(default_factory=dict)
+    names_at_ms: int = 0
+    reports_gc: bool | None = None
+
+
+EMPTY_MEMORY = CollectorMemory()
+
+
+@dataclass(frozen=True, slots=True)
+class JobReading:
+    """One job, read once.
+
+    Attributes:
+        details: The job graph with its counters; None when it could not be read.
+        aggregates: Metrics per vertex that has not finished, by meaning; a vertex whose answer was an empty list
+            has an empty map ("not yet").
+        memory: What to hand to the collector in the next pass.
+        error: What ended the reading early; the fields before it in the order of requests are filled.
+        facts: About a rescale that is followed; None when nothing was asked about it.
+    """
+
+    details: JobDetails | None
+    aggregates: Mapping[VertexId, VertexAggregates] = field(default_factory=dict)
+    memory: CollectorMemory = EMPTY_MEMORY
+    error: AutoscalerError | None = None
+    facts: RescaleFacts | None = None

@@ -1,0 +1,219 @@
+"""What is remembered about rescales: the one that is followed, those of the past, and what came of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from flink_autoscaler.core.model.metrics import VertexId
+
+Vector = Mapping[VertexId, int]
+"""Parallelism of every vertex of a job."""
+
+
+class Stage(StrEnum):
+    """How far a rescale came. The last four are final."""
+
+    REQUESTED = "requested"
+    PENDING = "pending"
+    REACHED = "reached"
+    PARTIALLY_REACHED = "partially reached"
+    REFUSED = "refused"
+    SUPERSEDED = "superseded"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing more is to come."""
+        return self not in (Stage.REQUESTED, Stage.PENDING)
+
+
+class Origin(StrEnum):
+    """Who wanted a rescale."""
+
+    AUTOSCALER = "autoscaler"
+    ROLLBACK = "rollback"
+    OPERATOR = "operator"
+
+
+class Mechanism(StrEnum):
+    """How a rescale is done, which decides how long it takes."""
+
+    IN_PLACE = "inplace"
+    REDEPLOY = "redeploy"
+    REACTIVE_LOSS = "reactive_loss"
+
+
+@dataclass(frozen=True, slots=True)
+class RescaleRecord:
+    """One rescale. Instants are epoch milliseconds.
+
+    Attributes:
+        decided_ms: Instant of the pass that decided it, by the clock of the daemon; its identity.
+        since_ms: The same instant by the clock of the JobManager: what happened there later may be its doing.
+        before: Parallelism before.
+        target: Parallelism asked for.
+        reason: Why it was done, and after it is final what became of it; for people.
+        accepted_ms: When the cluster was first seen to have the requirements; None before.
+        settled_ms: When it became final, by the clock of the daemon.
+        outage_ms: Time during which not all tasks ran; None where that could not be measured.
+        reached: Parallelism that the job ran with when it became final.
+        state_bytes: Size of the last completed checkpoint; None when not known.
+        taskmanagers: TaskManagers afterwards; None when not known.
+        reverted: Whether it was rolled back.
+    """
+
+    decided_ms: int
+    since_ms: int
+    before: Vector
+    target: Vector
+    origin: Origin = Origin.AUTOSCALER
+    mechanism: Mechanism = Mechanism.IN_PLACE
+    stage: Stage = Stage.REQUESTED
+    reason: str = ""
+    accepted_ms: int | None = None
+    settled_ms: int | None = None
+    outage_ms: int | None = None
+    reached: Vector = field(default_factory=dict)
+    state_bytes: int | None = None
+    taskmanagers: int | None = None
+    reverted: bool = False
+
+    @property
+    def changed(self) -> frozenset[VertexId]:
+        """The vertices that it changes."""
+        return frozenset(v for v, parallelism in self.target.items() if self.before.get(v) != parallelism)
+
+    @property
+    def raised(self) -> frozenset[VertexId]:
+        """The vertices that it gives more parallelism."""
+        return frozenset(v for v in self.changed if self.target[v] > self.before.get(v, 0))
+
+    @property
+    def is_up(self) -> bool:
+        """Whether any vertex grows."""
+        return bool(self.raised)
+
+
+class Phase(StrEnum):
+    """Whether a job is trusted to be fine after its last rescale."""
+
+    STABLE = "stable"
+    PROBATION = "probation"
+    ROLLING_BACK = "rolling back"
+    PAUSED = "paused"
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What tells that a cluster was restarted or changed.
+
+    Attributes:
+        taskmanagers: Ids.
+        network_memory: Bytes of the TaskManager that has the least; None when not known.
+        heap: The same of its heap.
+    """
+
+    job_id: str | None
+    taskmanagers: frozenset[str] = frozenset()
+    network_memory: int | None = None
+    heap: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Why a job is left alone after a rollback, and until when.
+
+    Attributes:
+        cause: Name of the checker, or ``rollback-failed``.
+        text: For people.
+        fingerprint: The cluster as it was.
+        until_ms: End; None lasts until the cluster restarts.
+        for_good: Whether only a person ends it.
+    """
+
+    cause: str
+    text: str
+    since_ms: int
+    fingerprint: Fingerprint
+    until_ms: int | None = None
+    for_good: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A parallelism that failed: the vertex stays below it.
+
+    Attributes:
+        parallelism: The least one that is known to fail.
+        cause: Name of the checker.
+        memory: The figure of the cluster that the cause depends on, bytes; the quarantine ends when it has grown.
+    """
+
+    vertex_id: VertexId
+    parallelism: int
+    cause: str
+    since_ms: int
+    memory: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignEdit:
+    """Somebody else changed the resource requirements of the job.
+
+    Attributes:
+        requirements: Least and greatest parallelism by vertex, as they were found.
+        until_ms: How long that is left as it is.
+    """
+
+    at_ms: int
+    requirements: Mapping[VertexId, tuple[int, int]]
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Supervision:
+    """Everything that is remembered about the rescales of one job.
+
+    Attributes:
+        current: The last rescale; it is followed until it is final, and is on probation after that.
+        since_ms: When the phase began, by the clock of the daemon; None for a job that was never rescaled.
+        initial: First parallelism that was seen for this job graph.
+        last_stable: Latest parallelism that left probation in good health.
+        asked: Parallelism per vertex that the last pass wanted to be realized, operator's pins included.
+        seen: Resource requirements as they were last seen after one of our own changes.
+        seen_start_ms: When the execution of the JobMaster began that held them.
+        hits: Passes in a row in which a checker that wants several found something, by its name.
+        baseline: What checkers compare with, as it was before the rescale, by name.
+        past: Final rescales, oldest first.
+        rollbacks_ms: When rollbacks began, in the last day.
+        obeyed_ms: Instant of the latest order of a person that was carried out once and for all.
+        heard_ms: Clock of the JobManager in the latest answer that was taken note of.
+    """
+
+    current: RescaleRecord | None = None
+    phase: Phase = Phase.STABLE
+    since_ms: int | None = None
+    initial: Vector = field(default_factory=dict)
+    last_stable: Vector = field(default_factory=dict)
+    asked: Vector = field(default_factory=dict)
+    seen: Mapping[VertexId, tuple[int, int]] = field(default_factory=dict)
+    seen_start_ms: int | None = None
+    hits: Mapping[str, int] = field(default_factory=dict)
+    baseline: Mapping[str, float] = field(default_factory=dict)
+    past: tuple[RescaleRecord, ...] = ()
+    rollbacks_ms: tuple[int, ...] = ()
+    pause: Pause | None = None
+    quarantine: tuple[Quarantined, ...] = ()
+    edit: ForeignEdit | None = None
+    obeyed_ms: int = 0
+    heard_ms: int | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a rescale is under way or on probation, so that the job has to be looked at more closely."""
+        is_open = self.current is not None and not self.current.stage.is_final
+        return is_open or self.phase is not Phase.STABLE
+
+
+NO_SUPERVISION = Supervision()

@@ -1,0 +1,223 @@
+"""The job graph as the autoscaler sees it, and what a JobManager says about a job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from flink_autoscaler.core.errors import NotReadyError, ResponseError
+from flink_autoscaler.core.model.metrics import VertexId
+
+
+class ShipStrategy(StrEnum):
+    """How records travel between two vertices."""
+
+    HASH = "HASH"
+    REBALANCE = "REBALANCE"
+    RESCALE = "RESCALE"
+    FORWARD = "FORWARD"
+    CUSTOM = "CUSTOM"
+    BROADCAST = "BROADCAST"
+    GLOBAL = "GLOBAL"
+    SHUFFLE = "SHUFFLE"
+    UNKNOWN = "UNKNOWN"
+
+    @classmethod
+    def of(cls, text: str) -> ShipStrategy:
+        """Read a strategy in any case; anything new is UNKNOWN."""
+        return cls.__members__.get(text.upper(), cls.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class IoMetrics:
+    """Counters of a vertex since its execution began.
+
+    Attributes:
+        records_in: Records read.
+        records_out: Records written.
+        busy_ms: Accumulated busy time over all subtasks, milliseconds; NaN when unknown.
+        is_complete: Whether every subtask had reported; when not, the counters are too low.
+        idle_ms: Accumulated time without input over all subtasks, milliseconds; None when unknown.
+        backpressured_ms: The same of waiting for vertices downstream.
+    """
+
+    records_in: int = 0
+    records_out: int = 0
+    busy_ms: float = 0.0
+    is_complete: bool = True
+    idle_ms: float | None = None
+    backpressured_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VertexDetails:
+    """One entry of ``vertices`` in the job details.
+
+    Attributes:
+        start_ms: When its first task was started; -1 before.
+        is_settled: Whether every task runs or has finished; ``status`` is RUNNING from the first one on.
+    """
+
+    vertex_id: VertexId
+    name: str
+    parallelism: int
+    max_parallelism: int
+    status: str
+    io: IoMetrics
+    slot_sharing_group: str | None = None
+    start_ms: int = -1
+    is_settled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PlanNode:
+    """One node of the plan: its parallelism and inputs, upstream id to strategy as written, in order."""
+
+    vertex_id: VertexId
+    parallelism: int
+    inputs: tuple[tuple[VertexId, ShipStrategy], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetails:
+    """``GET /jobs/:jobid``, as far as the autoscaler needs it.
+
+    Attributes:
+        running_at_ms: Last switch to RUNNING, epoch milliseconds; None when the cluster did not say.
+        vertices: One entry per vertex, in the cluster's order.
+        plan: One node per vertex; empty while the job is being set up.
+        now_ms: Clock of the JobManager; None when it did not say.
+        initialized_ms: When the JobMaster began to look after the job; a fail-over of the JobManager begins anew.
+        created_ms: When the present execution graph was made, right after the one before was stopped.
+    """
+
+    job_id: str
+    name: str
+    state: str
+    running_at_ms: int | None
+    vertices: tuple[VertexDetails, ...]
+    plan: tuple[PlanNode, ...]
+    now_ms: int | None = None
+    initialized_ms: int | None = None
+    created_ms: int | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every task runs or has finished."""
+        return bool(self.vertices) and all(vertex.is_settled for vertex in self.vertices)
+
+
+@dataclass(frozen=True, slots=True)
+class Vertex:
+    """A vertex of the job graph.
+
+    Attributes:
+        inputs: Upstream vertex to ship strategy; empty for a source.
+        outputs: Downstream vertex to ship strategy.
+        source_partitions: Partitions that a source reads; 0 when unknown or not partitioned.
+    """
+
+    vertex_id: VertexId
+    name: str
+    parallelism: int
+    max_parallelism: int
+    inputs: Mapping[VertexId, ShipStrategy]
+    outputs: Mapping[VertexId, ShipStrategy]
+    io: IoMetrics
+    is_finished: bool = False
+    slot_sharing_group: str | None = None
+    source_partitions: int = 0
+
+    @property
+    def is_source(self) -> bool:
+        """Whether nothing feeds this vertex."""
+        return not self.inputs
+
+
+@dataclass(frozen=True, slots=True)
+class JobTopology:
+    """The vertices of a job, inputs before outputs."""
+
+    vertices: Mapping[VertexId, Vertex]
+
+    @property
+    def finished(self) -> frozenset[VertexId]:
+        """Vertices that have finished."""
+        return frozenset(v.vertex_id for v in self.vertices.values() if v.is_finished)
+
+    @property
+    def slot_sharing_groups(self) -> dict[str, frozenset[VertexId]]:
+        """Slot sharing group to its vertices; empty when the cluster does not report groups."""
+        groups: dict[str, set[VertexId]] = {}
+        for vertex in self.vertices.values():
+            if vertex.slot_sharing_group is not None:
+                groups.setdefault(vertex.slot_sharing_group, set()).add(vertex.vertex_id)
+        return {group: frozenset(members) for group, members in groups.items()}
+
+    def with_partitions(self, partitions: Mapping[VertexId, int]) -> JobTopology:
+        """Return the topology with the number of partitions of some sources filled in."""
+        return JobTopology(
+            {
+                vertex_id: replace(vertex, source_partitions=partitions.get(vertex_id, 0))
+                for vertex_id, vertex in self.vertices.items()
+            }
+        )
+
+
+def build_topology(details: JobDetails) -> JobTopology:
+    """Build the job graph from the job details.
+
+    Raises:
+        NotReadyError: The plan has no nodes yet.
+        ResponseError: The plan and the list of vertices do not fit together.
+    """
+    if not details.plan:
+        raise NotReadyError(f"job {details.job_id}: the plan has no vertices yet")
+    entries = {vertex.vertex_id: vertex for vertex in details.vertices}
+    nodes = {node.vertex_id: node for node in details.plan}
+    outputs = _outputs(nodes)
+    vertices = {}
+    for vertex_id in _topological_order(nodes):
+        if vertex_id not in entries:
+            raise ResponseError(f"job {details.job_id}: vertex {vertex_id} is in the plan only")
+        vertices[vertex_id] = _vertex(nodes[vertex_id], entries[vertex_id], outputs[vertex_id])
+    return JobTopology(vertices)
+
+
+def _vertex(node: PlanNode, entry: VertexDetails, outputs: Mapping[VertexId, ShipStrategy]) -> Vertex:
+    is_finished = entry.status == "FINISHED"
+    return Vertex(
+        vertex_id=node.vertex_id,
+        name=entry.name,
+        parallelism=node.parallelism,
+        max_parallelism=entry.max_parallelism,
+        inputs=dict(node.inputs),
+        outputs=outputs,
+        io=IoMetrics() if is_finished else entry.io,
+        is_finished=is_finished,
+        slot_sharing_group=entry.slot_sharing_group,
+    )
+
+
+def _outputs(nodes: Mapping[VertexId, PlanNode]) -> dict[VertexId, dict[VertexId, ShipStrategy]]:
+    outputs: dict[VertexId, dict[VertexId, ShipStrategy]] = {vertex_id: {} for vertex_id in nodes}
+    for node in nodes.values():
+        for upstream, strategy in node.inputs:
+            if upstream not in outputs:
+                raise ResponseError(f"vertex {node.vertex_id} has an input {upstream} that is not in the plan")
+            outputs[upstream][node.vertex_id] = strategy
+    return outputs
+
+
+def _topological_order(nodes: Mapping[VertexId, PlanNode]) -> list[VertexId]:
+    order: dict[VertexId, None] = {}
+    remaining = dict(nodes)
+    while remaining:
+        ready = [v for v, node in remaining.items() if all(u in order for u, _ in node.inputs)]
+        if not ready:
+            raise ResponseError(f"the plan has a cycle through vertex {next(iter(remaining))}")
+        for vertex_id in ready:
+            order[vertex_id] = None
+            del remaining[vertex_id]
+    return list(order)

@@ -1,0 +1,80 @@
+"""Vertices chosen by id or name pattern, and bounds for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Protocol
+
+from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.topology import JobTopology, Vertex
+
+
+class Named(Protocol):
+    """A vertex, as far as patterns go."""
+
+    @property
+    def vertex_id(self) -> VertexId:
+        """Its id."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Its name, not necessarily its own alone."""
+        ...
+
+
+def matches(vertex: Named, pattern: str) -> bool:
+    """Tell whether a pattern is the id of a vertex or fits its name; ``*`` and ``?`` stand for any characters."""
+    return vertex.vertex_id == pattern or fnmatchcase(vertex.name, pattern)
+
+
+def matching(topology: JobTopology, patterns: Iterable[str]) -> frozenset[VertexId]:
+    """Return the vertices that fit any of the patterns."""
+    wanted = tuple(patterns)
+    return frozenset(v for v, vertex in topology.vertices.items() if any(matches(vertex, each) for each in wanted))
+
+
+@dataclass(frozen=True, slots=True)
+class VertexBounds:
+    """Bounds of the parallelism of the vertices that fit a pattern; None leaves the general one."""
+
+    pattern: str
+    least: int | None = None
+    greatest: int | None = None
+
+
+def parse_vertex_bounds(text: str) -> tuple[VertexBounds, ...]:
+    """Read ``pattern=least..greatest;...``.
+
+    Raises:
+        ValueError: It cannot be read, or a least parallelism is below 1 or above the greatest one.
+    """
+    return tuple(map(_bounds, syntax.parse_list(text)))
+
+
+def _bounds(entry: str) -> VertexBounds:
+    pattern, equals, limits = entry.rpartition("=")
+    least, dots, greatest = limits.partition("..")
+    if not (pattern.strip() and equals and dots):
+        raise ValueError(f"{entry!r} is not pattern=least..greatest")
+    bounds = VertexBounds(pattern.strip(), _number(least), _number(greatest))
+    if (bounds.least or 1) > (bounds.greatest or bounds.least or 1):
+        raise ValueError(f"{entry!r}: the least parallelism is above the greatest")
+    return bounds
+
+
+def _number(text: str) -> int | None:
+    if not text.strip():
+        return None
+    number = syntax.parse_int(text)
+    if number < 1:
+        raise ValueError(f"a parallelism of {number} is not possible")
+    return number
+
+
+def bounds_of(vertex: Vertex, bounds: Iterable[VertexBounds]) -> VertexBounds | None:
+    """Return the first bounds whose pattern fits a vertex."""
+    return next((each for each in bounds if matches(vertex, each.pattern)), None)

@@ -1,0 +1,213 @@
+"""From what Flink reports to scaling metrics: one sample of the window."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, MetricSample, ScalingMetric, VertexId
+from flink_autoscaler.core.model.numbers import INFINITY, NAN, r3
+from flink_autoscaler.core.model.reading import ClusterReading, JobReading, VertexAggregates
+from flink_autoscaler.core.model.topology import JobTopology, Vertex
+from flink_autoscaler.core.observe import metric_names
+from flink_autoscaler.core.observe.waiting import waited
+from flink_autoscaler.core.observe.window import MetricWindow
+from flink_autoscaler.core.options.job import AutoscalerOptions, BusyTimeAggregator
+
+_ZERO = Aggregate(0.0, 0.0, 0.0, 0.0, 0.0)
+_FINISHED: VertexAggregates = {
+    FlinkMetric.BUSY_TIME: _ZERO,
+    FlinkMetric.PENDING_RECORDS: _ZERO,
+    FlinkMetric.SOURCE_RECORDS_IN_RATE: _ZERO,
+    FlinkMetric.SOURCE_RECORDS_IN: _ZERO,
+    FlinkMetric.SOURCE_RECORDS_OUT: _ZERO,
+}
+_MS_PER_SECOND = 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """How the metrics of a job are converted.
+
+    Attributes:
+        window: The window before the new sample.
+        aggregator: Which subtask's busy time stands for a vertex.
+        lag_threshold: Seconds of input that make a source count as catching up.
+        min_observations: Samples before an observed processing rate counts.
+        is_strict: Values that are incomplete or were not answered are unknown instead of zero.
+        keeps_waiting: Whether the sample is to tell how long vertices waited, which only policies ask for.
+    """
+
+    window: MetricWindow
+    aggregator: BusyTimeAggregator
+    lag_threshold: int
+    min_observations: int
+    is_strict: bool
+    keeps_waiting: bool = False
+
+    @classmethod
+    def of(cls, options: AutoscalerOptions, samples: Sequence[MetricSample]) -> Conversion:
+        """Read the options that conversion needs."""
+        return cls(
+            window=MetricWindow(samples),
+            aggregator=options.busy_time_aggregator,
+            lag_threshold=options.observed_rate_lag_threshold.seconds,
+            min_observations=options.observed_rate_min_observations,
+            is_strict=options.improves(options.unknown_when_incomplete),
+            keeps_waiting=options.has_own_policies,
+        )
+
+
+def convert(
+    now_ms: int, topology: JobTopology, reading: JobReading, cluster: ClusterReading, conversion: Conversion
+) -> tuple[MetricSample, frozenset[VertexId]]:
+    """Make one sample.
+
+    Returns:
+        The sample, and the vertices that must not be scaled in this pass because their busy time is unknown.
+
+    Raises:
+        ResponseError: A cluster-wide metric is not a number.
+    """
+    vertices, excluded = {}, set()
+    for vertex_id, vertex in topology.vertices.items():
+        aggregates = _FINISHED if vertex.is_finished else reading.aggregates.get(vertex_id, {})
+        values = convert_vertex(vertex, aggregates, conversion)
+        if not math.isfinite(values[ScalingMetric.LOAD]):
+            excluded.add(vertex_id)
+        vertices[vertex_id] = {metric: r3(value) for metric, value in values.items()}
+    incomplete = frozenset(v.vertex_id for v in topology.vertices.values() if not v.io.is_complete)
+    waiting = waited(topology) if conversion.keeps_waiting else {}
+    sample = MetricSample(now_ms, vertices, convert_globals(cluster, reading.memory.reports_gc), incomplete, waiting)
+    return sample, frozenset(excluded)
+
+
+def convert_vertex(vertex: Vertex, aggregates: VertexAggregates, conversion: Conversion) -> dict[ScalingMetric, float]:
+    """Convert the metrics of one vertex; not rounded yet."""
+    is_unknown = conversion.is_strict and not vertex.io.is_complete
+    aggregates = {} if is_unknown else aggregates
+    values = {
+        ScalingMetric.LOAD: _load(aggregates, conversion.aggregator),
+        ScalingMetric.ACCUMULATED_BUSY_TIME: NAN if is_unknown else vertex.io.busy_ms,
+        ScalingMetric.NUM_RECORDS_OUT: NAN if is_unknown else float(vertex.io.records_out),
+        ScalingMetric.NUM_RECORDS_IN: NAN if is_unknown else _records_in(vertex, aggregates, conversion),
+    }
+    if vertex.is_source:
+        lag = _lag(aggregates, conversion)
+        values[ScalingMetric.LAG] = lag
+        observed = _observed_rate(vertex.vertex_id, aggregates, lag, conversion)
+        if observed is not None:
+            values[ScalingMetric.OBSERVED_TPR] = observed
+    elif FlinkMetric.RECORDS_IN_RATE in aggregates:
+        values[ScalingMetric.NUM_RECORDS_IN_PER_SECOND] = _total(aggregates, FlinkMetric.RECORDS_IN_RATE)
+    return values
+
+
+def _total(aggregates: VertexAggregates, metric: FlinkMetric, absent: float = NAN) -> float:
+    """Return the sum over the subtasks: ``absent`` when there is no such metric, NaN when it has no sum."""
+    aggregate = aggregates.get(metric)
+    if aggregate is None:
+        return absent
+    return NAN if aggregate.total is None else aggregate.total
+
+
+def _load(aggregates: VertexAggregates, aggregator: BusyTimeAggregator) -> float:
+    aggregate = aggregates.get(FlinkMetric.BUSY_TIME)
+    if aggregate is None:
+        return NAN
+    by_aggregator = {
+        BusyTimeAggregator.AVG: aggregate.average,
+        BusyTimeAggregator.MAX: aggregate.maximum,
+        BusyTimeAggregator.MIN: aggregate.minimum,
+    }
+    busy = by_aggregator[aggregator]
+    return max(0.0, busy) / _MS_PER_SECOND if busy is not None and math.isfinite(busy) else NAN
+
+
+def _records_in(vertex: Vertex, aggregates: VertexAggregates, conversion: Conversion) -> float:
+    count = float(vertex.io.records_in)
+    if vertex.is_source and count == 0:
+        count = _total(aggregates, FlinkMetric.SOURCE_RECORDS_IN, count)
+    if vertex.is_source and count == 0:
+        count = _total(aggregates, FlinkMetric.SOURCE_RECORDS_OUT, count)
+    is_unanswered = vertex.is_source and count == 0 and not aggregates
+    return NAN if math.isnan(count) or (conversion.is_strict and is_unanswered) else max(0.0, count)
+
+
+def _lag(aggregates: VertexAggregates, conversion: Conversion) -> float:
+    if conversion.is_strict and not aggregates:
+        return NAN
+    return _total(aggregates, FlinkMetric.PENDING_RECORDS, 0.0)
+
+
+def _observed_rate(
+    vertex_id: VertexId, aggregates: VertexAggregates, lag: float, conversion: Conversion
+) -> float | None:
+    """Return the processing rate measured at a source while it catches up; None where nothing can be said."""
+    rate = _total(aggregates, FlinkMetric.SOURCE_RECORDS_IN_RATE)
+    if math.isnan(rate) or rate == 0:
+        rate = _total(aggregates, FlinkMetric.SOURCE_RECORDS_OUT_RATE, rate)
+    if math.isnan(rate):
+        return None
+    if rate <= 0:
+        return INFINITY
+    if lag >= conversion.lag_threshold * rate:
+        blocked = aggregates.get(FlinkMetric.BACKPRESSURE_TIME)
+        blocked_ms = NAN if blocked is None or blocked.average is None else blocked.average
+        if blocked_ms < _MS_PER_SECOND:
+            return rate / (1 - blocked_ms / _MS_PER_SECOND)
+    return conversion.window.average(ScalingMetric.OBSERVED_TPR, vertex_id, conversion.min_observations)
+
+
+def convert_globals(cluster: ClusterReading, reports_gc: bool | None) -> dict[ScalingMetric, float]:
+    """Convert the cluster-wide metrics.
+
+    Args:
+        cluster: What the cluster answered.
+        reports_gc: Whether garbage collection takes part.
+
+    Raises:
+        ResponseError: A slot count is not a number.
+    """
+    taskmanagers = cluster.taskmanagers if reports_gc else base_taskmanager_metrics(cluster)
+    heap_used = _maximum(taskmanagers, metric_names.HEAP_USED)
+    heap_max = _maximum(taskmanagers, metric_names.HEAP_MAX)
+    values = {
+        ScalingMetric.NUM_TASK_SLOTS_USED: _slots_used(cluster.jobmanager),
+        ScalingMetric.GC_PRESSURE: _scaled(_maximum(taskmanagers, metric_names.GC_TIME), _MS_PER_SECOND),
+        ScalingMetric.MANAGED_MEMORY_USED: _maximum(taskmanagers, metric_names.MANAGED_USED),
+        ScalingMetric.METASPACE_MEMORY_USED: _maximum(taskmanagers, metric_names.METASPACE_USED),
+    }
+    if heap_used is not None and heap_max is not None:
+        values[ScalingMetric.HEAP_MEMORY_USED] = heap_used
+        values[ScalingMetric.HEAP_MAX_USAGE_RATIO] = _scaled(heap_used, heap_max)
+    return {metric: value for metric, value in values.items() if value is not None}
+
+
+def base_taskmanager_metrics(cluster: ClusterReading) -> Mapping[str, Aggregate]:
+    """Return the TaskManager metrics without garbage collection, from whichever answer has them."""
+    if cluster.taskmanagers:
+        return {name: value for name, value in cluster.taskmanagers.items() if name != metric_names.GC_TIME}
+    return cluster.taskmanagers_without_gc
+
+
+def _maximum(taskmanagers: Mapping[str, Aggregate], name: str) -> float | None:
+    aggregate = taskmanagers.get(name)
+    return None if aggregate is None else aggregate.maximum
+
+
+def _scaled(value: float | None, divisor: float) -> float | None:
+    if value is None:
+        return None
+    return value / divisor if divisor else NAN if value == 0 else math.copysign(INFINITY, value)
+
+
+def _slots_used(jobmanager: Mapping[str, str]) -> float | None:
+    total, available = (jobmanager.get(name) for name in metric_names.JOBMANAGER_METRICS)
+    if total is None or available is None:
+        return None
+    try:
+        return float(total) - float(available)
+    except ValueError:
+        return None

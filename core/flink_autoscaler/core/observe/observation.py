@@ -1,0 +1,145 @@
+"""From a reading to the metric window: one more sample, history and tracking brought up to date."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from flink_autoscaler.core.errors import (
+    AutoscalerError,
+    EvaluationError,
+    MissingMetricError,
+    NotReadyError,
+    ResponseError,
+)
+from flink_autoscaler.core.model.decision import PassRequest
+from flink_autoscaler.core.model.metrics import MetricSample, VertexId
+from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.topology import JobDetails, JobTopology, build_topology
+from flink_autoscaler.core.model.vertex_patterns import matching
+from flink_autoscaler.core.observe.conversion import Conversion, base_taskmanager_metrics, convert
+from flink_autoscaler.core.observe.history import complete_tracking, prune_history, trim_history, trim_tracking
+from flink_autoscaler.core.observe.window import WindowSettings, forget_before_reset, full_at_ms, trim
+from flink_autoscaler.core.options.job import AutoscalerOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A job after its sample has been added to the window.
+
+    Attributes:
+        request: The request with the state that includes the sample.
+        excluded: Vertices that are not scaled in this pass.
+    """
+
+    request: PassRequest
+    topology: JobTopology
+    sample: MetricSample
+    is_window_full: bool
+    excluded: frozenset[VertexId]
+
+    @property
+    def state(self) -> JobState:
+        """The state with the sample of this pass."""
+        return self.request.state
+
+
+def finished_vertices(details: JobDetails | None) -> frozenset[VertexId]:
+    """Return the vertices that have finished; none when the details are not known."""
+    return frozenset(v.vertex_id for v in details.vertices if v.status == "FINISHED") if details else frozenset()
+
+
+def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) -> Observed:
+    """Add the sample of this pass and bring history and tracking up to date.
+
+    Raises:
+        NotReadyError: The job has just started; try again.
+        AutoscalerError: The reading failed or does not make sense; no sample is added.
+    """
+    details, options, now_ms = reading.details, request.context.options, request.now_ms
+    if details is None:
+        raise reading.error or NotReadyError(f"job {request.context.job_id}: no details")
+    if details.running_at_ms is None:
+        raise ResponseError(f"job {details.job_id}: the details have no timestamp for RUNNING")
+    topology = build_topology(details).with_partitions(reading.memory.partitions)
+    window = _window_settings(options, details.running_at_ms)
+    if reading.error is not None:
+        raise _or_not_ready(reading.error, is_stabilizing=now_ms < window.stable_at_ms)
+    reading = replace(reading, memory=_with_gc_flag(reading, cluster))
+    older = _older_samples(request.state, details)
+    sample, unknown = convert(now_ms, topology, reading, cluster, Conversion.of(options, older))
+    if options.improves(options.counter_reset):
+        older = forget_before_reset(older, sample, ignored=topology.finished)
+    is_full = now_ms >= full_at_ms(older, window, now_ms)
+    samples = _with_sample(older, sample)
+    state = replace(
+        _with_past(request.state, topology, details.running_at_ms, options, now_ms),
+        job_id=request.context.job_id,
+        samples=trim(samples, window, now_ms) if is_full else samples,
+    )
+    excluded = frozenset(options.vertex_exclude_ids) | topology.finished | unknown
+    excluded |= matching(topology, (*options.vertex_exclude_names, *(pin.pattern for pin in request.orders.pins)))
+    request = replace(request, state=state, memory=reading.memory)
+    return Observed(request, topology, sample, is_full, excluded)
+
+
+def _with_sample(older: tuple[MetricSample, ...], sample: MetricSample) -> tuple[MetricSample, ...]:
+    """Add the sample; one of the same instant is replaced, later ones (a clock that went back) are dropped."""
+    return (*(s for s in older if s.at_ms < sample.at_ms), sample)
+
+
+def _window_settings(options: AutoscalerOptions, running_at_ms: int) -> WindowSettings:
+    return WindowSettings(
+        stable_at_ms=running_at_ms + options.stabilization_interval.ms,
+        length_ms=options.metrics_window.ms,
+        keeps_edge=options.improves(options.stable_window),
+    )
+
+
+def _or_not_ready(error: AutoscalerError, *, is_stabilizing: bool) -> AutoscalerError:
+    """Turn a missing metric into an error once the job has had time to report it."""
+    if isinstance(error, MissingMetricError) and not is_stabilizing:
+        return EvaluationError(f"{error} after the stabilization interval")
+    return error
+
+
+def _older_samples(state: JobState, details: JobDetails) -> tuple[MetricSample, ...]:
+    """Return the samples of the current execution: none after a restart or for another job."""
+    is_other_job = state.job_id is not None and state.job_id != details.job_id
+    running_at_ms = details.running_at_ms or 0
+    if is_other_job or (state.samples and running_at_ms > state.samples[0].at_ms):
+        return ()
+    return state.samples
+
+
+def _with_past(
+    state: JobState, topology: JobTopology, running_at_ms: int, options: AutoscalerOptions, now_ms: int
+) -> JobState:
+    """Trim and prune the scaling history, and complete the latest tracking record where possible."""
+    history = trim_history(prune_history(state.history, topology), options, now_ms)
+    tracking = complete_tracking(
+        trim_tracking(state.tracking, options, now_ms),
+        history,
+        topology,
+        running_at_ms=running_at_ms,
+        ignores_forgotten=options.improves(options.tracked_decisions_only),
+    )
+    return replace(state, history=history, tracking=tracking)
+
+
+def memory_after_failure(reading: JobReading, cluster: ClusterReading) -> CollectorMemory:
+    """Forget whether garbage collection is reported when the TaskManagers answered nothing of what was asked for."""
+    asked = cluster.taskmanagers if reading.memory.reports_gc else base_taskmanager_metrics(cluster)
+    is_silent = reading.error is None and cluster.error is None and not asked
+    return replace(reading.memory, reports_gc=None) if is_silent else reading.memory
+
+
+def _with_gc_flag(reading: JobReading, cluster: ClusterReading) -> CollectorMemory:
+    """Remember whether the TaskManagers report garbage collection; forget it when they report nothing."""
+    if cluster.error is not None:
+        raise cluster.error
+    memory = reading.memory
+    reports_gc = bool(cluster.taskmanagers) if memory.reports_gc is None else memory.reports_gc
+    if not (cluster.taskmanagers if reports_gc else base_taskmanager_metrics(cluster)):
+        raise EvaluationError("the TaskManagers do not report the required memory metrics")
+    return replace(memory, reports_gc=reports_gc)

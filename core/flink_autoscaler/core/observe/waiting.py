@@ -1,0 +1,80 @@
+"""How long vertices do not work: without input, or held up by vertices downstream.
+
+Flink counts both per subtask since its execution began, next to the busy time, and the job details have the sums. A
+subtask that is started again begins anew, so that a sum which goes back belongs to another attempt.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId, WaitingTime
+from flink_autoscaler.core.model.numbers import NAN
+from flink_autoscaler.core.model.topology import IoMetrics, JobTopology
+
+
+class WaitingShares(NamedTuple):
+    """Shares of time of the average subtask, 0..1; the rest of the time it is busy."""
+
+    idle: float
+    backpressured: float
+
+
+class _Times(NamedTuple):
+    """Milliseconds since an execution began, summed over its subtasks."""
+
+    idle: float
+    backpressured: float
+    busy: float
+
+
+def waited(topology: JobTopology) -> dict[VertexId, WaitingTime]:
+    """Return how long the vertices waited, of those that run and whose subtasks all have reported it."""
+    running = (v for v in topology.vertices.values() if not v.is_finished and v.io.is_complete)
+    times = {vertex.vertex_id: _waiting_time(vertex.io) for vertex in running}
+    return {vertex_id: time for vertex_id, time in times.items() if time is not None}
+
+
+def _waiting_time(io: IoMetrics) -> WaitingTime | None:
+    if io.idle_ms is None or io.backpressured_ms is None:
+        return None
+    is_known = math.isfinite(io.idle_ms) and math.isfinite(io.backpressured_ms)
+    return WaitingTime(io.idle_ms, io.backpressured_ms) if is_known else None
+
+
+def waiting_shares(samples: Sequence[MetricSample], vertex_id: VertexId) -> WaitingShares | None:
+    """Return how a vertex spent the metric window.
+
+    The three times come from the same reports, so their sum is the time that passed, however late the reports are.
+
+    Args:
+        samples: Of one execution of the job, oldest first.
+        vertex_id: Whose.
+
+    Returns:
+        None until two samples of one attempt of all subtasks tell, as after a restart.
+    """
+    counted = _of_one_attempt([times for sample in samples if (times := _times(sample, vertex_id)) is not None])
+    if not counted:
+        return None
+    idle, backpressured, busy = (max(0.0, last - first) for first, last in zip(counted[0], counted[-1], strict=True))
+    total = idle + backpressured + busy
+    return WaitingShares(idle / total, backpressured / total) if 0 < total < math.inf else None
+
+
+def _times(sample: MetricSample, vertex_id: VertexId) -> _Times | None:
+    time = sample.waited.get(vertex_id)
+    busy = sample.vertices.get(vertex_id, {}).get(ScalingMetric.ACCUMULATED_BUSY_TIME, NAN)
+    return None if time is None or not math.isfinite(busy) else _Times(*time, busy)
+
+
+def _of_one_attempt(counted: Sequence[_Times]) -> Sequence[_Times]:
+    """Return the newest times among which no wait goes back; busy time may by some milliseconds, since it is a rest."""
+    first = 0
+    for index in range(1, len(counted)):
+        before, after = counted[index - 1], counted[index]
+        if after.idle < before.idle or after.backpressured < before.backpressured:
+            first = index
+    return counted[first:]

@@ -1,0 +1,143 @@
+"""Checks of the options of a job before a pass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.model.numbers import plain
+from flink_autoscaler.core.model.policy_values import ScalingPolicy
+from flink_autoscaler.core.options.calendar import invalid_period
+from flink_autoscaler.core.options.forecast import ForecastOptions, forecast_settings
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.options.option import Option, ValueParseError
+from flink_autoscaler.core.options.policies import OPTIONS_OF
+from flink_autoscaler.core.policies.registry import chosen_policies
+
+_O = AutoscalerOptions
+_Check = Callable[[AutoscalerOptions], str | None]
+
+
+def validate(options: AutoscalerOptions) -> str | None:
+    """Return the first thing that is wrong with the options of a job, None when nothing is.
+
+    Nothing is wrong with a job that is not looked after. Every text names the key and what is permitted.
+
+    Raises:
+        ValueParseError: A switch or the utilization target cannot be read.
+    """
+    if not options.enabled:
+        return None
+    checks = _checks(options)
+    return next((problem for check in checks if (problem := check(options)) is not None), None)
+
+
+def _checks(options: AutoscalerOptions) -> list[_Check]:
+    """List the checks in their order; reads the switches and the target, which may raise."""
+    target = options.utilization_target
+    checks = [
+        _within(_O.scale_down_max_factor, 0.0, None),
+        _within(_O.scale_up_max_factor, 0.0, None),
+        _within(_O.utilization_target, 0.0, 1.0),
+        _within(_O.utilization_boundary, 0.0, None),
+        _within(_O.utilization_max, target, 1.0),
+        _within(_O.utilization_min, 0.0, target),
+        _within(_O.gc_pressure_threshold, 0.0, 1.0),
+        _within(_O.heap_usage_threshold, 0.0, 1.0),
+    ]
+    if options.observed_scalability:
+        checks.append(_within(_O.observed_scalability_min, 0.01, 1.0))
+    if options.effectiveness_detection:
+        checks.append(_within(_O.effectiveness_threshold, 0.0, 1.0))
+    if options.memory_tuning:
+        checks.append(_within(_O.memory_tuning_overhead, 0.0, 1.0))
+    return [*checks, _check_periods, _check_policies, _check_forecast]
+
+
+def _within(option: Option[Any], low: float | None, high: float | None) -> _Check:
+    def check(options: AutoscalerOptions) -> str | None:
+        try:
+            value = option.read(options.configuration)
+        except ValueParseError as error:
+            return f"Invalid value in the autoscaler config {option.key}: {error}"
+        if value is None or _is_within(value, low, high):
+            return None
+        permitted = f"[{plain(-math.inf if low is None else low)}, {'+Infinity' if high is None else plain(high)}]"
+        return f"The option {option.key} is {plain(value)}, but has to be within the range {permitted}"
+
+    return check
+
+
+def _is_within(value: float, low: float | None, high: float | None) -> bool:
+    return not ((low is not None and value < low) or (high is not None and value > high))
+
+
+def _check_periods(options: AutoscalerOptions) -> str | None:
+    try:
+        periods = options.excluded_periods
+    except ValueParseError as error:
+        return str(error)
+    for expression in periods:
+        problem = invalid_period(expression)
+        if problem is not None:
+            return f"Invalid value '{expression}' in the autoscaler config {_O.excluded_periods.key}: {problem}"
+    return None
+
+
+def _check_policies(options: AutoscalerOptions) -> str | None:
+    """Check the choice of policies, and that what the built-in ones go by can be read."""
+    try:
+        names = options.policies
+    except ValueParseError as error:
+        return str(error)
+    if len(set(names)) != len(names) or not names:
+        return f"The option {_O.policies.key} is '{';'.join(names)}', but has to name at least one policy, each once"
+    used = [part for name in names for kind in OPTIONS_OF.get(name, ()) for part in kind.declared()]
+    parts: list[Option[Any]] = [_O.policies_combine, _O.hpa_filter_enabled, *used]
+    checks = (_within(part, None, None) for part in parts)
+    return next((problem for check in checks if (problem := check(options)) is not None), None)
+
+
+def _check_forecast(options: AutoscalerOptions) -> str | None:
+    """Check what forecasts go by, of a job that has them."""
+    problem = _within(_O.forecast_enabled, None, None)(options)
+    if problem is not None or not options.forecast_enabled:
+        return problem
+    checks = (_within(part, None, None) for part in ForecastOptions.declared())
+    problem = next((problem for check in checks if (problem := check(options)) is not None), None)
+    return problem or _forecast_contradiction(options)
+
+
+def _forecast_contradiction(options: AutoscalerOptions) -> str | None:
+    try:
+        forecast_settings(options)
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
+def validate_policies(options: AutoscalerOptions, plugins: Mapping[str, ScalingPolicy]) -> str | None:
+    """Return what is wrong with the names of the policies of a job, None when all of them are known.
+
+    Args:
+        options: Of the job, otherwise valid.
+        plugins: Policies that did not come with the autoscaler, by name.
+    """
+    try:
+        chosen_policies(options.policies, plugins)
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
+def unreadable_options(options: AutoscalerOptions) -> list[ValueParseError]:
+    """Return an error for every option whose value cannot be read, also those that no check covers."""
+    errors = []
+    for option in _O.declared():
+        try:
+            option.read(options.configuration)
+        except ValueParseError as error:
+            errors.append(error)
+    return errors

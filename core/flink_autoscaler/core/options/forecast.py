@@ -1,0 +1,141 @@
+"""The options of forecasts; part of the autoscaler's options."""
+
+from __future__ import annotations
+
+import math
+from datetime import date
+
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.model.load_profile import LEAST_WEEKS, zone_named
+from flink_autoscaler.core.options.bounded import limits_text, number_from, positive_duration
+from flink_autoscaler.core.options.declare import option
+from flink_autoscaler.core.options.forecast_settings import ForecastSettings
+from flink_autoscaler.core.options.option import OptionSet
+
+_MOST_WEEKS = 52
+
+
+def _quantile(text: str) -> float:
+    value = syntax.parse_double(text)
+    if not 0.5 <= value < 1.0:  # noqa: PLR2004 - the median
+        raise ValueError("a number from 0.5 to below 1.0")
+    return value
+
+
+def _weeks(text: str) -> int:
+    value = syntax.parse_int(text)
+    if not LEAST_WEEKS <= value <= _MOST_WEEKS:
+        raise ValueError(f"a whole number from {LEAST_WEEKS} to {_MOST_WEEKS}")
+    return value
+
+
+def _around_one(text: str) -> tuple[float, float]:
+    """Read the least and the greatest value of a factor."""
+    expected = "two numbers such as [0.5, 2], the first above 0 and at most 1, the second at least 1"
+    values = [syntax.parse_double(part) for part in syntax.parse_list(text)]
+    if len(values) != 2 or not 0.0 < values[0] <= 1.0 <= values[1] < math.inf:  # noqa: PLR2004 - least and greatest
+        raise ValueError(expected)
+    return values[0], values[1]
+
+
+def _timezone(text: str) -> str:
+    try:
+        zone_named(text)
+    except ConfigError as error:
+        raise ValueError("a time zone such as UTC or Europe/Berlin that this machine knows") from error
+    return text
+
+
+def _dates(text: str) -> tuple[date, ...]:
+    try:
+        return tuple(date.fromisoformat(part) for part in syntax.parse_list(text))
+    except ValueError as error:
+        raise ValueError("dates such as 2026-12-24, separated by semicolons") from error
+
+
+class ForecastOptions(OptionSet):
+    """How profiles are made, how they are corrected, and when they are trusted."""
+
+    forecast_enabled = option(
+        "forecast.enabled",
+        syntax.parse_bool,
+        "false",
+        "Whether the load that a source's profile expects counts as demand; it can only raise what is planned for.",
+    )
+    forecast_quantile = option(
+        "forecast.quantile",
+        _quantile,
+        "0.9",
+        "Quantile of the load of a quarter hour that is planned for. Takes effect with the next profiles.",
+        allowed="[0.5, 1.0)",
+    )
+    forecast_weeks = option(
+        "forecast.weeks",
+        _weeks,
+        "8",
+        "Weeks of history that a profile is made from at most.",
+        allowed=limits_text(LEAST_WEEKS, _MOST_WEEKS),
+    )
+    forecast_tau = option(
+        "forecast.tau",
+        positive_duration,
+        "2 h",
+        "Time in which the correction by the last hour fades to 37 %.",
+    )
+    forecast_k_bounds = option(
+        "forecast.k-bounds",
+        _around_one,
+        "[0.5, 2]",
+        "Least and greatest factor by which the last hour corrects a forecast.",
+        allowed="[least, greatest] with 1 in between",
+    )
+    forecast_growth_bounds = option(
+        "forecast.growth-bounds",
+        _around_one,
+        "[0.8, 1.25]",
+        "Least and greatest growth per week that is believed.",
+        allowed="[least, greatest] with 1 in between",
+    )
+    forecast_wape_enable = option(
+        "forecast.wape.enable",
+        number_from(0.0),
+        "0.20",
+        "Error of the last 24 h, as a share of what arrived, up to which forecasts are used (again).",
+        allowed=limits_text(0.0),
+    )
+    forecast_wape_disable = option(
+        "forecast.wape.disable",
+        number_from(0.0),
+        "0.25",
+        "The same above which they are not used any more; at least forecast.wape.enable.",
+        allowed="[forecast.wape.enable, +Infinity]",
+    )
+    forecast_timezone = option(
+        "forecast.timezone",
+        _timezone,
+        "UTC",
+        "Time zone of the week that the load follows; it matters where clocks are changed.",
+        allowed="the IANA names, such as Europe/Berlin",
+    )
+    forecast_exclude = option(
+        "forecast.exclude",
+        _dates,
+        "",
+        "Days that profiles do not learn from, such as holidays and incidents, in forecast.timezone.",
+        allowed="the days of the calendar, such as 2026-12-24, or several of them separated by semicolons",
+    )
+
+
+def forecast_settings(options: ForecastOptions) -> ForecastSettings:
+    """Return what a pass needs of the options.
+
+    Raises:
+        ValueParseError: An option cannot be read.
+        ConfigError: The two limits of the error contradict each other.
+    """
+    enable, disable = options.forecast_wape_enable, options.forecast_wape_disable
+    if disable < enable:
+        keys = ForecastOptions.forecast_wape_disable.key, ForecastOptions.forecast_wape_enable.key
+        raise ConfigError(f"{keys[0]} is {disable:g}, but has to be at least {keys[1]}, which is {enable:g}")
+    return ForecastSettings(options.forecast_tau.exact_seconds, options.forecast_k_bounds, enable, disable)

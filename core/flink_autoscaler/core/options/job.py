@@ -1,0 +1,372 @@
+"""Every option of the core, declared once."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.options.declare import improvement, option, unset
+from flink_autoscaler.core.options.forecast import ForecastOptions
+from flink_autoscaler.core.options.policies import PolicyOptions
+from flink_autoscaler.core.options.safety import SafetyOptions
+
+
+class BusyTimeAggregator(StrEnum):
+    """Which subtask stands for a vertex when busy time is aggregated."""
+
+    AVG = "AVG"
+    MAX = "MAX"
+    MIN = "MIN"
+
+
+class LegacyAlignmentMode(StrEnum):
+    """The deprecated alignment modes."""
+
+    EVENLY_SPREAD = "EVENLY_SPREAD"
+    MAXIMIZE_UTILISATION = "MAXIMIZE_UTILISATION"
+
+
+class Compat(StrEnum):
+    """Whether to follow the reference to the letter or with the named improvements."""
+
+    REFERENCE = "reference"
+    IMPROVED = "improved"
+
+
+def _aggregator(text: str) -> BusyTimeAggregator:
+    return syntax.parse_enum(text, BusyTimeAggregator)
+
+
+def _legacy_mode(text: str) -> LegacyAlignmentMode:
+    return syntax.parse_enum(text, LegacyAlignmentMode)
+
+
+def _compat(text: str) -> Compat:
+    return syntax.parse_enum(text, Compat)
+
+
+class AutoscalerOptions(ForecastOptions, PolicyOptions, SafetyOptions):
+    """The options of the autoscaler core for one job."""
+
+    enabled = option("enabled", syntax.parse_bool, "false", "Whether the job is looked after at all.")
+    scaling_enabled = option(
+        "scaling.enabled",
+        syntax.parse_bool,
+        "true",
+        "Off: everything is computed and reported, nothing changed.",
+    )
+    metrics_window = option(
+        "metrics.window",
+        syntax.parse_duration,
+        "15 min",
+        "Length of the window of samples that is evaluated.",
+    )
+    stabilization_interval = option(
+        "stabilization.interval",
+        syntax.parse_duration,
+        "5 min",
+        "Time after the job's last switch to RUNNING whose samples do not count toward the window.",
+    )
+    excluded_periods = option(
+        "excluded.periods",
+        syntax.parse_list,
+        "",
+        "Periods without changes: '9:00-10:00', a Quartz cron expression, or both joined by '&&'.",
+        allowed="daily ranges and Quartz cron expressions",
+    )
+    utilization_target = option(
+        "utilization.target",
+        syntax.parse_double,
+        "0.7",
+        "Utilization that the computed parallelism aims for.",
+        fallback=(
+            "kubernetes.operator.job.autoscaler.utilization.target",
+            "kubernetes.operator.job.autoscaler.target.utilization",
+        ),
+        deprecated=("job.autoscaler.target.utilization",),
+        allowed="[0.0, 1.0]",
+    )
+    utilization_boundary = option(
+        "target.utilization.boundary",
+        syntax.parse_double,
+        "0.3",
+        "Deprecated. Half-width of the tolerated band where utilization.max or .min is unset.",
+        allowed="[0.0, +Infinity]",
+    )
+    utilization_max = unset(
+        "utilization.max",
+        syntax.parse_double,
+        "Upper limit of the tolerated utilization; above it a scale-up is due.",
+        allowed="[utilization.target, 1.0]",
+    )
+    utilization_min = unset(
+        "utilization.min",
+        syntax.parse_double,
+        "Lower limit of the tolerated utilization; below it a scale-down is due.",
+        allowed="[0.0, utilization.target]",
+    )
+    scale_down_interval = option(
+        "scale-down.interval",
+        syntax.parse_duration,
+        "1 h",
+        "Time that a scale-down has to stay advisable before it is done; 0 for at once.",
+        fallback=(
+            "kubernetes.operator.job.autoscaler.scale-up.grace-period",
+            "kubernetes.operator.job.autoscaler.scale-down.interval",
+        ),
+        deprecated=("job.autoscaler.scale-up.grace-period",),
+    )
+    min_parallelism = option(
+        "vertex.min-parallelism", syntax.parse_int, "1", "Lower limit of the computed parallelism."
+    )
+    max_parallelism = option(
+        "vertex.max-parallelism", syntax.parse_int, "200", "Upper limit of the computed parallelism."
+    )
+    scale_down_max_factor = option(
+        "scale-down.max-factor",
+        syntax.parse_double,
+        "0.6",
+        "Largest relative reduction in one step; 0.6 never goes below 40 % of the current parallelism.",
+        allowed="[0.0, +Infinity]",
+    )
+    scale_up_max_factor = option(
+        "scale-up.max-factor",
+        syntax.parse_double,
+        "100000",
+        "Largest relative increase in one step; 2.0 goes to at most three times the current parallelism.",
+        allowed="[0.0, +Infinity]",
+    )
+    catch_up_duration = option(
+        "catch-up.duration",
+        syntax.parse_duration,
+        "30 min",
+        "Time in which a backlog should be gone after a rescale; 0 plans nothing extra for it.",
+    )
+    restart_time = option(
+        "restart.time",
+        syntax.parse_duration,
+        "5 min",
+        "Assumed duration of a restart where none was measured.",
+    )
+    restart_time_tracking = option(
+        "restart.time-tracking.enabled",
+        syntax.parse_bool,
+        "false",
+        "Use the longest measured restart instead of restart.time.",
+    )
+    restart_time_limit = option(
+        "restart.time-tracking.limit", syntax.parse_duration, "15 min", "Cap of the measured restart time."
+    )
+    backlog_lag_threshold = option(
+        "backlog-processing.lag-threshold",
+        syntax.parse_duration,
+        "5 min",
+        "A source with more lag than this, in seconds of input, puts the job in backlog mode: no scale-down.",
+    )
+    observed_rate_lag_threshold = option(
+        "observed-true-processing-rate.lag-threshold",
+        syntax.parse_duration,
+        "30 s",
+        "Least lag, in seconds of input, at which a source's processing rate is measured directly.",
+    )
+    observed_rate_switch_threshold = option(
+        "observed-true-processing-rate.switch-threshold",
+        syntax.parse_double,
+        "0.15",
+        "Relative excess of the rate from busy time over the measured one at which the measured one is used.",
+    )
+    observed_rate_min_observations = option(
+        "observed-true-processing-rate.min-observations",
+        syntax.parse_int,
+        "2",
+        "Samples needed before a measured processing rate counts.",
+    )
+    effectiveness_detection = option(
+        "scaling.effectiveness.detection.enabled",
+        syntax.parse_bool,
+        "false",
+        "Block a further scale-up of a vertex whose last one had too little effect.",
+    )
+    effectiveness_threshold = option(
+        "scaling.effectiveness.threshold",
+        syntax.parse_double,
+        "0.1",
+        "Least achieved share of the expected gain.",
+        allowed="[0.0, 1.0]",
+    )
+    gc_pressure_threshold = option(
+        "memory.gc-pressure.threshold",
+        syntax.parse_double,
+        "1.0",
+        "No scaling while a TaskManager spends more than this share of its time in garbage collection.",
+        allowed="[0.0, 1.0]",
+    )
+    heap_usage_threshold = option(
+        "memory.heap-usage.threshold",
+        syntax.parse_double,
+        "1.0",
+        "No scaling while the average heap usage of the fullest TaskManager is above this share.",
+        allowed="[0.0, 1.0]",
+    )
+    memory_tuning = option(
+        "memory.tuning.enabled", syntax.parse_bool, "false", "Store tuned TaskManager memory settings."
+    )
+    memory_tuning_compensation = option(
+        "memory.tuning.scale-down-compensation.enabled",
+        syntax.parse_bool,
+        "true",
+        "Enlarge the tuned heap when the number of TaskManagers shrinks.",
+    )
+    memory_tuning_overhead = option(
+        "memory.tuning.overhead",
+        syntax.parse_double,
+        "0.2",
+        "Head-room added to measured heap and metaspace.",
+        allowed="[0.0, 1.0]",
+    )
+    memory_tuning_maximize_managed = option(
+        "memory.tuning.maximize-managed-memory",
+        syntax.parse_bool,
+        "false",
+        "Give all memory freed elsewhere to managed memory, where managed memory is used.",
+    )
+    history_max_count = option(
+        "history.max.count",
+        syntax.parse_int,
+        "3",
+        "Scaling history entries kept per vertex, and tracking records.",
+    )
+    history_max_age = option("history.max.age", syntax.parse_duration, "24 h", "Longest time that both are kept.")
+    busy_time_aggregator = option(
+        "metrics.busy-time.aggregator",
+        _aggregator,
+        "MAX",
+        "Which subtask's busy time stands for the vertex.",
+        allowed="AVG, MAX, MIN",
+    )
+    vertex_exclude_ids = option("vertex.exclude.ids", syntax.parse_list, "", "Ids of vertices that are never scaled.")
+    scaling_event_interval = option(
+        "scaling.event.interval",
+        syntax.parse_duration,
+        "30 min",
+        "A repeated event is reported once in this time.",
+    )
+    rest_client_timeout = option(
+        "flink.rest-client.timeout", syntax.parse_duration, "10 s", "Timeout of a request to the JobManager."
+    )
+    quota_memory = unset("quota.memory", syntax.parse_memory, "Most memory that all TaskManagers of the job may take.")
+    quota_cpu = unset("quota.cpu", syntax.parse_double, "Most CPUs that all TaskManagers of the job may take.")
+    resource_check = option(
+        "resource-check",
+        str,
+        "",
+        "Asked whether the cluster can hold a plan: free-slots or the name of a plug-in. Unset: nothing is asked.",
+    )
+    legacy_alignment_mode = option(
+        "scaling.key-group.partitions.adjust.mode",
+        _legacy_mode,
+        "EVENLY_SPREAD",
+        "Deprecated. Alignment where scaling.parallelism-alignment.mode is unset and this is set.",
+        allowed="EVENLY_SPREAD, MAXIMIZE_UTILISATION",
+    )
+    alignment_mode = option(
+        "scaling.parallelism-alignment.mode",
+        str,
+        "BALANCED",
+        "How a target is aligned to key groups or partitions: BALANCED, EVENLY_SPREAD, OFF or a custom mode's name.",
+    )
+    observed_scalability = option(
+        "observed-scalability.enabled",
+        syntax.parse_bool,
+        "false",
+        "Correct the scale factor by the scalability observed in the scaling history.",
+    )
+    observed_scalability_min_observations = option(
+        "observed-scalability.min-observations",
+        syntax.parse_int,
+        "3",
+        "Least history entries for that correction.",
+    )
+    observed_scalability_min = option(
+        "observed-scalability.coefficient-min",
+        syntax.parse_double,
+        "0.5",
+        "Least scalability coefficient.",
+        allowed="[0.01, 1.0]",
+    )
+    custom_evaluators = option(
+        "metrics.custom-evaluators",
+        syntax.parse_list,
+        "",
+        "Names of custom metric evaluators; the first is used. Each needs metrics.custom-evaluator.<name>.class.",
+    )
+    custom_executors = option(
+        "scaling.custom-executors",
+        syntax.parse_list,
+        "",
+        "Names of custom scaling executors. Each needs scaling.custom-executor.<name>.class.",
+    )
+    compat = option(
+        "compat",
+        _compat,
+        "improved",
+        "reference: behave like the Java autoscaler to the letter; improved: with the improvements of the guide.",
+        allowed="reference, improved",
+    )
+
+    unknown_when_incomplete = improvement(
+        "unknown-when-incomplete",
+        "Counters of a vertex whose subtasks have not all reported, and values that were not answered, are unknown; "
+        "unknown never lowers anything.",
+    )
+    source_partition_cap = improvement(
+        "source-partition-cap", "A source is never scaled beyond the number of its partitions."
+    )
+    undefined_scalability_is_one = improvement(
+        "undefined-scalability-is-one", "A scalability coefficient that cannot be computed is 1.0, not an error."
+    )
+    no_stale_scale_down = improvement(
+        "no-stale-scale-down", "A delayed scale-down that exceeds the current parallelism is dropped."
+    )
+    exact_quota = improvement(
+        "exact-quota",
+        "Quotas count unchanged vertices, round TaskManagers up, and limit a scale-up instead of refusing it.",
+    )
+    thresholds_after_evaluator = improvement(
+        "thresholds-after-evaluator", "Rate thresholds are computed after a custom evaluator has changed the metrics."
+    )
+    saturated_vertex_guard = improvement(
+        "saturated-vertex-guard",
+        "A vertex that is fed by others and busier than the target utilization is not scaled down for their ratio.",
+    )
+    bottleneck_limit = improvement(
+        "bottleneck-limit", "A bottleneck that cannot grow limits what the rest of the job is scaled to."
+    )
+    stable_window = improvement(
+        "stable-window", "A metric window that was full stays full when passes jitter by less than one interval."
+    )
+    counter_reset = improvement(
+        "counter-reset", "Counters that went back without a restart start a new rate instead of a negative one."
+    )
+    tracked_decisions_only = improvement(
+        "tracked-decisions-only", "No restart time is recorded for a decision that the history has forgotten."
+    )
+    forget_when_disabled = improvement(
+        "forget-when-disabled", "Disabling the autoscaler for a job forgets its metric samples at once."
+    )
+    consistent_answers = improvement(
+        "consistent-answers", "Answers about one job that contradict each other are read again, not mixed."
+    )
+    cached_metric_names = improvement(
+        "cached-metric-names", "Metric names are remembered for all vertices and read again every five minutes."
+    )
+
+    problem_events = improvement(
+        "problem-events",
+        "A plug-in that cannot be used and configuration that cannot be applied are events, not only lines of the log.",
+    )
+    errors_once = improvement("errors-once", "The same error of a job is told once per event interval.")
+
+    def improves(self, switch: bool | None) -> bool:
+        """Tell whether an improvement is on: by its own option, else by ``compat``."""
+        return self.compat is Compat.IMPROVED if switch is None else switch

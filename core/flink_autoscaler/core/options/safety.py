@@ -1,0 +1,215 @@
+"""The options of everything that keeps rescales safe and rare; part of the autoscaler's options."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.model.vertex_patterns import parse_vertex_bounds
+from flink_autoscaler.core.options.declare import improvement, option, unset
+from flink_autoscaler.core.options.option import OptionSet
+
+
+class LowerBound(StrEnum):
+    """The least parallelism that the cluster may give a vertex."""
+
+    ONE = "one"
+    CURRENT = "current"
+    TARGET = "target"
+
+
+class RollbackTarget(StrEnum):
+    """To which parallelism a failed rescale is undone."""
+
+    LAST = "last"
+    INITIAL = "initial"
+    LAST_STABLE = "last-stable"
+
+
+UNTIL_CLUSTER_RESTART = "until-cluster-restart"
+
+
+def _lower_bound(text: str) -> LowerBound:
+    return syntax.parse_enum(text, LowerBound)
+
+
+def _rollback_target(text: str) -> RollbackTarget:
+    return syntax.parse_enum(text, RollbackTarget)
+
+
+def _pause(text: str) -> syntax.Duration | None:
+    """Read how long a pause lasts; None lasts until the cluster restarts."""
+    return None if text.strip().lower() == UNTIL_CLUSTER_RESTART else syntax.parse_duration(text)
+
+
+class SafetyOptions(OptionSet):
+    """Following rescales, undoing bad ones, and having few of them."""
+
+    dry_run = option("dry-run", syntax.parse_bool, "false", "Decide and report for this job, but change nothing.")
+    scale_up_enabled = option("scale-up.enabled", syntax.parse_bool, "true", "Whether vertices may be scaled up.")
+    scale_down_enabled = option("scale-down.enabled", syntax.parse_bool, "true", "Whether vertices may be scaled down.")
+    vertex_exclude_names = option(
+        "vertex.exclude.names",
+        syntax.parse_list,
+        "",
+        "Patterns such as 'Sink: *' for names of vertices that are never scaled.",
+    )
+    vertex_bounds = option(
+        "vertex.bounds",
+        parse_vertex_bounds,
+        "",
+        "Least and greatest parallelism of vertices by id or name pattern, such as 'Source: *=1..8;map=2..'; they go "
+        "before vertex.min-parallelism and vertex.max-parallelism, the first match counts.",
+        allowed="pattern=least..greatest, one of both may be left out; several separated by semicolons",
+    )
+    lower_bound = option(
+        "rescale.lower-bound",
+        _lower_bound,
+        "one",
+        "The least parallelism that the cluster may give a vertex where slots are scarce.",
+        allowed="one, current, target",
+    )
+    rescale_timeout = unset(
+        "rescale.timeout",
+        syntax.parse_duration,
+        "Time after which a rescale that the cluster accepted should have happened; unset: worked out from the "
+        "cluster's own timers and earlier rescales.",
+    )
+    taskmanagers_timeout = option(
+        "rescale.taskmanagers-timeout",
+        syntax.parse_duration,
+        "12 min",
+        "Time after which TaskManagers that a job in reactive mode was to get, or to lose, are not waited for any "
+        "more; longer than provider.ready-timeout of its cluster.",
+    )
+    edit_respect = option(
+        "rescale.respect-edits",
+        syntax.parse_duration,
+        "1 h",
+        "Time for which a job is left as it is after somebody else has changed its resource requirements.",
+    )
+    rescales_per_day = option(
+        "rescale.budget.per-day",
+        syntax.parse_int,
+        "24",
+        "Most rescales of a job within 24 hours, rollbacks not counted; 0 sets no limit. Scale-downs leave the last "
+        "quarter of it to scale-ups.",
+        allowed="at least 0",
+    )
+    reversal_window = option(
+        "rescale.reversal.window",
+        syntax.parse_duration,
+        "1 h",
+        "A scale-up so soon after a scale-down counts as a reversal; each one of the last day doubles the time for "
+        "which the next scale-down has to wait after the last rescale. 0 switches that off.",
+    )
+    economics_enabled = option(
+        "scale-down.economics.enabled",
+        syntax.parse_bool,
+        "true",
+        "Whether a scale-down has to save more slot time than its outage costs.",
+    )
+    economics_factor = option(
+        "scale-down.economics.factor",
+        syntax.parse_double,
+        "2.0",
+        "How many times its cost a scale-down has to save.",
+        allowed="[0.0, +Infinity]",
+    )
+    slo_lag = option(
+        "slo.lag",
+        syntax.parse_duration,
+        "60 s",
+        "Lag above which the job counts as too late, for what an outage costs.",
+    )
+    network_precheck = option(
+        "network-precheck.enabled",
+        syntax.parse_bool,
+        "true",
+        "Whether a scale-up is limited to what the network memory of the TaskManagers can hold.",
+    )
+    capacity_enabled = option(
+        "capacity.enabled",
+        syntax.parse_bool,
+        "true",
+        "Whether jobs of a cluster of fixed size ask only for slots that are there, in fair shares.",
+    )
+    capacity_priority = option(
+        "capacity.priority",
+        syntax.parse_int,
+        "0",
+        "Jobs with a higher number get slots first.",
+    )
+    capacity_weight = option(
+        "capacity.weight",
+        syntax.parse_double,
+        "1.0",
+        "Share of the slots relative to jobs of the same priority.",
+        allowed="[0.001, 1000.0]",
+    )
+    rollback_enabled = option(
+        "rollback.enabled", syntax.parse_bool, "true", "Whether a rescale that a job does not survive is undone."
+    )
+    rollback_target = option(
+        "rollback.target",
+        _rollback_target,
+        "last-stable",
+        "To which parallelism: before the rescale, the first one, or the latest that has proved itself.",
+        allowed="last, initial, last-stable",
+    )
+    rollback_checkers = option(
+        "rollback.checkers",
+        syntax.parse_list,
+        "network-memory;no-resources",
+        "What counts as a rescale that the job does not survive: network-memory, memory-pressure, no-resources, "
+        "crash-loop, or names of plug-ins.",
+    )
+    rollback_pause = option(
+        "rollback.pause",
+        _pause,
+        UNTIL_CLUSTER_RESTART,
+        "How long a job is left alone after a rollback: until-cluster-restart or a duration.",
+        allowed="until-cluster-restart or a duration",
+    )
+    rollback_observation_window = unset(
+        "rollback.observation-window",
+        syntax.parse_duration,
+        "How long a rescaled job is on probation; unset: 10 min or three checkpoint intervals, whichever is longer.",
+    )
+    rollback_max_per_day = option(
+        "rollback.max-per-day",
+        syntax.parse_int,
+        "2",
+        "The rollback with this number within 24 hours pauses the job until a person resumes it.",
+        allowed="at least 1",
+    )
+    rollback_gc_threshold = unset(
+        "rollback.memory.gc-threshold",
+        syntax.parse_double,
+        "Garbage collection above which memory-pressure hits; unset takes memory.gc-pressure.threshold.",
+        allowed="[0.0, 1.0]",
+    )
+    rollback_heap_threshold = unset(
+        "rollback.memory.heap-threshold",
+        syntax.parse_double,
+        "Heap usage above which memory-pressure hits; unset takes memory.heap-usage.threshold.",
+        allowed="[0.0, 1.0]",
+    )
+    rollback_consecutive_hits = option(
+        "rollback.consecutive-hits",
+        syntax.parse_int,
+        "3",
+        "Passes in a row in which memory-pressure has to find something.",
+        allowed="at least 1",
+    )
+
+    supervised_rescales = improvement(
+        "supervised-rescales",
+        "Every rescale is followed until the job runs with it, undone where the job does not survive it, and never "
+        "fights somebody else's changes.",
+    )
+    calm = improvement(
+        "calm",
+        "Rescales keep within a budget per day, reversals are damped, scale-downs have to pay, failed parallelism is "
+        "not tried again, and network memory and free slots limit what is asked for.",
+    )

@@ -1,0 +1,1 @@
+"""What policies share: the capacity model, bottlenecks, scalability, quantities and proposals."""

@@ -1,0 +1,110 @@
+"""How proposals are made: why a policy abstains, where targets go, and the wording of reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.policy_values import Direction, JobObservation, Proposal, VertexObs
+from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.policies.base.quantities import Need
+
+METRIC_MISSING = "METRIC_MISSING"
+INCOMPLETE_WINDOW = "INCOMPLETE_WINDOW"
+NOT_RUNNING = "NOT_RUNNING"
+INVALID_METRICS = frozenset({METRIC_MISSING, INCOMPLETE_WINDOW, NOT_RUNNING})
+"""Codes of the reasons for which a policy abstains because it lacks an input."""
+
+
+def not_usable(obs: JobObservation) -> tuple[Reason, ...]:
+    """Return why nothing can be concluded from an observation; empty when something can."""
+    if obs.status is not JobStatus.RUNNING or not obs.all_tasks_running or not obs.vertices:
+        return (Reason(NOT_RUNNING, "not all tasks of the job run"),)
+    partly = [vertex for vertex in obs.vertices.values() if not vertex.complete]
+    return tuple(
+        Reason(INCOMPLETE_WINDOW, f"{vertex.name}: not all metrics of the window are there", vertex.vertex_id)
+        for vertex in partly
+    )
+
+
+def not_sizable(obs: JobObservation) -> tuple[Reason, ...]:
+    """Return why nothing can be sized for what arrives; a source of which that is not known is a reason, too."""
+    lacking = (vertex for vertex in obs.vertices.values() if vertex.is_source and vertex.target_rate is None)
+    return not_usable(obs) or tuple(missing(vertex, "arrival rate") for vertex in lacking)
+
+
+def missing(vertex: VertexObs, metric: str) -> Reason:
+    """Return the reason for having no opinion on a vertex."""
+    return Reason(METRIC_MISSING, f"{vertex.name}: no {metric}", vertex.vertex_id)
+
+
+def lacking_rates(obs: JobObservation, needs: Mapping[VertexId, Need]) -> tuple[Reason, ...]:
+    """Return a reason for every vertex whose need or rate is not known, although something arrives at it."""
+    reasons = []
+    for vertex_id, need in needs.items():
+        if need.up is None:
+            reasons.append(missing(obs.vertices[vertex_id], "target rate"))
+        elif need.rate is None and max(need.up, need.down or 0.0, need.lag) > 0.0:
+            reasons.append(missing(obs.vertices[vertex_id], "true processing rate"))
+    return tuple(reasons)
+
+
+def abstention(policy: str, reasons: Iterable[Reason], state: Mapping[str, Any]) -> Proposal:
+    """Make the proposal of a policy that has no opinion."""
+    return Proposal(policy, None, Direction.NONE, {}, 0.0, tuple(reasons), state=state)
+
+
+def direction_of(obs: JobObservation, targets: Mapping[VertexId, int]) -> Direction:
+    """Return where targets go."""
+    moves = {
+        Direction.UP if target > obs.vertices[vertex_id].parallelism else Direction.DOWN
+        for vertex_id, target in targets.items()
+        if target != obs.vertices[vertex_id].parallelism
+    }
+    return Direction.MIXED if len(moves) > 1 else next(iter(moves), Direction.NONE)
+
+
+def change_reasons(
+    obs: JobObservation, targets: Mapping[VertexId, int], capacity: Mapping[VertexId, float]
+) -> Sequence[Reason]:
+    """Return a reason for every vertex that changes, with the records/s that it was sized for."""
+    return [
+        _change(obs.vertices[vertex_id], target, capacity[vertex_id])
+        for vertex_id, target in targets.items()
+        if target != obs.vertices[vertex_id].parallelism
+    ]
+
+
+def _change(vertex: VertexObs, target: int, capacity: float) -> Reason:
+    return Reason(
+        "SCALE_UP" if target > vertex.parallelism else "SCALE_DOWN",
+        f"{vertex.name}: {vertex.parallelism} -> {target} for {capacity:.6g} records/s",
+        vertex.vertex_id,
+        (("current", float(vertex.parallelism)), ("target", float(target)), ("capacity", capacity)),
+    )
+
+
+def lag_unknown(obs: JobObservation) -> tuple[Reason, ...]:
+    """Return a reason for every source whose lag counts as none because it is not known."""
+    lacking = (vertex for vertex in obs.vertices.values() if vertex.is_source and vertex.lag_records is None)
+    return tuple(
+        Reason("LAG_UNKNOWN", f"{each.name}: the lag is not known, none is assumed", each.vertex_id) for each in lacking
+    )
+
+
+def limited(vertex: VertexObs, wanted: float) -> Reason:
+    """Return the reason for a vertex that cannot grow to what it needs."""
+    return Reason(
+        "SCALING_LIMITED",
+        f"{vertex.name}: needs {wanted:.6g} subtasks, but may have {vertex.max_parallelism}",
+        vertex.vertex_id,
+        (("limit", float(vertex.max_parallelism)),),
+    )
+
+
+def nothing_lowered(*, has_backlog: bool) -> Reason:
+    """Return the reason for not lowering any vertex."""
+    text = "the job is processing a backlog" if has_backlog else "the metric window still has samples of a backlog"
+    return Reason("PROCESSING_BACKLOG", f"{text}: nothing is scaled down")

@@ -1,0 +1,1 @@
+"""The policy ``hpa``, and the filter made of it."""

@@ -1,0 +1,1 @@
+"""The tests that every policy has to pass, and jobs for them."""

@@ -1,0 +1,184 @@
+"""Plug-in points inside a pass: metric evaluators, scaling executors, alignment modes, resource checks, policies.
+
+A plug-in is chosen per job by its ``class`` option, which is compared with the plug-in's identity: the
+``module.Class`` name of the object that its entry point leads to; checks and policies by the name of their entry
+point. Plug-ins are pure like everything in a pass: they may run in a Spark task, and the same inputs have to give the
+same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from flink_autoscaler.core.decide.sizing.alignment import AlignmentRequest
+from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.model.metrics import (
+    EvaluatedMetric,
+    EvaluatedMetrics,
+    EvaluatedVertex,
+    MetricSample,
+    ScalingMetric,
+    VertexId,
+)
+from flink_autoscaler.core.model.policy_values import ScalingPolicy
+from flink_autoscaler.core.model.reading import ClusterReading
+from flink_autoscaler.core.model.state import ScalingSummaries
+from flink_autoscaler.core.model.topology import JobTopology
+from flink_autoscaler.core.options.option import LEGACY_PREFIX, PREFIX
+from flink_autoscaler.core.supervise.error_checkers import UnrecoverableErrorChecker
+
+EVALUATOR = "metrics.custom-evaluator."
+EXECUTOR = "scaling.custom-executor."
+ALIGNMENT = "scaling.parallelism-alignment.mode."
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorContext:
+    """What a metric evaluator may look at.
+
+    Attributes:
+        job: The job; its configuration has the evaluator's own options, without their prefix, on top.
+        samples: The metric window, oldest first.
+        evaluated: Vertices evaluated so far, in topological order.
+        restart_time: Seconds a restart is assumed to take.
+        has_backlog: Whether the job is processing a backlog.
+    """
+
+    job: JobAutoScalerContext
+    topology: JobTopology
+    samples: tuple[MetricSample, ...]
+    evaluated: Mapping[VertexId, EvaluatedVertex]
+    restart_time: int
+    has_backlog: bool
+
+
+class MetricEvaluator(Protocol):
+    """Changes or adds evaluated metrics of a vertex."""
+
+    def evaluate_vertex_metrics(
+        self, vertex_id: VertexId, metrics: EvaluatedVertex, context: EvaluatorContext
+    ) -> Mapping[ScalingMetric, EvaluatedMetric] | None:
+        """Return metrics to merge over the given ones: each field that is not NaN replaces; None changes nothing.
+
+        An exception is reported and changes nothing for this vertex.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorContext:
+    """What a scaling executor may look at; as for evaluators, with the executor's own options."""
+
+    job: JobAutoScalerContext
+    topology: JobTopology
+    metrics: EvaluatedMetrics
+
+
+class ScalingExecutor(Protocol):
+    """Has the last word on the vertices that change."""
+
+    @property
+    def priority(self) -> int:
+        """Executors with a lower number come first."""
+        ...
+
+    def apply(self, context: ExecutorContext, summaries: ScalingSummaries) -> ScalingSummaries | None:
+        """Return what is to be executed; an empty result or None is a veto. An exception fails the pass."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AlignmentContext:
+    """What an alignment mode may look at; as for evaluators, with the mode's own options."""
+
+    job: JobAutoScalerContext
+    request: AlignmentRequest
+    metrics: EvaluatedVertex
+
+
+class CustomAlignmentMode(Protocol):
+    """Chooses the parallelism near a target."""
+
+    def is_applicable(self, context: AlignmentContext) -> bool:
+        """Tell whether the mode wants to align this vertex; the target is kept when not."""
+        ...
+
+    def align(self, context: AlignmentContext) -> int:
+        """Return the parallelism, at least 1; it is used as it is. The current one means no change."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRequest:
+    """A change of the number of TaskManagers that a plan implies.
+
+    Attributes:
+        current: TaskManagers now.
+        new: TaskManagers after the plan.
+        cpu: CPUs per TaskManager.
+        memory: Bytes per TaskManager.
+        slots_used: Slots in use in the cluster now.
+        slots_needed: Estimated slots in use after the plan.
+        more_slots: Slots that the job itself takes more than now; negative when fewer.
+    """
+
+    current: int
+    new: int
+    cpu: float
+    memory: int
+    slots_used: int
+    slots_needed: int
+    more_slots: int
+
+
+class ResourceCheck(Protocol):
+    """Says whether the cluster can hold a plan."""
+
+    def try_schedule(self, request: ResourceRequest, cluster: ClusterReading) -> bool:
+        """Return False to hold the plan back."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Plugins:
+    """The plug-ins of a process, by identity or name."""
+
+    evaluators: Mapping[str, MetricEvaluator] = field(default_factory=dict)
+    executors: Mapping[str, ScalingExecutor] = field(default_factory=dict)
+    alignment_modes: Mapping[str, CustomAlignmentMode] = field(default_factory=dict)
+    resource_checks: Mapping[str, ResourceCheck] = field(default_factory=dict)
+    error_checkers: Mapping[str, UnrecoverableErrorChecker] = field(default_factory=dict)
+    policies: Mapping[str, ScalingPolicy] = field(default_factory=dict)
+
+
+NO_PLUGINS = Plugins()
+
+
+def plugin_options(configuration: Mapping[str, str], family: str, name: str) -> dict[str, str]:
+    """Return the options of one plug-in instance without their prefix; the present prefix beats the legacy one."""
+    options: dict[str, str] = {}
+    for prefix in (f"{LEGACY_PREFIX}{PREFIX}{family}{name}.", f"{PREFIX}{family}{name}."):
+        options |= {key[len(prefix) :]: value for key, value in configuration.items() if key.startswith(prefix)}
+    return options
+
+
+def with_plugin_options(job: JobAutoScalerContext, family: str, name: str) -> JobAutoScalerContext:
+    """Return the job with the options of one plug-in instance laid over its configuration."""
+    configuration = {**job.configuration, **plugin_options(job.configuration, family, name)}
+    return JobAutoScalerContext(
+        job_key=job.job_key,
+        job_id=job.job_id,
+        status=job.status,
+        configuration=configuration,
+        endpoint=job.endpoint,
+        job_name=job.job_name,
+        cluster=job.cluster,
+        labels=job.labels,
+    )
+
+
+def plugin_class(configuration: Mapping[str, str], family: str, name: str) -> str | None:
+    """Return the identity that is configured for an instance, None when it is missing or blank."""
+    return plugin_options(configuration, family, name).get("class", "").strip() or None

@@ -1,0 +1,1 @@
+"""What became of a rescale: followed, proven, undone."""

@@ -1,0 +1,171 @@
+"""What counts as a rescale that a job does not survive (``JobUnrecoverableErrorChecker`` of FLINK-37411)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.model.rescale_facts import JobException, RescaleFacts
+from flink_autoscaler.core.model.supervision import RescaleRecord
+from flink_autoscaler.core.supervise.timers import observation_ms
+
+GC: Final = "gc"
+HEAP: Final = "heap"
+RESTARTS: Final = "restarts"
+
+NETWORK_MEMORY: Final = "network-memory"
+MEMORY_PRESSURE: Final = "memory-pressure"
+NO_RESOURCES: Final = "no-resources"
+CRASH_LOOP: Final = "crash-loop"
+
+_BUFFERS: Final = ("Insufficient number of network buffers", "Timeout triggered when requesting exclusive buffers")
+"""Flink says the one where it finds the pool too small, the other where tasks that have buffers keep them."""
+_RESOURCES: Final = ("NoResourceAvailableException", "Could not acquire the minimum required resources")
+_WAIT_MS: Final = 60_000
+_DEFAULT_WAIT_MS: Final = 300_000
+_CRASHES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class CheckInput:
+    """What a checker may look at.
+
+    Attributes:
+        rescale: The rescale on probation.
+        facts: What the cluster says now.
+        pressure: ``gc`` (share of time) and ``heap`` (share used) of the fullest TaskManager, where known.
+        baseline: The same and ``restarts`` before the rescale, where known.
+        now_ms: By the clock of the daemon.
+    """
+
+    context: JobAutoScalerContext
+    rescale: RescaleRecord
+    facts: RescaleFacts
+    now_ms: int
+    pressure: Mapping[str, float] = field(default_factory=dict)
+    baseline: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def is_unhealthy(self) -> bool:
+        """Whether the job does not run with all its tasks."""
+        return not self.facts.all_running
+
+    def exceptions(self) -> Iterator[JobException]:
+        """Yield the exceptions since the rescale; older ones stay in Flink's history and say nothing about it."""
+        return (each for each in self.facts.exceptions or () if each.at_ms > self.rescale.since_ms)
+
+
+class UnrecoverableErrorChecker(Protocol):
+    """Finds out whether a job does not survive its rescale. Pure; runs in every pass of the probation."""
+
+    @property
+    def is_gradual(self) -> bool:
+        """Whether only ``rollback.consecutive-hits`` passes in a row count."""
+        ...
+
+    def check(self, given: CheckInput) -> str | None:
+        """Return the evidence, for people; None when there is none. An exception is reported and counts as none."""
+        ...
+
+
+class NetworkMemoryChecker:
+    """Finds jobs that cannot start because their tasks do not get enough network buffers."""
+
+    is_gradual = False
+
+    def check(self, given: CheckInput) -> str | None:
+        """Look for the exception of the network stack."""
+        return _message(given, _BUFFERS) if given.is_unhealthy else None
+
+
+class NoResourcesChecker:
+    """Finds jobs that wait in vain for the slots they need at least."""
+
+    is_gradual = False
+
+    def check(self, given: CheckInput) -> str | None:
+        """Look for the exception, once the time is over that such a job waits."""
+        wait = given.context.flink_options.resource_wait
+        patience_ms = (_DEFAULT_WAIT_MS if wait is None else wait.ms) + _WAIT_MS
+        began_ms = given.rescale.accepted_ms or given.rescale.decided_ms
+        if not given.is_unhealthy or given.now_ms - began_ms <= patience_ms:
+            return None
+        return _message(given, _RESOURCES)
+
+
+class MemoryPressureChecker:
+    """Finds TaskManagers that are short of heap since the rescale put more subtasks on each of them."""
+
+    is_gradual = True
+
+    def check(self, given: CheckInput) -> str | None:
+        """Compare garbage collection and heap with their thresholds, now and before."""
+        options = given.context.options
+        gc, heap = options.rollback_gc_threshold, options.rollback_heap_threshold
+        thresholds = {
+            GC: options.gc_pressure_threshold if gc is None else gc,
+            HEAP: options.heap_usage_threshold if heap is None else heap,
+        }
+        if not _is_denser(given):
+            return None
+        for name, limit in thresholds.items():
+            now, before = given.pressure.get(name), given.baseline.get(name)
+            if limit < 1 and now is not None and now > limit and before is not None and before <= limit:
+                return f"{name} {now:.2f} is above {limit:g}, before the rescale it was {before:.2f}"
+        return None
+
+
+class CrashLoopChecker:
+    """Finds jobs that fail again and again since the rescale, and did not before."""
+
+    is_gradual = False
+
+    def check(self, given: CheckInput) -> str | None:
+        """Compare the restarts since the rescale with those in an equally long time before."""
+        restarts, before = given.facts.restarts, given.baseline.get(RESTARTS)
+        window_ms = observation_ms(given.context, given.facts)
+        began_ms = given.rescale.accepted_ms or given.rescale.decided_ms
+        if restarts is None or before is None or given.now_ms - began_ms > window_ms:
+            return None
+        if _failures(given, given.rescale.since_ms - window_ms, given.rescale.since_ms) > 1:
+            return None
+        crashes = restarts - int(before)
+        if crashes < _CRASHES or _has_checkpoint(given):
+            return None
+        return f"{crashes} restarts and no checkpoint since the rescale"
+
+
+CHECKERS: Final[Mapping[str, UnrecoverableErrorChecker]] = {
+    NETWORK_MEMORY: NetworkMemoryChecker(),
+    NO_RESOURCES: NoResourcesChecker(),
+    MEMORY_PRESSURE: MemoryPressureChecker(),
+    CRASH_LOOP: CrashLoopChecker(),
+}
+"""The built-in checkers by the name in ``rollback.checkers``."""
+
+
+def _message(given: CheckInput, needles: tuple[str, ...]) -> str | None:
+    """Return the line with one of the texts, from the newest exception that has it."""
+    for exception in given.exceptions():
+        for line in exception.text.splitlines():
+            if any(needle in line for needle in needles):
+                return line.strip()[:500]
+    return None
+
+
+def _failures(given: CheckInput, from_ms: int, to_ms: int) -> int:
+    return sum(from_ms <= exception.at_ms <= to_ms for exception in given.facts.exceptions or ())
+
+
+def _has_checkpoint(given: CheckInput) -> bool:
+    checkpoints = given.facts.checkpoints
+    completed_ms = checkpoints.completed_ms if checkpoints else None
+    return completed_ms is not None and completed_ms > given.rescale.since_ms
+
+
+def _is_denser(given: CheckInput) -> bool:
+    """Tell whether a TaskManager may have more to do than before: the job has more subtasks, or fewer slots."""
+    before, after = given.rescale.before.values(), given.rescale.target.values()
+    return sum(after) > sum(before) or max(after, default=0) < max(before, default=0)

@@ -1,0 +1,133 @@
+"""Where following rescales meets the pass over a job: before it decides, and after it has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import IntEnum
+
+from flink_autoscaler.core.model.decision import PassOutcome, PassRequest, Rescale
+from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
+from flink_autoscaler.core.model.numbers import NAN
+from flink_autoscaler.core.model.reading import ClusterReading, JobReading
+from flink_autoscaler.core.model.rescale_facts import RescaleFacts
+from flink_autoscaler.core.model.supervision import Origin, Phase, RescaleRecord, Vector
+from flink_autoscaler.core.observe.conversion import convert_globals
+from flink_autoscaler.core.options.safety import LowerBound
+from flink_autoscaler.core.ports.plugins import Plugins
+from flink_autoscaler.core.supervise.error_checkers import CHECKERS, GC, HEAP
+from flink_autoscaler.core.supervise.follow_run import FollowRun, Situation
+from flink_autoscaler.core.supervise.following import Followed, follow, is_repairing
+
+_PRESSURE = {GC: ScalingMetric.GC_PRESSURE, HEAP: ScalingMetric.HEAP_MAX_USAGE_RATIO}
+
+
+class FactsWanted(IntEnum):
+    """How much has to be asked about the rescale of a job."""
+
+    NOTHING = 0
+    REQUIREMENTS = 1
+    EVERYTHING = 2
+
+
+def facts_wanted(request: PassRequest) -> FactsWanted:
+    """Tell what to ask about a job in this pass."""
+    options, state, orders = request.context.options, request.state, request.orders
+    if not options.improves(options.supervised_rescales) or request.context.job_id is None:
+        return FactsWanted.NOTHING
+    obeyed_ms = state.supervision.obeyed_ms
+    has_order = any(order is not None and order.at_ms > obeyed_ms for order in (orders.rollback, orders.reset))
+    if state.supervision.is_active or has_order or state.supervision.quarantine:
+        return FactsWanted.EVERYTHING
+    is_engaged = bool(state.overrides or orders.pins or state.supervision.seen or state.supervision.edit)
+    return FactsWanted.REQUIREMENTS if is_engaged else FactsWanted.NOTHING
+
+
+def followed(request: PassRequest, reading: JobReading, cluster: ClusterReading, plugins: Plugins) -> Followed:
+    """Follow the rescale of a job where something was asked about it; what could not be read changes nothing."""
+    supervision = request.state.supervision
+    if facts_wanted(request) is FactsWanted.NOTHING:
+        return Followed(request.state)
+    if reading.facts is None:
+        is_blind = bool(supervision.seen) and supervision.phase is not Phase.ROLLING_BACK
+        return Followed(request.state, is_repair=is_repairing(supervision), is_blind=is_blind)
+    names = {v.vertex_id: v.name for v in reading.details.vertices} if reading.details else {}
+    checkers = {**CHECKERS, **plugins.error_checkers}
+    return follow(Situation(request, reading.facts, checkers, pressure(cluster), names))
+
+
+def pressure(cluster: ClusterReading) -> dict[str, float]:
+    """Return garbage collection and heap usage of the fullest TaskManager, where known."""
+    if cluster.error is not None:
+        return {}
+    values = convert_globals(cluster, reports_gc=bool(cluster.taskmanagers))
+    known = {name: values.get(metric, NAN) for name, metric in _PRESSURE.items()}
+    return {name: value for name, value in known.items() if math.isfinite(value)}
+
+
+def with_rescale(
+    outcome: PassOutcome, request: PassRequest, reading: JobReading, cluster: ClusterReading
+) -> PassOutcome:
+    """Begin to follow what an outcome wants, where that is new: a decision, a pin, or an override of the user's."""
+    options, state = request.context.options, outcome.state
+    if not options.improves(options.supervised_rescales) or request.context.job_id is None or not outcome.wanted:
+        return outcome
+    running = _running(outcome, reading)
+    # What was decided before anything was followed is only taken note of.
+    is_known = bool(state.supervision.asked or state.supervision.past or request.orders.pins)
+    is_new = is_known and dict(outcome.wanted) != dict(state.supervision.asked) and _differs(outcome.wanted, running)
+    run = FollowRun.of(Situation(replace(request, state=state), _facts(reading), {}))
+    if running and (is_new or isinstance(outcome.decision, Rescale)) and _may_begin(request, outcome):
+        origin = Origin.AUTOSCALER if isinstance(outcome.decision, Rescale) else Origin.OPERATOR
+        target = {vertex_id: outcome.wanted.get(vertex_id, parallelism) for vertex_id, parallelism in running.items()}
+        run.begin(running, target, origin, _why(origin, request))
+        run.change(baseline=pressure(cluster))
+        if not run.supervision.initial:
+            run.change(initial=running, last_stable=running)
+    run.change(asked=dict(outcome.wanted))
+    least = _least(options.lower_bound, outcome.wanted, run.supervision.current)
+    found = reading.facts.requirements if reading.facts else None
+    return replace(outcome, least=least, found=found, state=replace(state, supervision=run.supervision))
+
+
+def _why(origin: Origin, request: PassRequest) -> str:
+    if origin is Origin.AUTOSCALER:
+        return "decided by load"
+    return "wanted by a person" if request.orders.pins else "decided earlier or set by the user"
+
+
+def _facts(reading: JobReading) -> RescaleFacts:
+    """Return what was asked about the rescale; nothing but the clock of the JobManager where nothing was."""
+    return reading.facts or RescaleFacts(now_ms=reading.details.now_ms if reading.details else None)
+
+
+def _may_begin(request: PassRequest, outcome: PassOutcome) -> bool:
+    """Tell whether what is wanted is a rescale of its own, and the job has not ended."""
+    is_going_back = outcome.state.supervision.phase is Phase.ROLLING_BACK
+    return not (is_going_back or _is_followed(outcome) or request.context.status.is_terminal)
+
+
+def _least(bound: LowerBound, wanted: Vector, current: RescaleRecord | None) -> dict[VertexId, int]:
+    """Return the least parallelism that each vertex may get."""
+    if bound is LowerBound.TARGET:
+        return dict(wanted)
+    if bound is LowerBound.ONE or current is None:
+        return {}
+    return {v: min(parallelism, current.before.get(v, parallelism)) for v, parallelism in wanted.items()}
+
+
+def _running(outcome: PassOutcome, reading: JobReading) -> dict[VertexId, int]:
+    if outcome.topology is not None:
+        return {vertex_id: vertex.parallelism for vertex_id, vertex in outcome.topology.vertices.items()}
+    return {v.vertex_id: v.parallelism for v in reading.details.vertices} if reading.details else {}
+
+
+def _differs(wanted: Mapping[VertexId, int], running: Mapping[VertexId, int]) -> bool:
+    return any(running.get(vertex_id, parallelism) != parallelism for vertex_id, parallelism in wanted.items())
+
+
+def _is_followed(outcome: PassOutcome) -> bool:
+    """Tell whether a rescale that is open already leads to what is wanted, such as a rollback."""
+    current = outcome.state.supervision.current
+    return current is not None and not current.stage.is_final and not _differs(outcome.wanted, current.target)
