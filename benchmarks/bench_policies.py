@@ -15,7 +15,7 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from flink_autoscaler.clients.pass_plugins import installed_plugins
+from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.pipeline.backtest.builtin import builtin, chain
 from flink_autoscaler.pipeline.simulator import Backtest, BacktestResult, RescaleTerms, run
 from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, area, instant, oracle, static_peak

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from flink_autoscaler.clients.pass_plugins import installed_plugins
+from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
 from flink_autoscaler.pipeline.backtest.builtin import chain
 from flink_autoscaler.pipeline.backtest.nights import nights_of

@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from flink_autoscaler.clients.admission import BEHIND, Admission
+from flink_autoscaler.clients.http.admission import BEHIND, Admission
 
 
 async def held(admission: Admission, log: list[str], name: str, until: asyncio.Event) -> None:

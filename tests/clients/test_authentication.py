@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import pytest
 from kerberos import REALM, Identity, Realm, SilentPort
 
-from flink_autoscaler.clients.authentication import Authenticator, Proof, authenticator_for
+from flink_autoscaler.clients.auth.authentication import Authenticator, Proof, authenticator_for
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, ConnectError
 from flink_autoscaler.core.model.job import Endpoint, Kerberos
 from flink_cluster.waiting import wait_until
@@ -369,7 +369,9 @@ def test_realm_that_is_configured_nowhere_is_explained(
     ],
 )
 def test_error_that_is_hard_to_bring_about_is_explained(realm: Realm, code: int, expected: str) -> None:
-    krb5, failures = (importlib.import_module(name) for name in ("krb5", "flink_autoscaler.clients.kerberos_failures"))
+    krb5, failures = (
+        importlib.import_module(name) for name in ("krb5", "flink_autoscaler.clients.auth.kerberos_failures")
+    )
     case = failures.Case("HTTP/rm", "scaler", "/etc/scaler.keytab")
 
     error = failures.explained(krb5.Krb5Error(krb5.init_context(), code), case)

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from fake_flink import FakeFlink, Fault
 
-from flink_autoscaler.clients.blocking import BlockingFlinkRestClient, EventLoopThread
-from flink_autoscaler.clients.decode import ParallelismBounds
+from flink_autoscaler.clients.flink.decode import ParallelismBounds
+from flink_autoscaler.clients.http.blocking import BlockingFlinkRestClient, EventLoopThread
 from flink_autoscaler.core.errors import ConnectError, JobGoneError
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from fake_flink import FakeFlink
 
-from flink_autoscaler.clients.blocking import EventLoopThread
-from flink_autoscaler.clients.client_cache import IDLE_SECONDS, ClientCache
+from flink_autoscaler.clients.http.blocking import EventLoopThread
+from flink_autoscaler.clients.http.client_cache import IDLE_SECONDS, ClientCache
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint
 

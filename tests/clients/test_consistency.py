@@ -7,8 +7,8 @@ import pytest
 from fake_flink import Canned, FakeFlink, chain
 from fake_flink.answers import details
 
-from flink_autoscaler.clients.collector import READINGS, read_job
-from flink_autoscaler.clients.rest import FlinkRestClient
+from flink_autoscaler.clients.flink.collector import READINGS, read_job
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import NotReadyError
 from flink_autoscaler.core.model.decision import PassRequest
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobStatus

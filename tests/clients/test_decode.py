@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.clients import decode
-from flink_autoscaler.clients.decode import ParallelismBounds
+from flink_autoscaler.clients.flink import decode
+from flink_autoscaler.clients.flink.decode import ParallelismBounds
 from flink_autoscaler.core.errors import ResponseError
 from flink_autoscaler.core.model.metrics import Aggregate
 from flink_autoscaler.core.model.topology import PlanNode, ShipStrategy, build_topology

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from flink_autoscaler.clients.detached import in_thread
+from flink_autoscaler.clients.http.detached import in_thread
 
 
 def test_in_thread_returns_the_result_from_another_thread() -> None:
@@ -51,7 +51,7 @@ def test_cancelled_wait_leaves_the_work_alone() -> None:
 def test_process_ends_while_work_hangs() -> None:
     program = (
         "import asyncio, time\n"
-        "from flink_autoscaler.clients.detached import in_thread\n"
+        "from flink_autoscaler.clients.http.detached import in_thread\n"
         "async def main():\n"
         "    in_thread(lambda: time.sleep(60))\n"
         "asyncio.run(main())\n"

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from core_builders import a_context, a_request
 
-from flink_autoscaler.clients import facts_decode
-from flink_autoscaler.clients.facts import read_facts
-from flink_autoscaler.clients.rest import FlinkRestClient
+from flink_autoscaler.clients.flink import facts_decode
+from flink_autoscaler.clients.flink.facts import read_facts
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import RefusedError
 from flink_autoscaler.core.model.decision import PassRequest
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts

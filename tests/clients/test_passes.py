@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 from fake_flink import Canned, FakeFlink, FakeJob, Fault
 
-from flink_autoscaler.clients.collector import read_cluster
-from flink_autoscaler.clients.passes import COLLECT, EVALUATE, run_passes
-from flink_autoscaler.clients.rest import FlinkRestClient
+from flink_autoscaler.clients.flink.collector import read_cluster
+from flink_autoscaler.clients.flink.passes import COLLECT, EVALUATE, run_passes
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import ConnectError, PluginError
 from flink_autoscaler.core.model.decision import PassOutcome, PassRequest, Phase
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from fake_flink import FakeFlink
 
-from flink_autoscaler.clients.passes import run_passes
-from flink_autoscaler.clients.rest import FlinkRestClient
+from flink_autoscaler.clients.flink.passes import run_passes
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.cycle.recording import signature
 from flink_autoscaler.core.errors import ConnectError

@@ -8,8 +8,8 @@ from typing import TypeVar
 import pytest
 from fake_flink import Canned, FakeFlink
 
-from flink_autoscaler.clients.decode import ParallelismBounds
-from flink_autoscaler.clients.rest import FlinkRestClient
+from flink_autoscaler.clients.flink.decode import ParallelismBounds
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import JobGoneError, RealizeError, RefusedError, ResponseError
 from flink_autoscaler.core.model.metrics import Aggregate
 

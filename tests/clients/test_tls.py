@@ -15,8 +15,8 @@ import pytest
 from fake_flink import Canned, FakeFlink
 from tls_setup import Authority, Identity, TlsFront, encrypted, server_context
 
-from flink_autoscaler.clients.tls import client_context
-from flink_autoscaler.clients.transport import HttpTransport
+from flink_autoscaler.clients.auth.tls import client_context
+from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.core.errors import ConfigError, ConnectError
 from flink_autoscaler.core.model.job import Endpoint, Tls
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from fake_flink import Canned, FakeFlink, Fault, flink_error
 
-from flink_autoscaler.clients.transport import ATTEMPTS, HttpTransport
+from flink_autoscaler.clients.http.transport import ATTEMPTS, HttpTransport
 from flink_autoscaler.core.errors import ConfigError, ConnectError, JobGoneError, RefusedError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
 

@@ -14,7 +14,7 @@ import pytest
 from fake_flink import Canned, FakeFlink
 from fake_flink.server import FakeRequest, Server
 
-from flink_autoscaler.clients.transport import HttpTransport
+from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.core.errors import NotLeaderError, RefusedError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
 

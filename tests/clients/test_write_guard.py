@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from fake_flink import FakeFlink
 
-from flink_autoscaler.clients.transport import HttpTransport
+from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.core.errors import NotLeaderError
 
 PATH = "/jobs/" + "ab" * 16 + "/resource-requirements"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flink_autoscaler.clients.pass_plugins import installed_plugins
+from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus

@@ -17,7 +17,7 @@ from fake_flink import FakeFlink
 from fault_setup import BusyCluster, DaemonProcess
 from kerberos import GuardedServer, Identity, Realm
 
-from flink_autoscaler.clients.transport import HttpTransport
+from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.job import Endpoint, Kerberos
 from flink_autoscaler.stores.sql.database import DatabaseSettings

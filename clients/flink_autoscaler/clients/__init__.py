@@ -1,11 +1,11 @@
 """Talking to Flink clusters: REST client and metric collector."""
 
-from flink_autoscaler.clients.blocking import BlockingFlinkRestClient, EventLoopThread
-from flink_autoscaler.clients.collector import RestMetricCollector, read_cluster, read_job
-from flink_autoscaler.clients.decode import ClusterInfo, JobOverview, ParallelismBounds
-from flink_autoscaler.clients.passes import run_passes
-from flink_autoscaler.clients.rest import FlinkRestClient
-from flink_autoscaler.clients.transport import HttpTransport
+from flink_autoscaler.clients.flink.collector import RestMetricCollector, read_cluster, read_job
+from flink_autoscaler.clients.flink.decode import ClusterInfo, JobOverview, ParallelismBounds
+from flink_autoscaler.clients.flink.passes import run_passes
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
+from flink_autoscaler.clients.http.blocking import BlockingFlinkRestClient, EventLoopThread
+from flink_autoscaler.clients.http.transport import HttpTransport
 
 __all__ = [
     "BlockingFlinkRestClient",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import structlog
 
-from flink_autoscaler.clients.passes import settled
+from flink_autoscaler.clients.flink.passes import settled
 from flink_autoscaler.core.cycle.unevaluated import failed
 from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.model.job import Endpoint

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from flink_autoscaler.clients.authentication import authenticator_for
-from flink_autoscaler.clients.tls import client_context
+from flink_autoscaler.clients.auth.authentication import authenticator_for
+from flink_autoscaler.clients.auth.tls import client_context
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint, Kerberos
 from flink_autoscaler.standalone import secret

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from flink_autoscaler.clients.pass_plugins import installed_plugins
+from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.decision import Rescale

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from flink_autoscaler.clients import EventLoopThread, FlinkRestClient, JobOverview
-from flink_autoscaler.clients.capacity import read_capacity, with_capacity
+from flink_autoscaler.clients.flink.capacity import read_capacity, with_capacity
 from flink_autoscaler.core.errors import FlinkRestError
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey
 from flink_autoscaler.core.ports.deployment import JobList

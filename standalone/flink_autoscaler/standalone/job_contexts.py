@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from flink_autoscaler.clients import FlinkRestClient
-from flink_autoscaler.clients.decode import JobOverview
+from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.core.errors import ConfigError, FlinkRestError
 from flink_autoscaler.core.model.job import (
     Endpoint,

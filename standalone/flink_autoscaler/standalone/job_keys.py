@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from flink_autoscaler.clients.decode import JobOverview
+from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.core.model.job import JobKey, JobStatus
 from flink_autoscaler.standalone.sections import JobKeyMode
 

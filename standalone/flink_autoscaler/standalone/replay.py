@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from flink_autoscaler.clients import EventLoopThread, FlinkRestClient
-from flink_autoscaler.clients.collector import read_cluster
-from flink_autoscaler.clients.passes import run_passes
+from flink_autoscaler.clients.flink.collector import read_cluster
+from flink_autoscaler.clients.flink.passes import run_passes
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.events import Event, ScalingReport

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from flink_autoscaler.clients.decode import JobOverview
+from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.standalone.sections import ClusterSettings
 

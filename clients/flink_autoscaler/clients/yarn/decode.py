@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from flink_autoscaler.clients.fields import Fields, object_of, objects_in, wrong
+from flink_autoscaler.clients.flink.fields import Fields, object_of, objects_in, wrong
 from flink_autoscaler.clients.yarn.applications import Application
 
 _APPLICATION_ID: Final = re.compile(r"application_[0-9]+_[0-9]+")

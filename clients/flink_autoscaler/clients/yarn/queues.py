@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from flink_autoscaler.clients.fields import (
+from flink_autoscaler.clients.flink.fields import (
     Fields,
     integer,
     number,

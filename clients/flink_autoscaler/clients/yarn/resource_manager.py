@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final, TypeVar
 
-from flink_autoscaler.clients.transport import HttpTransport
+from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.clients.yarn import decode
 from flink_autoscaler.clients.yarn.applications import Application, ApplicationFilter
 from flink_autoscaler.core.errors import ConnectError, FlinkRestError, RefusedError, ResponseError

@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 from statistics import fmean
 from typing import Final
 
-from flink_autoscaler.clients.pass_plugins import installed_plugins
+from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.core.options.checks import validate, validate_policies
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.ports.forecast_store import ProfileResult

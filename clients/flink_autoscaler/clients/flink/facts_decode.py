@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from flink_autoscaler.clients.decode import metric_values
-from flink_autoscaler.clients.fields import (
+from flink_autoscaler.clients.flink.decode import metric_values
+from flink_autoscaler.clients.flink.fields import (
     Fields,
     integer,
     number,

@@ -7,9 +7,9 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from flink_autoscaler.clients.answers import Answer, excerpt, is_json
-from flink_autoscaler.clients.challenges import what_to_do
-from flink_autoscaler.clients.proxy_page import is_page, shortened
+from flink_autoscaler.clients.auth.challenges import what_to_do
+from flink_autoscaler.clients.http.answers import Answer, excerpt, is_json
+from flink_autoscaler.clients.http.proxy_page import is_page, shortened
 from flink_autoscaler.core.errors import FlinkRestError, JobGoneError, RefusedError, ResponseError
 
 _JOB_PATH: Final = re.compile(r"/jobs/[0-9a-f]{32}(/|$)")

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
-from flink_autoscaler.clients.collector import read_job
-from flink_autoscaler.clients.rest import FlinkRestClient
+from flink_autoscaler.clients.flink.collector import read_job
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import FlinkRestError, RefusedError
 from flink_autoscaler.core.model.decision import PassRequest
 from flink_autoscaler.core.model.job import JobStatus

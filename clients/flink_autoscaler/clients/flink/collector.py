@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from flink_autoscaler.clients.blocking import EventLoopThread
-from flink_autoscaler.clients.client_cache import ClientCache
-from flink_autoscaler.clients.concurrent import run_all, run_both
-from flink_autoscaler.clients.remembered_names import current_memory, forget_unanswered, remember, vertices_to_ask
-from flink_autoscaler.clients.rest import FlinkRestClient
+from flink_autoscaler.clients.flink.remembered_names import current_memory, forget_unanswered, remember, vertices_to_ask
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
+from flink_autoscaler.clients.http.blocking import EventLoopThread
+from flink_autoscaler.clients.http.client_cache import ClientCache
+from flink_autoscaler.clients.http.concurrent import run_all, run_both
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError
 from flink_autoscaler.core.model.decision import PassRequest
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext

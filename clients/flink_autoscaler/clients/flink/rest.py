@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 from urllib.parse import quote
 
-from flink_autoscaler.clients import decode, facts_decode
-from flink_autoscaler.clients.decode import ClusterInfo, JobOverview, ParallelismBounds
-from flink_autoscaler.clients.transport import HttpTransport
+from flink_autoscaler.clients.flink import decode, facts_decode
+from flink_autoscaler.clients.flink.decode import ClusterInfo, JobOverview, ParallelismBounds
+from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.core.errors import RealizeError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.metrics import Aggregate, VertexId

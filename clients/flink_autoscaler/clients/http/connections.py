@@ -11,7 +11,7 @@ import aiohttp
 import httpx
 from httpx_aiohttp import AiohttpTransport
 
-from flink_autoscaler.clients.tls import client_context
+from flink_autoscaler.clients.auth.tls import client_context
 from flink_autoscaler.core.model.job import Endpoint
 
 KEEP_ALIVE: Final = 60.0

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from flink_autoscaler.clients.admission import Admission
-from flink_autoscaler.clients.blocking import EventLoopThread
-from flink_autoscaler.clients.rest import FlinkRestClient
-from flink_autoscaler.clients.transport import HttpTransport, MayWrite
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
+from flink_autoscaler.clients.http.admission import Admission
+from flink_autoscaler.clients.http.blocking import EventLoopThread
+from flink_autoscaler.clients.http.transport import HttpTransport, MayWrite
 from flink_autoscaler.core.model.job import Endpoint
 
 IDLE_SECONDS: Final = 600.0

@@ -8,8 +8,8 @@ from collections.abc import Coroutine, Mapping
 from concurrent.futures import CancelledError
 from typing import Final, TypeVar
 
-from flink_autoscaler.clients.decode import ClusterInfo, JobOverview, ParallelismBounds
-from flink_autoscaler.clients.rest import FlinkRestClient
+from flink_autoscaler.clients.flink.decode import ClusterInfo, JobOverview, ParallelismBounds
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.metrics import VertexId

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final, NamedTuple
 
-from flink_autoscaler.clients.proxy_page import explained_page, is_page
+from flink_autoscaler.clients.http.proxy_page import explained_page, is_page
 from flink_autoscaler.core.errors import ResponseError
 
 _EXCERPT: Final = 60

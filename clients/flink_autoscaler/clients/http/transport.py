@@ -11,19 +11,19 @@ from urllib.parse import quote, urlencode
 import httpx
 import stamina
 
-from flink_autoscaler.clients.answers import Answer, json_of
-from flink_autoscaler.clients.challenges import NEGOTIATE, asked_for, shown_by
-from flink_autoscaler.clients.proxy_page import APPROVAL, is_page, is_warning
-from flink_autoscaler.clients.refusals import refusal
-from flink_autoscaler.clients.transport_address import Address, address_of, put_address_of
-from flink_autoscaler.clients.transport_connections import Connections
-from flink_autoscaler.clients.transport_cookies import KeptCookies
-from flink_autoscaler.clients.transport_failures import FOREIGN_ERRORS, is_transient, wrapped
+from flink_autoscaler.clients.auth.challenges import NEGOTIATE, asked_for, shown_by
+from flink_autoscaler.clients.flink.refusals import refusal
+from flink_autoscaler.clients.http.address import Address, address_of, put_address_of
+from flink_autoscaler.clients.http.answers import Answer, json_of
+from flink_autoscaler.clients.http.connections import Connections
+from flink_autoscaler.clients.http.cookies import KeptCookies
+from flink_autoscaler.clients.http.failures import FOREIGN_ERRORS, is_transient, wrapped
+from flink_autoscaler.clients.http.proxy_page import APPROVAL, is_page, is_warning
 from flink_autoscaler.core.errors import ConnectError, FlinkRestError, NotLeaderError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
 
 if TYPE_CHECKING:
-    from flink_autoscaler.clients.authentication import Authenticator, Proof
+    from flink_autoscaler.clients.auth.authentication import Authenticator, Proof
 
 ATTEMPTS: Final = 3
 """Times that a GET is tried; aiohttp itself repeats one at once when a kept connection turns out to be closed."""
@@ -252,7 +252,7 @@ class HttpTransport:
         async with self._opening:
             if self._connections is None:
                 if self._endpoint.kerberos is not None:
-                    from flink_autoscaler.clients.authentication import authenticator_for  # noqa: PLC0415 - rarely used
+                    from flink_autoscaler.clients.auth.authentication import authenticator_for  # noqa: PLC0415 - rarely used
 
                     self._authenticator = authenticator_for(self._endpoint)
                 self._connections = await Connections.open(self._endpoint)

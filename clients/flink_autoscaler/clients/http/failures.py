@@ -10,7 +10,7 @@ from typing import Final
 import aiohttp
 import httpx
 
-from flink_autoscaler.clients import tls_failures
+from flink_autoscaler.clients.auth import tls_failures
 from flink_autoscaler.core.errors import ConnectError, FlinkRestError, RefusedError, ResponseError
 
 FOREIGN_ERRORS: Final = (

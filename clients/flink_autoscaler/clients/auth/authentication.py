@@ -13,13 +13,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import urlsplit
 
-from flink_autoscaler.clients.challenges import NEGOTIATE, asked_for
-from flink_autoscaler.clients.detached import in_thread
+from flink_autoscaler.clients.auth.challenges import NEGOTIATE, asked_for
+from flink_autoscaler.clients.http.detached import in_thread
 from flink_autoscaler.core.errors import ConfigError, ConnectError
 from flink_autoscaler.core.model.job import Endpoint, Kerberos
 
 if TYPE_CHECKING:
-    from flink_autoscaler.clients.kerberos_tickets import Conversation, Tickets
+    from flink_autoscaler.clients.auth.kerberos_tickets import Conversation, Tickets
 
 EXTRA: Final = "pip install 'flink-autoscaler[kerberos]'"
 
@@ -128,7 +128,7 @@ class KerberosAuthenticator:
         if self._tickets is None:
             try:
                 # Imported here: it needs the extra.
-                from flink_autoscaler.clients.kerberos_tickets import Tickets  # noqa: PLC0415
+                from flink_autoscaler.clients.auth.kerberos_tickets import Tickets  # noqa: PLC0415
             except ImportError as exc:  # libkrb5 itself is missing
                 raise ConfigError(f"auth.kind: kerberos: the libraries cannot be loaded ({exc}): {EXTRA}") from exc
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Final
 
-from flink_autoscaler.clients.collector import read_cluster
-from flink_autoscaler.clients.facts import read_followed
-from flink_autoscaler.clients.pass_plugins import installed_plugins
-from flink_autoscaler.clients.rest import FlinkRestClient
+from flink_autoscaler.clients.flink.collector import read_cluster
+from flink_autoscaler.clients.flink.facts import read_followed
+from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.cycle.recording import is_worth
 from flink_autoscaler.core.cycle.unevaluated import failed, without_reading

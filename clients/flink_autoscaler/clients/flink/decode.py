@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from flink_autoscaler.clients.fields import (
+from flink_autoscaler.clients.flink.fields import (
     Fields,
     flag,
     integer,

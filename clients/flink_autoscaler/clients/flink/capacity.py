@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from flink_autoscaler.clients.rest import FlinkRestClient
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import FlinkRestError
 from flink_autoscaler.core.model.job import Capacity, JobAutoScalerContext
 from flink_autoscaler.core.model.rescale_facts import TaskManagerFacts

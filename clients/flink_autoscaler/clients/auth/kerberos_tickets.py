@@ -9,8 +9,8 @@ import gssapi
 import krb5
 from gssapi.raw.misc import GSSError
 
-from flink_autoscaler.clients.kerberos_failures import Case, explained, text_of
-from flink_autoscaler.clients.kerberos_logins import KERBEROS, SPNEGO, login_of
+from flink_autoscaler.clients.auth.kerberos_failures import Case, explained, text_of
+from flink_autoscaler.clients.auth.kerberos_logins import KERBEROS, SPNEGO, login_of
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.job import Kerberos
 

@@ -1,0 +1,1 @@
+"""Credentials, TLS and Kerberos."""

@@ -1,0 +1,1 @@
+"""Flink's REST API: requests, decoding, the metric collector."""

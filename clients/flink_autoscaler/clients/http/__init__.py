@@ -1,0 +1,1 @@
+"""Bounded HTTP requests, and the clients that are kept for them."""
