@@ -12,7 +12,7 @@ from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobS
 from flink_autoscaler.core.model.state import ConfigChanges
 from flink_autoscaler.core.ports.deployment import ScalingRealizer
 from flink_autoscaler.realizers import LogOnlyRealizer
-from flink_autoscaler.realizers.contract import ScalingRealizerContract
+from flink_autoscaler.realizers.testing.realizer_contract import ScalingRealizerContract
 
 JOB = JobAutoScalerContext("c/orders", "0" * 32, JobStatus.RUNNING, {}, Endpoint("http://127.0.0.1:1"), cluster="c")
 

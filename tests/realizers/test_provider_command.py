@@ -8,9 +8,9 @@ import pytest
 
 from flink_autoscaler.core.errors import RealizeError
 from flink_autoscaler.core.ports.task_managers import Progress, ProviderInfo, TaskManagerProvider
-from flink_autoscaler.realizers.provider_contract import TaskManagerProviderContract, ended
-from flink_autoscaler.realizers.providers import CommandProvider, CommandSpec, Limits
-from flink_autoscaler.realizers.providers.command import read_description
+from flink_autoscaler.realizers.taskmanagers.providers import CommandProvider, CommandSpec, Limits
+from flink_autoscaler.realizers.taskmanagers.providers.command import read_description
+from flink_autoscaler.realizers.testing.provider_contract import TaskManagerProviderContract, ended
 
 # Keeps the count in a file, and every call in another one.
 SCRIPT = '#!/bin/sh\nset -e\ncd "$(dirname "$0")"\nprintf "%s\\n" "$*" >> calls\nprintf "%s" "$1" > count\n'

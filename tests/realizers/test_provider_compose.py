@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.core.ports.task_managers import Progress, TaskManagerProvider
-from flink_autoscaler.realizers.provider_contract import TaskManagerProviderContract, ended
-from flink_autoscaler.realizers.providers import ComposeSpec, Limits, compose_provider
+from flink_autoscaler.realizers.taskmanagers.providers import ComposeSpec, Limits, compose_provider
+from flink_autoscaler.realizers.testing.provider_contract import TaskManagerProviderContract, ended
 
 # Stands in for Docker: records its arguments, keeps the scale, and lists as many containers.
 DOCKER = """#!/bin/sh

@@ -12,8 +12,8 @@ from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.errors import RealizeError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.task_managers import PENDING, OperationState, Progress, TaskManagerProvider
-from flink_autoscaler.realizers.provider_contract import TaskManagerProviderContract, ended
-from flink_autoscaler.realizers.providers import HttpProvider, Limits
+from flink_autoscaler.realizers.taskmanagers.providers import HttpProvider, Limits
+from flink_autoscaler.realizers.testing.provider_contract import TaskManagerProviderContract, ended
 
 
 class Service:

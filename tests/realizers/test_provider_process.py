@@ -15,9 +15,9 @@ import pytest
 
 from flink_autoscaler.core.errors import RealizeError
 from flink_autoscaler.core.ports.task_managers import Progress, TaskManagerProvider
-from flink_autoscaler.realizers.provider_contract import TaskManagerProviderContract, ended
-from flink_autoscaler.realizers.providers import Limits, ProcessProvider, ProcessSpec
-from flink_autoscaler.realizers.providers import linux_process as processes
+from flink_autoscaler.realizers.taskmanagers.providers import Limits, ProcessProvider, ProcessSpec
+from flink_autoscaler.realizers.taskmanagers.providers import linux_process as processes
+from flink_autoscaler.realizers.testing.provider_contract import TaskManagerProviderContract, ended
 
 # Becomes a program that does nothing, with the id among its arguments' environment.
 IDLE = ("env", "TASKMANAGER={id}", "sleep", "600")
@@ -104,7 +104,7 @@ def test_the_next_daemon_finds_the_processes_again(spec: ProcessSpec) -> None:
 def test_processes_outlive_the_process_that_started_them(spec: ProcessSpec) -> None:
     program = (
         "import sys; from pathlib import Path\n"
-        "from flink_autoscaler.realizers.providers import ProcessProvider, ProcessSpec\n"
+        "from flink_autoscaler.realizers.taskmanagers.providers import ProcessProvider, ProcessSpec\n"
         f"ProcessProvider(ProcessSpec({IDLE!r}, Path(sys.argv[1]), 'c')).set_desired(2)\n"
     )
     subprocess.run([sys.executable, "-c", program, str(spec.directory)], check=True, timeout=60)

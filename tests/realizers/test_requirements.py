@@ -4,7 +4,7 @@ import pytest
 
 from flink_autoscaler.clients import ParallelismBounds
 from flink_autoscaler.core.errors import RealizeError
-from flink_autoscaler.realizers.requirements import (
+from flink_autoscaler.realizers.in_place.requirements import (
     check_overrides,
     describe_change,
     wanted_requirements,

@@ -12,7 +12,7 @@ from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import Realization, RealizeResult, ScalingRealizer, Terms
 from flink_autoscaler.realizers import RescaleApiRealizer
-from flink_autoscaler.realizers.contract import ScalingRealizerContract
+from flink_autoscaler.realizers.testing.realizer_contract import ScalingRealizerContract
 
 # As recorded from Flink: what it says, and what it appends to "Internal server error.".
 EXCEEDS = (

@@ -12,8 +12,8 @@ from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobStatus
 from flink_autoscaler.core.ports.deployment import Realization, RealizeResult, ScalingRealizer, Terms
 from flink_autoscaler.core.ports.task_managers import PENDING, OperationState, Progress, SupplyRules
-from flink_autoscaler.realizers.contract import ScalingRealizerContract
-from flink_autoscaler.realizers.taskmanager_count import TaskManagerCountRealizer
+from flink_autoscaler.realizers.taskmanagers.count import TaskManagerCountRealizer
+from flink_autoscaler.realizers.testing.realizer_contract import ScalingRealizerContract
 
 
 @pytest.fixture

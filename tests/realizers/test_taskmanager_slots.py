@@ -9,7 +9,7 @@ from taskmanager_setup import FakeProvider, ReactiveCluster
 
 from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.ports.task_managers import SupplyRules
-from flink_autoscaler.realizers.slot_supply import Released, SlotSupply
+from flink_autoscaler.realizers.taskmanagers.slots import Released, SlotSupply
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.ports.task_managers import SupplyRules
-from flink_autoscaler.realizers.providers import CommandProvider, HttpProvider, ProcessProvider
+from flink_autoscaler.realizers.taskmanagers.providers import CommandProvider, HttpProvider, ProcessProvider
 from flink_autoscaler.standalone import providers
 from flink_autoscaler.standalone.provider_settings import ProviderSettings
 from flink_autoscaler.standalone.supplies import Supplies, rules_of

@@ -11,9 +11,9 @@ from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import ConfigChanges
 from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, Terms
 from flink_autoscaler.core.ports.task_managers import is_reactive
+from flink_autoscaler.realizers.in_place.rescale_api import REACTIVE_MODE, RescaleApiRealizer
 from flink_autoscaler.realizers.remembered import Remembered
-from flink_autoscaler.realizers.rescale_api import REACTIVE_MODE, RescaleApiRealizer
-from flink_autoscaler.realizers.taskmanager_count import Supplies, TaskManagerCountRealizer
+from flink_autoscaler.realizers.taskmanagers.count import Supplies, TaskManagerCountRealizer
 
 
 class AutoRealizer:

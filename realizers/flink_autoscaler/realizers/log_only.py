@@ -10,8 +10,8 @@ from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey, JobSta
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import ConfigChanges
 from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizeResult, Terms
+from flink_autoscaler.realizers.in_place.requirements import check_overrides
 from flink_autoscaler.realizers.remembered import Remembered
-from flink_autoscaler.realizers.requirements import check_overrides
 
 _UNCHANGED = Realization(RealizeResult.UNCHANGED)
 

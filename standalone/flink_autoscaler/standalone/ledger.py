@@ -15,7 +15,7 @@ from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import Capacity, Headroom, JobAutoScalerContext, JobKey
 from flink_autoscaler.core.model.reason import Reason
-from flink_autoscaler.realizers.slot_supply import Released, SlotsComing
+from flink_autoscaler.realizers.taskmanagers.slots import Released, SlotsComing
 
 log = structlog.get_logger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.realizers.providers.process import ENVIRONMENT
+from flink_autoscaler.realizers.taskmanagers.providers.process import ENVIRONMENT
 from flink_autoscaler.standalone.access_settings import AccessSettings
 from flink_autoscaler.standalone.fields import (
     BaseUrls,

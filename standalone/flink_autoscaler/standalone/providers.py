@@ -8,7 +8,7 @@ from pathlib import Path
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint
-from flink_autoscaler.realizers.providers import (
+from flink_autoscaler.realizers.taskmanagers.providers import (
     CommandProvider,
     CommandSpec,
     ComposeSpec,
@@ -18,9 +18,9 @@ from flink_autoscaler.realizers.providers import (
     ProcessSpec,
     compose_provider,
 )
-from flink_autoscaler.realizers.providers.command import COUNT
-from flink_autoscaler.realizers.providers.compose import DOCKER_COMPOSE
-from flink_autoscaler.realizers.providers.process import ID
+from flink_autoscaler.realizers.taskmanagers.providers.command import COUNT
+from flink_autoscaler.realizers.taskmanagers.providers.compose import DOCKER_COMPOSE
+from flink_autoscaler.realizers.taskmanagers.providers.process import ID
 from flink_autoscaler.standalone.access import Access
 from flink_autoscaler.standalone.provider_settings import ProviderSettings
 

@@ -19,7 +19,7 @@ from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobListFetc
 from flink_autoscaler.core.ports.task_managers import TaskManagerProvider
 from flink_autoscaler.pipeline.engine import ClientCache, InlineEngine
 from flink_autoscaler.realizers import LogOnlyRealizer
-from flink_autoscaler.realizers.slot_supply import SlotSupply
+from flink_autoscaler.realizers.taskmanagers.slots import SlotSupply
 from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings
 from flink_autoscaler.standalone.forecasts import JobForecasts
 from flink_autoscaler.standalone.guarded import GuardedRealizer

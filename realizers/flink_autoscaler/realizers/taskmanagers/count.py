@@ -18,12 +18,12 @@ from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import ConfigChanges
 from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizeResult, Terms
 from flink_autoscaler.core.ports.task_managers import Fleet, TaskManagerSupply, is_reactive, reactive_slots
-from flink_autoscaler.realizers.checkpoint_wait import CheckpointWait
-from flink_autoscaler.realizers.fleet_memory import FleetMemory
-from flink_autoscaler.realizers.reactive_limits import ReactiveJob, read_reactive_job
+from flink_autoscaler.realizers.in_place.checkpoint_wait import CheckpointWait
+from flink_autoscaler.realizers.in_place.requirements import check_overrides
 from flink_autoscaler.realizers.remembered import Remembered
-from flink_autoscaler.realizers.requirements import check_overrides
-from flink_autoscaler.realizers.supply_course import Step, SupplyCourse
+from flink_autoscaler.realizers.taskmanagers.course import Step, SupplyCourse
+from flink_autoscaler.realizers.taskmanagers.fleet_memory import FleetMemory
+from flink_autoscaler.realizers.taskmanagers.reactive_limits import ReactiveJob, read_reactive_job
 
 T = TypeVar("T")
 

@@ -13,9 +13,9 @@ from flink_autoscaler.core.errors import AutoscalerError, RealizeError
 from flink_autoscaler.core.model.events import Event
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext
 from flink_autoscaler.core.ports.task_managers import Fleet, TaskManagerSupply
-from flink_autoscaler.realizers.fleet_memory import FleetMemory
-from flink_autoscaler.realizers.supply_course import Step, SupplyCourse
-from flink_autoscaler.realizers.taskmanager_count import Supplies
+from flink_autoscaler.realizers.taskmanagers.count import Supplies
+from flink_autoscaler.realizers.taskmanagers.course import Step, SupplyCourse
+from flink_autoscaler.realizers.taskmanagers.fleet_memory import FleetMemory
 
 _GRACE: Final = 5.0
 

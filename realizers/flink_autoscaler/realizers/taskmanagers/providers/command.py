@@ -10,9 +10,9 @@ from typing import Final
 
 from flink_autoscaler.core.errors import RealizeError
 from flink_autoscaler.core.ports.task_managers import OperationState, Progress, ProviderInfo
-from flink_autoscaler.realizers.providers.description import described
-from flink_autoscaler.realizers.providers.limits import Limits, checked_count
-from flink_autoscaler.realizers.providers.running_command import RunningCommand
+from flink_autoscaler.realizers.taskmanagers.providers.description import described
+from flink_autoscaler.realizers.taskmanagers.providers.limits import Limits, checked_count
+from flink_autoscaler.realizers.taskmanagers.providers.running_command import RunningCommand
 
 COUNT: Final = "{n}"
 VICTIMS: Final = "{victims}"

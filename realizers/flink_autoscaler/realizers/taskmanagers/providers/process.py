@@ -17,9 +17,9 @@ import structlog
 
 from flink_autoscaler.core.errors import RealizeError
 from flink_autoscaler.core.ports.task_managers import DONE, PENDING, OperationState, Progress, ProviderInfo
-from flink_autoscaler.realizers.providers import linux_process
-from flink_autoscaler.realizers.providers.limits import Limits, checked_count
-from flink_autoscaler.realizers.providers.process_table import Ended, Started, Table, TableFile
+from flink_autoscaler.realizers.taskmanagers.providers import linux_process
+from flink_autoscaler.realizers.taskmanagers.providers.limits import Limits, checked_count
+from flink_autoscaler.realizers.taskmanagers.providers.process_table import Ended, Started, Table, TableFile
 
 ID: Final = "{id}"
 """Place of the TaskManager's id in the command."""

@@ -16,13 +16,13 @@ from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobK
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import ConfigChanges
 from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizeResult, Terms
-from flink_autoscaler.realizers.remembered import Remembered
-from flink_autoscaler.realizers.requirements import (
+from flink_autoscaler.realizers.in_place.requirements import (
     Requirements,
     check_overrides,
     describe_change,
     wanted_requirements,
 )
+from flink_autoscaler.realizers.remembered import Remembered
 from flink_autoscaler.realizers.throttle import Throttle
 
 SCALING = "Scaling"

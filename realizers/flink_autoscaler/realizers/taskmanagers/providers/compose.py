@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from flink_autoscaler.core.ports.task_managers import ProviderInfo
-from flink_autoscaler.realizers.providers.command import COUNT, CommandProvider, CommandSpec
-from flink_autoscaler.realizers.providers.limits import Limits
+from flink_autoscaler.realizers.taskmanagers.providers.command import COUNT, CommandProvider, CommandSpec
+from flink_autoscaler.realizers.taskmanagers.providers.limits import Limits
 
 DOCKER_COMPOSE = ("docker", "compose")
 

@@ -12,8 +12,8 @@ from flink_autoscaler.clients import EventLoopThread, HttpTransport
 from flink_autoscaler.core.errors import AutoscalerError, RealizeError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.task_managers import DONE, PENDING, OperationState, Progress, ProviderInfo
-from flink_autoscaler.realizers.providers.description import described
-from flink_autoscaler.realizers.providers.limits import Limits, checked_count
+from flink_autoscaler.realizers.taskmanagers.providers.description import described
+from flink_autoscaler.realizers.taskmanagers.providers.limits import Limits, checked_count
 
 T = TypeVar("T")
 

@@ -1,0 +1,1 @@
+"""Rescales by resource requirements (FLIP-291)."""

@@ -1,0 +1,1 @@
+"""Rescales by the number of TaskManagers, and who starts and stops them."""

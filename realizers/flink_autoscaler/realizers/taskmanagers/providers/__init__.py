@@ -1,0 +1,22 @@
+"""Who starts and stops TaskManagers: processes, commands, an HTTP service, Docker Compose.
+
+``flink_autoscaler.realizers.testing.provider_contract`` has the tests that every implementation has to pass; it needs pytest
+and is therefore not imported here.
+"""
+
+from flink_autoscaler.realizers.taskmanagers.providers.command import CommandProvider, CommandSpec
+from flink_autoscaler.realizers.taskmanagers.providers.compose import ComposeSpec, compose_provider
+from flink_autoscaler.realizers.taskmanagers.providers.http import HttpProvider
+from flink_autoscaler.realizers.taskmanagers.providers.limits import Limits
+from flink_autoscaler.realizers.taskmanagers.providers.process import ProcessProvider, ProcessSpec
+
+__all__ = [
+    "CommandProvider",
+    "CommandSpec",
+    "ComposeSpec",
+    "HttpProvider",
+    "Limits",
+    "ProcessProvider",
+    "ProcessSpec",
+    "compose_provider",
+]

@@ -1,0 +1,1 @@
+"""The tests that every realizer and every provider has to pass."""
