@@ -22,9 +22,9 @@ from rich.table import Table
 
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
-from flink_autoscaler.stores.sql.state_codec import StateType, encode
-from flink_autoscaler.stores.sql.state_store import SqlStateStore
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.state.codec import StateType, encode
+from flink_autoscaler.stores.sql.state.store import SqlStateStore
 
 SAMPLES = 16
 VERTICES = 10

@@ -13,7 +13,7 @@ from databases.mariadb import MariadbServer
 from databases.postgresql import PostgresqlServer
 from databases.server import DatabaseServer, MissingServerError
 from databases.tables import create_tables
-from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 
 KINDS = ("sqlite", "postgresql", "mariadb")
 

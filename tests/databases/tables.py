@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Table, event, select
 
-from flink_autoscaler.stores.sql.database import Database
+from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.tables import METADATA
 
 

@@ -20,7 +20,7 @@ from kerberos import GuardedServer, Identity, Realm
 from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.job import Endpoint, Kerberos
-from flink_autoscaler.stores.sql.database import DatabaseSettings
+from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 
 pytestmark = pytest.mark.kerberos
 pytest_plugins = ["kerberos.fixtures"]

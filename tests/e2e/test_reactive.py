@@ -24,7 +24,7 @@ from flink_autoscaler.standalone.configuration import load_configuration
 from flink_autoscaler.standalone.fetcher import FlinkClusterFetcher
 from flink_autoscaler.standalone.loading import load_settings
 from flink_autoscaler.standalone.settings import Settings
-from flink_autoscaler.stores.memory import HeapStateStore
+from flink_autoscaler.stores.heap.state import HeapStateStore
 from flink_cluster import FlinkApplicationCluster, job
 
 pytestmark = [pytest.mark.e2e, pytest.mark.rescue]

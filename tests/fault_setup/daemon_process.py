@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from flink_autoscaler.stores.sql.database import DatabaseSettings
+from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 from flink_cluster.waiting import wait_until
 
 QUICK = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import text
 
-from flink_autoscaler.stores.sql.database import Database
+from flink_autoscaler.stores.sql.database.database import Database
 
 _TRIGGERS = """
 CREATE TABLE test_state_history (

@@ -11,9 +11,9 @@ import pytest
 from databases import DatabaseServer, MissingServerError, PostgresqlServer
 from fault_setup import BusyCluster, DaemonProcess, rounds
 
-from flink_autoscaler.stores.sql.database import Database
+from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.schema import upgrade
-from flink_autoscaler.stores.sql.state_store import SqlStateStore
+from flink_autoscaler.stores.sql.state.store import SqlStateStore
 
 pytestmark = pytest.mark.faults
 

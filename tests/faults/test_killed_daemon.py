@@ -16,9 +16,9 @@ from fault_setup import BusyCluster, DaemonProcess, History, Put, StateChange, r
 from fault_setup.daemon_process import pause
 
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.stores.sql.database import Database
+from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.schema import upgrade
-from flink_autoscaler.stores.sql.state_store import SqlStateStore
+from flink_autoscaler.stores.sql.state.store import SqlStateStore
 
 pytestmark = pytest.mark.faults
 

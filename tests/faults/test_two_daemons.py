@@ -15,7 +15,7 @@ from databases import DatabaseServer
 from fault_setup import BusyCluster, DaemonProcess, History, LeaseChange, Put, StallingProxy, rounds
 from sqlalchemy import text
 
-from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.schema import upgrade
 from flink_cluster.waiting import wait_until
 

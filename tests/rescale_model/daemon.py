@@ -15,7 +15,7 @@ from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.realizers import RescaleApiRealizer
-from flink_autoscaler.stores.sql.own_state import own_state, own_state_text
+from flink_autoscaler.stores.sql.state.own_state import own_state, own_state_text
 from rescale_model.network import InlineLoop, LossyNetwork
 
 OPTIONS: Mapping[str, str] = {

@@ -23,7 +23,7 @@ from flink_autoscaler.standalone.settings import Settings
 from flink_autoscaler.standalone.vanished import Patience, VanishedJobs
 from flink_autoscaler.standalone.wiring import Wiring
 from flink_autoscaler.stores import HeapStateStore
-from flink_autoscaler.stores.heap_tombstones import HeapTombstones
+from flink_autoscaler.stores.heap.tombstones import HeapTombstones
 from flink_cluster import FlinkCluster, HarnessError, job
 from rescue.telling import Telling, Told
 

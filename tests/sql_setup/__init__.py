@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from flink_autoscaler.stores.sql.database import Database
+from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.tables import EVENTS, STATE
 
 NOON = datetime(2026, 1, 2, 12, 0, 0)

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from flink_autoscaler.stores.sql.database import DatabaseSettings
+from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 
 PREFIX = "autoscaler.standalone.jdbc"
 

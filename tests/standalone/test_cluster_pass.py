@@ -27,7 +27,7 @@ from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings
 from flink_autoscaler.standalone.forecasts import JobForecasts
 from flink_autoscaler.standalone.pass_report import PassReport
 from flink_autoscaler.stores import HeapStateStore
-from flink_autoscaler.stores.heap_forecasts import HeapForecastStore
+from flink_autoscaler.stores.heap.forecasts import HeapForecastStore
 from flink_cluster.waiting import wait_until
 
 VERTEX = "ab" * 16

@@ -17,7 +17,7 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings
 from flink_autoscaler.standalone.vanished import Patience, VanishedJobs
-from flink_autoscaler.stores.heap_tombstones import HeapTombstones
+from flink_autoscaler.stores.heap.tombstones import HeapTombstones
 
 VERTEX = "ab" * 16
 

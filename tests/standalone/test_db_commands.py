@@ -16,7 +16,7 @@ from sql_setup import make_reference_schema, state_rows, write_state
 from sql_setup.command_line import call, environment
 from sqlalchemy import text
 
-from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.lease import Lease
 from flink_autoscaler.stores.sql.migrations import VERSION_TABLE
 from flink_autoscaler.stores.sql.schema import HEAD, status, upgrade

@@ -32,7 +32,7 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.explain import Explanation, explain
 from flink_autoscaler.standalone.explain_commands import Asked, job_key_of, read_instant
 from flink_autoscaler.standalone.record_codec import PassRecord
-from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.records import SqlRecordStore
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "explain.md"

@@ -21,11 +21,11 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Fingerprint, Pause, Phase, RescaleRecord, Stage, Supervision
 from flink_autoscaler.standalone.cli import app
 from flink_autoscaler.standalone.order_targets import UnclearJobError, chosen_jobs, new_job
-from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.known_jobs import KnownJob
 from flink_autoscaler.stores.sql.orders import SqlOrderBook
 from flink_autoscaler.stores.sql.schema import upgrade
-from flink_autoscaler.stores.sql.state_store import SqlStateStore
+from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import EVENTS, ORDERS
 
 WRITER = "flink-autoscaler"

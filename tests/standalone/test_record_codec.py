@@ -22,7 +22,7 @@ from flink_autoscaler.standalone import record_codec
 from flink_autoscaler.standalone.masking import MASK, is_sensitive
 from flink_autoscaler.standalone.record_codec import decode, encode, read_export, to_document
 from flink_autoscaler.standalone.record_samples import samples_document, samples_of
-from flink_autoscaler.stores.contract import same_state
+from flink_autoscaler.stores.testing.contract import same_state
 
 
 def as_text(document: object) -> str:

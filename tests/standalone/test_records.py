@@ -15,7 +15,7 @@ from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.standalone.record_codec import decode
 from flink_autoscaler.standalone.records import PassRecorder
-from flink_autoscaler.stores.heap_records import HeapRecordStore
+from flink_autoscaler.stores.heap.records import HeapRecordStore
 
 PATIENCE = 20.0
 

@@ -20,8 +20,8 @@ from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings
 from flink_autoscaler.standalone.fetcher import FlinkClusterFetcher
 from flink_autoscaler.standalone.settings import Cluster, ClusterSettings, EngineKind
 from flink_autoscaler.stores import LoggingEventHandler
-from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
-from flink_autoscaler.stores.sql.state_store import SqlStateStore
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.state.store import SqlStateStore
 
 KEY = "main/orders"
 CAPACITY = 100.0

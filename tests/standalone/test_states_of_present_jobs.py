@@ -19,7 +19,7 @@ from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings
 from flink_autoscaler.standalone.pass_report import PassReport
 from flink_autoscaler.standalone.vanished import Patience, VanishedJobs
-from flink_autoscaler.stores.heap_tombstones import HeapTombstones
+from flink_autoscaler.stores.heap.tombstones import HeapTombstones
 
 KEYS = ("c/a", "c/b", "c/c", "c/d")
 RETENTION = 100.0

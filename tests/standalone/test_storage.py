@@ -17,7 +17,7 @@ from flink_autoscaler.standalone.loading import load_settings
 from flink_autoscaler.standalone.pass_report import PassReport
 from flink_autoscaler.standalone.settings import Settings
 from flink_autoscaler.standalone.wiring import Wiring, chosen_clusters
-from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.tables import JOBS, LEASE, TOMBSTONES
 from flink_cluster.waiting import wait_until
 

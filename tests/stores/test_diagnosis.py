@@ -13,8 +13,8 @@ from databases import DatabaseServer, rows_of
 from sql_setup import NOON, an_event, make_reference_schema, write_events, write_state
 from sqlalchemy import text
 
-from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
-from flink_autoscaler.stores.sql.diagnosis import Finding, Level, diagnose
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.database.diagnosis import Finding, Level, diagnose
 from flink_autoscaler.stores.sql.migrations import VERSION_TABLE
 from flink_autoscaler.stores.sql.schema import upgrade
 from flink_autoscaler.stores.sql.tables import METADATA, SET_ASIDE

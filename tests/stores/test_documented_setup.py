@@ -12,8 +12,8 @@ from databases import DatabaseServer
 from sqlalchemy import text
 
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
-from flink_autoscaler.stores.sql.diagnosis import Level, diagnose
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.database.diagnosis import Level, diagnose
 from flink_autoscaler.stores.sql.schema import upgrade
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "database.md"

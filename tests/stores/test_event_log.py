@@ -11,10 +11,10 @@ from sql_setup import NOON, an_event, insert_events, write_events
 from sqlalchemy import text
 
 from flink_autoscaler.core.model.events import EventType
-from flink_autoscaler.stores.sql import event_follower
-from flink_autoscaler.stores.sql.database import Database
-from flink_autoscaler.stores.sql.event_follower import EventFollower
-from flink_autoscaler.stores.sql.event_log import PAGE, EventFilter, newest_events
+from flink_autoscaler.stores.sql.database.database import Database
+from flink_autoscaler.stores.sql.events import follower as event_follower
+from flink_autoscaler.stores.sql.events.follower import EventFollower
+from flink_autoscaler.stores.sql.events.log import PAGE, EventFilter, newest_events
 from flink_autoscaler.stores.sql.tables import EVENTS
 
 EVERYTHING = EventFilter()

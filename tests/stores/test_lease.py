@@ -16,7 +16,7 @@ from databases import rows_of
 from sqlalchemy import delete, update
 
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.fence import LeaseLostError
 from flink_autoscaler.stores.sql.lease import MARGIN, Lease, LeaseFence, elapsed
 from flink_autoscaler.stores.sql.tables import LEASE
@@ -284,7 +284,7 @@ def test_renewals_do_not_wait_for_writers(database: Database) -> None:
 
 HOLDER = """
 import sys, time
-from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.lease import Lease, LeaseFence
 url, username, password, ttl, deed = sys.argv[1:]
 database = Database(DatabaseSettings(url, username or None, password or None))

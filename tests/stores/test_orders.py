@@ -13,14 +13,14 @@ from sqlalchemy import insert, update
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.orders import Direction
 from flink_autoscaler.core.supervise.order_book import OrderBook
-from flink_autoscaler.stores.heap_orders import HeapOrderBook
-from flink_autoscaler.stores.order_book_contract import OrderBookContract, pausing, pinning, resuming
-from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
+from flink_autoscaler.stores.heap.orders import HeapOrderBook
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.fence import LeaseLostError
 from flink_autoscaler.stores.sql.known_jobs import KnownJob, known_jobs
 from flink_autoscaler.stores.sql.lease import Lease, LeaseFence
 from flink_autoscaler.stores.sql.orders import SqlOrderBook
 from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, ORDERS
+from flink_autoscaler.stores.testing.order_book_contract import OrderBookContract, pausing, pinning, resuming
 
 _FOREVER = 10**15
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from flink_autoscaler.core.model.metrics import MetricSample, WaitingTime
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Supervision
-from flink_autoscaler.stores.sql.own_state import own_state, own_state_text, own_waited
+from flink_autoscaler.stores.sql.state.own_state import own_state, own_state_text, own_waited
 
 st.register_type_strategy(
     Mapping, lambda kind: st.dictionaries(*map(st.from_type, get_args(kind))) if get_args(kind) else st.just({})

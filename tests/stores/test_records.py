@@ -4,11 +4,11 @@ import pytest
 from databases import rows_of
 
 from flink_autoscaler.core.cycle.recording import RecordStore
-from flink_autoscaler.stores.heap_records import HeapRecordStore
-from flink_autoscaler.stores.record_store_contract import MOST_PER_JOB, RecordStoreContract, a_record
-from flink_autoscaler.stores.sql.database import Database
+from flink_autoscaler.stores.heap.records import HeapRecordStore
+from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.records import BATCH, SqlRecordStore
 from flink_autoscaler.stores.sql.tables import DECISIONS
+from flink_autoscaler.stores.testing.record_store_contract import MOST_PER_JOB, RecordStoreContract, a_record
 
 
 class TestHeapRecordStore(RecordStoreContract):

@@ -18,7 +18,7 @@ from sql_setup import an_event, make_reference_schema, state_rows, write_events,
 from sqlalchemy import inspect, text
 
 from flink_autoscaler.core.errors import ConfigError, StoreError
-from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.migrations import REVISIONS, VERSION_TABLE
 from flink_autoscaler.stores.sql.schema import HEAD, require_current, status, upgrade
 from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, METADATA, STATE
@@ -27,7 +27,7 @@ EVERYTHING = tuple(sorted(table.name for table in METADATA.sorted_tables))
 REFERENCE_TABLES = (STATE.name, EVENTS.name)
 UPGRADE = """
 import sys
-from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.schema import upgrade
 settings = DatabaseSettings(*sys.stdin.readline().split())
 print("ready", flush=True)

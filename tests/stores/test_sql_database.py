@@ -24,12 +24,12 @@ from sqlalchemy.exc import DBAPIError
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.stores.contract import a_context, full_state, same_state
-from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
-from flink_autoscaler.stores.sql.event_handler import SqlEventHandler
-from flink_autoscaler.stores.sql.failures import store_error
-from flink_autoscaler.stores.sql.state_store import SqlStateStore
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.database.failures import store_error
+from flink_autoscaler.stores.sql.events.handler import SqlEventHandler
+from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import LEASE
+from flink_autoscaler.stores.testing.contract import a_context, full_state, same_state
 
 VERTEX = "a6b7102b8d3e3a9564998c1ffeb5e2b7"
 OVERRIDES = JobState(overrides={VERTEX: 4})

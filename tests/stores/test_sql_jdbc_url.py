@@ -7,8 +7,8 @@ import ssl
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
-from flink_autoscaler.stores.sql.jdbc_url import translate
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.database.jdbc_url import translate
 
 AUTHORITIES = ssl.get_default_verify_paths().cafile
 CONNECTOR_J = "jdbc:mysql://h/d?useUnicode=true&characterEncoding=utf8&allowPublicKeyRetrieval=true&serverTimezone=UTC"

@@ -26,10 +26,10 @@ from flink_autoscaler.core.model.state import (
     ScalingRecord,
     ScalingSummary,
 )
-from flink_autoscaler.stores.contract import full_state, same_state
-from flink_autoscaler.stores.sql.documents import UnreadableError
-from flink_autoscaler.stores.sql.instants import instant_text, parse_instant, parse_seconds
-from flink_autoscaler.stores.sql.state_codec import KINDS, StateType, decode, encode
+from flink_autoscaler.stores.sql.state.codec import KINDS, StateType, decode, encode
+from flink_autoscaler.stores.sql.state.documents import UnreadableError
+from flink_autoscaler.stores.sql.state.instants import instant_text, parse_instant, parse_seconds
+from flink_autoscaler.stores.testing.contract import full_state, same_state
 
 SAMPLES = Path(__file__).parents[1] / "fixtures" / "jdbc-java"
 UNUSUAL, NORMAL, EMPTY = "3de64ea3323f03de0a24165dcc2f506b", "53f2be87e462401f4e4248df258a83f5", "0" * 29 + "c0c"

@@ -14,7 +14,7 @@ from databases import DatabaseServer, MariadbServer, PostgresqlServer
 from databases.fixtures import started
 
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.stores.sql.database import Database
+from flink_autoscaler.stores.sql.database.database import Database
 
 ADDRESS = "subjectAltName=IP:127.0.0.1"
 OTHER = "subjectAltName=DNS:elsewhere.example"

@@ -33,7 +33,7 @@ from flink_autoscaler.pipeline.history.writer import append
 from flink_autoscaler.pipeline.session import SparkSettings
 from flink_autoscaler.standalone.history_settings import HistorySettings
 from flink_autoscaler.standalone.history_sink import HistorySink
-from flink_autoscaler.stores.sql.database import DatabaseSettings
+from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.yarn]
 

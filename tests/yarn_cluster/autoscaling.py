@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from fault_setup.daemon_process import DaemonProcess
 
-from flink_autoscaler.stores.sql.database import DatabaseSettings
+from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 from yarn_cluster.cluster import YarnCluster
 from yarn_cluster.configuration import PATIENCE
 

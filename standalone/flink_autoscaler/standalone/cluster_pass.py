@@ -27,8 +27,8 @@ from flink_autoscaler.standalone.pass_report import PassReport, job_facts
 from flink_autoscaler.standalone.records import PassRecorder
 from flink_autoscaler.standalone.roster import Roster
 from flink_autoscaler.standalone.vanished import Patience, VanishedJobs
-from flink_autoscaler.stores.heap_orders import HeapOrderBook
-from flink_autoscaler.stores.heap_tombstones import HeapTombstones
+from flink_autoscaler.stores.heap.orders import HeapOrderBook
+from flink_autoscaler.stores.heap.tombstones import HeapTombstones
 
 if TYPE_CHECKING:
     from flink_autoscaler.standalone.history_sink import HistorySink

@@ -20,10 +20,10 @@ from flink_autoscaler.standalone.preparation import prepare
 from flink_autoscaler.standalone.sections import JobKeyMode
 from flink_autoscaler.standalone.settings import Cluster, Settings
 from flink_autoscaler.standalone.wiring import build_fetcher, chosen_clusters
-from flink_autoscaler.stores.sql.adoption import Adoption, AdoptionResult, adopt, leading_daemon
-from flink_autoscaler.stores.sql.database import Database
-from flink_autoscaler.stores.sql.diagnosis import Level, diagnose
+from flink_autoscaler.stores.sql.database.database import Database
+from flink_autoscaler.stores.sql.database.diagnosis import Level, diagnose
 from flink_autoscaler.stores.sql.schema import SchemaStatus, require_current, status, upgrade
+from flink_autoscaler.stores.sql.state.adoption import Adoption, AdoptionResult, adopt, leading_daemon
 
 _UPGRADE_TIMEOUT = 3600.0
 """Seconds that one statement of an upgrade may take: an index on many events is not made in a moment."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.settings import Settings, StandaloneSettings
 from flink_autoscaler.standalone.text_file import UnreadableError, read_text
-from flink_autoscaler.stores.sql.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 
 
 def open_database(settings: Settings, *, query_timeout: float = 30.0) -> Database:

@@ -21,9 +21,9 @@ from flink_autoscaler.standalone.databases import open_database
 from flink_autoscaler.standalone.job_keys import printable
 from flink_autoscaler.standalone.logs import masked
 from flink_autoscaler.standalone.preparation import prepare
-from flink_autoscaler.stores.sql.database import Database
-from flink_autoscaler.stores.sql.event_follower import EventFollower
-from flink_autoscaler.stores.sql.event_log import EventFilter, StoredEvent, newest_events
+from flink_autoscaler.stores.sql.database.database import Database
+from flink_autoscaler.stores.sql.events.follower import EventFollower
+from flink_autoscaler.stores.sql.events.log import EventFilter, StoredEvent, newest_events
 
 POLL_INTERVAL: Final = 1.0
 RETRY_INTERVAL: Final = 5.0

@@ -31,11 +31,11 @@ from flink_autoscaler.standalone.sections import JobKeyMode
 from flink_autoscaler.standalone.settings import Settings
 from flink_autoscaler.standalone.storage import JDBC
 from flink_autoscaler.standalone.wiring import build
-from flink_autoscaler.stores.sql.database import Database
+from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.known_jobs import KnownJob, known_jobs, supervision_of
 from flink_autoscaler.stores.sql.orders import SqlOrderBook
 from flink_autoscaler.stores.sql.schema import require_current
-from flink_autoscaler.stores.sql.state_store import SqlStateStore
+from flink_autoscaler.stores.sql.state.store import SqlStateStore
 
 _LONGEST_REASON: Final = 500
 _LONGEST_NAME: Final = 100

@@ -24,13 +24,13 @@ from flink_autoscaler.standalone.leadership import (
 from flink_autoscaler.standalone.settings import Settings
 from flink_autoscaler.standalone.store_watch import WORKING, Probe, StoreStatus, StoreWatch
 from flink_autoscaler.standalone.watched import WatchedEventHandler, WatchedOrderBook, WatchedStore
-from flink_autoscaler.stores.heap_forecasts import HeapForecastStore
-from flink_autoscaler.stores.heap_orders import HeapOrderBook
-from flink_autoscaler.stores.heap_tombstones import HeapTombstones
+from flink_autoscaler.stores.heap.forecasts import HeapForecastStore
+from flink_autoscaler.stores.heap.orders import HeapOrderBook
+from flink_autoscaler.stores.heap.tombstones import HeapTombstones
 
 if TYPE_CHECKING:
     from flink_autoscaler.standalone.records import PassRecorder
-    from flink_autoscaler.stores.sql.database import Database
+    from flink_autoscaler.stores.sql.database.database import Database
     from flink_autoscaler.stores.sql.fence import Fence
 
 JDBC: Final = "jdbc"
@@ -133,7 +133,7 @@ class Storage:
         # Imported here, as everything of the database: who does not use one need not have it installed.
         try:
             from flink_autoscaler.standalone.databases import database_settings  # noqa: PLC0415
-            from flink_autoscaler.stores.sql.database import Database  # noqa: PLC0415
+            from flink_autoscaler.stores.sql.database.database import Database  # noqa: PLC0415
         except ModuleNotFoundError as error:
             extras = "flink-autoscaler[postgresql], [mysql] or [sql]"
             raise ConfigError(f"{error.name} is not installed, which a database needs: install {extras}") from error
@@ -143,7 +143,7 @@ class Storage:
         return database
 
     def _make_watch(self, database: Database, on_hopeless: Callable[[ConfigError], None]) -> StoreWatch:
-        from flink_autoscaler.stores.sql.outage import is_lasting, ping  # noqa: PLC0415
+        from flink_autoscaler.stores.sql.database.outage import is_lasting, ping  # noqa: PLC0415
         from flink_autoscaler.stores.sql.schema import require_current  # noqa: PLC0415
 
         upgrades = self._settings.standalone.jdbc_upgrade_at_start

@@ -9,10 +9,10 @@ from sqlalchemy import Connection, select
 
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.supervision import Supervision
-from flink_autoscaler.stores.sql.conditions import same_key
-from flink_autoscaler.stores.sql.database import Database
-from flink_autoscaler.stores.sql.own_state import own_state
-from flink_autoscaler.stores.sql.rows import cluster_of
+from flink_autoscaler.stores.sql.database.conditions import same_key
+from flink_autoscaler.stores.sql.database.database import Database
+from flink_autoscaler.stores.sql.state.own_state import own_state
+from flink_autoscaler.stores.sql.state.rows import cluster_of
 from flink_autoscaler.stores.sql.tables import JOBS, ORDERS
 
 

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Row, func, insert, select, text, update
 
-from flink_autoscaler.stores.sql.database import Database
-from flink_autoscaler.stores.sql.failures import ConflictError
+from flink_autoscaler.stores.sql.database.database import Database
+from flink_autoscaler.stores.sql.database.failures import ConflictError
 from flink_autoscaler.stores.sql.fence import LeaseLostError
 from flink_autoscaler.stores.sql.tables import LEASE
 

@@ -13,12 +13,12 @@ from flink_autoscaler.core.model.events import Event
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, Signed
 from flink_autoscaler.core.supervise.order_book import Command, Ordered, settled
-from flink_autoscaler.stores.sql.conditions import same_key
-from flink_autoscaler.stores.sql.database import Database
-from flink_autoscaler.stores.sql.event_handler import event_key
-from flink_autoscaler.stores.sql.failures import ConflictError
+from flink_autoscaler.stores.sql.database.conditions import same_key
+from flink_autoscaler.stores.sql.database.database import Database
+from flink_autoscaler.stores.sql.database.failures import ConflictError
+from flink_autoscaler.stores.sql.events.handler import event_key
 from flink_autoscaler.stores.sql.fence import Fence
-from flink_autoscaler.stores.sql.rows import cluster_of
+from flink_autoscaler.stores.sql.state.rows import cluster_of
 from flink_autoscaler.stores.sql.tables import EVENTS, ORDERS
 
 _ATTEMPTS: Final = 3

@@ -11,7 +11,7 @@ from typing import Final
 from sqlalchemy import Connection, Inspector, inspect, text
 
 from flink_autoscaler.core.errors import ConfigError, StoreError
-from flink_autoscaler.stores.sql.database import Database
+from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.migrations import REVISIONS, VERSION_TABLE
 from flink_autoscaler.stores.sql.tables import METADATA
 

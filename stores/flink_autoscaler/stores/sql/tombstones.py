@@ -9,9 +9,9 @@ from typing import Any, Final, TypeVar
 from sqlalchemy import ColumnElement, Connection, Select, delete, insert, select, update
 
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.stores.sql.database import Database
+from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.fence import Fence
-from flink_autoscaler.stores.sql.rows import cluster_of
+from flink_autoscaler.stores.sql.state.rows import cluster_of
 from flink_autoscaler.stores.sql.tables import JOBS, TOMBSTONES
 
 T = TypeVar("T")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlalchemy import literal, select
 
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.stores.sql.database import Database
-from flink_autoscaler.stores.sql.failures import LastingError
+from flink_autoscaler.stores.sql.database.database import Database
+from flink_autoscaler.stores.sql.database.failures import LastingError
 
 
 def ping(database: Database) -> None:

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from flink_autoscaler.core.model.metrics import MetricSample
 from flink_autoscaler.core.model.state import ForecastMemory, JobState, PolicyMemories
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Supervision
-from flink_autoscaler.stores.waited_columns import waited_columns, waited_rows
+from flink_autoscaler.stores.sql.state.waited_columns import waited_columns, waited_rows
 
 _INCOMPLETE = "incomplete"
 _SUPERVISION = "supervision"

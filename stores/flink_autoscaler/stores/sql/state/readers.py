@@ -21,8 +21,8 @@ from flink_autoscaler.core.model.state import (
     ScalingSummary,
 )
 from flink_autoscaler.core.model.syntax import parse_map
-from flink_autoscaler.stores.sql.documents import UnreadableError, read_document
-from flink_autoscaler.stores.sql.instants import parse_instant, parse_seconds
+from flink_autoscaler.stores.sql.state.documents import UnreadableError, read_document
+from flink_autoscaler.stores.sql.state.instants import parse_instant, parse_seconds
 
 _LARGEST_INT = (1 << 31) - 1
 _NULLS = (None, "null", "~", "")

@@ -15,11 +15,18 @@ from sqlalchemy import Connection
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
-from flink_autoscaler.stores.sql.database import Database
-from flink_autoscaler.stores.sql.failures import ConflictError
+from flink_autoscaler.stores.sql.database.database import Database
+from flink_autoscaler.stores.sql.database.failures import ConflictError
 from flink_autoscaler.stores.sql.fence import Fence, LeaseLostError
-from flink_autoscaler.stores.sql.own_state import own_forecast, own_policies, own_state, own_state_text, own_waited
-from flink_autoscaler.stores.sql.rows import (
+from flink_autoscaler.stores.sql.state.codec import KINDS, StateType, encode
+from flink_autoscaler.stores.sql.state.own_state import (
+    own_forecast,
+    own_policies,
+    own_state,
+    own_state_text,
+    own_waited,
+)
+from flink_autoscaler.stores.sql.state.rows import (
     Changes,
     JobRecord,
     StoredJob,
@@ -31,7 +38,6 @@ from flink_autoscaler.stores.sql.rows import (
     read_job,
     write_job,
 )
-from flink_autoscaler.stores.sql.state_codec import KINDS, StateType, encode
 from flink_autoscaler.stores.sql.tables import JOB_KEY_LENGTH
 
 log = structlog.get_logger(__name__)

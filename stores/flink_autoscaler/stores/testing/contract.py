@@ -7,13 +7,13 @@ Needs pytest. Subclass a class in a test module and say how an instance is made:
             return HeapStateStore()
 """
 
-from flink_autoscaler.stores.event_handler_contract import (
+from flink_autoscaler.stores.testing.event_handler_contract import (
     AutoScalerEventHandlerContract,
     RecordedEvent,
     a_context,
     a_report,
 )
-from flink_autoscaler.stores.store_contract import AutoScalerStateStoreContract, full_state, same_state
+from flink_autoscaler.stores.testing.store_contract import AutoScalerStateStoreContract, full_state, same_state
 
 __all__ = [
     "AutoScalerEventHandlerContract",

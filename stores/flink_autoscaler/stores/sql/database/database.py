@@ -14,9 +14,9 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.stores.sql.engines import make_engine
-from flink_autoscaler.stores.sql.failures import is_retryable, store_error
-from flink_autoscaler.stores.sql.jdbc_url import translate
+from flink_autoscaler.stores.sql.database.engines import make_engine
+from flink_autoscaler.stores.sql.database.failures import is_retryable, store_error
+from flink_autoscaler.stores.sql.database.jdbc_url import translate
 
 Dialect = Literal["sqlite", "postgresql", "mysql"]
 T = TypeVar("T")

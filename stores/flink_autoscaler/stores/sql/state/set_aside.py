@@ -8,7 +8,7 @@ from sqlalchemy import Connection, insert, literal, select
 from sqlalchemy.types import DateTime, String
 
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.stores.sql.conditions import same_key
+from flink_autoscaler.stores.sql.database.conditions import same_key
 from flink_autoscaler.stores.sql.tables import SET_ASIDE, STATE
 
 _PROBLEM_LENGTH = 500

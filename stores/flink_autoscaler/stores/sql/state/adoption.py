@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Table, func, select
 
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.stores.sql.database import Database
+from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.tables import JOBS, LEASE, STATE
 
 

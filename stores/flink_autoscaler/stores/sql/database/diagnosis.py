@@ -12,7 +12,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Table, func, select, text
 
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.stores.sql.database import Database
+from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.schema import status
 from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, LEASE, ORDERS, SET_ASIDE, STATE, TOMBSTONES
 

@@ -10,8 +10,8 @@ from typing import Final
 
 from sqlalchemy import Connection, func, select
 
-from flink_autoscaler.stores.sql.database import Database
-from flink_autoscaler.stores.sql.event_log import (
+from flink_autoscaler.stores.sql.database.database import Database
+from flink_autoscaler.stores.sql.events.log import (
     PAGE,
     EventFilter,
     StoredEvent,

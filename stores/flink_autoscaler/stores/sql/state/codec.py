@@ -7,10 +7,9 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from flink_autoscaler.core.model.state import ConfigChanges
-from flink_autoscaler.stores.sql import state_readers as readers
-from flink_autoscaler.stores.sql import state_writers as writers
-from flink_autoscaler.stores.sql.documents import UnreadableError
-from flink_autoscaler.stores.sql.state_readers import Decoded
+from flink_autoscaler.stores.sql.state import readers, writers
+from flink_autoscaler.stores.sql.state.documents import UnreadableError
+from flink_autoscaler.stores.sql.state.readers import Decoded
 
 
 class StateType(StrEnum):

@@ -19,7 +19,7 @@ from flink_autoscaler.core.model.state import (
     ScalingRecord,
     ScalingSummary,
 )
-from flink_autoscaler.stores.sql.instants import instant_text, seconds_text
+from flink_autoscaler.stores.sql.state.instants import instant_text, seconds_text
 
 _KEYS = {metric: f'"{metric.name}":' for metric in ScalingMetric}
 

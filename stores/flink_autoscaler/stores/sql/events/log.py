@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Select, select
 
 from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.stores.sql.database import Database
+from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.tables import EVENTS
 
 PAGE: Final = 200

@@ -92,7 +92,7 @@ def _decode(text: bytes) -> str:
 
 def _prepare_postgresql(engine: Engine, query_timeout: float) -> None:
     # Imported here: the driver need not be installed for the other databases.
-    from flink_autoscaler.stores.sql.bounded_postgresql import connect  # noqa: PLC0415
+    from flink_autoscaler.stores.sql.database.bounded_postgresql import connect  # noqa: PLC0415
 
     def do_connect(dialect: object, record: object, arguments: list[Any], parameters: dict[str, Any]) -> object:
         del dialect, record, arguments

@@ -13,9 +13,9 @@ from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.stores.logging_handler import REPORT_KEY, REPORT_REASON
-from flink_autoscaler.stores.sql.cleaner import EventCleaner
-from flink_autoscaler.stores.sql.conditions import same_key
-from flink_autoscaler.stores.sql.database import Database
+from flink_autoscaler.stores.sql.database.conditions import same_key
+from flink_autoscaler.stores.sql.database.database import Database
+from flink_autoscaler.stores.sql.events.cleaner import EventCleaner
 from flink_autoscaler.stores.sql.fence import Fence
 from flink_autoscaler.stores.sql.tables import EVENTS
 

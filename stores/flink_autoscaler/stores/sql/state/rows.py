@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import BindParameter, Connection, String, bindparam, case, delete, func, insert, literal, select, update
 
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.stores.sql.conditions import same_key
-from flink_autoscaler.stores.sql.documents import TEXT_LIMIT, UnreadableError
-from flink_autoscaler.stores.sql.set_aside import keep_original
-from flink_autoscaler.stores.sql.state_codec import KINDS, StateType, decode
+from flink_autoscaler.stores.sql.database.conditions import same_key
+from flink_autoscaler.stores.sql.state.codec import KINDS, StateType, decode
+from flink_autoscaler.stores.sql.state.documents import TEXT_LIMIT, UnreadableError
+from flink_autoscaler.stores.sql.state.set_aside import keep_original
 from flink_autoscaler.stores.sql.tables import JOBS, STATE
 
 _TYPES = {state_type.value: state_type for state_type in StateType}

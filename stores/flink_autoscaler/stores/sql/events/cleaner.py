@@ -12,7 +12,7 @@ import structlog
 from sqlalchemy import Connection, delete, select
 
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.stores.sql.database import Database
+from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.fence import Fence, LeaseLostError
 from flink_autoscaler.stores.sql.tables import EVENTS
 

@@ -1,0 +1,1 @@
+"""State, orders, records and profiles in the memory of the process."""

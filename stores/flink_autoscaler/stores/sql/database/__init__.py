@@ -1,0 +1,1 @@
+"""Databases: connections, transactions, errors, diagnosis."""

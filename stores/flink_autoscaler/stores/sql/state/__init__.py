@@ -1,0 +1,1 @@
+"""The state of jobs in the database."""

@@ -1,0 +1,1 @@
+"""The tests that every store and event handler has to pass."""
