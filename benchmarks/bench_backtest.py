@@ -18,9 +18,9 @@ from benchmarks.measuring import Peak, quiet_logs
 from flink_autoscaler.pipeline.backtest.builtin import builtin
 from flink_autoscaler.pipeline.backtest.plan import Candidate, Plan, RunSettings
 from flink_autoscaler.pipeline.backtest.runner import NO_SPARK, opened_runner
-from flink_autoscaler.pipeline.session import SparkSettings
 from flink_autoscaler.pipeline.simulator import Backtest, JobModel, RescaleTerms, VertexModel, run
 from flink_autoscaler.pipeline.simulator.workloads import DAY, Workload, side_by_side, week_sine
+from flink_autoscaler.pipeline.spark.session import SparkSettings
 
 TERMS = RescaleTerms(replay=5.0)
 NOT_FOLLOWED = {"job.autoscaler.improvement.supervised-rescales": "false"}

@@ -21,8 +21,8 @@ from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.deployment import EvaluationEngine
 from flink_autoscaler.pipeline import ClientCache, InlineEngine
-from flink_autoscaler.pipeline.live import SparkEngine
-from flink_autoscaler.pipeline.session import SparkSettings
+from flink_autoscaler.pipeline.spark.live import SparkEngine
+from flink_autoscaler.pipeline.spark.session import SparkSettings
 
 
 def following(requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome], samples: int) -> list[PassRequest]:

@@ -26,7 +26,7 @@ from rich.table import Table
 from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassRequest, Phase
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.pipeline.codec import PROTOCOL, decode, decode_outcome, encode, encode_outcome
+from flink_autoscaler.pipeline.spark.codec import PROTOCOL, decode, decode_outcome, encode, encode_outcome
 
 METRICS: Final = tuple(ScalingMetric)[:8]
 JOBS: Final = 1000

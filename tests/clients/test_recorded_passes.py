@@ -16,7 +16,7 @@ from flink_autoscaler.core.model.decision import PassOutcome, PassRequest, Recor
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.state import EMPTY_STATE
-from flink_autoscaler.pipeline.codec import decode_outcome, encode_outcome
+from flink_autoscaler.pipeline.spark.codec import decode_outcome, encode_outcome
 
 NOW_MS = 1_700_000_000_000
 

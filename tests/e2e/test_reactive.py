@@ -16,7 +16,7 @@ from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.ports.task_managers import DONE, SupplyRules, TaskManagerSupply
-from flink_autoscaler.pipeline.engine import InlineEngine
+from flink_autoscaler.pipeline.inline.engine import InlineEngine
 from flink_autoscaler.realizers.auto import AutoRealizer
 from flink_autoscaler.realizers.taskmanagers.providers import Limits, ProcessProvider, ProcessSpec
 from flink_autoscaler.standalone.cluster_pass import ClusterPass

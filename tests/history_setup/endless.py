@@ -17,7 +17,7 @@ from recorded_passes import window_filling
 
 from flink_autoscaler.pipeline.history.choices import Writer
 from flink_autoscaler.pipeline.history.storage import own_session
-from flink_autoscaler.pipeline.session import SparkSettings
+from flink_autoscaler.pipeline.spark.session import SparkSettings
 from flink_autoscaler.standalone.history_settings import HistorySettings
 from flink_autoscaler.standalone.history_sink import HistorySink
 from history_setup import NOON_MS

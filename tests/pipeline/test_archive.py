@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.pipeline.archive import LIBRARIES, pack_libraries, pack_ours
-from flink_autoscaler.pipeline.executors import Executor, lacking, minor
-from flink_autoscaler.pipeline.supply import SparkLostError
+from flink_autoscaler.pipeline.spark.archive import LIBRARIES, pack_libraries, pack_ours
+from flink_autoscaler.pipeline.spark.executors import Executor, lacking, minor
+from flink_autoscaler.pipeline.spark.supply import SparkLostError
 
 # The way of an executor: pyarrow is linked, nothing else of site-packages can be imported.
 PROGRAM = """
 import sys
 sys.path[1:1] = sys.argv[1:]
-import flink_autoscaler.pipeline.task
+import flink_autoscaler.pipeline.spark.task
 from importlib.metadata import entry_points
 import aiohttp.http_parser, certifi
 print(aiohttp.__file__)

@@ -12,8 +12,8 @@ from spark_cluster import Recorded, SparkCluster, executor_python
 from spark_cluster.recorded import START_SECONDS
 
 from flink_autoscaler.core.model.decision import Phase
-from flink_autoscaler.pipeline.session import open_session
-from flink_autoscaler.pipeline.supply import SparkLostError
+from flink_autoscaler.pipeline.spark.session import open_session
+from flink_autoscaler.pipeline.spark.supply import SparkLostError
 from flink_cluster.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]

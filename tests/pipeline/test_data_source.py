@@ -16,8 +16,8 @@ from flink_autoscaler.core.model.job import Endpoint, Kerberos, Tls
 from flink_autoscaler.pipeline.data_source import FlinkMetrics, endpoint_options
 from flink_autoscaler.pipeline.data_source.choices import OPTIONS, choices_of
 from flink_autoscaler.pipeline.data_source.tables import TABLES
-from flink_autoscaler.pipeline.driver import DriverSession
-from flink_autoscaler.pipeline.session import SparkSettings
+from flink_autoscaler.pipeline.spark.driver import DriverSession
+from flink_autoscaler.pipeline.spark.session import SparkSettings
 from flink_autoscaler.standalone.notebook import metrics_options
 
 GUIDE = (Path(__file__).parent.parent.parent / "docs" / "guide" / "notebooks.md").read_text()

@@ -4,8 +4,8 @@ import pytest
 
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.reading import ClusterReading
-from flink_autoscaler.pipeline.codec import decode
-from flink_autoscaler.pipeline.dealing import Deal
+from flink_autoscaler.pipeline.spark.codec import decode
+from flink_autoscaler.pipeline.spark.dealing import Deal
 
 BIG, SMALL = Endpoint("http://big"), Endpoint("http://small")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.pipeline.java import require_java
+from flink_autoscaler.pipeline.spark.java import require_java
 
 
 @pytest.fixture

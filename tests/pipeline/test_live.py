@@ -12,10 +12,10 @@ from fake_flink import Fault
 from pipeline_setup import Fleet, comparable, next_pass
 
 from flink_autoscaler.core.model.decision import Phase
-from flink_autoscaler.pipeline.driver import DriverSession
-from flink_autoscaler.pipeline.live import SparkEngine
-from flink_autoscaler.pipeline.session import PassSession, SparkSettings, open_session
-from flink_autoscaler.pipeline.supply import SparkLostError
+from flink_autoscaler.pipeline.spark.driver import DriverSession
+from flink_autoscaler.pipeline.spark.live import SparkEngine
+from flink_autoscaler.pipeline.spark.session import PassSession, SparkSettings, open_session
+from flink_autoscaler.pipeline.spark.supply import SparkLostError
 
 pytestmark = pytest.mark.spark
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.pipeline.session import MOST_SLOTS, SparkSettings, source_path, spark_conf
+from flink_autoscaler.pipeline.spark.session import MOST_SLOTS, SparkSettings, source_path, spark_conf
 
 SCRATCH = Path("/scratch")
 

@@ -15,8 +15,8 @@ from flink_autoscaler.core.errors import ConfigError, ConnectError
 from flink_autoscaler.core.model.decision import PassRequest, Phase
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.deployment import EvaluationEngine
-from flink_autoscaler.pipeline.live import SparkEngine
-from flink_autoscaler.pipeline.session import SparkSettings
+from flink_autoscaler.pipeline.spark.live import SparkEngine
+from flink_autoscaler.pipeline.spark.session import SparkSettings
 
 APPLICATIONS = 5
 FALLBACKS: list[str] = []

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from flink_autoscaler.pipeline.supply import FIRST_PAUSE, SessionSupply, SparkLostError
+from flink_autoscaler.pipeline.spark.supply import FIRST_PAUSE, SessionSupply, SparkLostError
 
 SOON = 5.0
 

@@ -8,9 +8,9 @@ import pytest
 from pipeline_setup import Fleet
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.pipeline.live import SparkEngine
-from flink_autoscaler.pipeline.session import SparkSettings, open_session, require_environment
-from flink_autoscaler.pipeline.yarn import VARIABLES
+from flink_autoscaler.pipeline.spark.live import SparkEngine
+from flink_autoscaler.pipeline.spark.session import SparkSettings, open_session, require_environment
+from flink_autoscaler.pipeline.spark.yarn import VARIABLES
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from pipeline_setup import Fleet, comparable
 
 from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
-from flink_autoscaler.pipeline.live import SparkEngine
-from flink_autoscaler.pipeline.session import PassSession, SparkSettings, open_session
+from flink_autoscaler.pipeline.spark.live import SparkEngine
+from flink_autoscaler.pipeline.spark.session import PassSession, SparkSettings, open_session
 from flink_cluster.waiting import wait_until
 
 JOB_DEADLINE = 2.0

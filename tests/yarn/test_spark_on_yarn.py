@@ -15,8 +15,8 @@ from yarn_cluster import MavenUnreachableError, YarnCluster
 from yarn_cluster.configuration import LOOPBACK
 from yarn_cluster.processes import processes_of
 
-from flink_autoscaler.pipeline.session import SparkSettings, open_session
-from flink_autoscaler.pipeline.supply import SparkLostError
+from flink_autoscaler.pipeline.spark.session import SparkSettings, open_session
+from flink_autoscaler.pipeline.spark.supply import SparkLostError
 from flink_cluster.java import tool
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.yarn]

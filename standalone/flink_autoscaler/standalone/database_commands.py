@@ -12,7 +12,7 @@ from pathlib import Path
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.ports.deployment import JobListFetcher
-from flink_autoscaler.pipeline.engine import ClientCache
+from flink_autoscaler.pipeline.inline.engine import ClientCache
 from flink_autoscaler.standalone import report_view
 from flink_autoscaler.standalone.databases import open_database
 from flink_autoscaler.standalone.listing import list_jobs

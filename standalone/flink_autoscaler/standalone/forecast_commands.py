@@ -17,7 +17,7 @@ from flink_autoscaler.core.ports.forecast_store import ForecastStore, ProfileRes
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.run import Opener, build_profiles
 from flink_autoscaler.pipeline.profiles.samples import samples_at
-from flink_autoscaler.pipeline.session import SparkSettings, open_session
+from flink_autoscaler.pipeline.spark.session import SparkSettings, open_session
 from flink_autoscaler.standalone import report_view
 from flink_autoscaler.standalone.cli_options import EXIT_FAILED
 from flink_autoscaler.standalone.databases import open_database

@@ -13,7 +13,7 @@ from flink_autoscaler.pipeline.history.choices import Writer
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.history.storage import Storage, opened, own_session
-from flink_autoscaler.pipeline.session import SparkSettings
+from flink_autoscaler.pipeline.spark.session import SparkSettings
 from flink_autoscaler.standalone.explain_commands import read_instant
 from flink_autoscaler.standalone.settings import Settings
 

@@ -17,7 +17,7 @@ from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Signed
 from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobListFetcher, ScalingRealizer
 from flink_autoscaler.core.ports.task_managers import TaskManagerProvider
-from flink_autoscaler.pipeline.engine import ClientCache, InlineEngine
+from flink_autoscaler.pipeline.inline.engine import ClientCache, InlineEngine
 from flink_autoscaler.realizers import LogOnlyRealizer
 from flink_autoscaler.realizers.taskmanagers.slots import SlotSupply
 from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings
@@ -31,7 +31,7 @@ from flink_autoscaler.standalone.supplies import Supplies
 from flink_autoscaler.standalone.vanished import Patience, VanishedJobs
 
 if TYPE_CHECKING:
-    from flink_autoscaler.pipeline.session import SparkSettings
+    from flink_autoscaler.pipeline.spark.session import SparkSettings
     from flink_autoscaler.standalone.history_sink import HistorySink
     from flink_autoscaler.standalone.history_status import HistoryStatus
 
@@ -252,13 +252,13 @@ class Wiring:
     def _history_session(self) -> AbstractContextManager[Any]:
         """Lend the session of the Spark engine, or one that ends afterwards where there is no such engine."""
         from flink_autoscaler.pipeline.history.storage import own_session  # noqa: PLC0415
-        from flink_autoscaler.pipeline.live import SparkEngine  # noqa: PLC0415
+        from flink_autoscaler.pipeline.spark.live import SparkEngine  # noqa: PLC0415
 
         engine = self._engines.get(EngineKind.SPARK)
         return engine.lend() if isinstance(engine, SparkEngine) else own_session(self._spark_settings())
 
     def _spark_settings(self) -> SparkSettings:
-        from flink_autoscaler.pipeline.session import SparkSettings  # noqa: PLC0415
+        from flink_autoscaler.pipeline.spark.session import SparkSettings  # noqa: PLC0415
 
         engine = self._settings.engine
         on_spark = [cluster for cluster in self._settings.effective_clusters() if cluster.engine is EngineKind.SPARK]
@@ -272,7 +272,7 @@ class Wiring:
 
     def _build_spark_engine(self, inline: InlineEngine) -> EvaluationEngine:
         # Imported here: the inline engine must not pay for pyspark and pyarrow.
-        from flink_autoscaler.pipeline.live import SparkEngine  # noqa: PLC0415
+        from flink_autoscaler.pipeline.spark.live import SparkEngine  # noqa: PLC0415
 
         engine = self._settings.engine
         return SparkEngine(

@@ -12,7 +12,7 @@ from flink_autoscaler.pipeline.backtest.plan import Plan
 from flink_autoscaler.pipeline.backtest.records import Choice
 from flink_autoscaler.pipeline.backtest.subject import Fleet
 from flink_autoscaler.pipeline.history.catalog import Progress, unheard
-from flink_autoscaler.pipeline.session import SparkSettings
+from flink_autoscaler.pipeline.spark.session import SparkSettings
 
 NO_SPARK: Final = "none"
 """The master for this process."""

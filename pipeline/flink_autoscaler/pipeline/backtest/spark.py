@@ -20,7 +20,6 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import StringType, StructField, StructType
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.pipeline.arrow import ArrowFunction, map_in_arrow
 from flink_autoscaler.pipeline.backtest.fitting import COLUMNS
 from flink_autoscaler.pipeline.backtest.inline import InlineRunner
 from flink_autoscaler.pipeline.backtest.outcome import Outcome
@@ -34,8 +33,9 @@ from flink_autoscaler.pipeline.history.reader import read
 from flink_autoscaler.pipeline.history.schema import TABLES
 from flink_autoscaler.pipeline.history.storage import spark_storage
 from flink_autoscaler.pipeline.profiles.run import BATCH_CONF
-from flink_autoscaler.pipeline.session import SparkSettings, open_session
-from flink_autoscaler.pipeline.supply import SparkLostError, reason_of
+from flink_autoscaler.pipeline.spark.arrow import ArrowFunction, map_in_arrow
+from flink_autoscaler.pipeline.spark.session import SparkSettings, open_session
+from flink_autoscaler.pipeline.spark.supply import SparkLostError, reason_of
 
 _KEY: Final = "job_key"
 

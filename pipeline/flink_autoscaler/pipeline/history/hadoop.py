@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from flink_autoscaler.pipeline.history.files import GONE, Entry, GoneError, HistoryError
 from flink_autoscaler.pipeline.history.layout import STAGING, new_id
 from flink_autoscaler.pipeline.history.schemes import advice
-from flink_autoscaler.pipeline.supply import reason_of
+from flink_autoscaler.pipeline.spark.supply import reason_of
 
 FAILURES: Final = (Py4JError, PySparkException, OSError, pa.ArrowException)
 """What Spark raises, also when its JVM is gone."""

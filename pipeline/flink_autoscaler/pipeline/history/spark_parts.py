@@ -14,7 +14,7 @@ from flink_autoscaler.pipeline.history.hadoop import FAILURES
 from flink_autoscaler.pipeline.history.layout import SUFFIX
 from flink_autoscaler.pipeline.history.parts import COMPRESSION
 from flink_autoscaler.pipeline.history.schema import Table
-from flink_autoscaler.pipeline.supply import reason_of
+from flink_autoscaler.pipeline.spark.supply import reason_of
 
 _INDEX: Final = "part"
 _PLACE: Final = "place"

@@ -14,7 +14,7 @@ from flink_autoscaler.pipeline.history.parts import ArrowParts, Parts
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from flink_autoscaler.pipeline.session import SparkSettings
+    from flink_autoscaler.pipeline.spark.session import SparkSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def own_session(settings: SparkSettings) -> Iterator[SparkSession]:
         SparkLostError: Spark did not start, or this process has a session already.
     """
     # Imported here, as above.
-    from flink_autoscaler.pipeline.driver import DriverSession  # noqa: PLC0415
+    from flink_autoscaler.pipeline.spark.driver import DriverSession  # noqa: PLC0415
 
     with closing(DriverSession(settings)) as session:
         yield session.spark

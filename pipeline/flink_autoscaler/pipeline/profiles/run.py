@@ -16,8 +16,8 @@ from flink_autoscaler.pipeline.profiles.job import profiles_of
 from flink_autoscaler.pipeline.profiles.samples import Reader
 from flink_autoscaler.pipeline.profiles.settings import ProfileSettings
 from flink_autoscaler.pipeline.profiles.tables import results
-from flink_autoscaler.pipeline.session import PassSession, SparkSettings, open_session
-from flink_autoscaler.pipeline.supply import SparkLostError, reason_of
+from flink_autoscaler.pipeline.spark.session import PassSession, SparkSettings, open_session
+from flink_autoscaler.pipeline.spark.supply import SparkLostError, reason_of
 
 BATCH_CONF: Final[Mapping[str, str]] = {
     # The session of the passes is made for a moment's work on little; this is the opposite.

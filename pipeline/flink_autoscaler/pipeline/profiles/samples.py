@@ -18,7 +18,7 @@ from flink_autoscaler.pipeline.history.schema import SAMPLES
 from flink_autoscaler.pipeline.history.schemes import advice
 from flink_autoscaler.pipeline.history.storage import Storage, spark_storage
 from flink_autoscaler.pipeline.profiles.settings import ProfileSettings
-from flink_autoscaler.pipeline.supply import reason_of
+from flink_autoscaler.pipeline.spark.supply import reason_of
 
 COLUMNS: Final[Mapping[str, str]] = {
     "job_key": "string",

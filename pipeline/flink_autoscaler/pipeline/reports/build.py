@@ -38,7 +38,7 @@ from flink_autoscaler.pipeline.reports.report import (
     Series,
     VertexLine,
 )
-from flink_autoscaler.pipeline.supply import SparkLostError, reason_of
+from flink_autoscaler.pipeline.spark.supply import SparkLostError, reason_of
 
 _SHOWN_VERTICES = 8
 _SHOWN_DAMAGED = 5

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from flink_autoscaler.pipeline.archive import LIBRARIES
-from flink_autoscaler.pipeline.session import bounded
-from flink_autoscaler.pipeline.supply import SparkLostError
+from flink_autoscaler.pipeline.spark.archive import LIBRARIES
+from flink_autoscaler.pipeline.spark.session import bounded
+from flink_autoscaler.pipeline.spark.supply import SparkLostError
 
 OLDEST_ARROW: Final = 18
 """Major version of pyarrow that executors need at least, as this process does."""

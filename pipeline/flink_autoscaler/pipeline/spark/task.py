@@ -17,8 +17,8 @@ from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.clients.http.client_cache import ClientCache
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
-from flink_autoscaler.pipeline.codec import CodecError, Encoded, decode, encode_outcome, portable
-from flink_autoscaler.pipeline.groups import Deadlines, Group, evaluate_groups
+from flink_autoscaler.pipeline.inline.groups import Deadlines, Group, evaluate_groups
+from flink_autoscaler.pipeline.spark.codec import CodecError, Encoded, decode, encode_outcome, portable
 
 REQUESTS: Final = pa.schema(
     [

@@ -10,7 +10,7 @@ from flink_autoscaler.clients.http.client_cache import ClientCache
 from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.reading import ClusterReading
-from flink_autoscaler.pipeline.groups import Deadlines, evaluate_groups, grouped, read_clusters
+from flink_autoscaler.pipeline.inline.groups import Deadlines, evaluate_groups, grouped, read_clusters
 
 
 class InlineEngine:

@@ -21,12 +21,12 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
-from flink_autoscaler.pipeline.archive import pack_libraries, pack_ours
-from flink_autoscaler.pipeline.arrow import map_in_arrow
-from flink_autoscaler.pipeline.executors import lacking, surveyed
-from flink_autoscaler.pipeline.session import SparkSettings, bounded, require_environment, spark_conf
-from flink_autoscaler.pipeline.supply import SparkLostError, reason_of
-from flink_autoscaler.pipeline.task import OUTCOMES_DDL, PassTask
+from flink_autoscaler.pipeline.spark.archive import pack_libraries, pack_ours
+from flink_autoscaler.pipeline.spark.arrow import map_in_arrow
+from flink_autoscaler.pipeline.spark.executors import lacking, surveyed
+from flink_autoscaler.pipeline.spark.session import SparkSettings, bounded, require_environment, spark_conf
+from flink_autoscaler.pipeline.spark.supply import SparkLostError, reason_of
+from flink_autoscaler.pipeline.spark.task import OUTCOMES_DDL, PassTask
 
 STOP_SECONDS: Final = 3.0
 """How long a JVM may take to end by itself before it is killed."""

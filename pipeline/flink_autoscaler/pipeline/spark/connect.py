@@ -18,11 +18,11 @@ from pyspark.sql.connect.functions.builtin import udf
 from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 
-from flink_autoscaler.pipeline.archive import pack_libraries, pack_ours
-from flink_autoscaler.pipeline.executors import lacking, minor, surveyed
-from flink_autoscaler.pipeline.session import COMMON, SparkSettings, bounded
-from flink_autoscaler.pipeline.supply import SparkLostError, reason_of
-from flink_autoscaler.pipeline.task import PassTask
+from flink_autoscaler.pipeline.spark.archive import pack_libraries, pack_ours
+from flink_autoscaler.pipeline.spark.executors import lacking, minor, surveyed
+from flink_autoscaler.pipeline.spark.session import COMMON, SparkSettings, bounded
+from flink_autoscaler.pipeline.spark.supply import SparkLostError, reason_of
+from flink_autoscaler.pipeline.spark.task import PassTask
 
 RETRIES: Final = DefaultPolicy(max_retries=5, max_backoff=2000)
 """About 5 s altogether. By default a client asks a server that is gone for ten minutes, which is longer than a pass."""

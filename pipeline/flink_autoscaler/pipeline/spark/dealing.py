@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.reading import ClusterReading
-from flink_autoscaler.pipeline.codec import Encoded, encode
-from flink_autoscaler.pipeline.task import REQUESTS
+from flink_autoscaler.pipeline.spark.codec import Encoded, encode
+from flink_autoscaler.pipeline.spark.task import REQUESTS
 
 JOBS_PER_TASK: Final = 16
 """Fewer jobs are not worth another task."""

@@ -20,9 +20,9 @@ import pyarrow as pa
 
 import flink_autoscaler
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.pipeline.java import require_java
-from flink_autoscaler.pipeline.task import PassTask
-from flink_autoscaler.pipeline.yarn import require_yarn
+from flink_autoscaler.pipeline.spark.java import require_java
+from flink_autoscaler.pipeline.spark.task import PassTask
+from flink_autoscaler.pipeline.spark.yarn import require_yarn
 
 T = TypeVar("T")
 
@@ -151,7 +151,7 @@ def open_session(settings: SparkSettings) -> PassSession:
     warnings.filterwarnings("ignore", message=".*does not yet fully support pandas.*", category=FutureWarning)
     if settings.is_connect:
         return _connect(settings)
-    from flink_autoscaler.pipeline.driver import DriverSession  # noqa: PLC0415 - loads pyspark
+    from flink_autoscaler.pipeline.spark.driver import DriverSession  # noqa: PLC0415 - loads pyspark
 
     return DriverSession(settings)
 
@@ -220,7 +220,7 @@ def source_path() -> str:
 
 def _connect(settings: SparkSettings) -> PassSession:
     try:
-        from flink_autoscaler.pipeline.connect import ConnectSession  # noqa: PLC0415 - loads grpc and pandas
+        from flink_autoscaler.pipeline.spark.connect import ConnectSession  # noqa: PLC0415 - loads grpc and pandas
     except ImportError as exc:
         raise ConfigError(
             f"Spark Connect needs more packages: pip install 'flink-autoscaler[connect]' ({exc})"

@@ -1,0 +1,1 @@
+"""Passes in the process of the daemon."""
