@@ -44,7 +44,7 @@ from flink_autoscaler.pipeline.history.schema import TABLES, VERTICES
 from flink_autoscaler.pipeline.history.schema import Table as HistoryTable
 from flink_autoscaler.pipeline.history.storage import Storage
 from flink_autoscaler.pipeline.history.writer import Batch, append
-from flink_autoscaler.standalone.history_turns import Turns
+from flink_autoscaler.standalone.history.turns import Turns
 
 DAY_MS: Final = 86_400_000
 START_MS: Final = 1_769_817_600_000

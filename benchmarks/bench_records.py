@@ -21,8 +21,8 @@ from flink_autoscaler.core.cycle.recording import is_worth, signature
 from flink_autoscaler.core.model.decision import PassInputs, Recorded
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.standalone.record_codec import PassRecord, decode, encode
-from flink_autoscaler.standalone.record_replay import differences, replayed
+from flink_autoscaler.standalone.records.codec import PassRecord, decode, encode
+from flink_autoscaler.standalone.records.replay import differences, replayed
 
 
 def measured(state: JobState) -> JobState:

@@ -22,9 +22,9 @@ from pipeline_setup.static_flink import StaticFlink
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.clients.http.client_cache import ClientCache
 from flink_autoscaler.core.model.job import Endpoint
-from flink_autoscaler.standalone.sections import ClusterSettings, EngineKind
-from flink_autoscaler.standalone.settings import Cluster
-from flink_autoscaler.standalone.yarn_fetcher import YarnFetcher
+from flink_autoscaler.standalone.fetchers.yarn import YarnFetcher
+from flink_autoscaler.standalone.settings.schema.sections import ClusterSettings, EngineKind
+from flink_autoscaler.standalone.settings.schema.settings import Cluster
 
 RECORDED = Path(__file__).parents[1] / "tests" / "fixtures" / "yarn"
 SERVER = """

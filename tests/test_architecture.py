@@ -25,10 +25,10 @@ ALLOWED = {
 # Libraries that only some modules may import, as paths of the project.
 CONFINED = {
     "pyspark": "pipeline/",
-    "httpx": "clients/flink_autoscaler/clients/transport",
-    "httpx_aiohttp": "clients/flink_autoscaler/clients/transport",
-    "gssapi": "clients/flink_autoscaler/clients/kerberos_",
-    "krb5": "clients/flink_autoscaler/clients/kerberos_",
+    "httpx": "clients/flink_autoscaler/clients/http/",
+    "httpx_aiohttp": "clients/flink_autoscaler/clients/http/",
+    "gssapi": "clients/flink_autoscaler/clients/auth/kerberos_",
+    "krb5": "clients/flink_autoscaler/clients/auth/kerberos_",
 }
 LONGEST_MODULE = 500
 LONGEST_FUNCTION = 60

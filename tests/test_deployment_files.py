@@ -13,8 +13,8 @@ import jsonschema
 import pytest
 import yaml
 
-from flink_autoscaler.standalone.configuration import load_configuration
-from flink_autoscaler.standalone.loading import load_settings
+from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
 PROJECT = Path(__file__).parent.parent
 COMPOSE_FILE = PROJECT / "docker" / "docker-compose.yml"

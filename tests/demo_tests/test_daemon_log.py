@@ -10,7 +10,7 @@ import pytest
 import structlog
 from demo.daemon_log import Change, Considered, Decision, Fact, Listening, LogReader, Requested, Trouble, parse_line
 
-from flink_autoscaler.standalone.logs import configure_logging
+from flink_autoscaler.standalone.observability.logs import configure_logging
 from flink_autoscaler.stores import LoggingEventHandler
 from flink_autoscaler.stores.testing.contract import a_context, a_report
 

@@ -19,11 +19,11 @@ from flink_autoscaler.core.ports.task_managers import DONE, SupplyRules, TaskMan
 from flink_autoscaler.pipeline.inline.engine import InlineEngine
 from flink_autoscaler.realizers.auto import AutoRealizer
 from flink_autoscaler.realizers.taskmanagers.providers import Limits, ProcessProvider, ProcessSpec
-from flink_autoscaler.standalone.cluster_pass import ClusterPass
-from flink_autoscaler.standalone.configuration import load_configuration
-from flink_autoscaler.standalone.fetcher import FlinkClusterFetcher
-from flink_autoscaler.standalone.loading import load_settings
-from flink_autoscaler.standalone.settings import Settings
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
+from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
+from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_autoscaler.stores.heap.state import HeapStateStore
 from flink_cluster import FlinkApplicationCluster, job
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.standalone.cluster_pass import ClusterPass
-from flink_autoscaler.standalone.configuration import load_configuration
-from flink_autoscaler.standalone.loading import load_settings
-from flink_autoscaler.standalone.pass_report import PassReport
-from flink_autoscaler.standalone.settings import Settings
-from flink_autoscaler.standalone.wiring import Wiring
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
+from flink_autoscaler.standalone.daemon.wiring import Wiring
+from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_cluster import FlinkCluster, job
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark]

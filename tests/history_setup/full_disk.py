@@ -14,8 +14,8 @@ from pathlib import Path
 from recorded_passes import window_filling
 from structlog.testing import capture_logs
 
-from flink_autoscaler.standalone.history_settings import HistorySettings
-from flink_autoscaler.standalone.history_sink import HistorySink
+from flink_autoscaler.standalone.history.sink import HistorySink
+from flink_autoscaler.standalone.settings.schema.history_settings import HistorySettings
 from history_setup import NOON_MS
 
 SIZE = 2000

@@ -18,7 +18,7 @@ from flink_autoscaler.pipeline.data_source.choices import OPTIONS, choices_of
 from flink_autoscaler.pipeline.data_source.tables import TABLES
 from flink_autoscaler.pipeline.spark.driver import DriverSession
 from flink_autoscaler.pipeline.spark.session import SparkSettings
-from flink_autoscaler.standalone.notebook import metrics_options
+from flink_autoscaler.standalone.history.notebook import metrics_options
 
 GUIDE = (Path(__file__).parent.parent.parent / "docs" / "guide" / "notebooks.md").read_text()
 SECRET = "s3cr3t-value"

@@ -30,7 +30,7 @@ from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, JobExcept
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
-from flink_autoscaler.standalone.record_codec import PassRecord, encode
+from flink_autoscaler.standalone.records.codec import PassRecord, encode
 
 MINUTE = 60_000
 START_MS = 1_769_860_800_000

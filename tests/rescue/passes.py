@@ -15,13 +15,13 @@ from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Supervision
 from flink_autoscaler.core.ports.deployment import AutoScalerStateStore, ScalingRealizer
-from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings
-from flink_autoscaler.standalone.configuration import load_configuration
-from flink_autoscaler.standalone.loading import load_settings
-from flink_autoscaler.standalone.pass_report import PassReport
-from flink_autoscaler.standalone.settings import Settings
-from flink_autoscaler.standalone.vanished import Patience, VanishedJobs
-from flink_autoscaler.standalone.wiring import Wiring
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, Surroundings
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
+from flink_autoscaler.standalone.daemon.vanished import Patience, VanishedJobs
+from flink_autoscaler.standalone.daemon.wiring import Wiring
+from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_autoscaler.stores import HeapStateStore
 from flink_autoscaler.stores.heap.tombstones import HeapTombstones
 from flink_cluster import FlinkCluster, HarnessError, job

@@ -10,9 +10,14 @@ import pytest
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint, Kerberos
-from flink_autoscaler.standalone.access import Access
-from flink_autoscaler.standalone.access_settings import AccessSettings, AuthKind, AuthSettings, TlsSettings
-from flink_autoscaler.standalone.sections import YarnSettings
+from flink_autoscaler.standalone.fetchers.access import Access
+from flink_autoscaler.standalone.settings.schema.access_settings import (
+    AccessSettings,
+    AuthKind,
+    AuthSettings,
+    TlsSettings,
+)
+from flink_autoscaler.standalone.settings.schema.sections import YarnSettings
 
 ENDPOINT = Endpoint("https://flink:8081")
 

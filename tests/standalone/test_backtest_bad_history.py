@@ -15,7 +15,7 @@ from backtest_setup import a_history, job_rows
 from command_setup import Call, Said, commands
 from history_setup import part_files
 
-from flink_autoscaler.standalone.backtest_cli import register
+from flink_autoscaler.standalone.cli.backtest_cli import register
 
 COMMANDS = {"backtest": ("backtest",), "tune": ("tune", "--grid", "utilization.target=0.6,0.8")}
 

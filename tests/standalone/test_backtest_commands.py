@@ -13,7 +13,7 @@ from backtest_setup import a_history, arrival_rows, job_rows
 from command_setup import Call, commands
 from history_setup import NOON_MS, part_files
 
-from flink_autoscaler.standalone.backtest_cli import register
+from flink_autoscaler.standalone.cli.backtest_cli import register
 
 INLINE = ("--master", "none")
 SHORT = ("--workload", "week-sine", "--days", "0.05", *INLINE)

@@ -21,7 +21,7 @@ from backtest_setup import a_history, job_rows
 from flink_cluster.waiting import wait_until
 
 PROGRAM = (
-    "import signal, typer; from flink_autoscaler.standalone.backtest_cli import register;"
+    "import signal, typer; from flink_autoscaler.standalone.cli.backtest_cli import register;"
     "signal.signal(signal.SIGINT, signal.SIG_DFL); app = typer.Typer(); register(app); app()"
 )
 """Ctrl-C ends it at once while it does not say otherwise, as in the command line as a whole."""

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.configuration import load_configuration
-from flink_autoscaler.standalone.loading import load_settings, warnings_of
-from flink_autoscaler.standalone.settings import Settings
+from flink_autoscaler.standalone.settings.loading import load_settings, warnings_of
+from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
 HTTP = {"url": "http://localhost:8081"}
 HTTPS = {"url": "https://flink:8081"}

@@ -23,9 +23,9 @@ from flink_autoscaler.core.ports.deployment import (
     Terms,
 )
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
-from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings
-from flink_autoscaler.standalone.forecasts import JobForecasts
-from flink_autoscaler.standalone.pass_report import PassReport
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, Surroundings
+from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.stores import HeapStateStore
 from flink_autoscaler.stores.heap.forecasts import HeapForecastStore
 from flink_cluster.waiting import wait_until

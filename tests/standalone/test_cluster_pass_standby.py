@@ -15,8 +15,8 @@ from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.deployment import JobList
-from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings
-from flink_autoscaler.standalone.vanished import Patience, VanishedJobs
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, Surroundings
+from flink_autoscaler.standalone.daemon.vanished import Patience, VanishedJobs
 from flink_autoscaler.stores.heap.tombstones import HeapTombstones
 
 VERTEX = "ab" * 16

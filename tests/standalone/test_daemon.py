@@ -11,7 +11,7 @@ from fake_flink import FakeFlink, Fault
 from watching import LogLines, Watching
 
 from flink_autoscaler.core.ports.deployment import JobList
-from flink_autoscaler.standalone.daemon import Daemon, Watch
+from flink_autoscaler.standalone.daemon.loop import Daemon, Watch
 from flink_cluster.waiting import wait_until
 
 StartDaemon = Callable[..., Daemon]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.databases import database_settings
-from flink_autoscaler.standalone.settings import StandaloneSettings
+from flink_autoscaler.standalone.ha.databases import database_settings
+from flink_autoscaler.standalone.settings.schema.settings import StandaloneSettings
 
 URL = "jdbc:postgresql://h/d"
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.standalone import reference
-from flink_autoscaler.standalone.configuration import load_configuration
-from flink_autoscaler.standalone.declarations import daemon_options
-from flink_autoscaler.standalone.keys import daemon_keys, job_keys
-from flink_autoscaler.standalone.loading import load_settings
-from flink_autoscaler.standalone.settings import Settings
-from flink_autoscaler.standalone.variables import variable_name
+from flink_autoscaler.standalone.settings import reference
+from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.schema.declarations import daemon_options
+from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+from flink_autoscaler.standalone.settings.sources.keys import daemon_keys, job_keys
+from flink_autoscaler.standalone.settings.sources.variables import variable_name
 
 ROOT = Path(__file__).parents[2]
 

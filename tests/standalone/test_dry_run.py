@@ -22,11 +22,11 @@ from flink_autoscaler.core.model.supervision import (
     Stage,
     Supervision,
 )
-from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings
-from flink_autoscaler.standalone.configuration import load_configuration
-from flink_autoscaler.standalone.loading import load_settings
-from flink_autoscaler.standalone.settings import Settings
-from flink_autoscaler.standalone.wiring import Wiring, standing_orders
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, Surroundings
+from flink_autoscaler.standalone.daemon.wiring import Wiring, standing_orders
+from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_autoscaler.stores import HeapStateStore
 
 PASSES = 4

@@ -29,9 +29,9 @@ from recorded_passes import (
 from sql_setup.command_line import call
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.explain import Explanation, explain
-from flink_autoscaler.standalone.explain_commands import Asked, job_key_of, read_instant
-from flink_autoscaler.standalone.record_codec import PassRecord
+from flink_autoscaler.standalone.cli.explain_commands import Asked, job_key_of, read_instant
+from flink_autoscaler.standalone.records.codec import PassRecord
+from flink_autoscaler.standalone.records.explain import Explanation, explain
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.records import SqlRecordStore
 

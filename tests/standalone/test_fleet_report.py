@@ -17,7 +17,7 @@ from report_setup import MadeJob, write_history
 from report_setup.values import a_report
 
 from flink_autoscaler.pipeline.reports.page import page
-from flink_autoscaler.standalone import fleet_report_cli
+from flink_autoscaler.standalone.cli import fleet_report_cli
 
 NOW = int(time.time())
 # Interpreting plans of a few rows takes a third of the time of compiling them.
@@ -98,7 +98,7 @@ def test_wrong_options_are_told_at_once(call: Call, tmp_path: Path, arguments: l
 def test_missing_libraries_are_told_with_how_to_install_them(tmp_path: Path) -> None:
     program = (
         "import sys, typer; sys.modules['bokeh'] = None\n"
-        "from flink_autoscaler.standalone import fleet_report_cli\n"
+        "from flink_autoscaler.standalone.cli import fleet_report_cli\n"
         "app = typer.Typer(); fleet_report_cli.register(app); app()"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

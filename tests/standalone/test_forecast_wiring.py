@@ -9,10 +9,10 @@ from fake_flink import FakeFlink
 
 from flink_autoscaler.core.model.load_profile import LoadProfile
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
-from flink_autoscaler.standalone.configuration import load_configuration
-from flink_autoscaler.standalone.loading import load_settings
-from flink_autoscaler.standalone.settings import Settings
-from flink_autoscaler.standalone.wiring import Wiring, chosen_clusters
+from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
+from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
 KEY = "main/orders"
 ASOF = 1_769_860_800.0

@@ -11,7 +11,7 @@ from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobS
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, of
 from flink_autoscaler.core.model.state import ScalingSummary
 from flink_autoscaler.core.model.topology import IoMetrics, JobTopology, Vertex
-from flink_autoscaler.standalone.gauges import NAME_LIMIT, Gauges
+from flink_autoscaler.standalone.observability.gauges import NAME_LIMIT, Gauges
 
 V1, V2 = "a" * 32, "b" * 32
 HOLD = Hold.because("TEST", "nothing to do")

@@ -13,13 +13,13 @@ from fake_flink import FakeFlink, Fault
 from watching import LogLines, Watching
 
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.standalone.announcer import Announcer
-from flink_autoscaler.standalone.gauges import Gauges
-from flink_autoscaler.standalone.health import Health
-from flink_autoscaler.standalone.http import HttpServer, create_app
-from flink_autoscaler.standalone.leadership import LeadershipStatus, Standing
-from flink_autoscaler.standalone.pass_report import PassReport
-from flink_autoscaler.standalone.store_watch import WORKING, StoreStatus
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
+from flink_autoscaler.standalone.ha.leadership import LeadershipStatus, Standing
+from flink_autoscaler.standalone.ha.store_watch import WORKING, StoreStatus
+from flink_autoscaler.standalone.observability.announcer import Announcer
+from flink_autoscaler.standalone.observability.gauges import Gauges
+from flink_autoscaler.standalone.observability.health import Health
+from flink_autoscaler.standalone.observability.http import HttpServer, create_app
 
 AWAY = StoreStatus(up=False, error="it cannot be reached")
 

@@ -14,10 +14,10 @@ import pytest
 from command_setup import Call, commands
 from history_setup import NOON_MS, a_storage, files_of, part_files, sample_rows, write
 
-from flink_autoscaler.standalone import history_cli
+from flink_autoscaler.standalone.cli import history_cli
 
 FOLDER = "samples/version=1/date=2026-01-31/cluster=main"
-PROGRAM = "from flink_autoscaler.standalone.history_cli import history; history()"
+PROGRAM = "from flink_autoscaler.standalone.cli.history_cli import history; history()"
 
 
 @pytest.fixture
@@ -169,7 +169,9 @@ def test_export_to_a_folder_that_is_missing_is_explained(call: Call, root: Path,
 
 def test_help_has_examples_and_needs_no_arrow(call: Call) -> None:
     answers = [call(*words, "--help") for words in ([], ["info"], ["compact"], ["export"])]
-    program = "import sys, flink_autoscaler.standalone.history_cli; print({'pyarrow', 'pyspark'} & set(sys.modules))"
+    program = (
+        "import sys, flink_autoscaler.standalone.cli.history_cli; print({'pyarrow', 'pyspark'} & set(sys.modules))"
+    )
     loaded = run_process(program)
 
     assert all("Examples:" in answer.stdout for answer in answers)

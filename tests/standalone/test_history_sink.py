@@ -26,9 +26,9 @@ from flink_autoscaler.pipeline.history.catalog import find_all
 from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.schema import TABLES
-from flink_autoscaler.standalone.history_settings import HistorySettings
-from flink_autoscaler.standalone.history_sink import HistorySink, spill_folder
-from flink_autoscaler.standalone.record_codec import PassRecord
+from flink_autoscaler.standalone.history.sink import HistorySink, spill_folder
+from flink_autoscaler.standalone.records.codec import PassRecord
+from flink_autoscaler.standalone.settings.schema.history_settings import HistorySettings
 from flink_cluster.waiting import wait_until
 
 PATIENCE = 30.0

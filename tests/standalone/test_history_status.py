@@ -11,10 +11,10 @@ from history_setup import NOON_MS, part_files
 from prometheus_client import CollectorRegistry
 from recorded_passes import window_filling
 
-from flink_autoscaler.standalone.gauges import Gauges
-from flink_autoscaler.standalone.history_settings import HistorySettings
-from flink_autoscaler.standalone.history_sink import HistorySink
-from flink_autoscaler.standalone.history_status import HistoryMetrics
+from flink_autoscaler.standalone.history.sink import HistorySink
+from flink_autoscaler.standalone.history.status import HistoryMetrics
+from flink_autoscaler.standalone.observability.gauges import Gauges
+from flink_autoscaler.standalone.settings.schema.history_settings import HistorySettings
 from flink_cluster.waiting import wait_until
 
 PATIENCE = 30.0

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.gauges import Gauges
-from flink_autoscaler.standalone.health import Health
-from flink_autoscaler.standalone.http import HttpServer, create_app
+from flink_autoscaler.standalone.observability.gauges import Gauges
+from flink_autoscaler.standalone.observability.health import Health
+from flink_autoscaler.standalone.observability.http import HttpServer, create_app
 
 
 class Pages:

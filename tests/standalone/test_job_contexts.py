@@ -10,10 +10,10 @@ from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.job import Endpoint, Headroom, JobAutoScalerContext, JobStatus
 from flink_autoscaler.pipeline import ClientCache
-from flink_autoscaler.standalone.job_contexts import REFRESH_AFTER, JobContexts
-from flink_autoscaler.standalone.job_keys import keyed_jobs
-from flink_autoscaler.standalone.sections import ClusterSettings, JobKeyMode
-from flink_autoscaler.standalone.settings import Cluster, EngineKind
+from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER, JobContexts
+from flink_autoscaler.standalone.fetchers.job_keys import keyed_jobs
+from flink_autoscaler.standalone.settings.schema.sections import ClusterSettings, JobKeyMode
+from flink_autoscaler.standalone.settings.schema.settings import Cluster, EngineKind
 
 ENABLED = "job.autoscaler.enabled"
 ON = {ENABLED: "true"}

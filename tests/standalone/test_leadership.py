@@ -14,8 +14,8 @@ from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.errors import NotLeaderError, StoreError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.state import ConfigChanges
-from flink_autoscaler.standalone.guarded import GuardedEventHandler, GuardedRealizer
-from flink_autoscaler.standalone.leadership import LeaseLeadership, SoleLeader, Standing
+from flink_autoscaler.standalone.ha.guarded import GuardedEventHandler, GuardedRealizer
+from flink_autoscaler.standalone.ha.leadership import LeaseLeadership, SoleLeader, Standing
 from flink_cluster.waiting import wait_until
 
 TTL = 30.0

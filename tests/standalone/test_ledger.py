@@ -14,7 +14,7 @@ from flink_autoscaler.core.model.job import Capacity, Headroom, JobAutoScalerCon
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision
 from flink_autoscaler.core.model.topology import JobTopology
-from flink_autoscaler.standalone.ledger import ALLOTMENT_SECONDS, GRANT_SECONDS, SlotLedger
+from flink_autoscaler.standalone.daemon.ledger import ALLOTMENT_SECONDS, GRANT_SECONDS, SlotLedger
 
 ONLY = vertex_id(1)
 

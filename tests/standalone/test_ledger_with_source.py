@@ -11,7 +11,7 @@ from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassRequest,
 from flink_autoscaler.core.model.job import Capacity, JobAutoScalerContext
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.realizers.taskmanagers.slots import Released, SlotsComing
-from flink_autoscaler.standalone.ledger import SlotLedger
+from flink_autoscaler.standalone.daemon.ledger import SlotLedger
 
 COMING = SlotsComing(4, 1, waited=3.0)
 

@@ -5,9 +5,9 @@ import pytest
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, PluginError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.deployment import JobList
-from flink_autoscaler.standalone.listing import list_jobs
-from flink_autoscaler.standalone.sections import ClusterSettings
-from flink_autoscaler.standalone.settings import Cluster, EngineKind
+from flink_autoscaler.standalone.fetchers.listing import list_jobs
+from flink_autoscaler.standalone.settings.schema.sections import ClusterSettings
+from flink_autoscaler.standalone.settings.schema.settings import Cluster, EngineKind
 
 
 class Fetcher:

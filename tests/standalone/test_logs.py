@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import structlog
 
-from flink_autoscaler.standalone.logs import configure_logging, masked
+from flink_autoscaler.standalone.observability.logs import configure_logging, masked
 
 
 @pytest.fixture(autouse=True)

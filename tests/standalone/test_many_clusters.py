@@ -16,8 +16,8 @@ from fake_flink import FakeFlink, Fault, chain
 from watching import LogLines, Watching, run_passes
 
 from flink_autoscaler.core.model.decision import Phase
-from flink_autoscaler.standalone.daemon import Daemon
-from flink_autoscaler.standalone.logs import configure_logging
+from flink_autoscaler.standalone.daemon.loop import Daemon
+from flink_autoscaler.standalone.observability.logs import configure_logging
 from flink_cluster.waiting import wait_until
 
 INTERVAL = 0.1

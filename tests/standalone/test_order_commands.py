@@ -19,8 +19,8 @@ from flink_autoscaler.core.model.metrics import MetricSample
 from flink_autoscaler.core.model.orders import Direction, Orders
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Fingerprint, Pause, Phase, RescaleRecord, Stage, Supervision
-from flink_autoscaler.standalone.cli import app
-from flink_autoscaler.standalone.order_targets import UnclearJobError, chosen_jobs, new_job
+from flink_autoscaler.standalone.cli.main import app
+from flink_autoscaler.standalone.cli.order_targets import UnclearJobError, chosen_jobs, new_job
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.known_jobs import KnownJob
 from flink_autoscaler.stores.sql.orders import SqlOrderBook

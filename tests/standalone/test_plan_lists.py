@@ -9,9 +9,9 @@ import pytest
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.options.schedule_plans import SchedulePlan, parse_plans
 from flink_autoscaler.core.options.simple_policies import ScheduleOptions
-from flink_autoscaler.standalone.configuration import load_configuration
-from flink_autoscaler.standalone.loading import load_settings
-from flink_autoscaler.standalone.settings import Settings
+from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
 TEXT = "days=mon-fri, from=07:00, to=19:00, timezone=Europe/Berlin, min-parallelism=8; days=sat sun, max-parallelism=4"
 LISTED = """

@@ -13,8 +13,8 @@ from structlog.testing import capture_logs
 from flink_autoscaler.core.cycle.recording import StoredRecord
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
-from flink_autoscaler.standalone.record_codec import decode
-from flink_autoscaler.standalone.records import PassRecorder
+from flink_autoscaler.standalone.records.codec import decode
+from flink_autoscaler.standalone.records.writer import PassRecorder
 from flink_autoscaler.stores.heap.records import HeapRecordStore
 
 PATIENCE = 20.0

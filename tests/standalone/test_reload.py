@@ -9,10 +9,10 @@ import pytest
 from watching import LogLines
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.access_settings import AuthSettings
-from flink_autoscaler.standalone.daemon import Watch
-from flink_autoscaler.standalone.reload import ClusterChanges, Reload, applicable, restart_keys
-from flink_autoscaler.standalone.sections import (
+from flink_autoscaler.standalone.daemon.loop import Watch
+from flink_autoscaler.standalone.daemon.reload import ClusterChanges, Reload, applicable, restart_keys
+from flink_autoscaler.standalone.settings.schema.access_settings import AuthSettings
+from flink_autoscaler.standalone.settings.schema.sections import (
     ClusterSettings,
     EngineKind,
     EngineSettings,
@@ -23,7 +23,7 @@ from flink_autoscaler.standalone.sections import (
     LoopSettings,
     StandaloneSettings,
 )
-from flink_autoscaler.standalone.settings import Cluster, Settings
+from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
 
 
 def a_cluster(name: str, **values: object) -> ClusterSettings:

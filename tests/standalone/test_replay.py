@@ -8,7 +8,7 @@ import pytest
 from vectors import function_difference, scenario_differences
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.replay import read_vectors, replay
+from flink_autoscaler.standalone.records.vector_replay import read_vectors, replay
 
 VECTORS = Path(__file__).parents[1] / "fixtures" / "vectors"
 

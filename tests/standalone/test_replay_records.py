@@ -13,8 +13,8 @@ from flink_autoscaler.core.decide.limits.shares import postponed
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.decision import PassOutcome, Phase, Rescale
 from flink_autoscaler.core.model.reason import Reason
-from flink_autoscaler.standalone.record_codec import PassRecord, decode, encode
-from flink_autoscaler.standalone.record_replay import PUT_OFF, differences, replayed
+from flink_autoscaler.standalone.records.codec import PassRecord, decode, encode
+from flink_autoscaler.standalone.records.replay import PUT_OFF, differences, replayed
 
 
 def found(record: PassRecord) -> list[str]:

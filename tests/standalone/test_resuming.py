@@ -16,9 +16,9 @@ from flink_autoscaler.core.model.decision import Phase
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.pipeline import ClientCache, InlineEngine
 from flink_autoscaler.realizers import RescaleApiRealizer
-from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings
-from flink_autoscaler.standalone.fetcher import FlinkClusterFetcher
-from flink_autoscaler.standalone.settings import Cluster, ClusterSettings, EngineKind
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, Surroundings
+from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
+from flink_autoscaler.standalone.settings.schema.settings import Cluster, ClusterSettings, EngineKind
 from flink_autoscaler.stores import LoggingEventHandler
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state.store import SqlStateStore

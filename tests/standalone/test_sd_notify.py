@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.standalone.sd_notify import ServiceNotifier, Watchdog, watchdog_interval
+from flink_autoscaler.standalone.observability.sd_notify import ServiceNotifier, Watchdog, watchdog_interval
 
 
 @pytest.fixture(params=["path", "abstract"])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from flink_autoscaler.clients import JobOverview
-from flink_autoscaler.standalone.selection import JobSelection
+from flink_autoscaler.standalone.fetchers.selection import JobSelection
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.standalone.settings import Settings
+from flink_autoscaler.standalone.settings.schema.settings import Settings
 
 UNIT = Path(__file__).parents[2] / "conf" / "flink-autoscaler.service"
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.standalone.configuration import Configuration, load_configuration
-from flink_autoscaler.standalone.loading import load_settings
-from flink_autoscaler.standalone.settings import Settings
+from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.settings.sources.configuration import Configuration, load_configuration
 
 INSTALLATIONS = Path(__file__).parents[1] / "fixtures" / "flink-conf"
 INTERVAL = "autoscaler.standalone.control-loop.interval"

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.configuration import load_configuration
-from flink_autoscaler.standalone.loading import load_settings
+from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
 
 def a_file(directory: Path, text: str) -> Path:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.model.syntax import parse_list
-from flink_autoscaler.standalone.yaml_file import parse
+from flink_autoscaler.standalone.settings.sources.yaml_file import parse
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
 

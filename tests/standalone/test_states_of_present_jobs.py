@@ -16,9 +16,9 @@ from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassRequest,
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.deployment import JobList
-from flink_autoscaler.standalone.cluster_pass import ClusterPass, Surroundings
-from flink_autoscaler.standalone.pass_report import PassReport
-from flink_autoscaler.standalone.vanished import Patience, VanishedJobs
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, Surroundings
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
+from flink_autoscaler.standalone.daemon.vanished import Patience, VanishedJobs
 from flink_autoscaler.stores.heap.tombstones import HeapTombstones
 
 KEYS = ("c/a", "c/b", "c/c", "c/d")

@@ -11,12 +11,12 @@ from databases import rows_of
 from fake_flink import FakeFlink, FakeJob
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.configuration import load_configuration
-from flink_autoscaler.standalone.leadership import Standing
-from flink_autoscaler.standalone.loading import load_settings
-from flink_autoscaler.standalone.pass_report import PassReport
-from flink_autoscaler.standalone.settings import Settings
-from flink_autoscaler.standalone.wiring import Wiring, chosen_clusters
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
+from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
+from flink_autoscaler.standalone.ha.leadership import Standing
+from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.tables import JOBS, LEASE, TOMBSTONES
 from flink_cluster.waiting import wait_until

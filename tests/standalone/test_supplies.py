@@ -10,10 +10,10 @@ from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.ports.task_managers import SupplyRules
 from flink_autoscaler.realizers.taskmanagers.providers import CommandProvider, HttpProvider, ProcessProvider
-from flink_autoscaler.standalone import providers
-from flink_autoscaler.standalone.provider_settings import ProviderSettings
-from flink_autoscaler.standalone.supplies import Supplies, rules_of
-from flink_autoscaler.standalone.wiring import build
+from flink_autoscaler.standalone.daemon import providers
+from flink_autoscaler.standalone.daemon.supplies import Supplies, rules_of
+from flink_autoscaler.standalone.daemon.wiring import build
+from flink_autoscaler.standalone.settings.schema.provider_settings import ProviderSettings
 
 START = ("/opt/flink/bin/taskmanager.sh", "start-foreground", "-Dtaskmanager.resource-id={id}")
 

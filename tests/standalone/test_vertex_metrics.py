@@ -7,8 +7,8 @@ from core_builders import evaluated
 from prometheus_client import CollectorRegistry
 
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, of
-from flink_autoscaler.standalone import vertex_metrics
-from flink_autoscaler.standalone.vertex_metrics import VertexMetrics
+from flink_autoscaler.standalone.observability import vertex_metrics
+from flink_autoscaler.standalone.observability.vertex_metrics import VertexMetrics
 
 V1, V2 = "a" * 32, "b" * 32
 

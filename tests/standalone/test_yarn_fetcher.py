@@ -16,8 +16,8 @@ from structlog.testing import capture_logs
 from flink_autoscaler.core.errors import ConfigError, ConnectError, FlinkRestError, NotReadyError, ResponseError
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.ports.deployment import JobList
-from flink_autoscaler.standalone.sections import JobKeyMode
-from flink_autoscaler.standalone.yarn_fetcher import YarnFetcher
+from flink_autoscaler.standalone.fetchers.yarn import YarnFetcher
+from flink_autoscaler.standalone.settings.schema.sections import JobKeyMode
 
 MakeFlink = Callable[[], FakeFlink]
 

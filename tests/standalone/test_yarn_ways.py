@@ -18,7 +18,7 @@ from tls_setup import Authority, TlsFront, server_context
 from flink_autoscaler.clients import BlockingFlinkRestClient, EventLoopThread, ParallelismBounds
 from flink_autoscaler.core.errors import FlinkRestError, NotReadyError
 from flink_autoscaler.core.ports.deployment import JobList
-from flink_autoscaler.standalone.job_contexts import REFRESH_AFTER
+from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER
 
 MakeFlink = Callable[[], FakeFlink]
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import typer.main
 
-from flink_autoscaler.standalone.cli import app
-from flink_autoscaler.standalone.declarations import daemon_options
-from flink_autoscaler.standalone.gauges import Gauges
-from flink_autoscaler.standalone.keys import job_keys
+from flink_autoscaler.standalone.cli.main import app
+from flink_autoscaler.standalone.observability.gauges import Gauges
+from flink_autoscaler.standalone.settings.schema.declarations import daemon_options
+from flink_autoscaler.standalone.settings.sources.keys import job_keys
 
 PROJECT = Path(__file__).parents[2]
 PARTS = ("core", "clients", "realizers", "stores", "pipeline", "standalone")

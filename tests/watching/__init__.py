@@ -22,15 +22,15 @@ from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.ports.deployment import JobListFetcher
 from flink_autoscaler.pipeline import ClientCache, InlineEngine
 from flink_autoscaler.realizers import LogOnlyRealizer
-from flink_autoscaler.standalone.announcer import Announcer
-from flink_autoscaler.standalone.cluster_pass import ClusterPass
-from flink_autoscaler.standalone.daemon import Watch
-from flink_autoscaler.standalone.fetcher import FlinkClusterFetcher
-from flink_autoscaler.standalone.gauges import Gauges
-from flink_autoscaler.standalone.health import Health
-from flink_autoscaler.standalone.logs import configure_logging
-from flink_autoscaler.standalone.pass_report import PassReport
-from flink_autoscaler.standalone.settings import Cluster, ClusterSettings, EngineKind
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
+from flink_autoscaler.standalone.daemon.loop import Watch
+from flink_autoscaler.standalone.daemon.pass_report import PassReport
+from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
+from flink_autoscaler.standalone.observability.announcer import Announcer
+from flink_autoscaler.standalone.observability.gauges import Gauges
+from flink_autoscaler.standalone.observability.health import Health
+from flink_autoscaler.standalone.observability.logs import configure_logging
+from flink_autoscaler.standalone.settings.schema.settings import Cluster, ClusterSettings, EngineKind
 from flink_autoscaler.stores import HeapStateStore, LoggingEventHandler
 
 ENABLED = {"job.autoscaler.enabled": "true"}

@@ -1,7 +1,7 @@
 """How a decision is applied to a job.
 
-``flink_autoscaler.realizers.testing.realizer_contract`` has the tests that every implementation has to pass; it needs pytest
-and is therefore not imported here.
+``flink_autoscaler.realizers.testing.realizer_contract`` has the tests that every implementation has to pass; it needs
+pytest and is therefore not imported here.
 """
 
 from flink_autoscaler.realizers.auto import AutoRealizer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flink_autoscaler.standalone.cli import main
+from flink_autoscaler.standalone.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -16,7 +16,7 @@ from flink_autoscaler.core.model.decision import PassOutcome
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobStatus
 from flink_autoscaler.pipeline.history.rows import Row, rows_of
 from flink_autoscaler.pipeline.history.schema import TABLES
-from flink_autoscaler.standalone.record_codec import PassRecord
+from flink_autoscaler.standalone.records.codec import PassRecord
 
 SPAN_MS = 60_000
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from flink_autoscaler.standalone.forecast_cli import forecast
+from flink_autoscaler.standalone.cli.forecast_cli import forecast
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from flink_autoscaler.pipeline.profiles.job import profiles_of, quarter_hours
 from flink_autoscaler.pipeline.profiles.samples import samples_at
 from flink_autoscaler.pipeline.profiles.tables import META, PROFILE, results
 from flink_autoscaler.pipeline.spark.session import SparkSettings
-from flink_autoscaler.standalone.forecast_commands import Asked, build_forecasts
+from flink_autoscaler.standalone.cli.forecast_commands import Asked, build_forecasts
 
 pytestmark = pytest.mark.spark
 

@@ -1,4 +1,4 @@
-"""Requests to a JobManager, bounded in time, size and number. Modules ``transport*`` alone know httpx."""
+"""Requests to a JobManager, bounded in time, size and number. The modules of this package alone know httpx."""
 
 from __future__ import annotations
 

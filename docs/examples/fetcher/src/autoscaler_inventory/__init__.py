@@ -10,7 +10,7 @@ from flink_autoscaler.clients import EventLoopThread, FlinkRestClient
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, NotReadyError
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, effective_status
 from flink_autoscaler.core.ports.deployment import JobList
-from flink_autoscaler.standalone.settings import Cluster
+from flink_autoscaler.standalone.settings.schema.settings import Cluster
 
 
 class InventoryFetcher:

@@ -1,7 +1,7 @@
 """Who starts and stops TaskManagers: processes, commands, an HTTP service, Docker Compose.
 
-``flink_autoscaler.realizers.testing.provider_contract`` has the tests that every implementation has to pass; it needs pytest
-and is therefore not imported here.
+``flink_autoscaler.realizers.testing.provider_contract`` has the tests that every implementation has to pass; it needs
+pytest and is therefore not imported here.
 """
 
 from flink_autoscaler.realizers.taskmanagers.providers.command import CommandProvider, CommandSpec

@@ -1,0 +1,236 @@
+"""Shows explanations: as text for people, as a document for programs."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Any, Final
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from flink_autoscaler.core.model.metrics import ScalingMetric
+from flink_autoscaler.core.model.orders import Direction, Signed
+from flink_autoscaler.core.model.supervision import Phase as SupervisionPhase
+from flink_autoscaler.core.model.supervision import RescaleRecord
+from flink_autoscaler.standalone.cli import report_view
+from flink_autoscaler.standalone.fetchers.job_keys import printable
+from flink_autoscaler.standalone.observability.logs import masked
+from flink_autoscaler.standalone.records.explain import Explanation, VertexStory, measured
+
+WIDTH_WITHOUT_TERMINAL: Final = 80
+_SAME: Final = 1e-6
+"""Factors that differ by less are the same."""
+_VERTICES: Final = "vertices"
+
+
+def print_explanation(explained: Explanation, vertex: str | None = None) -> None:
+    """Print an explanation; lines are only broken where a terminal limits them.
+
+    Args:
+        explained: What to print.
+        vertex: Name or id of a vertex to be shown with all its terms; None shows those that change or were held back.
+    """
+    console = Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL, highlight=False)
+    for title, lines in _sections(explained, vertex):
+        if title == _VERTICES:
+            console.print()
+            console.print(_vertex_table(explained))
+        elif lines:
+            console.print()
+            console.print(Text(title, style="bold"))
+            for line in lines:
+                text = Text(printable(masked(line)))
+                console.print(Padding(text, (0, 0, 0, 2)) if sys.stdout.isatty() else "  " + text.plain, soft_wrap=True)
+
+
+def _sections(explained: Explanation, vertex: str | None) -> Iterator[tuple[str, list[str]]]:
+    yield f"{explained.context.job_key}  {moment(explained.at_ms)}", [explained.headline]
+    yield "because", list(explained.because)
+    if explained.vertices:
+        yield _VERTICES, []
+    for story in explained.vertices:
+        if (
+            (story.is_notable and (story.figures or story.notes))
+            if vertex is None
+            else vertex in (story.name, story.vertex_id)
+        ):
+            yield f"{story.name}  {story.parallelism} -> {story.final}", list(_chain(story, explained))
+    yield "afterwards", list(_afterwards(explained))
+    yield "told", [f"{event.reason}: {event.message}" for event in explained.events]
+    yield "in force", list(_in_force(explained))
+
+
+def _vertex_table(explained: Explanation) -> Any:
+    table = report_view.table_of("VERTEX", "NOW", "BUSY", "TARGET/S", "NEEDS/S", "HAS/S", "FACTOR", "WANTED", "FINAL")
+    for story in explained.vertices:
+        busy = measured(story, ScalingMetric.LOAD)
+        figures = story.figures
+        report_view.add_row(
+            table,
+            story.name,
+            str(story.parallelism),
+            "-" if busy is None else f"{busy:.0%}",
+            number(measured(story, ScalingMetric.TARGET_DATA_RATE)),
+            number(figures.get("needed_rate")),
+            number(figures.get("processing_rate", measured(story, ScalingMetric.TRUE_PROCESSING_RATE))),
+            f"{figures['factor']:.2f}" if "factor" in figures else "-",
+            f"{figures['wanted']:.0f}" if "wanted" in figures else "-",
+            str(story.final),
+        )
+    return table
+
+
+def number(value: float | None) -> str:
+    """Return a rate as people read it."""
+    if value is None or math.isnan(value):
+        return "-"
+    if math.isinf(value):
+        return "unlimited"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"  # noqa: PLR2004 - three digits are enough
+
+
+def moment(at_ms: int) -> str:
+    """Return an instant in local time."""
+    return f"{datetime.fromtimestamp(at_ms / 1000).astimezone():%Y-%m-%d %H:%M:%S %Z}"
+
+
+def _chain(story: VertexStory, explained: Explanation) -> Iterator[str]:
+    """Yield how the parallelism of a vertex came about, step by step."""
+    figures = story.figures
+    if not figures:
+        yield from (f"{name} {number(value)}" for name, value in story.measured.items())
+    else:
+        yield from _sizing(story, figures, explained)
+    yield from (f"{note.text} ({note.code})" for note in story.notes)
+    yield f"final {story.final}"
+
+
+def _sizing(story: VertexStory, figures: Mapping[str, float], explained: Explanation) -> Iterator[str]:
+    needed, rate, wanted = figures["needed_rate"], figures["processing_rate"], round(figures["wanted"])
+    yield (
+        f"needs {number(needed)} records/s: target rate {number(figures['target_rate'])} / utilization "
+        f"{figures['utilization_target']:g} + {number(figures['catch_up_rate'])} to catch up + "
+        f"{number(figures['restart_rate'])} for a restart of {explained.restart_time} s"
+    )
+    busy = measured(story, ScalingMetric.LOAD)
+    shown_busy = "" if busy is None else f", busy {busy:.0%}"
+    share = rate / story.parallelism if story.parallelism else math.nan
+    yield f"has {number(rate)} records/s: {number(share)} per subtask at parallelism {story.parallelism}{shown_busy}"
+    yield f"{_factor(figures)}: wanted {wanted}"
+    within, aligned = round(figures["within_limits"]), round(figures["aligned"])
+    yield f"limits {', '.join(_limits(figures))}: {within}" + (f" instead of {wanted}" if within != wanted else "")
+    if aligned != within:
+        yield f"aligned to key groups or partitions: {aligned}"
+
+
+def _factor(figures: Mapping[str, float]) -> str:
+    rate, coefficient, factor = figures["processing_rate"], figures["coefficient"], figures["factor"]
+    raw = figures["needed_rate"] / rate / coefficient if rate else math.nan
+    scalability = "" if coefficient == 1 else f" / observed scalability {coefficient:g}"
+    text = f"factor {number(raw)} = needed / present{scalability}"
+    is_cut = math.isfinite(raw) and abs(raw - factor) > _SAME
+    option = "scale-up.max-factor" if factor < raw else "scale-down.max-factor"
+    return f"{text}, limited to {factor:.2f} in one step ({option})" if is_cut else text
+
+
+def _limits(figures: Mapping[str, float]) -> Iterator[str]:
+    yield f"{figures['least']:.0f}..{figures['greatest']:.0f} by options"
+    yield f"{figures['max_parallelism']:.0f} by max parallelism"
+    if figures["partitions"]:
+        yield f"{figures['partitions']:.0f} by partitions"
+
+
+def _afterwards(explained: Explanation) -> Iterator[str]:
+    record = explained.follow_up
+    if record is None:
+        return
+    yield f"{explained.changes(record.before, record.target)}: {_course(record)}"
+    if record.reached and dict(record.reached) != dict(record.target):
+        yield f"the job ran with {explained.changes(record.before, record.reached)} then"
+    if record.reason:
+        yield record.reason
+    undone = explained.undone_by
+    if undone is not None:
+        yield f"undone at {moment(undone.decided_ms)}: {explained.changes(undone.before, undone.target)}: " + _course(
+            undone
+        )
+
+
+def _course(record: RescaleRecord) -> str:
+    took = "" if record.settled_ms is None else f" after {(record.settled_ms - record.decided_ms) / 1000:.0f} s"
+    outage = "" if record.outage_ms is None else f", outage {record.outage_ms / 1000:.1f} s"
+    return f"{record.stage.value}{took}{outage}{', rolled back' if record.reverted else ''}"
+
+
+def _in_force(explained: Explanation) -> Iterator[str]:
+    """Yield what keeps the job from being scaled freely: orders of people, pauses, and what failed before."""
+    orders, supervision = explained.orders, explained.supervision
+    pause = orders.pause
+    if pause is not None and (pause.until_ms is None or explained.at_ms < pause.until_ms):
+        end = "until somebody resumes it" if pause.until_ms is None else f"until {moment(pause.until_ms)}"
+        direction = "" if pause.direction is Direction.BOTH else f" {pause.direction.value}"
+        yield f"scaling{direction} is paused {end}, {_signed(pause.signed)}"
+    for pin in orders.pins:
+        yield f"{pin.pattern} is pinned to {pin.parallelism}, {_signed(pin.signed)}"
+    if orders.dry_run is not None:
+        yield f"dry run, {_signed(orders.dry_run)}"
+    if supervision.pause is not None:
+        yield f"paused since {moment(supervision.pause.since_ms)}: {supervision.pause.text}"
+    for entry in supervision.quarantine:
+        yield f"{explained.name(entry.vertex_id)} stays below {entry.parallelism}, which failed ({entry.cause})"
+    if supervision.edit is not None:
+        yield f"somebody changed the requirements; respected until {moment(supervision.edit.until_ms)}"
+    current = supervision.current
+    if current is not None and not current.stage.is_final and current.decided_ms != explained.at_ms:
+        yield f"the rescale {explained.changes(current.before, current.target)} is {current.stage.value}"
+    if supervision.phase is SupervisionPhase.PROBATION:
+        yield "probation after a rescale"
+
+
+def _signed(signed: Signed) -> str:
+    return f"by {signed.who} at {moment(signed.at_ms)}: {signed.reason}"
+
+
+def explanation_document(explained: Explanation) -> dict[str, Any]:
+    """Return an explanation as a document for JSON; numbers that JSON does not know are null."""
+    return {
+        "job_key": explained.context.job_key,
+        "job_id": explained.context.job_id,
+        "at": datetime.fromtimestamp(explained.at_ms / 1000).astimezone().isoformat(timespec="milliseconds"),
+        "at_ms": explained.at_ms,
+        "phase": explained.phase,
+        "headline": masked(explained.headline),
+        "because": [masked(text) for text in explained.because],
+        "samples": explained.samples,
+        "is_window_full": explained.is_window_full,
+        "restart_time": explained.restart_time,
+        "vertices": [_document(story) for story in explained.vertices],
+        "follow_up": _document(explained.follow_up),
+        "undone_by": _document(explained.undone_by),
+        "events": [{"type": e.type.value, "reason": e.reason, "message": masked(e.message)} for e in explained.events],
+        "supervision": _document(explained.supervision),
+        "orders": _document(explained.orders),
+    }
+
+
+def _document(value: Any) -> Any:
+    """Return a value of the core in terms of JSON."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if is_dataclass(value):
+        return {part.name: _document(getattr(value, part.name)) for part in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _document(entry) for key, entry in value.items()}
+    if isinstance(value, frozenset):
+        return sorted(map(str, value))
+    if isinstance(value, tuple | list):
+        return [_document(entry) for entry in value]
+    return masked(value) if isinstance(value, str) else value

@@ -1,0 +1,122 @@
+"""Shows orders: as a table for people, as JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.table import Table
+
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.orders import Orders, PauseOrder, Signed
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.supervision import Supervision
+from flink_autoscaler.core.supervise.order_book import pause_in_force, pin_text, still_to_do, time_text
+from flink_autoscaler.standalone.cli import report_view
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is ordered for a job at an instant, with what is remembered about its rescales."""
+
+    job_key: JobKey
+    orders: Orders
+    supervision: Supervision
+    now_ms: int
+
+    def __bool__(self) -> bool:
+        return bool(list(self.lines()))
+
+    @property
+    def pause(self) -> PauseOrder | None:
+        """The pause in force."""
+        return pause_in_force(self.orders, self.now_ms)
+
+    @property
+    def rollback(self) -> Signed | None:
+        """A rollback that was not carried out yet."""
+        return self._pending(self.orders.rollback)
+
+    @property
+    def reset(self) -> Signed | None:
+        """A reset that was not carried out yet."""
+        return self._pending(self.orders.reset)
+
+    def _pending(self, order: Signed | None) -> Signed | None:
+        return order if still_to_do(order, self.supervision) else None
+
+    def lines(self) -> Iterator[tuple[str, Signed, str]]:
+        """Yield every order: what, by whom, and until when."""
+        if self.pause is not None:
+            until = "resumed" if self.pause.until_ms is None else time_text(self.pause.until_ms)
+            yield f"pause ({self.pause.direction.value})", self.pause.signed, until
+        for pin in self.orders.pins:
+            yield f"pin {pin_text(pin)}", pin.signed, "unpinned"
+        if self.orders.dry_run is not None:
+            yield "dry-run", self.orders.dry_run, "switched off"
+        for name, signed in (("rollback", self.rollback), ("reset", self.reset)):
+            if signed is not None:
+                yield name, signed, "the next pass"
+
+
+def table(standing: Iterable[Standing]) -> Table:
+    """Return one row per order."""
+    shown = report_view.table_of("JOB", "ORDER", "BY", "SINCE", "UNTIL", "REASON")
+    for each in standing:
+        for what, signed, until in each.lines():
+            since = time_text(signed.at_ms)
+            report_view.add_row(shown, each.job_key, what, signed.who, since, until, signed.reason or "-")
+    return shown
+
+
+def document(standing: Standing) -> dict[str, Any]:
+    """Return the orders for a job as a document for JSON."""
+    pause = standing.pause
+    return {
+        "job_key": standing.job_key,
+        "pause": None
+        if pause is None
+        else {"direction": pause.direction.value, "until": _instant(pause.until_ms), **_signature(pause.signed)},
+        "pins": [
+            {"vertex": pin.pattern, "parallelism": pin.parallelism, **_signature(pin.signed)}
+            for pin in standing.orders.pins
+        ],
+        "dry_run": _optional(standing.orders.dry_run),
+        "rollback": _optional(standing.rollback),
+        "reset": _optional(standing.reset),
+    }
+
+
+def remembered(state: JobState) -> str:
+    """Return what is remembered about a job, in a few words; empty when nothing is."""
+    supervision = state.supervision
+    rescales = len(supervision.past) + (supervision.current is not None)
+    counts = [
+        (len(state.samples), "sample of metrics", "samples of metrics"),
+        (len(state.overrides), "decided parallelism", "decided parallelisms"),
+        (sum(map(len, state.history.values())), "entry of scaling history", "entries of scaling history"),
+        (len(state.tracking), "measured restart", "measured restarts"),
+        (len(state.delayed), "waiting scale-down", "waiting scale-downs"),
+        (rescales, "rescale", "rescales"),
+        (len(supervision.quarantine), "quarantined vertex", "quarantined vertices"),
+    ]
+    parts = [f"{count} {one if count == 1 else many}" for count, one, many in counts if count]
+    if supervision.pause is not None:
+        parts.append(f"the pause since {time_text(supervision.pause.since_ms)} ({supervision.pause.text})")
+    if supervision.edit is not None:
+        parts.append("the respect for somebody's change of requirements")
+    return ", ".join(parts)
+
+
+def _signature(signed: Signed) -> dict[str, Any]:
+    return {"by": signed.who, "reason": signed.reason or None, "since": _instant(signed.at_ms)}
+
+
+def _optional(signed: Signed | None) -> dict[str, Any] | None:
+    return None if signed is None else _signature(signed)
+
+
+def _instant(at_ms: int | None) -> str | None:
+    return None if at_ms is None else datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,1 @@
+"""The loop, the pass over a cluster, and how their parts are connected."""

@@ -1,0 +1,290 @@
+"""One pass over one cluster: list, clean up, evaluate, record and realize."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import structlog
+from structlog.contextvars import bound_contextvars
+
+from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
+from flink_autoscaler.core.decide.limits.shares import more_slots
+from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, PluginError, StoreError
+from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
+from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobList, JobListFetcher
+from flink_autoscaler.core.supervise.order_book import OrderBook
+from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
+from flink_autoscaler.standalone.daemon.ledger import SlotLedger, SlotSource
+from flink_autoscaler.standalone.daemon.pass_orders import PassOrders
+from flink_autoscaler.standalone.daemon.pass_report import PassReport, job_facts
+from flink_autoscaler.standalone.daemon.vanished import Patience, VanishedJobs
+from flink_autoscaler.standalone.fetchers.roster import Roster
+from flink_autoscaler.standalone.ha.leadership import Leadership, SoleLeader
+from flink_autoscaler.standalone.records.writer import PassRecorder
+from flink_autoscaler.stores.heap.orders import HeapOrderBook
+from flink_autoscaler.stores.heap.tombstones import HeapTombstones
+
+if TYPE_CHECKING:
+    from flink_autoscaler.standalone.history.sink import HistorySink
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What is around the passes of a cluster.
+
+    Attributes:
+        leadership: Tells whether to act or to look on.
+        vanished: Deletes the state of jobs that are gone; None deletes it at once.
+        now_ms: The clock, epoch milliseconds.
+        standing: Orders for every job, such as a dry run of the whole daemon.
+        order_book: Keeps what people ordered for single jobs.
+        slot_source: Adds TaskManagers when slots are short; None where nobody does.
+        forecasts: Tells what the usual load of jobs is; None where nobody does.
+        recorder: Keeps passes for those who ask later; None keeps none.
+        history: Keeps what was measured and decided; None keeps nothing.
+    """
+
+    leadership: Leadership = field(default_factory=SoleLeader)
+    vanished: VanishedJobs | None = None
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    standing: Orders = NO_ORDERS
+    order_book: OrderBook = field(default_factory=HeapOrderBook)
+    recorder: PassRecorder | None = None
+    history: HistorySink | None = None
+    slot_source: SlotSource | None = None
+    forecasts: JobForecasts | None = None
+
+
+class ClusterPass:
+    """Runs the passes of one cluster, one after the other. Belongs to one thread at a time.
+
+    Args:
+        cluster: Name of the cluster.
+        fetcher: Lists its jobs.
+        engine: Collects, evaluates and decides.
+        autoscaler: Loads, records and realizes.
+        parallelism: Jobs that are recorded and realized at the same time.
+        deadline: Seconds to wait for that. A job that takes longer is left out of later passes until it is done.
+        selects: Tells which of the listed jobs to look at.
+        surroundings: Clock, leadership and clean-up; those of a daemon that is alone unless given.
+    """
+
+    def __init__(
+        self,
+        cluster: str,
+        *,
+        fetcher: JobListFetcher,
+        engine: EvaluationEngine,
+        autoscaler: JobAutoScaler,
+        parallelism: int,
+        deadline: float,
+        selects: Callable[[JobAutoScalerContext], bool] = lambda _: True,
+        surroundings: Surroundings | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self._fetcher = fetcher
+        self._engine = engine
+        self._autoscaler = autoscaler
+        self._deadline = deadline
+        self._selects = selects
+        around = surroundings or Surroundings()
+        self._leadership = around.leadership
+        self._vanished = around.vanished or VanishedJobs(
+            cluster, autoscaler=autoscaler, tombstones=HeapTombstones(), patience=Patience()
+        )
+        self._now_ms = around.now_ms
+        self._orders = PassOrders(cluster, around.order_book, around.standing)
+        self._recorder = around.recorder
+        self._history = around.history
+        self._forecasts = around.forecasts
+        self._roster = Roster()
+        self._ledger = SlotLedger(around.slot_source)
+        self._workers = ThreadPoolExecutor(parallelism, thread_name_prefix=f"job-{cluster}")
+
+    def run(self) -> PassReport:
+        """Look at every job of the cluster once. Never raises; failures are in the report."""
+        started = time.monotonic()
+        with bound_contextvars(cluster=self.cluster):
+            try:
+                report = self._run()
+            except AutoscalerError as error:
+                report = PassReport(self.cluster, error=error)
+            except Exception as error:
+                # A fetcher or an engine that breaks its contract must not end the passes.
+                report = PassReport(self.cluster, error=_wrapped(error))
+        return replace(report, seconds=time.monotonic() - started)
+
+    def is_idle(self) -> bool:
+        """Tell whether nothing is being recorded or realized any more, also of passes that did not wait for it."""
+        return self._roster.is_idle()
+
+    def take_over(self, before: ClusterPass) -> None:
+        """Go on where other passes of the cluster ended: with the jobs they knew and what they have under way."""
+        self._roster, self._vanished, self._ledger = before._roster, before._vanished, before._ledger
+
+    def forget_jobs(self) -> None:
+        """Free the memory that the jobs take; their states stay."""
+        for job_key in self._roster.job_keys():
+            self._autoscaler.drop(job_key)
+
+    def close(self) -> None:
+        """Release the fetcher and the idle workers; work under way is not waited for."""
+        self._workers.shutdown(wait=False, cancel_futures=True)
+        self._fetcher.close()
+
+    def _run(self) -> PassReport:
+        term = self._leadership.term()
+        now_ms = self._now_ms()
+        orders = self._orders.read(now_ms)
+        job_list = self._fetcher.fetch()
+        gone, deleted = self._clean_up(job_list, term, now_ms)
+        selected = tuple(context for context in job_list.jobs if self._selects(context))
+        failures = dict(job_list.unreadable)
+        requests = self._ledger.limit(
+            self._with_profiles(self._requests(selected, failures, term, now_ms, orders), now_ms)
+        )
+        outcomes = self._ledger.settle(requests, self._engine.evaluate(requests)) if requests else ()
+        if term is not None and term == self._leadership.term():
+            reports = self._complete_all(requests, outcomes, failures, term)
+            self._keep(requests, reports, now_ms)
+        else:
+            reports = self._look_on(requests, outcomes)
+        is_acting = term is not None and term == self._leadership.term()
+        return PassReport(
+            self.cluster, selected, reports, failures, job_list.problems, gone, deleted, is_acting=is_acting
+        )
+
+    def _clean_up(
+        self, job_list: JobList, term: int | None, now_ms: int
+    ) -> tuple[tuple[JobAutoScalerContext, ...], tuple[JobKey, ...]]:
+        gone = self._roster.update(job_list)
+        for context in gone:
+            self._autoscaler.drop(context.job_key)
+            if self._recorder is not None:
+                self._recorder.forget(context.job_key)
+        if term is None:
+            self._vanished.hand_over()
+            return gone, ()
+        gone_keys = [context.job_key for context in gone]
+        try:
+            with self._leadership.acting(term):
+                deleted = self._vanished.update(job_list.present, gone_keys, is_complete=not job_list.problems)
+                self._orders.tidy(now_ms)
+                return gone, deleted
+        except StoreError as error:
+            # Nothing is lost: what is due is done in a later pass, and who watches the store says that it is away.
+            log.debug("clean_up_put_off", error=str(error))
+            return gone, ()
+
+    def _requests(
+        self,
+        contexts: Sequence[JobAutoScalerContext],
+        failures: dict[JobKey, AutoscalerError],
+        term: int | None,
+        now_ms: int,
+        orders: Callable[[JobKey], Orders],
+    ) -> list[PassRequest]:
+        requests = []
+        for context in contexts:
+            try:
+                if self._roster.is_under_way(context.job_key):
+                    raise NotReadyError("still under way since an earlier pass")
+                requests.append(self._request(context, now_ms, term, orders(context.job_key)))
+            except AutoscalerError as error:
+                failures[context.job_key] = error
+        return requests
+
+    def _request(self, context: JobAutoScalerContext, now_ms: int, term: int | None, orders: Orders) -> PassRequest:
+        recorded = None if self._recorder is None or term is None else self._recorder.recorded(context.job_key)
+        return self._autoscaler.request(context, now_ms, term=term, orders=orders, recorded=recorded)
+
+    def _with_profiles(self, requests: list[PassRequest], now_ms: int) -> list[PassRequest]:
+        """Add what is known about the usual load of the jobs."""
+        if self._forecasts is None:
+            return requests
+        profiles = self._forecasts.profiles([request.context for request in requests], now_ms / 1000)
+        return [
+            replace(request, profiles=profiles[request.context.job_key])
+            if request.context.job_key in profiles
+            else request
+            for request in requests
+        ]
+
+    def _look_on(self, requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome]) -> dict[JobKey, JobPassReport]:
+        return {
+            request.context.job_key: self._autoscaler.observe(request.context, outcome)
+            for request, outcome in zip(requests, outcomes, strict=True)
+        }
+
+    def _complete_all(
+        self,
+        requests: Sequence[PassRequest],
+        outcomes: Sequence[PassOutcome],
+        failures: dict[JobKey, AutoscalerError],
+        term: int,
+    ) -> dict[JobKey, JobPassReport]:
+        pairs = list(zip(requests, outcomes, strict=True))
+        deadline = time.monotonic() + self._deadline
+        work: dict[JobKey, Future[JobPassReport]] = {}
+        # What gives slots back comes first, so that they are there for what takes some.
+        for is_growing in (False, True):
+            work |= self._begin([pair for pair in pairs if _is_growing(pair[1]) is is_growing], term)
+            wait(work.values(), timeout=max(0.0, deadline - time.monotonic()))
+        reports = {}
+        for job_key, future in work.items():
+            # Cancelling what has not begun keeps a hanging job from filling the queue pass by pass.
+            if future.cancel():
+                failures[job_key] = NotReadyError(f"no free worker within {self._deadline:g} s")
+            elif not future.done():
+                failures[job_key] = NotReadyError(f"still under way after {self._deadline:g} s")
+            else:
+                reports[job_key] = future.result()
+        return reports
+
+    def _keep(self, requests: Sequence[PassRequest], reports: Mapping[JobKey, JobPassReport], now_ms: int) -> None:
+        """Hand what was carried out to the history."""
+        if self._history is not None:
+            contexts = [request.context for request in requests if request.context.job_key in reports]
+            self._history.add([reports[context.job_key].outcome for context in contexts], contexts, now_ms)
+
+    def _begin(
+        self, pairs: Sequence[tuple[PassRequest, PassOutcome]], term: int
+    ) -> dict[JobKey, Future[JobPassReport]]:
+        work: dict[JobKey, Future[JobPassReport]] = {}
+        for request, outcome in pairs:
+            job_key = request.context.job_key
+            work[job_key] = self._workers.submit(self._complete, request, outcome, term)
+            self._roster.begin(job_key, work[job_key])  # type: ignore[arg-type]
+        return work
+
+    def _complete(self, request: PassRequest, outcome: PassOutcome, term: int) -> JobPassReport:
+        context = request.context
+        with bound_contextvars(**job_facts(context)), self._leadership.acting(term):
+            try:
+                report = self._autoscaler.complete(context, outcome)
+                if self._recorder is not None:
+                    self._recorder.put(request, outcome)
+                return report
+            except Exception as error:
+                # The one catch-all per job: whatever a plug-in raises stays with this job.
+                return JobPassReport(context.job_key, outcome, None, (_wrapped(error),))
+
+
+def _is_growing(outcome: PassOutcome) -> bool:
+    slots = more_slots(outcome)
+    return slots is not None and slots[1] > slots[0]
+
+
+def _wrapped(error: Exception) -> PluginError:
+    """Give an error of foreign code a place in our tree, with its cause for the log."""
+    wrapped = PluginError(f"{type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped

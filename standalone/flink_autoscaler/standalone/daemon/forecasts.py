@@ -1,0 +1,114 @@
+"""The load profiles of the jobs of a cluster: read when there are new ones, and handed to the passes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from flink_autoscaler.core.errors import ConfigError, StoreError
+from flink_autoscaler.core.forecast.pass_forecast import Profiles, profiles_around
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.ports.forecast_store import ForecastStore
+from flink_autoscaler.standalone.observability.logs import masked
+
+log = structlog.get_logger(__name__)
+
+LOOK_INTERVAL: Final = 300.0
+"""Seconds between looks for new profiles: they are made once a night."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """The results of one job, and the revision that the store named when they were read."""
+
+    revision: str
+    results: Profiles
+
+
+class JobForecasts:
+    """Gives the profiles of those jobs of a cluster that have forecasts. Belongs to the thread of its passes.
+
+    While the store cannot be read, what was read before goes on to be used; how old it is, the passes check.
+
+    Args:
+        store: Where profiles are kept.
+        is_ready: Tells whether the store answers; else it is not asked.
+        interval: Seconds between looks for new profiles; the first look at a job comes with its first pass.
+        clock: Seconds of a clock that never goes back.
+    """
+
+    def __init__(
+        self,
+        store: ForecastStore,
+        *,
+        is_ready: Callable[[], bool] = lambda: True,
+        interval: float = LOOK_INTERVAL,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._is_ready = is_ready
+        self._interval = interval
+        self._clock = clock
+        self._loaded: dict[JobKey, _Loaded] = {}
+        self._known: frozenset[JobKey] = frozenset()
+        self._next_look = clock()
+        self._is_failing = False
+
+    def profiles(self, contexts: Sequence[JobAutoScalerContext], now: float) -> dict[JobKey, Profiles]:
+        """Return what passes need of the profiles of jobs, by job; jobs without forecasts or profiles are missing.
+
+        Never raises; that the store cannot be read is told once.
+
+        Args:
+            contexts: The jobs of a pass.
+            now: Instant of the pass.
+        """
+        wanted = frozenset(context.job_key for context in contexts if _has_forecast(context))
+        is_due = self._clock() >= self._next_look or not wanted <= self._known
+        if wanted and is_due and self._is_ready():
+            self._look(wanted)
+        return {
+            job_key: profiles_around(loaded.results, now)
+            for job_key, loaded in self._loaded.items()
+            if job_key in wanted
+        }
+
+    def _look(self, wanted: frozenset[JobKey]) -> None:
+        self._known, self._next_look = wanted, self._clock() + self._interval
+        try:
+            self._reload(wanted, self._store.revisions())
+        except StoreError as error:
+            if not self._is_failing:
+                log.warning("profiles_unreadable", error=masked(str(error)), effect="jobs go on with what was read")
+            self._is_failing = True
+        else:
+            self._is_failing = False
+
+    def _reload(self, wanted: frozenset[JobKey], revisions: Mapping[JobKey, str]) -> None:
+        """Read what is new, and drop what is gone or not wanted any more."""
+        self._loaded = {
+            job_key: loaded for job_key, loaded in self._loaded.items() if job_key in wanted and job_key in revisions
+        }
+        for job_key in sorted(wanted & revisions.keys()):
+            loaded = self._loaded.get(job_key)
+            if loaded is None or loaded.revision != revisions[job_key]:
+                self._loaded[job_key] = _Loaded(revisions[job_key], self._store.load(job_key))
+                _tell(self._loaded[job_key].results)
+
+
+def _tell(results: Profiles) -> None:
+    """Warn about what the store has and nobody can use; what is missing is told in every decision."""
+    for result in results.values():
+        if not result.is_readable:
+            log.warning("profile_unusable", job_key=result.job_key, source_id=result.source_id, problem=result.problem)
+
+
+def _has_forecast(context: JobAutoScalerContext) -> bool:
+    try:
+        return context.options.enabled and context.options.forecast_enabled
+    except ConfigError:
+        return False  # the pass comes upon it, too, and tells

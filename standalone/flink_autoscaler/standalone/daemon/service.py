@@ -1,0 +1,155 @@
+"""The daemon as a service: start-up, signals, shutdown."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import structlog
+
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.standalone.daemon.loop import Daemon, Watch
+from flink_autoscaler.standalone.daemon.reload import Reload
+from flink_autoscaler.standalone.daemon.signals import End, Inbox, Wish, exit_now, received_signals
+from flink_autoscaler.standalone.daemon.wiring import Wiring
+from flink_autoscaler.standalone.observability.announcer import Announcer
+from flink_autoscaler.standalone.observability.gauges import Gauges
+from flink_autoscaler.standalone.observability.health import Health
+from flink_autoscaler.standalone.observability.sd_notify import ServiceNotifier, Watchdog, watchdog_interval
+from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
+
+log = structlog.get_logger(__name__)
+
+Load = Callable[[], Settings]
+"""Reads the settings again, from where they came from at the start."""
+
+
+def serve(settings: Settings, load: Load | None = None) -> int:
+    """Look after all clusters until a signal comes; return the exit code.
+
+    Args:
+        settings: What to look after, and how.
+        load: Called for every SIGHUP; raises :class:`ConfigError`. None leaves that signal as it is.
+
+    Raises:
+        AutoscalerError: A part could not be started.
+        ConfigError: A database that was away at the start is there now and cannot be used as it is configured.
+    """
+    notifier = ServiceNotifier(os.environ.get("NOTIFY_SOCKET"))
+    with received_signals(reloads=load is not None) as inbox, ExitStack() as parts:
+        gauges = Gauges()
+        wiring = parts.enter_context(
+            Wiring(settings, on_fallback=lambda _: gauges.record_fallback(), on_hopeless=inbox.put)
+        )
+        watches = _Watches(settings, wiring, gauges)
+        daemon = _daemon(settings, watches, parts)
+        wiring.start()
+        wiring.start_engines()
+        daemon.start()
+        _start_watchdog(notifier, daemon, parts)
+        summary = _summary(settings)
+        notifier.ready(summary)
+        sys.stdout.write(summary + "\n")
+        sys.stdout.flush()
+
+        reload = Reload(
+            settings, load=load or (lambda: settings), factory=watches, schedules=daemon, on_applied=watches.follow
+        )
+        end = _reload_until_the_end(inbox, reload, notifier)
+        grace = reload.settings.loop.shutdown_grace
+        _announce_end(end, grace)
+        notifier.stopping("finishing the passes that run")
+        is_idle = daemon.stop(grace)
+        wiring.storage.stop_leading(is_idle=is_idle)
+        if not is_idle:
+            log.warning("pass_abandoned", grace=grace)
+    log.info("stopped")
+    if not is_idle:
+        # The interpreter would wait for the threads of a pass that hangs.
+        exit_now(2 if isinstance(end, ConfigError) else 0)
+    if isinstance(end, ConfigError):
+        raise end
+    return 0
+
+
+def _reload_until_the_end(inbox: Inbox, reload: Reload, notifier: ServiceNotifier) -> End:
+    while (wish := inbox.get()) is Wish.RELOAD:
+        notifier.reloading()
+        is_applied = reload()
+        refused = "" if is_applied else "; the configuration was refused at the last reload, see the log"
+        notifier.ready(_summary(reload.settings) + refused)
+    return wish
+
+
+def _announce_end(end: End, grace: float) -> None:
+    if isinstance(end, ConfigError):
+        log.error("database_unusable", error=str(end))
+    else:
+        log.info("stopping", signal=signal.Signals(end).name, grace=grace)
+
+
+class _Watches:
+    """Makes what looks after clusters, with health and gauges behind it (a ``WatchFactory``)."""
+
+    def __init__(self, settings: Settings, wiring: Wiring, gauges: Gauges) -> None:
+        self._wiring = wiring
+        self.gauges = gauges
+        storage = wiring.storage
+        self.health = Health(_stale_after(settings), store=storage.store_status, leadership=storage.leadership_status)
+        gauges.follow_store(lambda: storage.store_status().up)
+        gauges.follow_leadership(storage.leadership.may_act)
+        gauges.follow_set_aside(wiring.set_aside_count)
+        gauges.follow_history(wiring.history_status)
+
+    def make(self, cluster: Cluster) -> Watch:
+        """Make the passes of a cluster and who tells about them."""
+        is_in_doubt = self._wiring.storage.is_in_doubt
+        announcer = Announcer(gauges=self.gauges, health=self.health, is_store_in_doubt=is_in_doubt)
+        return Watch(self._wiring.cluster_pass(cluster), announcer, cluster.interval)
+
+    def release(self, watch: Watch) -> None:
+        """Close the passes of a cluster."""
+        self._wiring.release(watch.passes)
+
+    def follow(self, settings: Settings) -> None:
+        """Get ready for the clusters of other settings."""
+        self.health.follow(_stale_after(settings))
+        self._wiring.start_engines()
+
+
+def _stale_after(settings: Settings) -> dict[str, float]:
+    intervals = settings.loop.stale_after_intervals
+    return {cluster.name: intervals * cluster.interval for cluster in settings.effective_clusters()}
+
+
+def _daemon(settings: Settings, watches: _Watches, parts: ExitStack) -> Daemon:
+    first = [watches.make(cluster) for cluster in settings.effective_clusters()]
+    daemon = Daemon(first, gauges=watches.gauges, on_left=watches.release)
+    if settings.http.enabled:
+        # Imported here: who switches the pages off does not pay for the server.
+        from flink_autoscaler.standalone.observability.http import HttpServer, create_app  # noqa: PLC0415
+
+        app = create_app(gauges=watches.gauges, health=watches.health, is_alive=daemon.is_alive)
+        server = HttpServer(app, host=settings.http.host, port=settings.http.port)
+        parts.callback(server.close)
+        server.start()
+        log.info("http_listening", url=server.url)
+    return daemon
+
+
+def _start_watchdog(notifier: ServiceNotifier, daemon: Daemon, parts: ExitStack) -> None:
+    interval = watchdog_interval(os.environ)
+    if interval is not None:
+        watchdog = Watchdog(notifier, interval, daemon.is_alive)
+        watchdog.start()
+        parts.callback(watchdog.stop)
+
+
+def _summary(settings: Settings) -> str:
+    clusters = settings.effective_clusters()
+    names = ", ".join(f"{cluster.name} ({cluster.shown_url}, {cluster.engine.value})" for cluster in clusters)
+    mode = ", dry run" if settings.dry_run else ""
+    return f"watching {len(clusters)} cluster{'s' if len(clusters) != 1 else ''}{mode}: {names}"

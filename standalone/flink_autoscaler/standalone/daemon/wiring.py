@@ -1,0 +1,357 @@
+"""Builds the parts that the settings ask for and connects them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from flink_autoscaler.clients import EventLoopThread
+from flink_autoscaler.core.autoscaler import JobAutoScaler
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Signed
+from flink_autoscaler.core.options.option import nearest
+from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobListFetcher, ScalingRealizer
+from flink_autoscaler.core.ports.task_managers import TaskManagerProvider
+from flink_autoscaler.pipeline.inline.engine import ClientCache, InlineEngine
+from flink_autoscaler.realizers import LogOnlyRealizer
+from flink_autoscaler.realizers.taskmanagers.slots import SlotSupply
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, Surroundings
+from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
+from flink_autoscaler.standalone.daemon.plugins import PluginGroup, load_plugin
+from flink_autoscaler.standalone.daemon.storage import Storage
+from flink_autoscaler.standalone.daemon.supplies import NONE as NO_PROVIDER
+from flink_autoscaler.standalone.daemon.supplies import Supplies
+from flink_autoscaler.standalone.daemon.vanished import Patience, VanishedJobs
+from flink_autoscaler.standalone.ha.guarded import GuardedRealizer
+from flink_autoscaler.standalone.settings.schema.settings import Cluster, EngineKind, Settings
+
+if TYPE_CHECKING:
+    from flink_autoscaler.pipeline.spark.session import SparkSettings
+    from flink_autoscaler.standalone.history.sink import HistorySink
+    from flink_autoscaler.standalone.history.status import HistoryStatus
+
+log = structlog.get_logger(__name__)
+
+
+class Wiring:
+    """The connected parts; a context manager that closes them in reverse order.
+
+    Args:
+        settings: What to build.
+        engine: Evaluate here, whatever the settings say; None follows them.
+        on_fallback: Told why a pass meant for Spark ran in this process; may be called from several threads.
+        on_hopeless: Told when a database that was away at the start turns out to be unusable once it is there.
+
+    Raises:
+        AutoscalerError: A part cannot be built; those before it are closed again.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        engine: EngineKind | None = None,
+        on_fallback: Callable[[str], None] | None = None,
+        on_hopeless: Callable[[ConfigError], None] = lambda _: None,
+    ) -> None:
+        self._settings = settings
+        self._engine = engine
+        self._on_fallback = on_fallback
+        self._engines: dict[EngineKind, EvaluationEngine] = {}
+        self._started: set[EngineKind] = set()
+        self._passes: set[ClusterPass] = set()
+        self._history: HistorySink | None = None
+        self._is_history_broken = False
+        self._open = ExitStack()
+        with ExitStack() as undo:
+            undo.callback(self.close)
+            self.storage = Storage(settings, on_close=self.on_close, on_hopeless=on_hopeless)
+            self.loop = EventLoopThread()
+            self.on_close(self.loop.close)
+            self.clients = ClientCache(self.loop, may_write=self.storage.leadership.may_act)
+            self.on_close(self.clients.close)
+            self.supplies = Supplies(self._build_provider, self.loop, may_write=self.storage.leadership.may_act)
+            self.on_close(self.supplies.close)
+            self.realizer = self._build_realizer()
+            self._autoscaler = self._build_autoscaler()
+            undo.pop_all()
+
+    def __enter__(self) -> Wiring:
+        """Return the wiring itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close everything."""
+        self.close()
+
+    def cluster_pass(
+        self, cluster: Cluster, *, selects: Callable[[JobAutoScalerContext], bool] = lambda _: True
+    ) -> ClusterPass:
+        """Make the passes of a cluster; they are closed by :meth:`release`, or else with the rest.
+
+        Raises:
+            ConfigError: A part of them cannot be built; nothing of them is left open.
+        """
+        self.supplies.configure(cluster.name, cluster.settings.provider)
+        engine = self.engine_of(cluster)
+        passes = ClusterPass(
+            cluster.name,
+            fetcher=self.fetcher(cluster),
+            engine=engine,
+            autoscaler=self._autoscaler,
+            parallelism=self._settings.standalone.control_loop_parallelism,
+            deadline=self._settings.engine.pass_deadline,
+            selects=selects,
+            surroundings=Surroundings(
+                self.storage.leadership,
+                self._vanished_jobs(cluster),
+                standing=standing_orders(self._settings),
+                order_book=self.storage.order_book,
+                recorder=self.storage.recorder,
+                history=self._history_sink(),
+                slot_source=self._slot_source(cluster),
+                forecasts=JobForecasts(self.storage.forecasts, is_ready=self._is_store_up),
+            ),
+        )
+        self._passes.add(passes)
+        return passes
+
+    def release(self, passes: ClusterPass) -> None:
+        """Close the passes of a cluster that are not run any more; from any thread."""
+        self._passes.discard(passes)
+        _close_quietly(passes.close)
+
+    def start(self) -> None:
+        """Look at the database, and begin to lead or to stand by where there are several daemons.
+
+        Raises:
+            ConfigError: The database is there and cannot be used as it is configured.
+        """
+        self.storage.start()
+
+    def history_status(self) -> HistoryStatus | None:
+        """Return how the keeping of the history goes; None while none is kept."""
+        return None if self._history is None else self._history.status()
+
+    def fetcher(self, cluster: Cluster) -> JobListFetcher:
+        """Make the fetcher of a cluster; the caller closes it.
+
+        Raises:
+            ConfigError: There is no such plug-in, or it cannot be built.
+        """
+        return build_fetcher(cluster, {**self._offered(), "job_key": self._settings.job_key})
+
+    def close(self) -> None:
+        """Close everything, the last part first. A part that fails to close does not keep the others open."""
+        for passes in self._passes.copy():
+            self.release(passes)
+        if self._history is not None:
+            _close_quietly(self._history.close)  # before the engine whose session it may need
+        self._open.close()
+
+    def _build_realizer(self) -> ScalingRealizer:
+        if self._settings.dry_run:
+            # Never a plug-in: that nothing is changed must not depend on somebody else's code.
+            return LogOnlyRealizer()
+        realizer: ScalingRealizer = self._plugin(PluginGroup.REALIZERS, self._settings.realizer)
+        return GuardedRealizer(realizer, self.storage.leadership) if self.storage.is_shared else realizer
+
+    def _build_autoscaler(self) -> JobAutoScaler:
+        settings = self._settings.standalone
+        plain_store = self._plugin(PluginGroup.STORES, settings.state_store)
+        self.set_aside_count = lambda: int(getattr(plain_store, "set_aside_count", 0))
+        store = self.storage.watched_store(plain_store)
+        handler = self.storage.guarded_events(self._plugin(PluginGroup.EVENT_HANDLERS, settings.event_handler))
+        return JobAutoScaler(store=store, realizer=self.realizer, event_handler=handler)
+
+    def _slot_source(self, cluster: Cluster) -> SlotSupply | None:
+        """Return who adds TaskManagers to a cluster; nobody does in a dry run."""
+        if cluster.settings.provider.type == NO_PROVIDER or self._settings.dry_run:
+            return None
+        may_act = self.storage.leadership.may_act
+        return SlotSupply(self.clients, self.loop, self.supplies, may_act=may_act)
+
+    def _build_provider(self, name: str, offered: Mapping[str, object]) -> TaskManagerProvider:
+        group = PluginGroup.TASK_MANAGER_PROVIDERS
+        what = f"{group} plug-in '{name}' of cluster '{offered['cluster']}'"
+        provider: TaskManagerProvider = build(load_plugin(group, name), offered, what)
+        return provider
+
+    def _vanished_jobs(self, cluster: Cluster) -> VanishedJobs:
+        gone = self._settings.jobs_gone
+        return VanishedJobs(
+            cluster.name,
+            autoscaler=self._autoscaler,
+            tombstones=self.storage.tombstones,
+            patience=Patience(gone.grace, gone.retention),
+            forget_orders=self._forget_jobs,
+            is_ready=self._is_store_up,
+        )
+
+    def _forget_jobs(self, job_keys: Collection[JobKey]) -> None:
+        """Delete what is kept about jobs beside their state."""
+        self.storage.order_book.forget(job_keys)
+        self.storage.forecasts.forget(job_keys)
+
+    def _is_store_up(self) -> bool:
+        return self.storage.store_status().up
+
+    def _plugin(self, group: PluginGroup, name: str) -> Any:
+        part = build(load_plugin(group, name), self._offered(), f"{group} plug-in '{name}'")
+        self.on_close(part.close)
+        return part
+
+    def _offered(self) -> dict[str, object]:
+        own = {"settings": self._settings, "loop": self.loop, "clients": self.clients, "supplies": self.supplies}
+        return {**own, **self.storage.offered()}
+
+    def engine_of(self, cluster: Cluster) -> EvaluationEngine:
+        """Return the engine of a cluster; clusters of one kind share it."""
+        kind = self._engine or cluster.engine
+        if kind not in self._engines:
+            self._engines[kind] = self._build_engine(kind)
+            self.on_close(self._engines[kind].close)
+        return self._engines[kind]
+
+    def start_engines(self) -> None:
+        """Let the engines that are new get ready in the background, so that the first passes need not wait for them."""
+        for kind in self._engines.keys() - self._started:
+            self._started.add(kind)
+            self._engines[kind].start()
+
+    def _build_engine(self, kind: EngineKind) -> EvaluationEngine:
+        engine = self._settings.engine
+        inline = InlineEngine(
+            job_deadline=engine.job_deadline,
+            pass_deadline=engine.pass_deadline,
+            loop=self.loop,
+            clients=self.clients,
+        )
+        if kind is EngineKind.INLINE:
+            return inline
+        return self._build_spark_engine(inline)
+
+    def _history_sink(self) -> HistorySink | None:
+        """Return what keeps the history; made with the first passes, since other commands keep none."""
+        if self._history is None and self._settings.history.enabled and not self._is_history_broken:
+            try:
+                # Imported here: who keeps no history does not pay for pyarrow.
+                from flink_autoscaler.standalone.history.sink import HistorySink  # noqa: PLC0415
+            except ImportError as error:
+                log.warning("history_not_kept", error=str(error), effect="the daemon goes on without a history")
+                self._is_history_broken = True
+                return None
+            self._history = HistorySink(self._settings.history, sessions=self._history_session)
+        return self._history
+
+    def _history_session(self) -> AbstractContextManager[Any]:
+        """Lend the session of the Spark engine, or one that ends afterwards where there is no such engine."""
+        from flink_autoscaler.pipeline.history.storage import own_session  # noqa: PLC0415
+        from flink_autoscaler.pipeline.spark.live import SparkEngine  # noqa: PLC0415
+
+        engine = self._engines.get(EngineKind.SPARK)
+        return engine.lend() if isinstance(engine, SparkEngine) else own_session(self._spark_settings())
+
+    def _spark_settings(self) -> SparkSettings:
+        from flink_autoscaler.pipeline.spark.session import SparkSettings  # noqa: PLC0415
+
+        engine = self._settings.engine
+        on_spark = [cluster for cluster in self._settings.effective_clusters() if cluster.engine is EngineKind.SPARK]
+        return SparkSettings(
+            master=engine.spark_master,
+            driver_memory=f"{engine.driver_memory >> 20}m",
+            concurrent_passes=max(1, len(on_spark)),
+            python_files=engine.python_files,
+            conf=engine.spark_config,
+        )
+
+    def _build_spark_engine(self, inline: InlineEngine) -> EvaluationEngine:
+        # Imported here: the inline engine must not pay for pyspark and pyarrow.
+        from flink_autoscaler.pipeline.spark.live import SparkEngine  # noqa: PLC0415
+
+        engine = self._settings.engine
+        return SparkEngine(
+            self._spark_settings(),
+            inline,
+            job_deadline=engine.job_deadline,
+            pass_deadline=engine.pass_deadline,
+            on_fallback=self._on_fallback,
+            min_jobs=engine.spark_min_jobs,
+        )
+
+    def on_close(self, close: Callable[[], object]) -> None:
+        """Have something closed with the rest, before everything that is open already."""
+        self._open.callback(_close_quietly, close)
+
+
+def standing_orders(settings: Settings) -> Orders:
+    """Return the orders that the settings give for every job."""
+    if not settings.dry_run:
+        return NO_ORDERS
+    return Orders(dry_run=Signed("the configuration", "autoscaler.dry-run is true", 0))
+
+
+def build(factory: Callable[..., Any], offered: Mapping[str, object], what: str) -> Any:
+    """Call a plug-in's class or function with those of the offered values that it has parameters for.
+
+    Args:
+        factory: Takes what is offered, any of it or nothing, by name.
+        offered: Values by parameter name.
+        what: For the message.
+
+    Raises:
+        ConfigError: It raised something else than an error of ours.
+    """
+    try:
+        wanted = inspect.signature(factory).parameters
+        return factory(**{name: value for name, value in offered.items() if name in wanted})
+    except AutoscalerError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{what} could not be started: {type(error).__name__}: {error}") from error
+
+
+def build_fetcher(cluster: Cluster, offered: Mapping[str, object]) -> JobListFetcher:
+    """Build the fetcher that a cluster asks for.
+
+    Args:
+        cluster: Offered as ``cluster``.
+        offered: What else there is by parameter name: ``settings``, ``loop``, ``clients``, ``job_key``.
+
+    Raises:
+        ConfigError: There is no such plug-in, or it cannot be built.
+    """
+    group, name = PluginGroup.FETCHERS, cluster.settings.type
+    fetcher: JobListFetcher = build(
+        load_plugin(group, name),
+        {**offered, "cluster": cluster},
+        f"{group} plug-in '{name}' of cluster '{cluster.name}'",
+    )
+    return fetcher
+
+
+def chosen_clusters(settings: Settings, name: str | None) -> tuple[Cluster, ...]:
+    """Return the clusters with a name, or all of them without one.
+
+    Raises:
+        ConfigError: No cluster has the name.
+    """
+    clusters = settings.effective_clusters()
+    known = [cluster.name for cluster in clusters]
+    if name is None:
+        return clusters
+    if name not in known:
+        raise ConfigError(f"there is no cluster '{name}'; known: {', '.join(known)}{nearest(name, known)}")
+    return tuple(cluster for cluster in clusters if cluster.name == name)
+
+
+def _close_quietly(close: Callable[[], object]) -> None:
+    try:
+        close()
+    except Exception as error:
+        log.warning("close_failed", part=getattr(close, "__qualname__", repr(close)), error=str(error))

@@ -1,0 +1,1 @@
+"""Finding the jobs of clusters, with their configuration."""

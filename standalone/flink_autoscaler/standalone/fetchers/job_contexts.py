@@ -1,0 +1,180 @@
+"""Contexts of the jobs of a JobManager, with their effective configuration remembered between passes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from flink_autoscaler.clients import FlinkRestClient
+from flink_autoscaler.clients.flink.decode import JobOverview
+from flink_autoscaler.core.errors import ConfigError, FlinkRestError
+from flink_autoscaler.core.model.job import (
+    Endpoint,
+    Headroom,
+    JobAutoScalerContext,
+    JobKey,
+    JobStatus,
+    effective_status,
+)
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.standalone.settings.schema.settings import Cluster
+from flink_autoscaler.standalone.settings.sources.layers import with_own_options, with_reported
+from flink_autoscaler.standalone.settings.sources.own_options import Own, OwnOptions, is_stand_in
+
+REFRESH_AFTER: Final = 300.0
+"""Seconds after which the configuration of a job is asked for again, even though the job has not changed."""
+
+NO_LABELS: Final[Mapping[str, str]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What was read about the configuration of a job.
+
+    Attributes:
+        configuration: Effective one.
+        own: The part that the job brought along itself.
+        read_at: Seconds of the clock.
+        last_modification_ms: What the job's last change was at that time.
+        is_certain: Whether the job may be scaled by this configuration.
+    """
+
+    configuration: Mapping[str, str]
+    own: Own
+    read_at: float
+    last_modification_ms: int
+    is_certain: bool = True
+
+
+class JobContexts:
+    """Makes the contexts of one configured cluster, which may have several JobManagers.
+
+    The configuration of a job is asked for when the job is new or has changed, and every five minutes; in between
+    it is remembered. Belongs to one thread at a time.
+
+    Args:
+        cluster: Name, defaults and settings.
+        clock: Seconds of a clock that never goes back.
+    """
+
+    def __init__(self, cluster: Cluster, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._own_options = OwnOptions(is_wanted=cluster.settings.job_user_config)
+        self._known: dict[str, dict[str, _Known]] = {}
+        self._validation_interval = AutoscalerOptions(cluster.job_defaults).scaling_event_interval
+
+    async def contexts(
+        self,
+        client: FlinkRestClient,
+        endpoint: Endpoint,
+        jobs: Mapping[JobKey, JobOverview],
+        *,
+        labels: Mapping[str, str] = NO_LABELS,
+        headroom: Headroom | None = None,
+        taskmanager_cpu: float | None = None,
+    ) -> tuple[list[JobAutoScalerContext], dict[JobKey, FlinkRestError]]:
+        """Return the contexts of all jobs of one JobManager, and why others could not be made.
+
+        Args:
+            client: Of the endpoint.
+            endpoint: The JobManager, with everything that further requests need.
+            jobs: All its jobs that are looked after; what is remembered about others is forgotten.
+            labels: Further facts about every one of them.
+            headroom: What the resource manager can still give to them.
+            taskmanager_cpu: CPUs of one of their TaskManagers, where known.
+
+        Returns:
+            Contexts in the order of ``jobs``, and errors by key; each job is in one of the two.
+        """
+        known = self._known.get(endpoint.url, {})
+        ids = {job.job_id for job in jobs.values()}
+        self._known[endpoint.url] = known = {job_id: entry for job_id, entry in known.items() if job_id in ids}
+        errors = await self._refresh(client, known, jobs.values())
+        context_of = partial(
+            JobAutoScalerContext,
+            endpoint=endpoint,
+            cluster=self._cluster.name,
+            taskmanager_cpu=taskmanager_cpu,
+            validation_interval=self._validation_interval,
+            labels=labels,
+            headroom=headroom,
+        )
+        contexts = [
+            context_of(
+                job_key=job_key,
+                job_id=job.job_id,
+                status=_status(job, known[job.job_id]),
+                configuration=known[job.job_id].configuration,
+                job_name=job.name,
+                task_count=job.tasks.get("total"),
+            )
+            for job_key, job in jobs.items()
+            if job.job_id not in errors
+        ]
+        failures = {job_key: errors[job.job_id] for job_key, job in jobs.items() if job.job_id in errors}
+        return contexts, failures
+
+    def keep_only(self, urls: Collection[str]) -> None:
+        """Forget everything about JobManagers at other URLs."""
+        self._known = {url: known for url, known in self._known.items() if url in urls}
+
+    async def _refresh(
+        self, client: FlinkRestClient, known: dict[str, _Known], jobs: Iterable[JobOverview]
+    ) -> dict[str, FlinkRestError]:
+        """Read what is not known, or not any more, and return what failed by job id."""
+        due = [job for job in jobs if self._is_outdated(known.get(job.job_id), job)]
+        # Few enough that no request waits for its connection until it times out, also with 5,000 jobs.
+        places = asyncio.Semaphore(client.endpoint.max_connections)
+
+        async def read(job: JobOverview) -> _Known | FlinkRestError:
+            async with places:
+                return await self._try_to_read(client, job, known.get(job.job_id))
+
+        found = await asyncio.gather(*map(read, due))
+        results = {job.job_id: result for job, result in zip(due, found, strict=True)}
+        known |= {job_id: result for job_id, result in results.items() if isinstance(result, _Known)}
+        return {job_id: result for job_id, result in results.items() if isinstance(result, FlinkRestError)}
+
+    def _is_outdated(self, entry: _Known | None, job: JobOverview) -> bool:
+        if entry is None or entry.last_modification_ms != job.last_modification_ms:
+            return True
+        is_worth_asking = not entry.own.is_sure and not is_stand_in(job.state)
+        return is_worth_asking or self._clock() - entry.read_at >= REFRESH_AFTER
+
+    async def _try_to_read(
+        self, client: FlinkRestClient, job: JobOverview, before: _Known | None
+    ) -> _Known | FlinkRestError:
+        try:
+            return await self._read(client, job, before)
+        except FlinkRestError as error:
+            return error
+
+    async def _read(self, client: FlinkRestClient, job: JobOverview, before: _Known | None) -> _Known:
+        reported, own = await asyncio.gather(
+            client.job_configuration(job.job_id),
+            self._own_options.read(client, job, before.own.options if before else {}),
+        )
+        configuration = with_own_options(with_reported(self._cluster.job_defaults, reported), own.options)
+        known = _Known(configuration, own, self._clock(), job.last_modification_ms)
+        if own.is_sure or own.options or not _is_disabled(configuration):
+            return known
+        # The job may enable the autoscaler itself, and a disabled one deletes what it knows about the job. So it
+        # counts as enabled, and the job as not running: together that leaves everything as it is.
+        return replace(known, configuration={**configuration, AutoscalerOptions.enabled.key: "true"}, is_certain=False)
+
+
+def _status(job: JobOverview, known: _Known) -> JobStatus:
+    status = effective_status(job.state, job.tasks)
+    return JobStatus.CREATED if status is JobStatus.RUNNING and not known.is_certain else status
+
+
+def _is_disabled(configuration: Mapping[str, str]) -> bool:
+    try:
+        return not AutoscalerOptions(configuration).enabled
+    except ConfigError:
+        return False

@@ -1,0 +1,104 @@
+"""Which key a job has within the daemon."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from flink_autoscaler.clients.flink.decode import JobOverview
+from flink_autoscaler.core.model.job import JobKey, JobStatus
+from flink_autoscaler.standalone.settings.schema.sections import JobKeyMode
+
+KEY_LIMIT = 191
+"""Longest key, in characters: the width of ``job_key`` in the database of the Java process."""
+
+HA_JOB_ID = "0" * 32
+"""Id that older Flink versions give to the job of every application cluster with high availability."""
+
+_DIGEST = 16
+_NOWHERE = ""
+
+
+class PlacedJob(NamedTuple):
+    """A job, and the application that runs it; without an application in a cluster that has no such thing."""
+
+    application_id: str
+    job: JobOverview
+
+
+def keyed_jobs(cluster: str, jobs: Sequence[JobOverview], mode: JobKeyMode) -> dict[JobKey, JobOverview]:
+    """Give every job its key.
+
+    With ``name`` a key is ``<cluster>/<job name>``, so that a resubmitted job continues where it was. Live jobs that
+    share a name have ``#<job id>`` appended. Of an ended job whose name another one carries on nothing is listed: its
+    key belongs to the successor, and it will never run again.
+
+    Args:
+        cluster: Name of the cluster.
+        jobs: The jobs of the cluster.
+        mode: ``job-id`` makes the job id the key, as in the Java process.
+
+    Returns:
+        Jobs by key, in the order given. Keys have at most 191 printable characters.
+    """
+    return {key: placed.job for key, placed in keyed_application_jobs(cluster, {_NOWHERE: jobs}, mode).items()}
+
+
+def keyed_application_jobs(
+    cluster: str, applications: Mapping[str, Sequence[JobOverview]], mode: JobKeyMode
+) -> dict[JobKey, PlacedJob]:
+    """Give every job of several applications its key.
+
+    As :func:`keyed_jobs`, over all applications together. Only within an application is a job id unique: where the id
+    is part of a key and not of one job alone, ``@<application id>`` is appended. With ``job-id`` that is always done
+    for the id that Flink gives to many jobs, so that such a job does not take over the key of another one that ends.
+
+    Args:
+        cluster: Name of the cluster.
+        applications: Jobs by application id.
+        mode: As for :func:`keyed_jobs`.
+
+    Returns:
+        Jobs by key, in the order given.
+    """
+    jobs = [PlacedJob(application_id, job) for application_id, listed in applications.items() for job in listed]
+    holders = Counter(placed.job.job_id for placed in jobs)
+    if mode is JobKeyMode.JOB_ID:
+        common = {job_id for job_id, count in holders.items() if count > 1} | {HA_JOB_ID}
+        return {_id_key(placed, common): placed for placed in jobs}
+    alive = Counter(_name(placed) for placed in jobs if not _has_ended(placed))
+    latest = {_name(placed): placed for placed in sorted(jobs, key=lambda placed: placed.job.start_ms)}
+    listed = [each for each in jobs if not _has_ended(each) or (not alive[_name(each)] and latest[_name(each)] is each)]
+    common = {job_id for job_id, count in holders.items() if count > 1}
+    return {
+        _limited(f"{cluster}/{_name(each)}" + (f"#{_id_key(each, common)}" if alive[_name(each)] > 1 else "")): each
+        for each in listed
+    }
+
+
+def _id_key(placed: PlacedJob, common: set[str]) -> str:
+    """Return the id of a job, with that of its application where others have the same."""
+    is_enough = placed.job.job_id not in common or placed.application_id == _NOWHERE
+    return placed.job.job_id if is_enough else f"{placed.job.job_id}@{placed.application_id}"
+
+
+def _limited(key: str) -> JobKey:
+    if len(key) <= KEY_LIMIT:
+        return key
+    digest = hashlib.sha256(key.encode()).hexdigest()[:_DIGEST]
+    return f"{key[: KEY_LIMIT - _DIGEST - 1]}~{digest}"
+
+
+def printable(text: str) -> str:
+    """Return a text fit for terminals and databases: no control characters, no half of a surrogate pair."""
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def _name(placed: PlacedJob) -> str:
+    return printable(placed.job.name)
+
+
+def _has_ended(placed: PlacedJob) -> bool:
+    return JobStatus.of(placed.job.state).is_terminal

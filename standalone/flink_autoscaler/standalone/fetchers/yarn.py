@@ -1,0 +1,257 @@
+"""Lists the jobs of all Flink applications of a YARN cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import structlog
+
+from flink_autoscaler.clients import EventLoopThread
+from flink_autoscaler.clients.flink.capacity import with_capacity
+from flink_autoscaler.clients.flink.decode import JobOverview
+from flink_autoscaler.clients.http.admission import Admission
+from flink_autoscaler.clients.yarn import Application, ApplicationFilter, ResourceManagerClient
+from flink_autoscaler.clients.yarn.capacity import YarnCapacity, yarn_capacity
+from flink_autoscaler.core.errors import AutoscalerError, FlinkRestError, ResponseError
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.ports.deployment import JobList
+from flink_autoscaler.standalone.fetchers.job_contexts import JobContexts
+from flink_autoscaler.standalone.fetchers.job_keys import PlacedJob, keyed_application_jobs
+from flink_autoscaler.standalone.fetchers.selection import JobSelection
+from flink_autoscaler.standalone.fetchers.yarn_application import Clients, Look, Surroundings
+from flink_autoscaler.standalone.fetchers.yarn_endpoints import YarnEndpoints
+from flink_autoscaler.standalone.fetchers.yarn_roll import ApplicationRoll
+from flink_autoscaler.standalone.settings.schema.sections import JobKeyMode, YarnSettings
+from flink_autoscaler.standalone.settings.schema.settings import Cluster
+
+log = structlog.get_logger(__name__)
+
+LOOKS_AT_ONCE: Final = 64
+"""Applications that are looked at at the same time, those that have not answered for some seconds not counted."""
+
+_NUMBERS: Final = re.compile(r"[0-9]+")
+
+
+class _Seen(NamedTuple):
+    """An application that was looked at, and what the look gave."""
+
+    application: Application
+    look: Look
+
+
+class _Read(NamedTuple):
+    """The jobs of one application."""
+
+    contexts: list[JobAutoScalerContext]
+    failures: dict[JobKey, FlinkRestError]
+
+
+class YarnFetcher:
+    """Reads all applications that are looked after (a ``JobListFetcher``); their jobs make one list.
+
+    Per pass one request for the list of applications, two for queues and nodes, and one per application for its jobs.
+    An application that cannot be read is among the problems of the list, under its id, and concerns no other; one
+    whose ApplicationMaster has not registered yet as well, with a :class:`NotReadyError`. The configuration of
+    applications and jobs is remembered between passes.
+
+    Args:
+        cluster: Name, ResourceManagers, filters, credentials and defaults.
+        loop: Where the requests run.
+        clients: Gives the client of an endpoint.
+        job_key: What jobs are known by.
+        clock: Seconds of a clock that never goes back.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        loop: EventLoopThread,
+        clients: Clients,
+        job_key: JobKeyMode = JobKeyMode.NAME,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cluster = cluster
+        self._loop = loop
+        self._clients = clients
+        self._job_key = job_key
+        self._wanted = _filter(cluster.settings.yarn)
+        self._endpoints = YarnEndpoints(cluster)
+        self._roll = ApplicationRoll(clock=clock)
+        self._contexts = JobContexts(cluster, clock=clock)
+        self._selection = JobSelection.of(cluster.settings)
+        self._headroom_error = ""
+        self._keys: dict[str, frozenset[JobKey]] = {}
+        self._rm: ResourceManagerClient | None = None
+
+    def fetch(self) -> JobList:
+        """Return all jobs of all applications.
+
+        Raises:
+            ConfigError: A secret is not where the settings say.
+            FlinkRestError: No ResourceManager gave a list of applications.
+        """
+        self._endpoints.renew()
+        return self._loop.run(self._fetch())
+
+    def close(self) -> None:
+        """Close the connections to ResourceManagers; loop and clients belong to the caller."""
+        if self._rm is not None:
+            self._loop.run(self._rm.aclose())
+
+    async def _fetch(self) -> JobList:
+        rm = await self._resource_manager()
+        before = rm.active_url
+        listed = await rm.applications(self._wanted)
+        if before not in (None, rm.active_url):
+            log.warning("resource_manager_changed", cluster=self._cluster.name, before=before, now=rm.active_url)
+        absent, capacity, (seen, problems) = await asyncio.gather(
+            self._roll.absent(rm, self._wanted, {each.application_id for each in listed}),
+            self._yarn_capacity(rm, listed),
+            self._look_at_all(listed),
+        )
+        jobs = self._keyed(seen)
+        read = await self._read_all(seen, jobs, capacity)
+        self._keep_only_known()
+        moved = frozenset[JobKey]().union(*(self._keys.get(each, ()) for each in absent.left_out))
+        return JobList(
+            jobs=tuple(context for each in read for context in each.contexts),
+            unreadable={key: error for each in read for key, error in each.failures.items()},
+            left_out=moved | {key for key, placed in jobs.items() if not self._selection.takes(placed.job.name)},
+            problems={**problems, **absent.problems},
+        )
+
+    async def _resource_manager(self) -> ResourceManagerClient:
+        """Return the client; another one when credentials were replaced."""
+        endpoints = self._endpoints.resource_managers
+        if self._rm is None or self._rm.endpoints != endpoints:
+            before = self._rm
+            self._rm = ResourceManagerClient(endpoints, first=None if before is None else before.active_url)
+            if before is not None:
+                await before.aclose()
+        return self._rm
+
+    async def _yarn_capacity(self, rm: ResourceManagerClient, listed: Sequence[Application]) -> YarnCapacity | None:
+        """Return what queues and nodes have; without it jobs are looked after all the same."""
+        if not self._cluster.settings.yarn.headroom or not listed:
+            return None
+        try:
+            capacity = await yarn_capacity(rm)
+        except FlinkRestError as error:
+            if self._headroom_error != str(error):
+                self._headroom_error = str(error)
+                log.warning("yarn_headroom_unknown", cluster=self._cluster.name, error=self._headroom_error)
+            return None
+        if self._headroom_error:
+            self._headroom_error = ""
+            log.info("yarn_headroom_known", cluster=self._cluster.name)
+        return capacity
+
+    async def _look_at_all(self, listed: Sequence[Application]) -> tuple[dict[str, _Seen], dict[str, AutoscalerError]]:
+        """Look at all applications at the same time, those that failed before last."""
+        problems = _with_the_same_address(listed)
+        applications = {each.application_id: each for each in listed if each.application_id not in problems}
+        around = Surroundings(
+            self._clients,
+            looks=Admission(jobs=LOOKS_AT_ONCE),
+            proxied=Admission(jobs=self._cluster.endpoint.max_connections),
+            application_ids=applications.keys(),
+        )
+
+        async def look(application: Application) -> _Seen | AutoscalerError:
+            watched = self._roll[application.application_id]
+            try:
+                return _Seen(application, await watched.look(application, self._endpoints.ways(application), around))
+            except AutoscalerError as error:
+                return error
+
+        in_turn = sorted(applications.values(), key=lambda each: self._roll[each.application_id].failures)
+        results = dict(zip(in_turn, await asyncio.gather(*map(look, in_turn)), strict=True))
+        seen = {}
+        for application_id, application in applications.items():
+            match results[application]:
+                case _Seen() as found:
+                    seen[application_id] = found
+                case error:
+                    problems[application_id] = error
+        return seen, problems
+
+    def _keyed(self, seen: Mapping[str, _Seen]) -> dict[JobKey, PlacedJob]:
+        """Give the jobs their keys.
+
+        Those of applications that cannot be read at the moment take part: otherwise another job of the same name would
+        have its name for itself for a while, and take over what was learned.
+        """
+        known = {each: seen[each].look.jobs if each in seen else watched.jobs for each, watched in self._roll.items()}
+        keyed = keyed_application_jobs(self._cluster.name, known, self._job_key)
+        keys: dict[str, set[JobKey]] = defaultdict(set)
+        for key, placed in keyed.items():
+            keys[placed.application_id].add(key)
+        self._keys = {each: frozenset(keys[each]) for each in known}
+        return {key: placed for key, placed in keyed.items() if placed.application_id in seen}
+
+    async def _read_all(
+        self, seen: Mapping[str, _Seen], jobs: Mapping[JobKey, PlacedJob], capacity: YarnCapacity | None
+    ) -> list[_Read]:
+        admission = Admission(jobs=LOOKS_AT_ONCE)
+        selected: dict[str, dict[JobKey, JobOverview]] = {each: {} for each in seen}
+        for key, placed in jobs.items():
+            if self._selection.takes(placed.job.name):
+                selected[placed.application_id][key] = placed.job
+
+        async def read(application_id: str) -> _Read:
+            async with admission():
+                return await self._read(seen[application_id], selected[application_id], capacity)
+
+        return list(await asyncio.gather(*map(read, seen)))
+
+    async def _read(self, seen: _Seen, jobs: Mapping[JobKey, JobOverview], capacity: YarnCapacity | None) -> _Read:
+        (application, look) = seen
+        contexts, failures = await self._contexts.contexts(
+            look.client,
+            look.client.endpoint,
+            jobs,
+            labels={
+                "yarn_application_id": application.application_id,
+                "yarn_queue": application.queue,
+                "yarn_user": application.user,
+            },
+            headroom=None if capacity is None else capacity.headroom(application.queue, application.user or None),
+            taskmanager_cpu=look.taskmanager_cpu,
+        )
+        if failures and not contexts:
+            self._roll[application.application_id].failed(next(iter(failures.values())))
+        # Flink asks YARN for TaskManagers itself: there is no fixed number of slots to share.
+        return _Read([with_capacity(context, look.capacity, is_fixed=False) for context in contexts], failures)
+
+    def _keep_only_known(self) -> None:
+        self._contexts.keep_only({watched.url for _, watched in self._roll.items()})
+
+
+def _filter(settings: YarnSettings) -> ApplicationFilter:
+    return ApplicationFilter(settings.types, settings.queues, settings.users, settings.tags, settings.names)
+
+
+def _with_the_same_address(listed: Sequence[Application]) -> dict[str, AutoscalerError]:
+    """Return a problem for each application whose address is that of a later one: no two JobManagers share one."""
+    latest: dict[str, str] = {}
+    for application in sorted(listed, key=lambda each: _age(each.application_id)):
+        if application.am_rpc_address:
+            latest[application.am_rpc_address] = application.application_id
+    return {
+        each.application_id: ResponseError(
+            f"the ResourceManager gives it the address {each.am_rpc_address!r:.80} of {latest[each.am_rpc_address]}: "
+            "its list is out of date"
+        )
+        for each in listed
+        if each.am_rpc_address and latest[each.am_rpc_address] != each.application_id
+    }
+
+
+def _age(application_id: str) -> list[int]:
+    return list(map(int, _NUMBERS.findall(application_id)))

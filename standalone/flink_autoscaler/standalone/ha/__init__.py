@@ -1,0 +1,1 @@
+"""Leadership, and what a daemon may do without it or without its database."""

@@ -1,0 +1,1 @@
+"""The metric history of the running daemon and of commands."""

@@ -1,0 +1,115 @@
+"""Access to a history for commands: which one is meant, which part of it, and the Spark session it may need."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.pipeline.history.choices import Writer
+from flink_autoscaler.pipeline.history.files import MissingHistoryError
+from flink_autoscaler.pipeline.history.layout import Selection
+from flink_autoscaler.pipeline.history.storage import Storage, opened, own_session
+from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.standalone.cli.explain_commands import read_instant
+from flink_autoscaler.standalone.settings.schema.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which part of which history is meant, as text from the command line; None is the configured one, or all."""
+
+    path: str | None = None
+    since: str | None = None
+    until: str | None = None
+    clusters: Sequence[str] | None = None
+
+
+@contextmanager
+def opened_history(settings: Settings, asked: Asked) -> Iterator[Storage]:
+    """Give access to the history that is meant.
+
+    Raises:
+        ConfigError: None is named, or there is no such folder.
+        HistoryError: Its file system does not answer.
+    """
+    writer = Writer.AUTO if asked.path is not None else settings.history.writer
+    with (
+        missing_is_told(settings, asked),
+        opened(path_of(settings, asked), lambda: spark_session(settings), writer) as storage,
+    ):
+        yield storage
+
+
+def path_of(settings: Settings, asked: Asked) -> str:
+    """Return where the history is that is meant.
+
+    Raises:
+        ConfigError: None is named.
+    """
+    path = asked.path or settings.history.path
+    if path is None:
+        raise ConfigError("which history? Give --path, or set autoscaler.history.path")
+    return path
+
+
+@contextmanager
+def missing_is_told(settings: Settings, asked: Asked) -> Iterator[None]:
+    """Let an error about a folder that is not there say where it was named."""
+    try:
+        yield
+    except MissingHistoryError as error:
+        hint = "" if settings.history.enabled else "; autoscaler.history.enabled is not true"
+        raise ConfigError(f"{'--path' if asked.path else 'autoscaler.history.path'}: {error}{hint}") from error
+
+
+def spark_session(
+    settings: Settings, *, least_memory: int = 0, conf: Mapping[str, str] | None = None
+) -> AbstractContextManager[Any]:
+    """Lend a Spark session of this process.
+
+    Args:
+        settings: Of the engine.
+        least_memory: Heap in bytes; what the settings say counts where it is more.
+        conf: What suits the command; what is configured goes before it.
+    """
+    engine = settings.engine
+    # Of this process, whatever the daemon uses: a Spark Connect server lends no access to its file systems.
+    master = engine.spark_master if engine.spark_master.startswith("local") else "local[*]"
+    memory = f"{max(engine.driver_memory, least_memory) >> 20}m"
+    merged = {**(conf or {}), **engine.spark_config}
+    return own_session(
+        SparkSettings(master=master, driver_memory=memory, python_files=engine.python_files, conf=merged)
+    )
+
+
+def selection_of(asked: Asked, now: float | None = None) -> Selection:
+    """Return the part of a history that is meant.
+
+    Args:
+        asked: As text.
+        now: Epoch seconds; None looks at the clock.
+
+    Raises:
+        ConfigError: An instant cannot be read, or nothing is between them.
+    """
+    at = time.time() if now is None else now
+    since, until = instant_of("--since", asked.since, at), instant_of("--until", asked.until, at)
+    if since is not None and until is not None and since >= until:
+        raise ConfigError(f"--since '{asked.since}' is not before --until '{asked.until}'")
+    return Selection(since, until, None if asked.clusters is None else frozenset(asked.clusters))
+
+
+def instant_of(option: str, text: str | None, now: float) -> int | None:
+    """Return the epoch milliseconds that an option means; None where it is not given.
+
+    Raises:
+        ConfigError: It cannot be read; the message names the option.
+    """
+    try:
+        return None if text is None else read_instant(text, now)
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("--at", option, 1)) from error

@@ -1,0 +1,77 @@
+"""For notebooks: the clusters of the daemon's configuration as options of the data source ``flink_metrics``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flink_autoscaler.clients import EventLoopThread
+from flink_autoscaler.clients.http.client_cache import ClientCache
+from flink_autoscaler.core.errors import ConfigError, FlinkRestError
+from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.pipeline.data_source import endpoint_options
+from flink_autoscaler.standalone.daemon.wiring import build_fetcher
+from flink_autoscaler.standalone.fetchers.access import Access
+from flink_autoscaler.standalone.fetchers.jobmanagers import JobManagers
+from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
+from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+
+_SESSION = "flink"
+
+
+def metrics_options(config: str | Path | None, overrides: Sequence[str] = ()) -> dict[str, str]:
+    """Return options for ``spark.read.format("flink_metrics").options(**...)``.
+
+    Credentials are read now, and the JobManagers that answer now are the ones that will be asked: call it anew where
+    either may have changed. The options hold credentials in one value, which Spark hides; do not print them.
+
+    Args:
+        config: The configuration file; None takes the environment and the defaults only, as the daemon does.
+        overrides: Further options, each ``key=value``, as after ``--set``.
+
+    Raises:
+        ConfigError: The configuration or a credential cannot be used.
+        AutoscalerError: A cluster other than of type flink could not be listed.
+    """
+    file = None if config is None else Path(config)
+    settings = load_settings(load_configuration(file=file, environment=os.environ, overrides=overrides))
+    loop = EventLoopThread()
+    clients = ClientCache(loop)
+    offered = {"settings": settings, "loop": loop, "clients": clients, "job_key": settings.job_key}
+    try:
+        return endpoint_options(_endpoints(settings, offered))
+    finally:
+        clients.close()
+        loop.close()
+
+
+def _endpoints(settings: Settings, offered: Mapping[str, Any]) -> dict[str, Endpoint]:
+    found: dict[str, Endpoint] = {}
+    for cluster in settings.effective_clusters():
+        is_session = cluster.settings.type == _SESSION
+        found |= _of_session(cluster, offered) if is_session else _of_others(cluster, offered)
+    if not found:
+        raise ConfigError("no cluster of the configuration has jobs at the moment")
+    return found
+
+
+def _of_session(cluster: Cluster, offered: Mapping[str, Any]) -> dict[str, Endpoint]:
+    jobmanagers = JobManagers(cluster, loop=offered["loop"], clients=offered["clients"])
+    try:
+        return {cluster.name: jobmanagers.list_jobs().client.endpoint}
+    except FlinkRestError:  # the data source says so, or leaves it out
+        return {cluster.name: Access(cluster.settings, f"cluster '{cluster.name}': ").secured(cluster.endpoint)}
+
+
+def _of_others(cluster: Cluster, offered: Mapping[str, Any]) -> dict[str, Endpoint]:
+    """Return the JobManagers that run jobs at the moment, such as one per YARN application."""
+    fetcher = build_fetcher(cluster, offered)
+    try:
+        jobs = fetcher.fetch().jobs
+    finally:
+        fetcher.close()
+    endpoints = {job.endpoint: job.labels.get("yarn_application_id", job.endpoint.url) for job in jobs}
+    return {f"{cluster.name}/{name}": endpoint for endpoint, name in endpoints.items()}

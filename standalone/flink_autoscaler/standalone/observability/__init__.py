@@ -1,0 +1,1 @@
+"""Logs, gauges, health and the HTTP endpoint."""

@@ -1,0 +1,178 @@
+"""Tells people and machines what a pass came to: log lines when something changed, gauges and health always."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+import structlog
+from structlog.contextvars import bound_contextvars
+
+from flink_autoscaler.core.autoscaler import JobPassReport
+from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, PluginError, StoreError
+from flink_autoscaler.core.model.decision import PassOutcome
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.ports.deployment import RealizeResult
+from flink_autoscaler.standalone.daemon.pass_report import PassReport, job_facts, problems
+from flink_autoscaler.standalone.observability.changes import PERIOD, Changes, News, Troubles
+from flink_autoscaler.standalone.observability.gauges import Gauges
+from flink_autoscaler.standalone.observability.health import Health
+
+log = structlog.get_logger(__name__)
+
+_EVENTS: Final = {
+    "cluster": {News.BEGAN: "cluster_failed", News.ENDED: "cluster_recovered"},
+    "list_gap": {News.BEGAN: "list_gap", News.ENDED: "list_gap_closed"},
+    "job": {News.BEGAN: "job_failed", News.ENDED: "job_recovered"},
+}
+"""Names of the log lines by what is in trouble; those ending in ``_flapping`` and ``_settled`` come besides."""
+
+_GAP_EFFECT: Final = "no job of the cluster counts as gone until the whole list can be read"
+
+
+class Announcer:
+    """Speaks for one cluster. Belongs to the thread of its passes.
+
+    What lasts is said once: a cluster that does not answer is one warning, and one line when it is back. What changes
+    again and again is said to flap, once and then every ten minutes, until it has settled.
+
+    Args:
+        gauges: Set after every pass.
+        health: Told after every pass.
+        is_store_in_doubt: Tells whether the state store may be away: that is said elsewhere, once for all jobs.
+        clock: Seconds of a clock that never goes back.
+    """
+
+    def __init__(
+        self,
+        *,
+        gauges: Gauges,
+        health: Health,
+        is_store_in_doubt: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._gauges = gauges
+        self._health = health
+        self._is_store_in_doubt = is_store_in_doubt
+        self._changes = Changes()
+        self._failing, self._failing_jobs, self._gaps = (Troubles(clock=clock) for _ in range(3))
+
+    def announce(self, report: PassReport) -> None:
+        """Log what is new, and set gauges and health."""
+        with bound_contextvars(cluster=report.cluster):
+            self._announce_cluster(report.cluster, report.error)
+            for context in report.gone:
+                with bound_contextvars(**job_facts(context)):
+                    log.info("job_gone", job_id=context.job_id)
+                self._gauges.forget_job(report.cluster, context.job_key)
+            for job_key in report.deleted:
+                log.info("job_state_deleted", job_key=job_key)
+            if report.error is None:
+                self._announce_list(report)
+                if report.is_acting:
+                    self._announce_jobs(report)
+            log.debug("pass_finished", jobs=len(report.jobs), seconds=round(report.seconds, 3))
+        self._gauges.record_pass(report.cluster, report.seconds, succeeded=report.error is None)
+
+    def _announce_cluster(self, cluster: str, error: AutoscalerError | None) -> None:
+        if error is None:
+            self._health.succeeded(cluster)
+        else:
+            self._health.failed(cluster, str(error))
+        _tell("cluster", self._failing.take(cluster, "" if error is None else str(error)), error)
+
+    def _announce_list(self, report: PassReport) -> None:
+        self._gauges.record_list(
+            report.cluster,
+            listed=len(report.jobs),
+            unreadable=len(report.failures),
+            stuck=report.stuck,
+            gaps=len(report.gaps),
+        )
+        for part in sorted(self._gaps.subjects() - report.gaps.keys()):
+            _tell("list_gap", self._gaps.take(part, ""), None, {"part": part})
+        for part, error in report.gaps.items():
+            _tell("list_gap", self._gaps.take(part, str(error)), error, {"part": part, "effect": _GAP_EFFECT})
+
+    def _announce_jobs(self, report: PassReport) -> None:
+        """Tell about the jobs; of those that another daemon looks after, that one tells."""
+        for context in report.jobs:
+            with bound_contextvars(**job_facts(context)):
+                self._announce_job(context, report.reports.get(context.job_key))
+                self._announce_failure(context.job_key, report.failures)
+        listed = {context.job_key for context in report.jobs}
+        for job_key in report.failures.keys() - listed:
+            with bound_contextvars(job_key=job_key):
+                self._announce_failure(job_key, report.failures)
+        self._forget_absent(report)
+
+    def _announce_job(self, context: JobAutoScalerContext, report: JobPassReport | None) -> None:
+        self._gauges.record_identity(context)
+        if self._changes.is_news(("job", context.job_key), str(context.job_id)):
+            log.info("job_found", job_id=context.job_id, status=context.status.value)
+        if report is None:
+            return
+        self._gauges.record_job(context.cluster, report)
+        if report.realization is not None and report.realization.result is RealizeResult.REQUESTED:
+            log.info("job_rescale_requested", parallelism=dict(report.realization.requested))
+        write = log.info if self._changes.is_news(("phase", context.job_key), report.outcome.phase) else log.debug
+        write("job_phase", phase=report.outcome.phase.value, reasons=_reasons(report.outcome))
+        shown = replace(report, errors=tuple(error for error in report.errors if not self._is_said_elsewhere(error)))
+        self._announce_errors(context.job_key, "; ".join(problems(shown)), shown.errors)
+
+    def _announce_failure(self, job_key: JobKey, failures: Mapping[JobKey, AutoscalerError]) -> None:
+        error = failures.get(job_key)
+        if error is not None and not self._is_said_elsewhere(error):
+            self._announce_errors(job_key, str(error), (error,))
+
+    def _is_said_elsewhere(self, error: AutoscalerError) -> bool:
+        return isinstance(error, StoreError) and self._is_store_in_doubt()
+
+    def _announce_errors(self, job_key: JobKey, text: str, errors: Iterable[AutoscalerError]) -> None:
+        _write("job", self._failing_jobs.take(job_key, text), {"error": text or None, "exc_info": _surprise(errors)})
+
+    def _forget_absent(self, report: PassReport) -> None:
+        keys = {context.job_key for context in report.jobs} | report.failures.keys()
+        self._changes.keep_only({(kind, key) for key in keys for kind in ("job", "phase")})
+        self._failing_jobs.keep_only(keys)
+
+
+def _tell(subject: str, news: News, error: AutoscalerError | None, about: Mapping[str, str] | None = None) -> None:
+    """Tell about a trouble that is one error, or is over."""
+    facts: dict[str, object] = {**(about or {})}
+    if error is not None:
+        facts |= {"error": str(error), "kind": type(error).__name__, "exc_info": _surprise((error,))}
+    _write(subject, news, facts, is_expected=isinstance(error, NotReadyError))
+
+
+def _write(subject: str, news: News, facts: Mapping[str, object], *, is_expected: bool = False) -> None:
+    """Write one line about what is new; a trouble that is expected to pass is nothing to warn of."""
+    if news is News.NOTHING:
+        return
+    known = {name: fact for name, fact in facts.items() if fact is not None}
+    if news in (News.BEGAN, News.ENDED):
+        event = _EVENTS[subject][news]
+    else:
+        event = f"{subject}_flapping" if news is News.FLAPS else f"{subject}_settled"
+    is_harmless = is_expected or "error" not in known
+    if news is News.FLAPS:
+        log.warning(event, told_again_after=PERIOD, **known)
+    else:
+        (log.info if is_harmless else log.warning)(event, **known)
+
+
+def _surprise(errors: Iterable[AutoscalerError]) -> BaseException | None:
+    """Return what foreign code raised: only that is worth a traceback."""
+    return next((error.__cause__ for error in errors if isinstance(error, PluginError)), None)
+
+
+def _reasons(outcome: PassOutcome) -> list[str]:
+    """Return the reasons of a decision, those about a vertex with its name in front."""
+    vertices = outcome.topology.vertices if outcome.topology is not None else {}
+    names = {vertex_id: vertex.name or vertex_id for vertex_id, vertex in vertices.items()}
+    return [
+        reason.text if reason.vertex_id is None else f"{names.get(reason.vertex_id, reason.vertex_id)}: {reason.text}"
+        for reason in outcome.decision.reasons
+    ]

@@ -1,0 +1,1 @@
+"""Recorded passes: written, explained, replayed."""

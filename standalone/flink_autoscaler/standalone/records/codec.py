@@ -1,0 +1,342 @@
+"""Recorded passes as text: JSON of the core's own values, compressed, without secrets, of bounded size.
+
+A metric window is written by columns, one list of numbers per vertex and metric. What the state after a pass shares
+with the state before it is written once. Reading is bounded and makes nothing but values of the core.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from flink_autoscaler.core import errors
+from flink_autoscaler.core.errors import AutoscalerError, StoreError
+from flink_autoscaler.core.model.decision import Evaluation, Hold, PassInputs, PassOutcome, PassRequest, Phase, Rescale
+from flink_autoscaler.core.model.events import Event
+from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.model.metrics import EvaluatedMetrics, MetricSample, VertexId
+from flink_autoscaler.core.model.reading import EMPTY_MEMORY, ClusterReading, JobReading
+from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.model.state import JobState, ScalingSummary
+from flink_autoscaler.core.model.topology import JobTopology
+from flink_autoscaler.core.options.option import ValueParseError
+from flink_autoscaler.standalone.observability.logs import masked
+from flink_autoscaler.standalone.records.samples import samples_document, samples_of
+from flink_autoscaler.standalone.settings.sources.masking import shown
+
+Json = dict[str, Any]
+
+VERSION: Final = 1
+TEXT_LIMIT: Final = 4 << 20
+"""Characters of a record as it is stored: much less than the packet that MySQL has to take."""
+READ_LIMIT: Final = 64 << 20
+"""Bytes of a record after decompression; also of a file."""
+
+_LEVEL: Final = 6
+_SUSPICIOUS: Final = re.compile(r"://|passw|pwd|secret|token|api-?key|basic\s|bearer\s|negotiate\s", re.IGNORECASE)
+_ERRORS: Final = {
+    **{name: kind for name, kind in vars(errors).items() if isinstance(kind, type)},
+    ValueParseError.__name__: ValueParseError,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PassRecord:
+    """One pass: what it was asked, what the cluster answered, and what it came to.
+
+    Attributes:
+        outcome: With the answers of the cluster, where there were any.
+        is_whole: Whether the metric windows and the answers are there, so that the pass can be replayed.
+    """
+
+    request: PassRequest
+    outcome: PassOutcome
+    is_whole: bool = True
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(arbitrary_types_allowed=True, ser_json_inf_nan="strings", frozen=True)
+
+
+class _Request(_Model):
+    request: PassRequest
+
+
+class _Inputs(_Model):
+    reading: JobReading | None
+    cluster: ClusterReading
+
+
+class _Outcome(_Model):
+    """An outcome as it is written. The state is what differs from the one before; samples are written apart."""
+
+    phase: Phase
+    reasons: tuple[Reason, ...]
+    summaries: Mapping[VertexId, tuple[int, int]] | None = None
+    state: JobState = JobState()
+    same: tuple[str, ...] = ()
+    wanted: Mapping[VertexId, int] = {}
+    least: Mapping[VertexId, int] = {}
+    found: Mapping[VertexId, tuple[int, int]] | None = None
+    wanted_config: bool = False
+    is_repair: bool = False
+    excluded: tuple[VertexId, ...] = ()
+    events: tuple[Event, ...] = ()
+    sample_count: int | None = None
+    is_window_full: bool | None = None
+    restart_time: int | None = None
+    metrics: EvaluatedMetrics | None = None
+    topology: JobTopology | None = None
+
+
+def encode(record: PassRecord, limit: int = TEXT_LIMIT) -> str:
+    """Write a record as text; one that is longer than the limit loses what only replaying needs."""
+    text = _compressed(to_document(record))
+    if len(text) <= limit:
+        return text
+    state = replace(record.request.state, samples=())
+    after = replace(record.outcome.state, samples=())
+    outcome = replace(record.outcome, state=after, inputs=None)
+    return _compressed(to_document(PassRecord(replace(record.request, state=state), outcome, is_whole=False)))
+
+
+def decode(text: str) -> PassRecord:
+    """Read what :func:`encode` wrote.
+
+    Raises:
+        StoreError: It is damaged, too long, or of a version that is not known.
+    """
+    return from_document(_load(_inflated(text)))
+
+
+def read_export(data: bytes) -> PassRecord:
+    """Read a record that was exported as JSON.
+
+    Raises:
+        StoreError: It is damaged, too long, or of a version that is not known.
+    """
+    if len(data) > READ_LIMIT:
+        raise StoreError(f"a record longer than {READ_LIMIT >> 20} MiB")
+    return from_document(_load(data))
+
+
+def to_document(record: PassRecord) -> Json:
+    """Return a record as a JSON document without secrets and without numbers that JSON does not know."""
+    request, inputs = record.request, record.outcome.inputs
+    configuration = {key: shown(key, text) for key, text in request.context.configuration.items()}
+    document = {"request": _request_document(request), "outcome": outcome_document(record.outcome, request.state)}
+    if inputs is not None:
+        document["inputs"] = _inputs_document(inputs)
+    document = without_secrets(document)
+    document["request"]["context"]["configuration"] = configuration
+    samples, order = samples_document(request.state.samples, record.outcome.state.samples)
+    return {"version": VERSION, "is_whole": record.is_whole, **document, "samples": samples, "samples_after": order}
+
+
+def outcome_document(outcome: PassOutcome, before: JobState | None = None) -> Json:
+    """Return what a pass came to as a JSON document, without samples; of the state only what differs from before."""
+    after = outcome.state
+    names = [part.name for part in fields(JobState) if part.name != "samples"]
+    same = tuple(name for name in names if before is not None and getattr(before, name) == getattr(after, name))
+    evaluation = outcome.evaluation
+    model = _Outcome(
+        phase=outcome.phase,
+        reasons=outcome.decision.reasons,
+        summaries=_changes(outcome),
+        state=JobState(**{name: getattr(after, name) for name in names if name not in same}),
+        same=same,
+        wanted=outcome.wanted,
+        least=outcome.least,
+        found=outcome.found,
+        wanted_config=outcome.wanted_config,
+        is_repair=outcome.is_repair,
+        excluded=tuple(sorted(outcome.excluded)),
+        events=outcome.events,
+        sample_count=outcome.sample_count,
+        is_window_full=outcome.is_window_full,
+        restart_time=outcome.restart_time,
+        metrics=None if evaluation is None else evaluation.metrics,
+        topology=outcome.topology,
+    )
+    return {**_dumped(model), **_error_field(outcome.error)}
+
+
+def from_document(document: Json) -> PassRecord:
+    """Read what :func:`to_document` made.
+
+    Raises:
+        StoreError: It is something else.
+    """
+    if document.get("version") != VERSION:
+        raise StoreError(f"a record of version {document.get('version')!r}; this flink-autoscaler reads {VERSION}")
+    try:
+        return _record(document)
+    except (ValidationError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise StoreError(f"a record that cannot be read: {_first_line(error)}") from error
+
+
+def _record(document: Json) -> PassRecord:
+    before, after = samples_of(document["samples"], document["samples_after"])
+    request = _Request.model_validate({"request": document["request"]}).request
+    request = replace(request, state=replace(request.state, samples=before))
+    outcome = _outcome(document["outcome"], request, after)
+    inputs = _inputs(document["inputs"]) if "inputs" in document else None
+    return PassRecord(request, replace(outcome, inputs=inputs), is_whole=bool(document["is_whole"]))
+
+
+def _request_document(request: PassRequest) -> Json:
+    """Leave out what a decision does not depend on: credentials, and what only the collector needs."""
+    bare = replace(
+        request,
+        context=replace(request.context, configuration={}, endpoint=Endpoint("")),
+        state=replace(request.state, samples=()),
+        memory=EMPTY_MEMORY,
+        recorded=None,
+    )
+    document: Json = _dumped(_Request(request=bare))["request"]
+    return document
+
+
+def _inputs_document(inputs: PassInputs) -> Json:
+    reading, cluster = inputs.reading, inputs.cluster
+    bare = None if reading is None else replace(reading, error=None, memory=replace(reading.memory, names={}))
+    model = _Inputs(reading=bare, cluster=replace(cluster, error=None))
+    document = _dumped(model)
+    if reading is not None:
+        document["reading_error"] = _error_field(reading.error)
+    return {**document, "cluster_error": _error_field(cluster.error)}
+
+
+def _inputs(document: Json) -> PassInputs:
+    model = _Inputs.model_validate({key: document[key] for key in ("reading", "cluster")})
+    reading = model.reading
+    if reading is not None:
+        reading = replace(reading, error=_error(document["reading_error"]))
+    return PassInputs(reading, replace(model.cluster, error=_error(document["cluster_error"])))
+
+
+def _changes(outcome: PassOutcome) -> dict[VertexId, tuple[int, int]] | None:
+    if not isinstance(outcome.decision, Rescale):
+        return None
+    return {vertex_id: (summary.current, summary.new) for vertex_id, summary in outcome.decision.summaries.items()}
+
+
+def _outcome(document: Json, request: PassRequest, samples: tuple[MetricSample, ...]) -> PassOutcome:
+    model = _Outcome.model_validate({key: value for key, value in document.items() if key != "error"})
+    kept = {name: getattr(request.state, name) for name in model.same}
+    topology, metrics = model.topology, model.metrics
+    return PassOutcome(
+        job_key=request.context.job_key,
+        phase=model.phase,
+        decision=_decision(model),
+        state=replace(model.state, samples=samples, **kept),
+        sample=samples[-1] if samples and samples[-1].at_ms == request.now_ms else None,
+        sample_count=model.sample_count,
+        is_window_full=model.is_window_full,
+        topology=topology,
+        restart_time=model.restart_time,
+        evaluation=None
+        if metrics is None or topology is None
+        else Evaluation(metrics, topology, model.restart_time or 0, bool(model.is_window_full)),
+        wanted=model.wanted,
+        least=model.least,
+        found=model.found,
+        wanted_config=model.wanted_config,
+        events=model.events,
+        error=_error(document),
+        is_repair=model.is_repair,
+        excluded=frozenset(model.excluded),
+    )
+
+
+def _decision(model: _Outcome) -> Hold | Rescale:
+    if model.summaries is None:
+        return Hold(model.reasons)
+    vertices = {} if model.metrics is None else model.metrics.vertices
+    summaries = {
+        vertex_id: ScalingSummary(current, new, vertices.get(vertex_id, {}))
+        for vertex_id, (current, new) in model.summaries.items()
+    }
+    return Rescale(summaries, model.reasons)
+
+
+def _error_field(error: AutoscalerError | None) -> Json:
+    """Write an error as its kind and what it was made of; one of a kind that is not the core's by its text alone."""
+    if error is None:
+        return {}
+    kind, parts = type(error).__name__, error.__reduce__()[1]
+    is_ours = _ERRORS.get(kind) is type(error) and all(isinstance(part, str | int) for part in parts)
+    return {"error": [kind, *parts] if is_ours else [AutoscalerError.__name__, str(error)]}
+
+
+def _error(document: Json) -> AutoscalerError | None:
+    if "error" not in document:
+        return None
+    name, *parts = document["error"]
+    error = _ERRORS[name](*parts)
+    if not isinstance(error, AutoscalerError):
+        raise TypeError(f"{name} is not an error of ours")
+    return error
+
+
+def without_secrets(document: Json) -> Json:
+    """Mask what logs mask; looking twice costs less than masking what has no secrets."""
+    if not _SUSPICIOUS.search(json.dumps(document, ensure_ascii=False)):
+        return document
+    return {key: _masked(value) for key, value in document.items()}
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, str):
+        return masked(value)
+    if isinstance(value, dict):
+        return {key: _masked(entry) for key, entry in value.items()}
+    return [_masked(entry) for entry in value] if isinstance(value, list) else value
+
+
+def _compressed(document: Json) -> str:
+    data = json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
+    return base64.b64encode(zlib.compress(data, _LEVEL)).decode()
+
+
+def _inflated(text: str) -> bytes:
+    try:
+        inflater = zlib.decompressobj()
+        data = inflater.decompress(base64.b64decode(text, validate=True), READ_LIMIT + 1)
+    except (zlib.error, binascii.Error, ValueError) as error:
+        raise StoreError(f"a record that cannot be read: {type(error).__name__}") from error
+    if len(data) > READ_LIMIT or not inflater.eof:
+        raise StoreError(f"a record that is cut off, or longer than {READ_LIMIT >> 20} MiB")
+    return data
+
+
+def _load(data: bytes) -> Json:
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"a record that cannot be read: {type(error).__name__}") from error
+    if not isinstance(document, dict):
+        raise StoreError("a record that cannot be read: not a JSON object")
+    return document
+
+
+def _dumped(model: _Model) -> Json:
+    """Return a model as a document, with names for the numbers that JSON does not know."""
+    document: Json = json.loads(model.model_dump_json(exclude_defaults=True))
+    return document
+
+
+def _first_line(error: Exception) -> str:
+    """Say what is wrong without the values, which may be long or confidential."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_input=False, include_url=False)[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return type(error).__name__

@@ -1,0 +1,202 @@
+"""Why a pass did or did not change a job, worked out from its record."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, Rescale
+from flink_autoscaler.core.model.events import Event
+from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
+from flink_autoscaler.core.model.orders import Orders
+from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Supervision, Vector
+from flink_autoscaler.standalone.records.codec import PassRecord
+
+SIZED: Final = frozenset({"SIZED", "AT_TARGET"})
+"""Codes of the reasons that carry how a vertex was sized."""
+_NOTHING_TO_DO: Final = "NO_CHANGE"
+
+
+@dataclass(frozen=True, slots=True)
+class VertexStory:
+    """What a pass made of one vertex.
+
+    Attributes:
+        parallelism: Before.
+        final: After; the same where nothing changes.
+        figures: Terms of the sizing by name (rates in records/s, summed over all subtasks), as the core gave them;
+            empty where the vertex was not sized.
+        measured: Evaluated metrics by name, those that are known.
+        notes: What held the vertex back or changed its parallelism after it was sized, in order.
+    """
+
+    vertex_id: VertexId
+    name: str
+    parallelism: int
+    final: int
+    figures: Mapping[str, float] = field(default_factory=dict)
+    measured: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[Reason, ...] = ()
+
+    @property
+    def is_notable(self) -> bool:
+        """Whether it changes, or would if something did not hold it back."""
+        return self.final != self.parallelism or bool(self.notes) or self.figures.get("aligned") != self.parallelism
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One pass over one job.
+
+    Attributes:
+        names: Of the vertices, as far as they were read.
+        headline: What was done, or that nothing was, in one line.
+        because: Why, the most important first.
+        vertices: In the order of the job graph; empty where nothing was evaluated.
+        follow_up: The rescale that this pass began, as far as it is known by now; None where it began none.
+        undone_by: The rescale that undid it.
+        events: What was told.
+        supervision: What was remembered about rescales after the pass.
+        orders: What people had ordered.
+    """
+
+    context: JobAutoScalerContext
+    names: Mapping[VertexId, str]
+    at_ms: int
+    phase: str
+    headline: str
+    because: tuple[str, ...]
+    vertices: tuple[VertexStory, ...]
+    follow_up: RescaleRecord | None
+    undone_by: RescaleRecord | None
+    events: tuple[Event, ...]
+    supervision: Supervision
+    orders: Orders
+    samples: int | None
+    is_window_full: bool | None
+    restart_time: int | None
+
+    def name(self, vertex_id: VertexId) -> str:
+        """Return what people call a vertex."""
+        return self.names.get(vertex_id, vertex_id)
+
+    def changes(self, before: Vector, after: Vector) -> str:
+        """Return what changes between two vectors, for people: ``work 2 -> 4``."""
+        return described(self.names, before, after)
+
+
+def described(names: Mapping[VertexId, str], before: Vector, after: Vector) -> str:
+    """Return what changes between two vectors, for people."""
+    changes = [
+        f"{names.get(vertex_id, vertex_id)} {before.get(vertex_id, '?')} -> {parallelism}"
+        for vertex_id, parallelism in after.items()
+        if before.get(vertex_id) != parallelism
+    ]
+    return ", ".join(changes) or "nothing"
+
+
+def explain(record: PassRecord, newest: PassRecord | None = None) -> Explanation:
+    """Explain a pass.
+
+    Args:
+        record: The pass.
+        newest: The newest record of the job, which knows how rescales that began before have ended.
+    """
+    request, outcome = record.request, record.outcome
+    vertices = tuple(_stories(outcome))
+    latest = outcome if newest is None else newest.outcome
+    follow_up, undone_by = _follow_up(latest.state.supervision, request.now_ms)
+    names = _names(outcome) or _names(latest)
+    return Explanation(
+        context=request.context,
+        names=names,
+        at_ms=request.now_ms,
+        phase=outcome.phase.value,
+        headline=_headline(outcome, names, follow_up),
+        because=tuple(_because(outcome, names, follow_up)),
+        vertices=vertices,
+        follow_up=follow_up,
+        undone_by=undone_by,
+        events=outcome.events,
+        supervision=outcome.state.supervision,
+        orders=request.orders,
+        samples=outcome.sample_count,
+        is_window_full=outcome.is_window_full,
+        restart_time=outcome.restart_time,
+    )
+
+
+def _stories(outcome: PassOutcome) -> Iterator[VertexStory]:
+    if outcome.topology is None:
+        return
+    changed = outcome.decision.summaries if isinstance(outcome.decision, Rescale) else {}
+    evaluated = {} if outcome.evaluation is None else outcome.evaluation.metrics.vertices
+    for vertex_id, vertex in outcome.topology.vertices.items():
+        reasons = [reason for reason in outcome.decision.reasons if reason.vertex_id == vertex_id]
+        metrics = evaluated.get(vertex_id, {})
+        # A metric has its latest value or its average; the latter is what decisions go by.
+        known = {metric: each.current if math.isnan(each.average) else each.average for metric, each in metrics.items()}
+        yield VertexStory(
+            vertex_id,
+            vertex.name,
+            vertex.parallelism,
+            changed[vertex_id].new if vertex_id in changed else vertex.parallelism,
+            {name: number for reason in reasons if reason.code in SIZED for name, number in reason.figures},
+            {metric.value: value for metric, value in known.items() if not math.isnan(value)},
+            tuple(reason for reason in reasons if reason.code not in SIZED),
+        )
+
+
+def _headline(outcome: PassOutcome, names: Mapping[VertexId, str], follow_up: RescaleRecord | None) -> str:
+    decision = outcome.decision
+    if isinstance(decision, Rescale):
+        before = {vertex_id: summary.current for vertex_id, summary in decision.summaries.items()}
+        after = {vertex_id: summary.new for vertex_id, summary in decision.summaries.items()}
+        return f"rescale: {described(names, before, after)}"
+    if follow_up is not None:
+        kind = {Origin.ROLLBACK: "rollback", Origin.OPERATOR: "as ordered"}.get(follow_up.origin, "rescale")
+        return f"{kind}: {described(names, follow_up.before, follow_up.target)}"
+    return "no change" if outcome.error is None else f"no change: the pass failed ({type(outcome.error).__name__})"
+
+
+def _names(outcome: PassOutcome) -> dict[VertexId, str]:
+    """Return the names of the vertices, also of a job that does not run."""
+    if outcome.topology is not None:
+        return {vertex_id: vertex.name for vertex_id, vertex in outcome.topology.vertices.items()}
+    reading = None if outcome.inputs is None else outcome.inputs.reading
+    details = None if reading is None else reading.details
+    return {} if details is None else {vertex.vertex_id: vertex.name for vertex in details.vertices}
+
+
+def _because(outcome: PassOutcome, names: Mapping[VertexId, str], follow_up: RescaleRecord | None) -> Iterator[str]:
+    """Yield reasons about the job, and about vertices that something held back or changed."""
+    if follow_up is not None and follow_up.origin is not Origin.AUTOSCALER:
+        yield follow_up.reason
+    about_job = [reason for reason in outcome.decision.reasons if reason.vertex_id is None]
+    about_vertices = [r for r in outcome.decision.reasons if r.vertex_id is not None and r.code not in SIZED]
+    is_hold = isinstance(outcome.decision, Hold)
+    yield from (f"{reason.text} ({reason.code})" for reason in about_job if reason.code != _NOTHING_TO_DO)
+    yield from (f"{names.get(r.vertex_id or '', r.vertex_id)}: {r.text} ({r.code})" for r in about_vertices)
+    if is_hold:
+        yield from (f"{reason.text} ({reason.code})" for reason in about_job if reason.code == _NOTHING_TO_DO)
+
+
+def _follow_up(supervision: Supervision, at_ms: int) -> tuple[RescaleRecord | None, RescaleRecord | None]:
+    """Return the rescale that was decided at an instant, and the one that undid it."""
+    current = () if supervision.current is None else (supervision.current,)
+    records = (*supervision.past, *current)
+    for index, record in enumerate(records):
+        if record.decided_ms == at_ms:
+            later = (each for each in records[index + 1 :] if each.origin is not Origin.AUTOSCALER)
+            return record, next(later, None) if record.reverted else None
+    return None, None
+
+
+def measured(story: VertexStory, metric: ScalingMetric) -> float | None:
+    """Return a measured value of a vertex, None where it is not known."""
+    value = story.measured.get(metric.value)
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,187 @@
+"""Replaying behaviour vectors through the code that also runs in the daemon."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+from flink_autoscaler.clients import EventLoopThread, FlinkRestClient
+from flink_autoscaler.clients.flink.collector import read_cluster
+from flink_autoscaler.clients.flink.passes import run_passes
+from flink_autoscaler.core.autoscaler import JobAutoScaler
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError
+from flink_autoscaler.core.model.events import Event, ScalingReport
+from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.realizers import RescaleApiRealizer
+from flink_autoscaler.standalone.fetchers.flink import REFRESH_AFTER, FlinkClusterFetcher
+from flink_autoscaler.standalone.records.vector_cluster import VectorCluster
+from flink_autoscaler.standalone.records.vector_format import pass_output, state_output
+from flink_autoscaler.standalone.records.vector_functions import call_function
+from flink_autoscaler.standalone.settings.schema.sections import JobKeyMode
+from flink_autoscaler.standalone.settings.schema.settings import Cluster, ClusterSettings, EngineKind
+from flink_autoscaler.stores import HeapStateStore
+
+Json = dict[str, Any]
+
+FORMAT: Final = "autoscaler-behaviour-vectors/1"
+_DEADLINE: Final = 60.0
+_AS_RECORDED: Final = ClusterSettings(name="vector", job_user_config=False)
+"""The reference does not ask for the parameters of jobs."""
+
+
+def read_vectors(path: Path) -> Json:
+    """Read a file of behaviour vectors, compressed or not.
+
+    Raises:
+        ConfigError: It cannot be read, or is something else.
+    """
+    try:
+        with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
+            vectors: Json = json.load(file)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"--vectors {path}: {error}") from error
+    if not isinstance(vectors, dict) or vectors.get("format") != FORMAT:
+        raise ConfigError(f"--vectors {path}: not a file of behaviour vectors (format {FORMAT})")
+    return vectors
+
+
+def replay(vectors: Json, progress: Callable[[str], None]) -> Json:
+    """Replay all cases.
+
+    Args:
+        vectors: What :func:`read_vectors` returned.
+        progress: Told the id of every case before it is replayed.
+
+    Returns:
+        ``{"cases": [...]}``: outputs per tick for scenarios, one output per case for functions.
+    """
+    if vectors["kind"] == "functions":
+        return {"cases": [{"out": call_function(case["fn"], case["in"])} for case in vectors["cases"]]}
+    loop = EventLoopThread("replay")
+    try:
+        cases = []
+        for case in vectors["cases"]:
+            progress(case["id"])
+            ticks = [tick["in"] for tick in case["ticks"]]
+            cases.append({"id": case["id"], "ticks": list(ScenarioReplay(case["scenario"], loop).run(ticks))})
+        return {"cases": cases}
+    finally:
+        loop.close()
+
+
+def write_replay(vectors: Json, output: Path, progress: Callable[[str], None]) -> int:
+    """Replay all cases, write the outputs as JSON, and return how many there were.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
+    replayed = replay(vectors, progress)
+    try:
+        output.write_text(json.dumps(replayed))
+    except OSError as error:
+        raise ConfigError(f"--output {output}: {error}") from error
+    return len(replayed["cases"])
+
+
+class RecordingEventHandler:
+    """Keeps the events of one pass; nothing is de-duplicated."""
+
+    def __init__(self) -> None:
+        self.events: list[Event | ScalingReport] = []
+
+    def handle_event(self, context: JobAutoScalerContext, event: Event) -> None:
+        """Keep one event."""
+        del context
+        self.events.append(event)
+
+    def handle_scaling_report(self, context: JobAutoScalerContext, report: ScalingReport) -> None:
+        """Keep one report."""
+        del context
+        self.events.append(report)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class ScenarioReplay:
+    """Takes one job through the ticks of a scenario, as a daemon with an injected clock would.
+
+    Args:
+        scenario: The static part of the case.
+        loop: Runs the client's coroutines.
+    """
+
+    def __init__(self, scenario: Json, loop: EventLoopThread) -> None:
+        endpoint = Endpoint("http://vector", timeout=_DEADLINE)
+        self._cluster = VectorCluster(scenario)
+        self._client = FlinkRestClient(endpoint, self._cluster)
+        self._loop = loop
+        self._taskmanager_cpu: float | None = scenario.get("tm_cpu")
+        self._store = HeapStateStore()
+        self._handler = RecordingEventHandler()
+        self._autoscaler = JobAutoScaler(
+            store=self._store,
+            realizer=RescaleApiRealizer(lambda _: self._client, loop),
+            event_handler=self._handler,
+        )
+        defaults = {AutoscalerOptions.compat.key: "reference", **scenario.get("base_conf", {})}
+        seconds = count(step=int(REFRESH_AFTER))
+        self._fetcher = FlinkClusterFetcher(
+            Cluster("vector", endpoint, 1.0, EngineKind.INLINE, defaults, _AS_RECORDED),
+            loop=loop,
+            clients=lambda _: self._client,
+            job_key=JobKeyMode.JOB_ID,
+            clock=lambda: float(next(seconds)),
+        )
+        self._key: str = scenario["jid"]
+        self._known: JobAutoScalerContext | None = None
+        self._shown: Json = {"trk": [], "dsd": {}, "cfg": {}}
+
+    def run(self, ticks: list[Json]) -> Iterator[Json]:
+        """Return one output per tick."""
+        for tick in ticks:
+            self._cluster.show(tick)
+            self._handler.events = []
+            written = self._pass(tick["t"])
+            yield {**written, **self._after()}
+
+    def _pass(self, now_ms: int) -> Json:
+        try:
+            jobs = self._fetcher.fetch()
+        except AutoscalerError:
+            return {"phase": "fetch_error"}
+        if jobs.unreadable:
+            return {"phase": "fetch_error"}
+        if not jobs.jobs:
+            if self._known is not None:
+                self._autoscaler.cleanup(self._known)
+            return {"phase": "absent"}
+        self._known = self._with_cpu(jobs.jobs[0])
+        self._key = self._known.job_key
+        request = self._autoscaler.request(self._known, now_ms)
+        cluster = self._loop.run(read_cluster(self._client))
+        outcome = self._loop.run(run_passes(self._client, [request], cluster, job_deadline=_DEADLINE))[0]
+        self._autoscaler.complete(self._known, outcome)
+        return pass_output(outcome, self._handler.events)
+
+    def _with_cpu(self, context: JobAutoScalerContext) -> JobAutoScalerContext:
+        if self._taskmanager_cpu is None:
+            return context
+        return replace(context, taskmanager_cpu=self._taskmanager_cpu)
+
+    def _after(self) -> Json:
+        """Write the state after a tick: overrides always, the rest where it changed."""
+        state = self._store.load(self._key)
+        written: Json = {"ovr": dict(state.overrides)}
+        if self._cluster.put is not None:
+            written["put"] = self._cluster.put
+        shown = state_output(state)
+        written |= {name: value for name, value in shown.items() if value != self._shown[name]}
+        self._shown = shown
+        return written

@@ -1,0 +1,167 @@
+"""Writes recorded passes, aside from the passes themselves."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from flink_autoscaler.core.cycle.recording import RecordStore, StoredRecord, is_worth, signature
+from flink_autoscaler.core.errors import StoreError
+from flink_autoscaler.core.model.decision import PassOutcome, PassRequest, Recorded, Rescale
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.standalone.records.codec import PassRecord, encode
+
+log = structlog.get_logger(__name__)
+
+QUEUE_LIMIT: Final = 2000
+"""Passes that wait to be written; while the store is away, the oldest of them are given up."""
+BATCH: Final = 20
+"""Records written at once: texts may be long."""
+
+RETRY_INTERVAL: Final = 5.0
+_CLEAN_UP_INTERVAL: Final = 3600.0
+
+
+class PassRecorder:
+    """Keeps the passes that are worth it. Never raises: what cannot be written is given up and logged.
+
+    Calls come from any thread; writing is done by a thread of its own.
+
+    Args:
+        store: Where records are kept; belongs to the caller.
+        interval: Seconds after which a pass that came to nothing new is recorded again.
+        retention: Seconds for which records are kept.
+        clock: Epoch seconds.
+        retry: Seconds until a store that took nothing is tried again.
+        most_waiting: Passes that wait to be written.
+    """
+
+    def __init__(
+        self,
+        store: RecordStore,
+        *,
+        interval: float,
+        retention: float,
+        clock: Callable[[], float] = time.time,
+        retry: float = RETRY_INTERVAL,
+        most_waiting: int = QUEUE_LIMIT,
+    ) -> None:
+        self._store = store
+        self._interval_ms = round(interval * 1000)
+        self._retention = retention
+        self._clock = clock
+        self._retry = retry
+        self._most_waiting = most_waiting
+        self._last: dict[JobKey, Recorded] = {}
+        self._waiting: deque[PassRecord] = deque()
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self._is_writing = False
+        self._given_up = 0
+        self._clean_up_at = clock() + _CLEAN_UP_INTERVAL / 60
+        self._thread = threading.Thread(target=self._run, name="pass-recorder", daemon=True)
+        self._thread.start()
+
+    def recorded(self, job_key: JobKey) -> Recorded:
+        """Return the last pass over a job that was recorded, for the request of the next one."""
+        return self._last.get(job_key) or Recorded(interval_ms=self._interval_ms)
+
+    def put(self, request: PassRequest, outcome: PassOutcome) -> None:
+        """Record a pass, if it is worth it; returns at once.
+
+        Args:
+            request: As it was given to the engine.
+            outcome: As it was carried out.
+        """
+        if not is_worth(request, outcome):
+            return
+        job_key = request.context.job_key
+        self._last[job_key] = Recorded(request.now_ms, signature(outcome), self._interval_ms)
+        with self._changed:
+            if len(self._waiting) >= self._most_waiting:
+                self._waiting.popleft()
+                self._given_up += 1
+            self._waiting.append(PassRecord(request, outcome))
+            self._changed.notify()
+
+    def forget(self, job_key: JobKey) -> None:
+        """Free the memory that a job takes; its records stay until they are too old."""
+        self._last.pop(job_key, None)
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until everything is written; tell whether it is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._waiting and not self._is_writing, timeout)
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Write what waits, for so many seconds at most, and end."""
+        self.flush(timeout)
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        self._thread.join(timeout)
+
+    def _run(self) -> None:
+        while (batch := self._next()) is not None:
+            if batch and not self._write(batch):
+                self._pause()
+            self._clean_up()
+
+    def _next(self) -> list[PassRecord] | None:
+        """Wait for passes and take some of them; none when it is time to clean up, None in the end."""
+        with self._changed:
+            self._is_writing = False
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._waiting or self._is_closed, _CLEAN_UP_INTERVAL)
+            if self._is_closed:
+                return None
+            self._is_writing = bool(self._waiting)
+            return [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+
+    def _write(self, batch: list[PassRecord]) -> bool:
+        """Write passes; those that the store does not take wait again, before the others."""
+        records = [stored for record in batch if (stored := _stored(record)) is not None]
+        try:
+            self._store.add(records)
+        except StoreError as error:
+            log.debug("passes_not_recorded", error=str(error), waiting=len(self._waiting) + len(batch))
+            with self._changed:
+                self._waiting.extendleft(reversed(batch))
+            return False
+        if self._given_up:
+            log.warning("pass_records_lost", passes=self._given_up)
+            self._given_up = 0
+        return True
+
+    def _pause(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_closed, self._retry)
+
+    def _clean_up(self) -> None:
+        now = self._clock()
+        if now < self._clean_up_at:
+            return
+        self._clean_up_at = now + _CLEAN_UP_INTERVAL
+        try:
+            removed = self._store.expire(round((now - self._retention) * 1000))
+        except StoreError as error:
+            log.debug("pass_records_not_cleaned_up", error=str(error))
+        else:
+            log.debug("pass_records_cleaned_up", records=removed)
+
+
+def _stored(record: PassRecord) -> StoredRecord | None:
+    """Write a pass as text; None where that cannot be done, which must not keep the others from being written."""
+    outcome, request = record.outcome, record.request
+    decision = "rescale" if isinstance(outcome.decision, Rescale) else "hold"
+    try:
+        text = encode(record)
+    except Exception as error:  # a plug-in may have put anything into an outcome
+        log.warning("pass_not_recorded", job_key=request.context.job_key, error=f"{type(error).__name__}: {error}")
+        return None
+    return StoredRecord(request.context.job_key, request.now_ms, outcome.phase.value, decision, text)

@@ -1,0 +1,1 @@
+"""The settings of the daemon: sources, schema, checks."""

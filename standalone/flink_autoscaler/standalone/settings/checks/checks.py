@@ -1,0 +1,172 @@
+"""Checks across options, and of what is set for jobs: the options of the core are validated by the core."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from flink_autoscaler.core.model.syntax import Duration
+from flink_autoscaler.core.options.checks import unreadable_options, validate
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.options.option import PREFIX as JOB_PREFIX
+from flink_autoscaler.standalone.daemon.plugins import PluginGroup, unknown_plugin
+from flink_autoscaler.standalone.daemon.storage import needs_database
+from flink_autoscaler.standalone.settings.checks.cluster_checks import cluster_problems
+from flink_autoscaler.standalone.settings.checks.names import named
+from flink_autoscaler.standalone.settings.schema.job_option_types import allowed
+from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.settings.sources.entry import Value
+from flink_autoscaler.standalone.settings.sources.keys import daemon_keys, job_keys
+from flink_autoscaler.standalone.settings.sources.placement import cluster_numbers
+
+_KEY_IN_TEXT = re.compile(re.escape(JOB_PREFIX) + r"[a-z.-]*[a-z]")
+_INTERVAL = "autoscaler.standalone.control-loop.interval"
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What holds for the jobs of all clusters, or of one.
+
+    Attributes:
+        prefix: Of the keys that are set for this cluster only; empty for all clusters.
+        texts: The configuration of its jobs, flat.
+        interval: Seconds between passes.
+        interval_key: The key that sets the interval.
+    """
+
+    prefix: str
+    texts: Mapping[str, str]
+    interval: float
+    interval_key: str = _INTERVAL
+
+
+def check_settings(settings: Settings, values: Mapping[str, Value]) -> list[str]:
+    """Return what is wrong with settings that could be read, one sentence per problem, in no needed order.
+
+    Args:
+        settings: The settings.
+        values: The flat configuration they were made from, for origins.
+    """
+    problems = [*cluster_problems(settings, values), *_unknown_plugins(settings, values)]
+    problems += [*_database_problems(settings, values), *_lease_problems(settings, values)]
+    for scope in _scopes(settings, values):
+        problems += _option_problems(scope, values)
+        problems += _timing_problems(scope, values)
+    return problems
+
+
+def _scopes(settings: Settings, values: Mapping[str, Value]) -> Iterator[_Scope]:
+    interval = settings.standalone.control_loop_interval
+    yield _Scope("", settings.job_defaults, interval)
+    for number, cluster in zip(cluster_numbers(values), settings.clusters, strict=True):
+        prefix = f"autoscaler.clusters.{number}."
+        texts = {**settings.job_defaults, **cluster.options}
+        key = _INTERVAL if cluster.interval is None else f"{prefix}interval"
+        yield _Scope(f"{prefix}options.", texts, cluster.interval or interval, key)
+
+
+def _unknown_plugins(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
+    """Check names that somebody wrote; a default cannot be a mistake of the operator."""
+    chosen = (
+        ("autoscaler.realizer", PluginGroup.REALIZERS, settings.realizer),
+        ("autoscaler.standalone.state-store.type", PluginGroup.STORES, settings.standalone.state_store),
+        ("autoscaler.standalone.event-handler.type", PluginGroup.EVENT_HANDLERS, settings.standalone.event_handler),
+    )
+    defaults = Settings()
+    built_in = {defaults.realizer, defaults.standalone.state_store, defaults.standalone.event_handler}
+    for key, group, name in chosen:
+        if name not in built_in and (problem := unknown_plugin(group, name)):
+            yield f"{_place(key, '', values)}: {problem}"
+
+
+def _database_problems(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
+    standalone = settings.standalone
+    if settings.ha.enabled and standalone.state_store == Settings().standalone.state_store:
+        yield (
+            f"{_place('autoscaler.ha.enabled', '', values)}: expected autoscaler.standalone.state-store.type JDBC, so"
+            " that whoever takes over knows what was decided"
+        )
+    if needs_database(settings) and standalone.jdbc_url is None:
+        yield "autoscaler.standalone.jdbc.url is not set: expected the URL of the database that is to be used"
+
+
+def _lease_problems(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
+    """Check that a leader which can send nothing more for a pass and a request is replaced only after that.
+
+    How many JobManagers a cluster has is of no account: until one of them has listed the jobs a pass changes nothing,
+    and what it changes then goes to that one alone.
+    """
+    if not settings.ha.enabled:
+        return
+    for cluster in settings.effective_clusters():
+        least = cluster.interval + 2 * cluster.endpoint.timeout
+        if least > settings.ha.ttl:
+            yield (
+                f"{_place('autoscaler.ha.ttl', '', values)}: expected at least {_seconds(least)} for cluster"
+                f" '{cluster.name}', its interval of {_seconds(cluster.interval)} and twice the timeout of"
+                f" {_seconds(cluster.endpoint.timeout)}"
+            )
+
+
+def _seconds(seconds: float) -> str:
+    return str(Duration(round(seconds * 1e9)))
+
+
+def _option_problems(scope: _Scope, values: Mapping[str, Value]) -> Iterator[str]:
+    """Yield every problem that the core has with the options, not only the first one."""
+    texts = dict(scope.texts)
+    for error in unreadable_options(AutoscalerOptions(texts)):
+        option = job_keys()[error.key]
+        found = option.find(texts)
+        key = found[0] if found else error.key
+        yield f"{_place(key, scope.prefix, values)}: expected {allowed(option)}"
+    yield from _range_problems(AutoscalerOptions(_readable(texts)), scope, values)
+
+
+def _readable(texts: Mapping[str, str]) -> dict[str, str]:
+    """Leave out options that cannot be read, and switch the autoscaler on: jobs may do so themselves."""
+    broken = {key for error in unreadable_options(AutoscalerOptions(texts)) for key in job_keys()[error.key].keys}
+    kept = {key: text for key, text in texts.items() if key not in broken}
+    return {**kept, AutoscalerOptions.enabled.key: "true"}
+
+
+def _range_problems(options: AutoscalerOptions, scope: _Scope, values: Mapping[str, Value]) -> Iterator[str]:
+    """Validate again and again, each time without the option that was found last."""
+    while (problem := validate(options)) is not None:
+        option = next(job_keys()[key] for key in _KEY_IN_TEXT.findall(problem) if key in job_keys())
+        found = option.find(options.configuration)
+        yield f"{_place(found[0] if found else option.key, scope.prefix, values)}: {problem}"
+        if found is None:
+            return
+        options = options.with_changes({}, option.keys)
+
+
+def _timing_problems(scope: _Scope, values: Mapping[str, Value]) -> Iterator[str]:
+    options = AutoscalerOptions(_readable(scope.texts))
+    timeout = _place_of_option(AutoscalerOptions.rest_client_timeout.key, scope, values)
+    if options.rest_client_timeout.nanoseconds == 0:
+        yield f"{timeout}: expected more than 0 s"
+    if options.metrics_window.exact_seconds > scope.interval:
+        return
+    window = _place_of_option(AutoscalerOptions.metrics_window.key, scope, values)
+    interval = Duration(round(scope.interval * 1e9))
+    yield (
+        f"{window}: expected more than {interval}, the time between two passes"
+        f" ({_place(scope.interval_key, '', values)}), because a shorter window never holds two samples"
+    )
+
+
+def _place_of_option(key: str, scope: _Scope, values: Mapping[str, Value]) -> str:
+    found = job_keys()[key].find(scope.texts)
+    return _place(found[0] if found else key, scope.prefix, values)
+
+
+def _place(key: str, prefix: str, values: Mapping[str, Value]) -> str:
+    """Return key, value and origin, such as ``job.autoscaler.metrics.window = '5 s' (--set)``."""
+    old_keys = daemon_keys()[key].old_keys if key in daemon_keys() else ()
+    for candidate in (prefix + key, key, *old_keys):
+        if candidate in values:
+            return named(candidate, values)
+    default = job_keys()[key].default_text if key in job_keys() else daemon_keys()[key].default_text
+    return f"{key} = '{default}' (default)"

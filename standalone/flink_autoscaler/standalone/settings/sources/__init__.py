@@ -1,0 +1,1 @@
+"""Where values come from: files, environment, command line, jobs."""

@@ -1,0 +1,82 @@
+"""The flat configuration: every key that was set, its text, and where it was set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from flink_autoscaler.standalone.settings.sources import java_installation, variables, yaml_file
+from flink_autoscaler.standalone.settings.sources.entry import Layer, Value
+from flink_autoscaler.standalone.settings.sources.keys import probably_ours, unknown_key
+from flink_autoscaler.standalone.settings.sources.plan_lists import with_plans
+
+CONFIG_VARIABLE = "FLINK_AUTOSCALER_CONFIG"
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What was set anywhere, the layer that wins already chosen. Defaults are not in it.
+
+    Attributes:
+        values: Text and origin by flat key, in the order in which keys were first set.
+        problems: What has to be corrected before the configuration can be used, in full sentences.
+        warnings: What was skipped or looks like a mistake, in full sentences.
+    """
+
+    values: Mapping[str, Value] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def texts(self) -> dict[str, str]:
+        """Return the flat texts alone; some may be secret."""
+        return {key: value.text for key, value in self.values.items()}
+
+
+def load_configuration(*, file: Path | None, environment: Mapping[str, str], overrides: Sequence[str]) -> Configuration:
+    """Read all layers: Java installation, file, environment variables, overrides; later ones win.
+
+    Args:
+        file: The YAML file; None takes the one that ``FLINK_AUTOSCALER_CONFIG`` names, if any.
+        environment: Environment variables, usually ``os.environ``.
+        overrides: Texts ``key=value``, as given by ``--set``.
+
+    Returns:
+        The merged configuration. Nothing is raised here: what is wrong with any layer is in ``problems``, so that
+        all of it is reported together (see :func:`flink_autoscaler.standalone.settings.loading.load_settings`).
+    """
+    if file is None and environment.get(CONFIG_VARIABLE):
+        file = Path(environment[CONFIG_VARIABLE])
+    layers = [
+        java_installation.read(environment),
+        yaml_file.read(file) if file is not None else Layer(),
+        variables.read_environment(environment),
+        variables.read_overrides(overrides),
+    ]
+    return _merge(layers)
+
+
+def _merge(layers: Iterable[Layer]) -> Configuration:
+    values: dict[str, Value] = {}
+    problems: list[str] = []
+    warnings: list[str] = []
+    for layer in map(with_plans, layers):
+        values |= layer.values
+        problems += layer.problems
+        problems += _unknown_keys(layer)
+        warnings += layer.warnings
+        warnings += _likely_misspellings(layer)
+    return Configuration(values, tuple(problems), tuple(warnings))
+
+
+def _unknown_keys(layer: Layer) -> list[str]:
+    wrong = ((key, value, unknown_key(key)) for key, value in layer.values.items())
+    return [f"{key} ({value.origin}): {message}" for key, value, message in wrong if message]
+
+
+def _likely_misspellings(layer: Layer) -> list[str]:
+    return [
+        f"{key} ({value.origin}) is not an option of the autoscaler and is handed to the jobs; did you mean '{known}'?"
+        for key, value in layer.values.items()
+        if (known := probably_ours(key))
+    ]

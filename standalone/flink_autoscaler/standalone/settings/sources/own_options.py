@@ -1,0 +1,81 @@
+"""What a job brings along itself: options of the autoscaler among its global parameters.
+
+Before a job is deployed, and between two executions of it, Flink (1.20 and 2.3, adaptive scheduler) answers with a
+stand-in for the job whose global parameters are empty, whatever they are. It may go on doing so for some seconds,
+because answers about a job come from a cache (``web.refresh-interval``, 3 s). Taking that at face value would disable
+the autoscaler of a job that enables it itself, and a disabled autoscaler deletes what it knows about the job.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from flink_autoscaler.clients import FlinkRestClient, JobOverview
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.standalone.settings.sources.layers import own_options
+
+CACHED_FOR_MS: Final = 60_000
+"""Time after a change of a job for which the cache is distrusted: far more than its usual life."""
+
+_STAND_IN: Final = (JobStatus.INITIALIZING, JobStatus.CREATED, JobStatus.RECONCILING, JobStatus.SUSPENDED)
+
+
+def is_stand_in(state: str) -> bool:
+    """Tell whether Flink has no more than a stand-in for a job in this state."""
+    return JobStatus.of(state) in _STAND_IN
+
+
+class Own(NamedTuple):
+    """The options of a job; ``is_sure`` tells whether they are all of them, or may just not be known yet."""
+
+    options: Mapping[str, str]
+    is_sure: bool = True
+
+
+class OwnOptions:
+    """Reads what jobs bring along.
+
+    Args:
+        is_wanted: Whether it counts; else nothing is asked.
+        now_ms: Milliseconds since the epoch.
+    """
+
+    def __init__(self, *, is_wanted: bool, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self._is_wanted = is_wanted
+        self._now_ms = now_ms
+
+    async def read(self, client: FlinkRestClient, job: JobOverview, before: Mapping[str, str]) -> Own:
+        """Return the options of a job.
+
+        Args:
+            client: Of the JobManager.
+            job: The job.
+            before: What was read last, empty when nothing was. A job never changes what it brings along.
+
+        Raises:
+            FlinkRestError: The JobManager did not tell.
+        """
+        if not self._is_wanted:
+            return Own({})
+        if options := await _read(client, job):
+            return Own(options)
+        if JobStatus.of(job.state).is_terminal:
+            return Own(before)
+        if is_stand_in(job.state):
+            return Own(before, is_sure=False)
+        if self._now_ms() - job.last_modification_ms >= CACHED_FOR_MS:
+            return Own({})
+        return await self._looked_at_twice(client, job, before)
+
+    async def _looked_at_twice(self, client: FlinkRestClient, job: JobOverview, before: Mapping[str, str]) -> Own:
+        """Find out whether an empty answer was about the job itself: the details come from the same cache."""
+        details = await client.job_details(job.job_id)
+        if is_stand_in(details.state):
+            return Own(before, is_sure=False)
+        return Own(await _read(client, job))
+
+
+async def _read(client: FlinkRestClient, job: JobOverview) -> Mapping[str, str]:
+    return own_options(await client.job_user_config(job.job_id))

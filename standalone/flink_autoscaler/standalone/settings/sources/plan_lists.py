@@ -1,0 +1,65 @@
+"""Plans of the policy ``schedule`` that a file lists as maps: they become the text of their option."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from flink_autoscaler.core.options.schedule_plans import format_plans, plan_problems
+from flink_autoscaler.core.options.simple_policies import ScheduleOptions
+from flink_autoscaler.standalone.settings.sources.entry import Layer, Value
+
+_OPTIONS: Final = "|".join(map(re.escape, ScheduleOptions.schedule_plans.keys))
+_FIELD: Final = re.compile(
+    rf"(?P<key>(autoscaler\.clusters\.\d+\.options\.)?({_OPTIONS}))\.(?P<number>\d+)\.(?P<field>.+)", re.DOTALL
+)
+
+Plans = Mapping[int, Mapping[str, Value]]
+"""By number, counted from 0, and field."""
+
+
+def with_plans(layer: Layer) -> Layer:
+    """Return a layer in which plans that are listed as maps are text, as if it had been written.
+
+    What is wrong with a plan is a problem that names the key, the number of the plan and the field; nothing is set
+    then.
+    """
+    listed: dict[str, dict[int, dict[str, Value]]] = defaultdict(lambda: defaultdict(dict))
+    values: dict[str, Value] = {}
+    for key, value in layer.values.items():
+        if match := _FIELD.fullmatch(key):
+            listed[match["key"]][int(match["number"])][match["field"]] = value
+        else:
+            values[key] = value
+    problems = [problem for key, plans in listed.items() for problem in _problems(key, plans, values)]
+    if not problems:
+        values |= {key: _text(plans) for key, plans in listed.items()}
+    return replace(layer, values=values, problems=(*layer.problems, *problems))
+
+
+def _problems(key: str, plans: Plans, values: Mapping[str, Value]) -> Iterator[str]:
+    first = _origin(plans[min(plans)])
+    if key in values:
+        yield f"{key} is set as text ({values[key].origin}) and as a list ({first}): expected one of them"
+    for number in range(max(plans)):
+        if number not in plans:
+            yield f"{key} ({first}): plan {number + 1} is empty"
+    for number, plan in sorted(plans.items()):
+        texts = {name: value.text for name, value in plan.items()}
+        for name, problem in plan_problems(texts).items():
+            if name:
+                yield f"{key}.{number}.{name} = '{texts[name]}' ({plan[name].origin}): plan {number + 1}: {problem}"
+            else:
+                yield f"{key}.{number} ({_origin(plan)}): plan {number + 1} {problem}"
+
+
+def _text(plans: Plans) -> Value:
+    texts = [{name: value.text for name, value in plan.items()} for _, plan in sorted(plans.items())]
+    return Value(format_plans(texts), _origin(plans[min(plans)]))
+
+
+def _origin(plan: Mapping[str, Value]) -> str:
+    return next(iter(plan.values())).origin

@@ -1,0 +1,140 @@
+"""YAML files, flattened: nested maps become dotted keys, scalars keep the text they were written with.
+
+The file is composed into nodes and never constructed into objects. So ``OFF``, ``1e3`` or ``12:30`` stay what was
+written instead of becoming what YAML 1.1 makes of them, and tags cannot do anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from flink_autoscaler.core.model.syntax import format_list
+from flink_autoscaler.standalone.settings.sources.entry import Layer, Value, failed
+from flink_autoscaler.standalone.settings.sources.text_file import UnreadableError, read_text
+
+_MAX_NODES = 20_000
+_MAX_DEPTH = 40
+_TAG = "tag:yaml.org,2002:"
+_NULL = _TAG + "null"
+_SCALARS = {_TAG + name for name in ("str", "int", "float", "bool", "timestamp", "value", "merge")}
+
+
+class _InvalidError(Exception):
+    """The document is not a configuration; the message says where and why."""
+
+
+def read(file: Path) -> Layer:
+    """Read one file. A duplicate key, a syntax error or anything else wrong is a problem that names its place."""
+    try:
+        return parse(read_text(file), str(file))
+    except UnreadableError as error:
+        return failed(str(error))
+
+
+def parse(text: str, name: str) -> Layer:
+    """Read the text of a file.
+
+    Args:
+        text: One YAML document, or nothing but comments.
+        name: Name of the file for origins and problems.
+    """
+    flattening = _Flattening(name)
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        if root is not None and not _is_null(root):
+            flattening.document(root)
+    except _InvalidError as error:
+        return failed(str(error))
+    except RecursionError:
+        return failed(f"{name}: nested too deeply")
+    except yaml.YAMLError as error:
+        return failed(_syntax_error(error, text, name))
+    return Layer(flattening.values, tuple(flattening.problems))
+
+
+def _syntax_error(error: yaml.YAMLError, text: str, name: str) -> str:
+    """Say where and what, without the line itself: it may hold a secret."""
+    if isinstance(error, yaml.MarkedYAMLError) and (mark := error.problem_mark or error.context_mark):
+        return f"{name} line {mark.line + 1} column {mark.column + 1}: {error.problem or error.context}"
+    position = min(getattr(error, "position", 0), len(text))
+    line = text.count("\n", 0, position) + 1
+    column = position - (text.rfind("\n", 0, position) + 1) + 1
+    return f"{name} line {line} column {column}: {getattr(error, 'reason', 'not YAML')}"
+
+
+def _is_null(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.tag == _NULL
+
+
+@dataclass
+class _Flattening:
+    """Collects values while the nodes of one document are visited."""
+
+    name: str
+    values: dict[str, Value] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    lines: dict[str, int] = field(default_factory=dict)
+    visited: int = 0
+
+    def document(self, root: yaml.Node) -> None:
+        if not isinstance(root, yaml.MappingNode):
+            raise self.invalid(root, "expected a mapping of keys to values at the top level")
+        self.mapping(root, "", 0)
+
+    def invalid(self, node: yaml.Node, message: str) -> _InvalidError:
+        return _InvalidError(f"{self.name} line {node.start_mark.line + 1}: {message}")
+
+    def visit(self, node: yaml.Node, depth: int) -> None:
+        """Bound the work: an alias may stand for a node many times, or for one that it is in."""
+        self.visited += 1
+        if self.visited > _MAX_NODES or depth > _MAX_DEPTH:
+            raise self.invalid(node, f"more than {_MAX_NODES} values or {_MAX_DEPTH} levels")
+
+    def mapping(self, node: yaml.MappingNode, prefix: str, depth: int) -> None:
+        for key_node, value_node in node.value:
+            self.value(value_node, prefix + self.key(key_node), depth=depth + 1, line=key_node.start_mark.line + 1)
+
+    def key(self, node: yaml.Node) -> str:
+        if not isinstance(node, yaml.ScalarNode) or not node.value:
+            raise self.invalid(node, "a key must be text")
+        return str(node.value)
+
+    def value(self, node: yaml.Node, key: str, *, depth: int, line: int) -> None:
+        self.visit(node, depth)
+        if isinstance(node, yaml.MappingNode):
+            self.mapping(node, key + ".", depth)
+        elif isinstance(node, yaml.SequenceNode):
+            self.sequence(node, key, depth=depth, line=line)
+        elif not _is_null(node):
+            self.store(key, self.text(node), line)
+
+    def sequence(self, node: yaml.SequenceNode, key: str, *, depth: int, line: int) -> None:
+        """A list of maps becomes numbered keys, any other list Flink's text of a list."""
+        if node.value and all(isinstance(item, yaml.MappingNode) for item in node.value):
+            for index, item in enumerate(node.value):
+                self.value(item, f"{key}.{index}", depth=depth + 1, line=item.start_mark.line + 1)
+        else:
+            self.store(key, format_list(list(self.texts(node, depth))), line)
+
+    def texts(self, node: yaml.SequenceNode, depth: int) -> Iterator[str]:
+        for item in node.value:
+            self.visit(item, depth)
+            if not isinstance(item, yaml.ScalarNode) or _is_null(item):
+                raise self.invalid(item, "a list holds either maps or plain values")
+            yield self.text(item)
+
+    def text(self, node: yaml.Node) -> str:
+        if node.tag not in _SCALARS:
+            raise self.invalid(node, f"the tag {node.tag} is not supported")
+        return str(node.value)
+
+    def store(self, key: str, text: str, line: int) -> None:
+        if key in self.lines:
+            self.problems.append(f"{self.name} line {line}: {key} is already set in line {self.lines[key]}")
+            return
+        self.lines[key] = line
+        self.values[key] = Value(text, f"{self.name} line {line}")
