@@ -44,7 +44,7 @@ check-tools: ## Print what this machine lacks, with the Debian package that has 
 .PHONY: demo
 demo: setup ## Watch a real Flink job being scaled up and down (DEMO_SECONDS=300).
 	@.ci/check-tools jdk
-	DEMO_SECONDS=$(DEMO_SECONDS) PYTHONPATH=tests $(BIN)/python -m demo
+	DEMO_SECONDS=$(DEMO_SECONDS) PYTHONPATH=tests/support $(BIN)/python -m demo
 
 .PHONY: run
 run: setup ## Run the daemon: make run CONFIG=conf/autoscaler.yaml ARGS="--dry-run".
@@ -55,7 +55,7 @@ check: setup ## Check format, lint, types and import directions.
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/test_architecture.py
+	$(BIN)/python -m pytest -q tests/unit/project/test_architecture.py
 
 .PHONY: test
 test: setup ## Run all tests but the long suites below, real Flink clusters included.
@@ -80,7 +80,7 @@ test-rescue: setup ## Run the tests of rescales that go wrong, on real Flink (ab
 
 .PHONY: test-model
 test-model: setup ## Run the model of rescales against a lossy cluster for 100,000 steps (MODEL_STEPS).
-	MODEL_STEPS=$${MODEL_STEPS:-100000} $(BIN)/python -m pytest -s tests/properties/test_rescale_machine.py $(PYTEST_ARGS)
+	MODEL_STEPS=$${MODEL_STEPS:-100000} $(BIN)/python -m pytest -s tests/unit/properties/test_rescale_machine.py $(PYTEST_ARGS)
 
 .PHONY: test-yarn
 test-yarn: setup ## Run the tests on a real YARN, with Flink and Spark on it, and a real HDFS (downloads Hadoop once).
@@ -105,7 +105,7 @@ test-faults: setup ## Kill, stop and cut off real daemons and databases (FAULT_R
 bench: setup ## Run the benchmarks, one after the other (about 40 min).
 	@.ci/check-tools jdk
 	@.ci/check-tools nginx
-	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=tests:. $(BIN)/python "$$file"; done
+	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=tests/support:. $(BIN)/python "$$file"; done
 
 # Spark executors import the archive through zipimport, which before Python 3.14 sees a namespace
 # package only where the archive has directory entries. A renamed wheel has none, so it is packed here.

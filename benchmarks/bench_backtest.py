@@ -1,6 +1,6 @@
 """Backtests: job-days per minute of a process, and of runs as the command makes them, on one core and on two.
 
-Run: ``PYTHONPATH=tests:. python benchmarks/bench_backtest.py [--days 2] [--jobs 16]``. One production pass per
+Run: ``PYTHONPATH=tests/support:. python benchmarks/bench_backtest.py [--days 2] [--jobs 16]``. One production pass per
 simulated minute is included. The budget is 100 job-days per minute on two cores. Needs Java.
 """
 

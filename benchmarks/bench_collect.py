@@ -27,7 +27,7 @@ from pathlib import Path
 import httpx
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / part) for part in ("core", "clients", "tests")]
+sys.path[:0] = [str(ROOT / part) for part in ("core", "clients", "tests/support")]
 
 from fake_flink import FakeFlink, FakeJob, answers, chain  # noqa: E402 - the paths come first
 

@@ -1,6 +1,7 @@
 """What many clusters cost per pass: discovery alone, and whole passes inline and with Spark.
 
-Run: PYTHONPATH=tests:. python benchmarks/bench_discovery.py [--clusters 200] [--jobs 5] [--passes 5] [--only TITLE]
+Run: PYTHONPATH=tests/support:. python benchmarks/bench_discovery.py [--clusters 200] [--jobs 5] [--passes 5]
+    [--only TITLE]
 Needs nginx, for Spark also Java. The clusters are path prefixes of one static server. All clusters begin a pass at the
 same instant, each in a thread of its own as in the daemon. Processor time is that of the daemon, the JVM and the Python
 workers, without nginx.

@@ -1,6 +1,6 @@
 """Time, processor time and memory of passes: Spark and inline side by side.
 
-Run: PYTHONPATH=tests:. python benchmarks/bench_engines.py [--jobs 10 100 1000 3000] [--passes 5] [--samples 0]
+Run: PYTHONPATH=tests/support:. python benchmarks/bench_engines.py [--jobs 10 100 1000 3000] [--passes 5] [--samples 0]
 Needs nginx and Java. Processor time is that of the daemon, the JVM and the Python workers, without nginx.
 """
 

@@ -1,6 +1,6 @@
 """The metric history: what a pass costs, how files are written, compacted and read, and what it takes of the daemon.
 
-Run: ``PYTHONPATH=tests:. python benchmarks/bench_history.py [--jobs 1000] [--vertices 10] [--minutes 1440]
+Run: ``PYTHONPATH=tests/support:. python benchmarks/bench_history.py [--jobs 1000] [--vertices 10] [--minutes 1440]
 [--daemon-jobs 40] [--daemon-seconds 30]``. A pass a minute is kept, written every few minutes as the daemon does by
 default. Compaction and reading run in a process of their own each, so that their greatest memory is theirs alone.
 A thousand jobs of ten vertices make 14.4 million rows of ``vertices`` a day; ``--daemon-jobs 0`` leaves the daemon out.

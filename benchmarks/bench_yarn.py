@@ -1,6 +1,6 @@
 """What a pass of discovery costs on a YARN cluster of many applications with one job each.
 
-Run: PYTHONPATH=tests:. python benchmarks/bench_yarn.py [--applications 1000] [--passes 5]
+Run: PYTHONPATH=tests/support:. python benchmarks/bench_yarn.py [--applications 1000] [--passes 5]
 Needs nginx, which is the ResourceManager, its web proxy, and every JobManager on a loopback address of its own.
 Processor time is that of the daemon, without nginx.
 """

@@ -1,0 +1,444 @@
+"""Decoding of answers recorded from real clusters, and of answers that no cluster should give."""
+
+import contextlib
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flink_autoscaler.clients.flink import decode
+from flink_autoscaler.clients.flink.decode import ParallelismBounds
+from flink_autoscaler.core.errors import ResponseError
+from flink_autoscaler.core.model.metrics import Aggregate
+from flink_autoscaler.core.model.topology import PlanNode, ShipStrategy, build_topology
+
+FIXTURES = Path(__file__).parents[3] / "fixtures"
+SOURCE, WORK, SINK = (
+    "431c11b7410a217cf29a345eb02981d0",
+    "9f6d7fd1e69105de88900ba5047ec5a1",
+    "afa3664e2d13439221e8d041382a4dc1",
+)
+
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda values: st.lists(values, max_size=2) | st.dictionaries(st.text(max_size=3), values, max_size=2),
+    max_leaves=4,
+)
+
+both_versions = pytest.mark.parametrize("version", ["1.20", "2.3"])
+
+
+def recorded(version: str, name: str) -> Any:
+    return json.loads((FIXTURES / f"flink-{version}" / f"{name}.json").read_text())
+
+
+@both_versions
+def test_job_details_have_graph_counters_and_timestamp(version: str) -> None:
+    answer = recorded(version, "job_details")
+
+    details = decode.job_details(answer)
+
+    source = details.vertices[0]
+    assert (details.job_id, details.name, details.state) == (answer["jid"], "load-job", "RUNNING")
+    assert details.running_at_ms == answer["timestamps"]["RUNNING"]
+    assert (source.vertex_id, source.name, source.parallelism, source.max_parallelism) == (
+        SOURCE,
+        "Source: orders",
+        1,
+        24,
+    )
+    assert source.io.records_out == answer["vertices"][0]["metrics"]["write-records"]
+    assert source.io.busy_ms == answer["vertices"][0]["metrics"]["accumulated-busy-time"]
+    assert source.io.idle_ms == answer["vertices"][0]["metrics"]["accumulated-idle-time"] > 0
+    assert source.io.is_complete
+    assert source.slot_sharing_group == answer["vertices"][0]["slotSharingGroupId"]
+    assert details.plan == (
+        PlanNode(SOURCE, 1),
+        PlanNode(WORK, 1, ((SOURCE, ShipStrategy.HASH),)),
+        PlanNode(SINK, 1, ((WORK, ShipStrategy.REBALANCE),)),
+    )
+
+
+@both_versions
+@pytest.mark.parametrize("name", ["job_details", "job_details_after_rescale", "job_details_not_enough_slots"])
+def test_job_details_give_a_topology(version: str, name: str) -> None:
+    topology = build_topology(decode.job_details(recorded(version, name)))
+
+    assert list(topology.vertices) == [SOURCE, WORK, SINK]
+
+
+@both_versions
+def test_finished_source_and_unknown_busy_time_are_told(version: str) -> None:
+    details = decode.job_details(recorded(version, "job_details_one_source_finished"))
+
+    assert sorted(vertex.status for vertex in details.vertices) == ["FINISHED", "RUNNING", "RUNNING"]
+    assert sum(math.isnan(vertex.io.busy_ms) for vertex in details.vertices) == 2
+
+
+@pytest.mark.parametrize(
+    ("metrics", "is_complete"),
+    [
+        pytest.param({"read-records-complete": False}, False, id="not all subtasks reported reads"),
+        pytest.param({"write-records-complete": False}, False, id="not all subtasks reported writes"),
+        pytest.param({"read-bytes-complete": False}, True, id="bytes do not matter"),
+        pytest.param({"read-records-complete": None}, True, id="not told"),
+    ],
+)
+def test_incomplete_counters_are_told(metrics: dict[str, object], is_complete: bool) -> None:
+    answer = recorded("2.3", "job_details")
+    answer["vertices"][0]["metrics"] |= metrics
+
+    assert decode.job_details(answer).vertices[0].io.is_complete is is_complete
+
+
+def test_waiting_for_vertices_downstream_is_counted() -> None:
+    assert decode.job_details(recorded("1.20", "job_details_after_rescale")).vertices[0].io.backpressured_ms == 1527.0
+
+
+def test_fields_that_older_versions_lack_have_defaults() -> None:
+    answer = recorded("1.20", "job_details")
+    vertex = answer["vertices"][0]
+    del vertex["slotSharingGroupId"], vertex["metrics"]["accumulated-busy-time"], vertex["start-time"]
+    del vertex["metrics"]["accumulated-idle-time"], vertex["metrics"]["accumulated-backpressured-time"]
+
+    decoded = decode.job_details(answer).vertices[0]
+
+    assert (decoded.slot_sharing_group, decoded.start_ms) == (None, -1)
+    assert math.isnan(decoded.io.busy_ms)
+    assert (decoded.io.idle_ms, decoded.io.backpressured_ms) == (None, None)
+
+
+def test_missing_counters_are_not_complete() -> None:
+    answer = recorded("2.3", "job_details")
+    answer["vertices"][0]["metrics"] = {}
+
+    io = decode.job_details(answer).vertices[0].io
+
+    assert (io.records_in, io.records_out, io.is_complete) == (0, 0, False)
+
+
+@pytest.mark.parametrize("timestamps", [{}, {"RUNNING": 0}, {"RUNNING": None}, None])
+def test_job_that_never_ran_has_no_running_timestamp(timestamps: object) -> None:
+    answer = recorded("2.3", "job_details") | {"timestamps": timestamps}
+
+    assert decode.job_details(answer).running_at_ms is None
+
+
+@pytest.mark.parametrize("plan", [None, {}, {"nodes": []}, {"nodes": None}])
+def test_job_without_plan_has_an_empty_one(plan: object) -> None:
+    answer = recorded("2.3", "job_details") | {"plan": plan}
+
+    assert decode.job_details(answer).plan == ()
+
+
+def test_strategy_of_a_later_version_is_unknown() -> None:
+    answer = recorded("2.3", "job_details")
+    answer["plan"]["nodes"][1]["inputs"][0]["ship_strategy"] = "TELEPORT"
+
+    assert decode.job_details(answer).plan[1].inputs == ((SOURCE, ShipStrategy.UNKNOWN),)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        pytest.param(("jid",), 7, r"job details\.jid is 7, expected text", id="job id"),
+        pytest.param(("vertices",), {}, r"job details\.vertices is \{\}, expected an array", id="vertices"),
+        pytest.param(("vertices", 0), "x", "vertices is 'x', expected an object", id="vertex"),
+        pytest.param(("vertices", 0, "parallelism"), "2", f"vertex {SOURCE}.parallelism is '2'", id="parallelism"),
+        pytest.param(("vertices", 0, "parallelism"), True, "parallelism is True", id="parallelism is a boolean"),
+        pytest.param(("vertices", 0, "parallelism"), 1e999, "parallelism is inf", id="parallelism is infinite"),
+        pytest.param(("vertices", 0, "parallelism"), 1.5, "parallelism is 1.5", id="parallelism has a fraction"),
+        pytest.param(("vertices", 0, "metrics", "accumulated-busy-time"), "much", "busy-time is 'much'", id="busy"),
+        pytest.param(("vertices", 0, "metrics", "read-records-complete"), "yes", "is 'yes', expected true", id="flag"),
+        pytest.param(("plan", "nodes", 0, "parallelism"), None, "is None, expected an integer", id="node"),
+        pytest.param(("timestamps", "RUNNING"), "now", "timestamps.RUNNING is 'now'", id="timestamp"),
+        pytest.param(("name",), ["x" * 1000], r"\.\.\., expected text", id="long value is cut"),
+    ],
+)
+def test_wrong_types_are_errors_that_name_the_field(path: tuple[str | int, ...], value: object, message: str) -> None:
+    answer = recorded("2.3", "job_details")
+    place = answer
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+
+    with pytest.raises(ResponseError, match=message):
+        decode.job_details(answer)
+
+
+def test_missing_required_field_is_an_error() -> None:
+    answer = recorded("2.3", "job_details")
+    del answer["vertices"][0]["id"]
+
+    with pytest.raises(ResponseError, match="id is missing, expected text"):
+        decode.job_details(answer)
+
+
+@pytest.mark.parametrize(
+    "decoder",
+    [
+        decode.jobs_overview,
+        decode.job_details,
+        decode.configuration,
+        decode.user_configuration,
+        decode.metric_names,
+        decode.metric_values,
+        decode.aggregates,
+        decode.resource_requirements,
+        decode.cluster_info,
+    ],
+)
+@pytest.mark.parametrize("answer", [None, 7, "text", [7], {"jobs": 7}, {"x": 7}, [{}], [[]]], ids=repr)
+def test_answers_of_another_shape_are_errors(decoder: Any, answer: object) -> None:
+    try:
+        decoded = decoder(answer)
+    except ResponseError:
+        return
+
+    assert decoded == {}  # the job's configuration may have no user configuration
+
+
+@both_versions
+@pytest.mark.parametrize(
+    "name",
+    [
+        "jobs_overview",
+        "jobs_overview_after_rescale",
+        "jobs_overview_not_enough_slots",
+        "jobs_overview_one_source_finished",
+    ],
+)
+def test_jobs_overview_lists_every_job(version: str, name: str) -> None:
+    answer = recorded(version, name)
+
+    jobs = decode.jobs_overview(answer)
+
+    assert [job.job_id for job in jobs] == [entry["jid"] for entry in answer["jobs"]]
+    assert [job.tasks for job in jobs] == [entry["tasks"] for entry in answer["jobs"]]
+    assert [job.start_ms for job in jobs] == [entry["start-time"] for entry in answer["jobs"]]
+
+
+def test_ended_jobs_are_listed() -> None:
+    jobs = decode.jobs_overview(recorded("1.20", "jobs_overview_canceled"))
+
+    assert {job.state for job in jobs} == {"CANCELED"}
+    assert all(job.end_ms >= job.start_ms for job in jobs)
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [("1.20", (None, None)), ("2.3", ("STREAMING", "Adaptive"))], ids=["1.20", "2.3"]
+)
+def test_job_and_scheduler_type_are_told_where_known(version: str, expected: tuple[str | None, str | None]) -> None:
+    job = decode.jobs_overview(recorded(version, "jobs_overview"))[0]
+
+    assert (job.job_type, job.scheduler_type) == expected
+
+
+def test_initializing_job_needs_little() -> None:
+    answer = {"jobs": [{"jid": "a", "name": "n", "state": "INITIALIZING", "schedulerType": None}]}
+
+    job = decode.jobs_overview(answer)[0]
+
+    assert (job.tasks, job.start_ms, job.end_ms, job.scheduler_type) == ({}, -1, -1, None)
+
+
+@both_versions
+@pytest.mark.parametrize("name", ["job_jobmanager_config", "jobmanager_config"])
+def test_configuration_is_flat_text(version: str, name: str) -> None:
+    assert decode.configuration(recorded(version, name))["job.autoscaler.restart.time"] == "10s"
+
+
+def test_configuration_without_value_is_left_out() -> None:
+    assert decode.configuration([{"key": "a", "value": None}, {"key": "b", "value": ""}]) == {"b": ""}
+
+
+@both_versions
+def test_job_without_parameters_has_an_empty_user_configuration(version: str) -> None:
+    assert decode.user_configuration(recorded(version, "job_config")) == {}
+
+
+@pytest.mark.parametrize("answer", [{}, {"execution-config": None}, {"execution-config": {"user-config": None}}])
+def test_job_without_execution_config_has_an_empty_user_configuration(answer: object) -> None:
+    assert decode.user_configuration(answer) == {}
+
+
+def test_user_configuration_is_text() -> None:
+    answer = {"execution-config": {"user-config": {"a": "x", "b": 1, "c": True}}}
+
+    assert decode.user_configuration(answer) == {"a": "x", "b": "1", "c": "true"}
+
+
+@pytest.mark.parametrize(("version", "expected"), [("1.20", "1.20.4"), ("2.3", "2.3.0")])
+def test_cluster_info_tells_the_version(version: str, expected: str) -> None:
+    assert decode.cluster_info(recorded(version, "config")).flink_version == expected
+
+
+@both_versions
+@pytest.mark.parametrize(
+    "name",
+    [
+        "vertex0_source_orders_metric_names",
+        "vertex1_work_metric_names",
+        "vertex2_fmt_out_writer_metric_names",
+        "metric_names_running_source_one_source_finished",
+    ],
+)
+def test_metric_names_are_ids(version: str, name: str) -> None:
+    names = decode.metric_names(recorded(version, name))
+
+    assert "busyTimeMsPerSecond" in names
+
+
+@both_versions
+@pytest.mark.parametrize(
+    "name",
+    [
+        "metric_names_finished_source_one_source_finished",
+        "metric_values_finished_source_one_source_finished",
+        "taskmanagers_one_metric_missing",
+        "vertex0_one_metric_missing",
+        "vertex_not_found",
+    ],
+)
+def test_empty_lists_are_empty(version: str, name: str) -> None:
+    answer = recorded(version, name)
+
+    assert (decode.metric_names(answer), decode.aggregates(answer)) == ((), {})
+
+
+@both_versions
+@pytest.mark.parametrize(
+    "name",
+    [
+        "vertex0_source_orders_metric_values",
+        "vertex0_source_orders_metric_values_after_rescale",
+        "vertex1_work_metric_values",
+        "vertex2_fmt_out_writer_metric_values",
+        "metric_values_aggregate_one_source_finished",
+    ],
+)
+def test_vertex_metrics_have_all_aggregates(version: str, name: str) -> None:
+    answer = recorded(version, name)
+
+    decoded = decode.aggregates(answer)
+
+    assert decoded == {e["id"]: Aggregate(e["min"], e["max"], e["avg"], e["sum"], e["skew"]) for e in answer}
+
+
+@both_versions
+@pytest.mark.parametrize("name", ["taskmanagers_metric_values", "taskmanagers_metric_values_after_rescale"])
+def test_taskmanager_metrics_have_no_sum(version: str, name: str) -> None:
+    heap = decode.aggregates(recorded(version, name))["Status.JVM.Memory.Heap.Max"]
+
+    assert heap == Aggregate(518979584.0, 518979584.0, 518979584.0)
+
+
+@both_versions
+def test_nan_as_text_is_nan(version: str) -> None:
+    busy = decode.aggregates(recorded(version, "metric_values_running_source_one_source_finished"))
+
+    assert all(math.isnan(value) for value in busy["busyTimeMsPerSecond"] if value is not None)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param("Infinity", math.inf, id="infinity as text"),
+        pytest.param("-Infinity", -math.inf, id="negative infinity as text"),
+        pytest.param(3, 3.0, id="integer"),
+        pytest.param(10**400, math.inf, id="integer beyond doubles"),
+        pytest.param(None, None, id="null"),
+    ],
+)
+def test_numbers_are_floats(value: object, expected: float | None) -> None:
+    assert decode.aggregates([{"id": "m", "max": value}]) == {"m": Aggregate(maximum=expected)}
+
+
+@pytest.mark.parametrize("value", ["many", True, [], {}])
+def test_metric_that_is_no_number_is_an_error(value: object) -> None:
+    with pytest.raises(ResponseError, match=r"metric m\.max is .*, expected a number"):
+        decode.aggregates([{"id": "m", "max": value}])
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("1.20", {"taskSlotsTotal": "16", "taskSlotsAvailable": "15"}),
+        ("2.3", {"taskSlotsTotal": "8", "taskSlotsAvailable": "7"}),
+    ],
+    ids=["1.20", "2.3"],
+)
+def test_jobmanager_metrics_are_text(version: str, expected: dict[str, str]) -> None:
+    assert decode.metric_values(recorded(version, "jobmanager_slots")) == expected
+
+
+@both_versions
+def test_unknown_jobmanager_metric_is_left_out(version: str) -> None:
+    assert list(decode.metric_values(recorded(version, "jobmanager_one_metric_missing"))) == ["taskSlotsTotal"]
+
+
+@both_versions
+@pytest.mark.parametrize(
+    ("name", "vertices"),
+    [
+        ("resource_requirements", 3),
+        ("resource_requirements_after_rescale", 3),
+        ("resource_requirements_not_enough_slots", 3),
+        ("resource_requirements_one_source_finished", 3),
+    ],
+)
+def test_resource_requirements_round_trip(version: str, name: str, vertices: int) -> None:
+    answer = recorded(version, name)
+
+    bounds = decode.resource_requirements(answer)
+
+    assert len(bounds) == vertices
+    assert decode.encode_requirements(bounds) == answer
+
+
+def test_requirements_beyond_the_slots_are_kept() -> None:
+    bounds = decode.resource_requirements(recorded("2.3", "resource_requirements_not_enough_slots"))
+
+    assert bounds[WORK] == ParallelismBounds(1, 24)
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """Return the paths of all values inside a decoded JSON value."""
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [found for key, child in children for found in [(*path, key), *places(child, (*path, key))]]
+
+
+@pytest.mark.parametrize(
+    ("decoder", "name"),
+    [
+        (decode.job_details, "job_details_one_source_finished"),
+        (decode.jobs_overview, "jobs_overview"),
+        (decode.aggregates, "vertex1_work_metric_values"),
+        (decode.metric_values, "jobmanager_slots"),
+        (decode.configuration, "job_jobmanager_config"),
+        (decode.user_configuration, "job_config"),
+        (decode.resource_requirements, "resource_requirements"),
+        (decode.cluster_info, "config"),
+    ],
+)
+@given(data=st.data())
+def test_whatever_stands_in_an_answer_it_is_decoded_or_refused(decoder: Any, name: str, data: st.DataObject) -> None:
+    answer = recorded("2.3", name)
+    path = data.draw(st.sampled_from(places(answer)))
+    place = answer
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = data.draw(ANY_JSON)
+
+    with contextlib.suppress(ResponseError):
+        decoder(answer)
+
+
+def test_half_of_a_surrogate_pair_in_a_name_is_replaced() -> None:
+    answer = json.loads('{"jobs": [{"jid": "a", "name": "x\\ud800y", "state": "RUNNING"}]}')
+
+    assert decode.jobs_overview(answer)[0].name == "x?y"

@@ -1,0 +1,239 @@
+"""The policies of a job are asked, and their proposals become one plan."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from core_builders import a_vertex, options_with
+from policy_setup import given, observation, vertex
+
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.model.events import EventType
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal
+from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.options.option import OptionSet
+from flink_autoscaler.core.options.policies import COMBINATIONS, OPTIONS_OF
+from flink_autoscaler.core.policies.base.parallelism import SizingSettings
+from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of
+from flink_autoscaler.core.policies.choosing import Chosen, choose, planned_sizing
+from flink_autoscaler.core.policies.combine import Combination
+from flink_autoscaler.core.policies.hpa import window_filter as hpa_window
+from flink_autoscaler.core.policies.registry import POLICIES
+
+OBS = observation(vertex("source", parallelism=4), vertex("map", parallelism=8))
+
+
+@dataclass
+class Wants:
+    """Proposes some targets, and writes down what it was shown."""
+
+    targets: Mapping[VertexId, int] | None
+    state: Mapping[str, Any] = field(default_factory=dict)
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    seen: list[PolicyInput] = field(default_factory=list)
+    name: str = "some other name"
+
+    def propose(self, shown: PolicyInput) -> Proposal:
+        """Return the proposal."""
+        self.seen.append(shown)
+        reason = Reason("WANTED", "I want it", "map", (("figure", 1.0),))
+        if self.targets is None:
+            return abstention(self.name, (Reason(METRIC_MISSING, "nothing is known"),), self.state)
+        direction = direction_of(shown.obs, {v: t for v, t in self.targets.items() if v in shown.obs.vertices})
+        proposal = Proposal(self.name, self.targets, direction, {}, 1.0, (reason,), state=self.state)
+        return replace(proposal, **self.changes)
+
+
+@dataclass
+class Does:
+    """Does something else than proposing."""
+
+    what: Callable[[], Any]
+    name: str = "does"
+
+    def propose(self, shown: PolicyInput) -> Proposal:
+        """Do it."""
+        result: Proposal = self.what()
+        return result
+
+
+def chosen(
+    policies: Mapping[str, Any],
+    options: Mapping[str, str] | None = None,
+    memories: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Chosen:
+    """Ask plug-ins in their order."""
+    options = {"policies": ";".join(policies), **(options or {})}
+    return choose(given(OBS, options), options_with(options), policies, memories or {})
+
+
+def codes(asked: Chosen) -> list[str]:
+    return [reason.code for reason in asked.plan.reasons]
+
+
+def test_several_policies_come_to_the_greatest_of_each_vertex() -> None:
+    asked = chosen({"a": Wants({"source": 6, "map": 7}), "b": Wants({"source": 5, "map": 9})})
+
+    assert asked.plan.targets == {"source": 6, "map": 9}
+
+
+def test_the_first_policy_with_an_opinion_wins_where_that_is_chosen() -> None:
+    policies = {"a": Wants(None), "b": Wants({"source": 5, "map": 9}), "c": Wants({"source": 6, "map": 10})}
+
+    assert chosen(policies, {"policies.combine": "first"}).plan.targets == {"source": 5, "map": 9}
+
+
+def test_reasons_say_whose_they_are() -> None:
+    asked = chosen({"a": Wants({"map": 9}), "b": Wants({"map": 10})})
+
+    assert [reason.text for reason in asked.plan.reasons] == ["a: I want it", "b: I want it"]
+    assert {(reason.code, reason.vertex_id) for reason in asked.plan.reasons} == {("WANTED", "map")}
+
+
+def test_each_policy_is_handed_back_what_it_returned() -> None:
+    a, b = Wants({"map": 9}, state={"seen": (1, 2)}), Wants(None)
+
+    memories = chosen({"a": a, "b": b}, memories={"b": {"kept": 1}, "gone": {"x": 1}}).memories
+
+    assert memories == {"a": {"seen": [1, 2]}}
+    assert (a.seen[0].state, b.seen[0].state) == ({}, {"kept": 1})
+    assert json.loads(json.dumps(memories)) == memories
+
+
+def fails() -> Proposal:
+    raise ZeroDivisionError("oh")
+
+
+@pytest.mark.parametrize(
+    ("policy", "problem"),
+    [
+        pytest.param(Does(fails), "ZeroDivisionError: oh", id="raises"),
+        pytest.param(Does(lambda: 7), "it returned int, not a proposal", id="returns something else"),
+        pytest.param(Wants({"nowhere": 3}), "its target 3 for 'nowhere'", id="another job's vertex"),
+        pytest.param(Wants({"map": 0}), "its target 0 for 'map'", id="no parallelism"),
+        pytest.param(Wants({"map": 2.5}), "its target 2.5 for 'map'", id="no whole number"),  # type: ignore[dict-item]
+        pytest.param(Wants({"map": 3}, state={"x": object()}), "TypeError", id="a state that cannot be stored"),
+        pytest.param(Wants({"map": 3}, state={"x": float("nan")}), "ValueError", id="a state that is no JSON"),
+    ],
+)
+def test_a_policy_that_fails_abstains_and_is_told(policy: Any, problem: str) -> None:
+    down, up = {"source": 4, "map": 2}, {"source": 9, "map": 8}
+
+    lowered = chosen({"bad": policy, "good": Wants(down)}, memories={"bad": {"kept": 1}})
+    raised = chosen({"bad": policy, "good": Wants(up)})
+
+    assert lowered.plan.targets == {"source": 4, "map": 8}
+    assert raised.plan.targets == up
+    assert codes(lowered)[0] == "POLICY_FAILED"
+    assert problem in lowered.failures["bad"]
+    assert lowered.memories == {"bad": {"kept": 1}}
+    assert not lowered.is_sure
+    [event] = lowered.events(options_with())
+    assert (event.type, event.reason) == (EventType.WARNING, "PluginProblem")
+    assert "policy bad failed" in event.message
+    assert lowered.events(options_with({"compat": "reference"})) == []
+
+
+def test_a_vertex_that_cannot_grow_is_told() -> None:
+    limited = (Reason("SCALING_LIMITED", "needs 12 subtasks, but may have 8", "map"),)
+
+    [event] = chosen({"a": Wants({"map": 8}, changes={"reasons": limited})}).events(options_with())
+
+    assert (event.reason, event.message) == ("ScalingLimited", "a: needs 12 subtasks, but may have 8")
+    assert event.key == "ScalingLimitedmap"
+    assert event.interval == options_with().scaling_event_interval
+
+
+def test_what_stays_for_want_of_metrics_is_not_sure() -> None:
+    assert chosen({"a": Wants({"map": 8})}).is_sure
+    assert not chosen({"a": Wants(None)}).is_sure
+    assert not chosen({"a": Wants(None), "b": Wants({"map": 3})}).is_sure
+
+
+def test_an_unknown_policy_is_an_error_that_names_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match=r"'hpaa', but the policies are backlog-time, capacity, .*, mine, .*, varga"):
+        chosen({"mine": Wants(None)}, {"policies": "mine;hpaa"})
+
+
+def test_a_plug_in_replaces_a_built_in_policy_of_its_name() -> None:
+    assert chosen({"capacity": Wants({"map": 99})}).plan.targets["map"] == 99
+
+
+def test_a_schedule_limits_what_others_propose() -> None:
+    policy = Wants({"source": 4})
+    options = {"policies": "schedule;other", "schedule.plans": "vertex=map, max-parallelism=10"}
+
+    chosen({"other": policy}, options)
+
+    shown = policy.seen[0].obs.vertices
+    assert (shown["source"].max_parallelism, shown["map"].max_parallelism) == (128, 10)
+
+
+def test_a_schedule_that_cannot_be_read_stops_nobody_else() -> None:
+    asked = chosen({"other": Wants({"map": 9})}, {"policies": "schedule;other", "schedule.plans": "sometimes"})
+
+    assert asked.plan.targets["map"] == 9
+    assert set(asked.failures) == {"schedule"}
+
+
+def test_the_window_of_hpa_holds_for_the_plan_where_it_is_switched_on() -> None:
+    options = {"hpa.filter.enabled": "true", "hpa.scale-up.select": "Disabled"}
+
+    asked = chosen({"a": Wants({"map": 9})}, options)
+
+    assert asked.plan.targets["map"] == 8
+    assert set(asked.memories) == {hpa_window.NAME}
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        pytest.param(9, (9, 9), id="as planned"),
+        pytest.param(1, (4, 4), id="one step down"),
+        pytest.param(40, (30, 20), id="one step up, and limits"),
+        pytest.param(10, (10, 10), id="as it is"),
+    ],
+)
+def test_a_plan_is_followed_within_steps_and_limits(target: int, expected: tuple[int, int]) -> None:
+    options = options_with({"scale-up.max-factor": "2.0", "vertex.max-parallelism": "20"})
+
+    sizing = planned_sizing(a_vertex(1, parallelism=10), target, 100.0, SizingSettings.of(options, 0))
+
+    assert (sizing.current, sizing.wanted, sizing.target) == (10, *expected)
+    assert sizing.factor == target / 10
+
+
+def test_every_built_in_policy_has_the_name_and_the_options_that_are_declared_for_it() -> None:
+    assert set(POLICIES) == set(OPTIONS_OF)
+    assert all(issubclass(kind, OptionSet) for kinds in OPTIONS_OF.values() for kind in kinds)
+    assert tuple(Combination) == COMBINATIONS
+
+
+def _example() -> dict[str, Any]:
+    """Return what the guide's example defines: a policy, and the contract for it."""
+    page = (Path(__file__).parents[4] / "docs" / "guide" / "policies.md").read_text()
+    namespace: dict[str, Any] = {"__name__": __name__}
+    for block in re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE):
+        exec(compile(block, "policies.md", "exec"), namespace)
+    return namespace
+
+
+EXAMPLE = _example()
+TestPerSubtaskPolicy = EXAMPLE["TestPerSubtaskPolicy"]
+
+
+def test_the_example_of_the_guide_decides_as_a_plug_in() -> None:
+    policy = EXAMPLE["PerSubtaskPolicy"]()
+    shown = observation(vertex("source", parallelism=4, rate_in=2_500.0))
+    options = options_with({"policies": "per-subtask"})
+
+    asked = choose(given(shown, {"policies": "per-subtask"}), options, {"per-subtask": policy}, {})
+
+    assert asked.plan.targets == {"source": 3}

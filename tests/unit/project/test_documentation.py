@@ -1,0 +1,89 @@
+"""The guide's example runs, and links lead somewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROJECT = Path(__file__).parents[3]
+PAGES = sorted([*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")])
+LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)[^)]*\)")
+PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+JOB_ID = "0" * 32
+ANSWERS: dict[str, object] = {
+    "/jobs/overview": {
+        "jobs": [
+            {
+                "jid": JOB_ID,
+                "name": "orders",
+                "state": "RUNNING",
+                "start-time": 1,
+                "end-time": -1,
+                "last-modification": 1,
+                "tasks": {"total": 2, "running": 1, "finished": 0},
+            }
+        ]
+    },
+    f"/jobs/{JOB_ID}/jobmanager/config": [{"key": "jobmanager.scheduler", "value": "adaptive"}],
+}
+
+
+class JobManager(BaseHTTPRequestHandler):
+    """Answers for a cluster whose only job is still being deployed."""
+
+    def do_GET(self) -> None:
+        body = json.dumps(ANSWERS[self.path]).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Stay quiet."""
+
+
+@pytest.fixture
+def cluster_url() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), JobManager) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_example_of_embedding_looks_after_the_jobs_of_a_cluster(
+    cluster_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [example] = PYTHON_BLOCK.findall((PROJECT / "docs" / "guide" / "embedding.md").read_text())
+    monkeypatch.setenv("FLINK_URL", cluster_url)
+    namespace: dict[str, Any] = {"__name__": "example"}
+    exec(compile(example, "embedding.md", "exec"), namespace)
+
+    namespace["one_pass"]()
+    namespace["close"]()
+
+    assert capsys.readouterr().out.startswith("orders not_running NOT_RUNNING ")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(PROJECT).as_posix())
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    targets = [page.parent / link for link in LINK.findall(page.read_text())]
+
+    assert not [target for target in targets if not target.exists()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(PROJECT).as_posix())
+def test_make_targets_that_a_page_names_exist(page: Path) -> None:
+    targets = re.findall(r"^([a-z-]+):", (PROJECT / "Makefile").read_text(), re.MULTILINE)
+
+    named = re.findall(r"(?:`|^)make ([a-z-]+)", page.read_text(), re.MULTILINE)
+
+    assert set(named) <= set(targets)

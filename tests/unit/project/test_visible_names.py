@@ -1,0 +1,23 @@
+"""Names that users see, programs parse and configurations hold stay what they were when version 0.1 was finished."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from visible_names import names, texts
+
+PINNED: dict[str, list[str]] = json.loads(
+    (Path(__file__).parents[2] / "fixtures" / "visible-names.json").read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("group", ["daemon options", "job options", "metrics", "entry points", "commands"])
+def test_no_name_is_lost(group: str) -> None:
+    assert not set(PINNED[group]) - set(names()[group])
+
+
+@pytest.mark.parametrize("group", ["reasons and events", "log lines"])
+def test_every_reason_event_and_log_line_still_stands_in_the_sources(group: str) -> None:
+    assert not set(PINNED[group]) - texts()

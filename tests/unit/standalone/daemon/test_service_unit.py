@@ -1,0 +1,66 @@
+"""The systemd unit is one that systemd accepts and the daemon can live in."""
+
+from __future__ import annotations
+
+import configparser
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from flink_autoscaler.standalone.settings.schema.settings import Settings
+
+UNIT = Path(__file__).parents[4] / "conf" / "flink-autoscaler.service"
+
+
+@pytest.fixture
+def service() -> configparser.SectionProxy:
+    unit = configparser.ConfigParser(interpolation=None, comment_prefixes=("#",), delimiters=("=",), strict=True)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(UNIT)
+    return unit["Service"]
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_unit_is_accepted_by_systemd(tmp_path: Path) -> None:
+    # The program is not installed where the tests run.
+    text = UNIT.read_text().replace("/opt/flink-autoscaler/bin/flink-autoscaler", "/bin/true")
+    installed = tmp_path / UNIT.name
+    installed.write_text(text)
+
+    result = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(installed)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_unit_waits_for_readiness_and_watches_the_loop(service: configparser.SectionProxy) -> None:
+    assert service["Type"] == "notify"
+    assert service["WatchdogSec"] == "60s"
+    assert service["Restart"] == "on-failure"
+
+
+def test_unit_gives_running_passes_their_grace(service: configparser.SectionProxy) -> None:
+    assert float(service["TimeoutStopSec"].removesuffix("s")) > Settings().loop.shutdown_grace
+
+
+def test_unit_lets_the_jvm_compile(service: configparser.SectionProxy) -> None:
+    assert "MemoryDenyWriteExecute" not in service
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("ProtectSystem", "strict"), ("NoNewPrivileges", "yes"), ("PrivateTmp", "yes"), ("CapabilityBoundingSet", "")],
+)
+def test_unit_is_hardened(service: configparser.SectionProxy, key: str, value: str) -> None:
+    assert service[key] == value
+
+
+def test_unit_can_be_reloaded(service: configparser.SectionProxy) -> None:
+    assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"

@@ -1,0 +1,278 @@
+"""Why a job was or was not rescaled, as people and programs are told."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from databases import create_tables
+from recorded_passes import (
+    ENRICH,
+    JOB_KEY,
+    START_MS,
+    delayed_scale_down,
+    not_reached,
+    over_quota,
+    paused_by_order,
+    rolled_back,
+    scaled_up,
+    stored,
+    window_filling,
+    without_headroom,
+)
+from sql_setup.command_line import call
+
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.standalone.cli.explain_commands import Asked, job_key_of, read_instant
+from flink_autoscaler.standalone.records.codec import PassRecord
+from flink_autoscaler.standalone.records.explain import Explanation, explain
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.records import SqlRecordStore
+
+GUIDE = Path(__file__).parents[4] / "docs" / "guide" / "explain.md"
+NOON = START_MS / 1000
+WIDEST = 80
+
+
+def last(records: list[PassRecord]) -> Explanation:
+    return explain(records[-1], records[-1])
+
+
+def story_of_enrich(explained: Explanation) -> tuple[int, int, list[str]]:
+    story = next(each for each in explained.vertices if each.vertex_id == ENRICH)
+    return story.parallelism, story.final, [note.code for note in story.notes]
+
+
+def test_a_scale_up_tells_what_came_of_it() -> None:
+    records = scaled_up().records
+
+    explained = explain(records[2], records[-1])
+
+    assert explained.headline == "rescale: enrich 4 -> 7"
+    assert story_of_enrich(explained) == (4, 7, [])
+    assert explained.follow_up is not None
+    assert (explained.follow_up.stage, explained.follow_up.outage_ms) == ("reached", 3500)
+    assert explained.undone_by is None
+
+
+def test_a_rescale_that_was_undone_names_the_rollback() -> None:
+    records = rolled_back().records
+
+    explained = explain(records[2], records[-1])
+
+    assert explained.follow_up is not None
+    assert explained.follow_up.reverted
+    assert explained.undone_by is not None
+    assert explained.undone_by.decided_ms == records[4].request.now_ms
+
+
+def test_a_rollback_is_told_as_one_although_the_job_does_not_run() -> None:
+    records = rolled_back().records
+
+    explained = explain(records[4], records[-1])
+
+    assert explained.headline == "rollback: enrich 7 -> 4"
+    assert explained.because[0].startswith("network-memory: java.io.IOException: Insufficient number of network")
+
+
+@pytest.mark.parametrize(
+    ("records", "because"),
+    [
+        pytest.param(window_filling().records, "not full yet (WINDOW_FILLING)", id="window"),
+        pytest.param(delayed_scale_down().records, "enrich: waits 1 h before it is scaled down", id="delayed"),
+        pytest.param(over_quota().records, "(QUOTA_REACHED)", id="quota"),
+        pytest.param(without_headroom().records, "enrich stays at 4 instead of 7", id="headroom"),
+        pytest.param(paused_by_order().records, "paused by mona: month-end closing (PAUSED)", id="paused"),
+        pytest.param(rolled_back().records, "(PAUSED_AFTER_ROLLBACK)", id="after a rollback"),
+    ],
+)
+def test_no_change_names_what_prevents_it_first(records: list[PassRecord], because: str) -> None:
+    explained = last(records)
+
+    assert explained.headline == "no change"
+    assert because in explained.because[0]
+
+
+def test_a_pass_that_failed_says_why() -> None:
+    explained = last(not_reached().records[:4])
+
+    assert explained.headline == "no change: the pass failed (ConnectError)"
+    assert explained.because == ("no answer within 10 s (CONNECT)",)
+    assert explained.vertices == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("10m ago", START_MS - 600_000, id="age"),
+        pytest.param(" 2 h ", START_MS - 7_200_000, id="age without ago"),
+        pytest.param("2026-01-31T12:00:00+00:00", START_MS, id="with a zone"),
+        pytest.param("2026-01-31T13:00:00+01:00", START_MS, id="with another zone"),
+        pytest.param("2026-01-31 12:00:00.250Z", START_MS + 250, id="with a blank and a fraction"),
+    ],
+)
+def test_an_instant_is_an_age_or_a_date(text: str, expected: int) -> None:
+    assert read_instant(text, NOON) == expected
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "10", "10 parsecs ago", "2026-13-01", "99999999999999999999 d"])
+def test_an_instant_that_is_neither_is_a_mistake(text: str) -> None:
+    with pytest.raises(ConfigError, match="--at"):
+        read_instant(text, NOON)
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        pytest.param(Asked("main/orders"), "main/orders", id="key"),
+        pytest.param(Asked("payments"), "main/payments", id="name"),
+        pytest.param(Asked("orders", cluster="other"), "other/orders", id="name in a cluster"),
+        pytest.param(Asked("a" * 32), "a" * 32, id="job id as key"),
+    ],
+)
+def test_a_job_is_found_by_key_or_name(asked: Asked, expected: str) -> None:
+    known = frozenset({"main/orders", "other/orders", "main/payments", "a" * 32})
+
+    assert job_key_of(asked, known) == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "problem"),
+    [
+        pytest.param(Asked("orders"), "several jobs are named 'orders': main/orders, other/orders", id="ambiguous"),
+        pytest.param(Asked("main/order"), "did you mean 'main/orders'", id="nearly"),
+        pytest.param(Asked("orders", cluster="third"), "jobs with records: none", id="nothing in the cluster"),
+    ],
+)
+def test_a_job_that_is_not_found_is_named_with_what_is_there(asked: Asked, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        job_key_of(asked, frozenset({"main/orders", "other/orders"}))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> DatabaseSettings:
+    return DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'autoscaler.db'}")
+
+
+@pytest.fixture
+def store(file: DatabaseSettings) -> Iterator[SqlRecordStore]:
+    with closing(Database(file)) as database:
+        create_tables(database)
+        yield SqlRecordStore(database)
+
+
+def test_the_command_shows_the_pass_that_was_asked_for(file: DatabaseSettings, store: SqlRecordStore) -> None:
+    stored(scaled_up().records, store)
+
+    result = call(file, "explain", "orders", "--at", "2026-01-31T12:03:59")
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[1:3] == ["main/orders  2026-01-31 12:03:00 UTC", "  rescale: enrich 4 -> 7"]
+    table = [
+        line for line in result.stdout.splitlines() if re.match(r"(VERTEX|Source|Sink|enrich) +\S+ +\d|VERTEX", line)
+    ]
+    assert all(len(line) <= WIDEST for line in table)
+
+
+def test_the_command_shows_one_vertex_with_all_its_terms(file: DatabaseSettings, store: SqlRecordStore) -> None:
+    stored(scaled_up().records[:3], store)
+
+    result = call(file, "explain", JOB_KEY, "--vertex", "Source: orders")
+
+    assert "Source: orders  2 -> 2\n  needs 1,595 records/s: target rate 1,000 / utilization 0.7" in result.stdout
+    assert "enrich  4 -> 7\n" not in result.stdout
+
+
+def test_json_has_the_terms_and_the_follow_up(file: DatabaseSettings, store: SqlRecordStore) -> None:
+    stored(scaled_up().records, store)
+
+    document = json.loads(call(file, "explain", JOB_KEY, "--at", "2026-01-31T12:03", "--json").stdout)
+
+    enrich = document["vertices"][1]
+    assert (enrich["name"], enrich["final"], enrich["figures"]["wanted"]) == ("enrich", 7, 7.0)
+    assert document["follow_up"]["stage"] == "reached"
+
+
+def test_an_export_is_replayed_and_one_that_was_changed_is_not_the_same(
+    file: DatabaseSettings, store: SqlRecordStore, tmp_path: Path
+) -> None:
+    stored(scaled_up().records[:3], store)
+    export = tmp_path / "pass.json"
+
+    written = call(file, "explain", JOB_KEY, "--export", str(export))
+    same = call(file, "replay", "--record", str(export))
+    export.write_text(export.read_text().replace('"utilization_target"', '"u"').replace('"0.85"', '"0.99"'))
+    other = call(file, "replay", "--record", str(export))
+
+    assert (written.returncode, same.returncode, same.stdout.count("the same again")) == (0, 0, 1)
+    assert other.returncode == 1
+    assert "not the same\n" in other.stdout
+
+
+def test_a_stored_pass_is_replayed(file: DatabaseSettings, store: SqlRecordStore) -> None:
+    stored(rolled_back().records, store)
+
+    result = call(file, "replay", "--job", "orders", "--at", "2026-01-31T12:05:30")
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == "main/orders at 2026-01-31 12:05:00 UTC: the same again (not_running, hold)\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "problem"),
+    [
+        pytest.param(["explain", "ordesr"], 2, "did you mean 'orders'", id="unknown job"),
+        pytest.param(["explain", JOB_KEY, "--vertex", "x"], 2, "the job has Source: orders, enrich", id="vertex"),
+        pytest.param(["explain", JOB_KEY, "--at", "2026-01-30"], 1, "at or before 2026-01-30", id="too early"),
+        pytest.param(["replay", "--record", "/nowhere"], 2, "No such file", id="no such file"),
+        pytest.param(["replay"], 2, "--job, --record or --vectors", id="nothing to replay"),
+        pytest.param(["replay", "--vectors", "x"], 2, "--output belong together", id="no output"),
+    ],
+)
+def test_mistakes_are_one_line(
+    file: DatabaseSettings, store: SqlRecordStore, arguments: list[str], code: int, problem: str
+) -> None:
+    stored(scaled_up().records[:3], store)
+
+    result = call(file, *arguments)
+
+    assert result.returncode == code
+    assert problem in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_without_a_database_it_says_how_to_get_records() -> None:
+    command = [sys.executable, "-m", "flink_autoscaler.standalone", "explain", "orders"]
+
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert result.returncode == 2
+    assert "set autoscaler.standalone.state-store.type: JDBC" in result.stderr
+
+
+EXAMPLES = {
+    "A scale-up": (scaled_up, "2026-01-31T12:03"),
+    "A decision that was blocked": (without_headroom, "2026-01-31T12:03"),
+    "A rollback": (rolled_back, "2026-01-31T12:05"),
+}
+
+
+@pytest.mark.parametrize("title", EXAMPLES)
+def test_the_guide_shows_what_the_command_prints(title: str, file: DatabaseSettings, store: SqlRecordStore) -> None:
+    scenario, at = EXAMPLES[title]
+    stored(scenario().records, store)
+
+    printed = call(file, "explain", "orders", "--at", at).stdout
+
+    _, _, chapter = GUIDE.read_text().partition(f"## {title}\n")
+    shown = re.search(r"```text\n(.*?)```", chapter, re.DOTALL)
+    assert shown is not None
+    assert [line.rstrip() for line in shown[1].strip().splitlines()] == [
+        line.rstrip() for line in printed.strip().splitlines()
+    ]

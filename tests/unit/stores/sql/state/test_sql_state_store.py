@@ -1,0 +1,529 @@
+"""The state store in real databases: what is sent, what is kept when that fails, and what others wrote."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from databases import DatabaseServer, counting, rows_of
+from databases.reader_rules import check_readable
+from sql_setup import make_reference_schema, state_rows, write_state
+from sqlalchemy import Connection, delete, text, update
+from watching import LogLines
+
+from flink_autoscaler.core.errors import StoreError
+from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
+from flink_autoscaler.core.model.state import EMPTY_STATE, JobState, ScalingRecord
+from flink_autoscaler.core.ports.deployment import AutoScalerStateStore
+from flink_autoscaler.stores.sql.database.database import Database
+from flink_autoscaler.stores.sql.database.failures import ConflictError
+from flink_autoscaler.stores.sql.fence import LeaseLostError
+from flink_autoscaler.stores.sql.state.codec import StateType
+from flink_autoscaler.stores.sql.state.documents import TEXT_LIMIT
+from flink_autoscaler.stores.sql.state.store import SqlStateStore
+from flink_autoscaler.stores.sql.tables import JOBS, METADATA, SET_ASIDE, STATE
+from flink_autoscaler.stores.testing.contract import AutoScalerStateStoreContract, full_state, same_state
+
+SAMPLES = Path(__file__).parents[4] / "fixtures" / "jdbc-java"
+NORMAL, EMPTY = "53f2be87e462401f4e4248df258a83f5", "0" * 29 + "c0c"
+VERTEX = "a6b7102b8d3e3a9564998c1ffeb5e2b7"
+OVERRIDES = JobState(overrides={VERTEX: 4})
+TRACKING = (ScalingRecord(1_704_274_199_000, 61_500),)
+TWO_TYPES = JobState(overrides={VERTEX: 4}, tracking=TRACKING)
+NOON = 1_704_283_200.0
+
+
+class TestSqlStateStore(AutoScalerStateStoreContract):
+    @pytest.fixture(autouse=True)
+    def _database(self, database: Database) -> None:
+        self.database = database
+
+    def make_store(self) -> AutoScalerStateStore:
+        return SqlStateStore(self.database)
+
+    def reopen(self, store: AutoScalerStateStore) -> AutoScalerStateStore:
+        return SqlStateStore(self.database)
+
+
+class Gate:
+    """A fence that lets nobody through while it is closed, and counts who asked."""
+
+    def __init__(self) -> None:
+        self.error: StoreError | None = None
+        self.asked = 0
+
+    def check(self, connection: Connection) -> None:
+        self.asked += 1
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.fixture
+def store(database: Database) -> SqlStateStore:
+    return SqlStateStore(database)
+
+
+def replaced(state: JobState, **parts: Any) -> JobState:
+    return dataclasses.replace(state, **parts)
+
+
+def spoil(database: Database, state_type: str, value: str, job_key: str = "job") -> None:
+    """Replace a stored value behind the store's back."""
+    with database.transaction() as connection:
+        condition = (STATE.c.job_key == job_key) & (STATE.c.state_type == state_type)
+        connection.execute(update(STATE).where(condition).values(state_value=value))
+
+
+def counts(database: Database, *actions: Any) -> tuple[int, int, int, int]:
+    """Return how many SELECT, INSERT, UPDATE and DELETE statements were about the state table."""
+    with counting(database) as sent:
+        for action in actions:
+            action()
+        return tuple(sent.count(word, STATE) for word in ("SELECT", "INSERT", "UPDATE", "DELETE"))  # type: ignore[return-value]
+
+
+def test_statement_counts_of_a_life(database: Database, store: SqlStateStore) -> None:
+    assert counts(database, *[lambda: store.load("job")] * 3) == (1, 0, 0, 0)
+    assert counts(database, lambda: store.save("job", TWO_TYPES)) == (0, 1, 0, 0)
+    changed = JobState(overrides={VERTEX: 5}, tracking=(*TRACKING, ScalingRecord(1_704_274_200_000)))
+    assert counts(database, lambda: store.save("job", changed)) == (0, 0, 1, 0)
+    assert counts(database, lambda: store.save("job", EMPTY_STATE)) == (0, 0, 0, 1)
+    assert counts(database, lambda: store.load("job2")) == (1, 0, 0, 0)
+
+
+def test_remove_replace_and_add_are_one_statement_each(database: Database, store: SqlStateStore) -> None:
+    store.save("job", TWO_TYPES)
+    changed = replaced(EMPTY_STATE, tracking=(), overrides={VERTEX: 5}, samples=full_state().samples)
+
+    assert counts(database, lambda: store.save("job", changed)) == (0, 1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        pytest.param(TWO_TYPES, id="the same"),
+        pytest.param(replaced(TWO_TYPES, overrides={VERTEX: 4}), id="equal but another object"),
+    ],
+)
+def test_saving_what_is_stored_sends_nothing(database: Database, store: SqlStateStore, state: JobState) -> None:
+    store.save("job", TWO_TYPES)
+
+    assert counts(database, lambda: store.save("job", state), lambda: store.load("job")) == (0, 0, 0, 0)
+
+
+def test_put_and_removed_before_any_save_costs_one_select(database: Database, store: SqlStateStore) -> None:
+    assert counts(database, lambda: store.load("job"), lambda: store.save("job", EMPTY_STATE)) == (1, 0, 0, 0)
+    assert rows_of(database, JOBS) == []
+
+
+def test_a_steady_pass_is_one_update_and_nothing_else(database: Database, store: SqlStateStore) -> None:
+    state = full_state()
+    store.save("job", state)
+    later = replaced(state, samples=(*state.samples, MetricSample(1_704_274_300_000, {}, {})))
+
+    with counting(database) as sent:
+        store.save("job", later)
+
+    assert [text.split()[:2] for text in sent.texts] == [["UPDATE", STATE.name]]
+
+
+def test_a_conflict_drops_the_view_and_the_next_access_reads(database: Database) -> None:
+    ours, theirs = SqlStateStore(database), SqlStateStore(database)
+    ours.load("job")
+    theirs.save("job", OVERRIDES)
+
+    with pytest.raises(ConflictError, match="another process writes the same job"):
+        ours.save("job", JobState(overrides={VERTEX: 9}))
+
+    assert counts(database, lambda: ours.load("job")) == (1, 0, 0, 0)
+    assert ours.load("job") == OVERRIDES
+
+
+def test_a_failed_save_leaves_nothing_of_it_behind(database: Database) -> None:
+    ours, theirs = SqlStateStore(database), SqlStateStore(database)
+    ours.save("job", replaced(EMPTY_STATE, tracking=TRACKING))
+    before = state_rows(database)
+    write_state(database, "job", parallelismOverrides=f"{VERTEX}:1")
+
+    with pytest.raises(ConflictError):
+        ours.save("job", JobState(overrides={VERTEX: 9}))
+
+    assert state_rows(database) == {**before, ("job", "parallelismOverrides"): f"{VERTEX}:1"}
+    assert theirs.load("job") == replaced(EMPTY_STATE, tracking=TRACKING, overrides={VERTEX: 1})
+
+
+def test_a_row_that_was_deleted_behind_our_back_is_made_again(database: Database, store: SqlStateStore) -> None:
+    store.save("job", TWO_TYPES)
+    with database.transaction() as connection:
+        connection.execute(delete(STATE).where(STATE.c.state_type == "parallelismOverrides"))
+    changed = JobState(overrides={VERTEX: 5}, tracking=(*TRACKING, ScalingRecord(1_704_274_200_000)))
+
+    store.save("job", changed)
+
+    assert SqlStateStore(database).load("job") == changed
+
+
+def test_a_job_that_was_deleted_behind_our_back_is_made_again(database: Database, store: SqlStateStore) -> None:
+    store.save("job", replaced(OVERRIDES, job_id="a"))
+    with database.transaction() as connection:
+        connection.execute(delete(STATE))
+        connection.execute(delete(JOBS))
+
+    store.save("job", JobState(job_id="b", overrides={VERTEX: 5}))
+
+    assert SqlStateStore(database).load("job") == JobState(job_id="b", overrides={VERTEX: 5})
+
+
+def test_forget_makes_changes_of_others_visible(database: Database) -> None:
+    ours, theirs = SqlStateStore(database), SqlStateStore(database)
+    ours.save("job", OVERRIDES)
+    theirs.save("job", TWO_TYPES)
+
+    ours.forget()
+
+    assert ours.load("job") == TWO_TYPES
+
+
+def test_a_failed_save_is_kept_and_written_with_the_next(database: Database) -> None:
+    gate = Gate()
+    store = SqlStateStore(database, fence=gate)
+    store.save("job", OVERRIDES)
+    gate.error = StoreError("away")
+
+    with pytest.raises(StoreError, match="away"):
+        store.save("job", TWO_TYPES)
+    assert store.load("job") is TWO_TYPES
+    gate.error = None
+    store.save("job", TWO_TYPES)
+
+    assert SqlStateStore(database).load("job") == TWO_TYPES
+
+
+def test_a_new_job_whose_save_failed_counts_as_a_job(database: Database) -> None:
+    gate = Gate()
+    store = SqlStateStore(database, fence=gate)
+    gate.error = StoreError("away")
+    with pytest.raises(StoreError):
+        store.save("job", OVERRIDES)
+
+    assert store.job_keys() == {"job"}
+    assert SqlStateStore(database).job_keys() == frozenset()
+
+
+def test_a_save_after_a_failed_one_looks_at_the_rows_first(database: Database) -> None:
+    """Whether the failed one was committed is not known."""
+    gate = Gate()
+    store = SqlStateStore(database, fence=gate)
+    store.load("job")
+    gate.error = StoreError("connection lost during commit")
+    with pytest.raises(StoreError):
+        store.save("job", OVERRIDES)
+    SqlStateStore(database).save("job", OVERRIDES)
+    gate.error = None
+
+    assert counts(database, lambda: store.save("job", TWO_TYPES)) == (1, 1, 0, 0)
+    assert SqlStateStore(database).load("job") == TWO_TYPES
+
+
+def test_without_the_lease_nothing_is_written_and_nothing_kept(database: Database) -> None:
+    gate = Gate()
+    store = SqlStateStore(database, fence=gate)
+    store.save("job", OVERRIDES)
+    gate.error = LeaseLostError("another daemon leads")
+
+    with pytest.raises(LeaseLostError):
+        store.save("job", TWO_TYPES)
+    with pytest.raises(LeaseLostError):
+        store.delete("job")
+
+    assert store.load("job") == OVERRIDES
+    assert SqlStateStore(database).load("job") == OVERRIDES
+
+
+def test_only_writing_asks_the_fence(database: Database) -> None:
+    gate = Gate()
+    store = SqlStateStore(database, fence=gate)
+
+    store.load("job")
+    store.save("job", EMPTY_STATE)
+    store.job_keys()
+    assert gate.asked == 0
+    store.save("job", OVERRIDES)
+    store.delete("job")
+    assert gate.asked == 2
+
+
+def test_a_failed_first_load_is_tried_again(database: Database, store: SqlStateStore) -> None:
+    SqlStateStore(database).save("job", OVERRIDES)
+    with database.transaction() as connection:
+        connection.execute(text(f"ALTER TABLE {JOBS.name} RENAME TO away"))
+
+    with pytest.raises(StoreError, match="flink-autoscaler db upgrade"):
+        store.load("job")
+    with database.transaction() as connection:
+        connection.execute(text(f"ALTER TABLE away RENAME TO {JOBS.name}"))
+
+    assert store.load("job") == OVERRIDES
+
+
+def test_times_are_local_and_the_writer_is_noted(database: Database) -> None:
+    store = SqlStateStore(database, writer="host-1", clock=lambda: NOON + 0.999)
+
+    store.save("main/orders", JobState(job_id="abc", overrides={VERTEX: 4}))
+
+    (row,), (job,) = rows_of(database, STATE), rows_of(database, JOBS)
+    assert row["update_time"] == job["updated_at"] == database.local_time(NOON + 0.999)
+    assert row["update_time"].microsecond == (0 if database.dialect == "mysql" else 999_000)
+    assert (job["cluster"], job["job_id"], job["writer"]) == ("main", "abc", "host-1")
+
+
+def test_what_is_written_satisfies_the_reader_of_the_java_process(database: Database, store: SqlStateStore) -> None:
+    store.save("job", full_state())
+
+    rows = rows_of(database, STATE)
+    assert {row["state_type"] for row in rows} == set(StateType)
+    for row in rows:
+        check_readable(row["state_type"], row["state_value"])
+
+
+def java_rows(database: Database) -> list[dict[str, Any]]:
+    name = "mysql" if database.dialect == "mysql" else "postgres"
+    rows: list[dict[str, Any]] = json.loads((SAMPLES / f"state_store_{name}.json").read_text())["rows"]
+    return rows
+
+
+@pytest.fixture
+def taken_over(database: Database) -> Database:
+    """A database with the rows of the Java process."""
+    for row in java_rows(database):
+        write_state(database, row["job_key"], **{row["state_type"]: row["state_value"]})
+    return database
+
+
+def test_rows_of_the_java_process_load(taken_over: Database) -> None:
+    store = SqlStateStore(taken_over)
+
+    state = store.load(NORMAL)
+
+    assert len(store.job_keys()) == 3
+    assert store.set_aside_count == 0
+    assert state.job_id is None
+    assert [len(state.samples), len(state.history), len(state.tracking), len(state.overrides)] == [2, 1, 1, 3]
+
+
+def test_rows_of_the_java_process_stay_as_they_are_until_they_change(taken_over: Database) -> None:
+    before = state_rows(taken_over)
+    store = SqlStateStore(taken_over)
+    for job_key in store.job_keys():
+        store.save(job_key, store.load(job_key))
+    assert state_rows(taken_over) == before
+
+    store.save(NORMAL, replaced(store.load(NORMAL), overrides={VERTEX: 2}))
+
+    assert state_rows(taken_over) == {**before, (NORMAL, "parallelismOverrides"): f"{VERTEX}:2"}
+
+
+def test_rows_of_the_java_process_can_be_handed_back(taken_over: Database) -> None:
+    store = SqlStateStore(taken_over)
+    for job_key in store.job_keys() - {EMPTY}:
+        # Everything is written anew.
+        state = store.load(job_key)
+        store.save(job_key, EMPTY_STATE)
+        store.save(job_key, state)
+
+    for (job_key, state_type), value in state_rows(taken_over).items():
+        if job_key != EMPTY:
+            check_readable(state_type, value)
+
+
+def test_kinds_of_a_later_version_are_left_alone(database: Database, store: SqlStateStore) -> None:
+    write_state(database, "job", fromTheFuture="{}", parallelismOverrides=f"{VERTEX}:4")
+
+    store.save("job", replaced(store.load("job"), overrides={}))
+
+    assert state_rows(database) == {("job", "fromTheFuture"): "{}"}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param("\x01garbage", id="corrupt"),
+        pytest.param('{"scalingRecords":{"2024-0', id="truncated"),
+        pytest.param("H4sIAAAAAAAC" + "A" * 400, id="damaged gzip"),
+        pytest.param("{}" * 100_000, id="foreign"),
+        pytest.param("'; DROP TABLE fa_job; --", id="SQL"),
+    ],
+)
+def test_a_value_that_cannot_be_read_is_set_aside_to_the_letter(database: Database, damage: str) -> None:
+    SqlStateStore(database).save("job", TWO_TYPES)
+    spoil(database, "scalingTracking", damage)
+    store = SqlStateStore(database)
+
+    with LogLines() as lines:
+        assert store.load("job") == OVERRIDES
+        store.save("job", OVERRIDES)
+
+    (kept,) = rows_of(database, SET_ASIDE)
+    (line,) = lines.of("state_set_aside", job_key="job", state_type="scalingTracking")
+    assert (kept["job_key"], kept["state_type"], kept["state_value"]) == ("job", "scalingTracking", damage)
+    assert kept["problem"] == line["problem"]
+    assert damage not in kept["problem"]
+    assert store.set_aside_count == 1
+    assert set(state_rows(database)) == {("job", "parallelismOverrides")}
+
+
+def test_a_value_that_cannot_be_read_stays_until_somebody_writes(database: Database) -> None:
+    SqlStateStore(database).save("job", TWO_TYPES)
+    spoil(database, "scalingTracking", "{")
+    before = state_rows(database)
+    store = SqlStateStore(database)
+
+    for _ in range(3):
+        store.load("job")
+
+    assert state_rows(database) == before
+    assert store.set_aside_count == 1
+
+
+def test_a_new_value_replaces_one_that_cannot_be_read(database: Database) -> None:
+    SqlStateStore(database).save("job", TWO_TYPES)
+    spoil(database, "scalingTracking", "{")
+    store = SqlStateStore(database)
+    store.load("job")
+
+    store.save("job", TWO_TYPES)
+
+    assert [row["state_value"] for row in rows_of(database, SET_ASIDE)] == ["{"]
+    assert SqlStateStore(database).load("job") == TWO_TYPES
+
+
+def test_a_value_with_unknown_metrics_is_used_and_kept_when_it_is_replaced(database: Database) -> None:
+    value = '{"2024-01-03T09:29:59Z":{"vertexMetrics":{},"globalMetrics":{"LAG":1.0,"NEW":2.0}}}'
+    write_state(database, "job", collectedMetrics=value)
+    store = SqlStateStore(database)
+
+    state = store.load("job")
+    store.save("job", replaced(state, overrides={VERTEX: 4}))
+    assert rows_of(database, SET_ASIDE) == []
+    store.save("job", replaced(state, samples=()))
+
+    assert state.samples == (MetricSample(1_704_274_199_000, {}, {ScalingMetric.LAG: 1.0}),)
+    assert [row["state_value"] for row in rows_of(database, SET_ASIDE)] == [value]
+
+
+def test_damage_is_reported_again_after_it_was_repaired(database: Database) -> None:
+    SqlStateStore(database).save("job", TWO_TYPES)
+    store = SqlStateStore(database)
+    for _ in range(2):
+        spoil(database, "scalingTracking", "{")
+        store.forget()
+        store.load("job")
+        store.save("job", TWO_TYPES)
+
+    assert store.set_aside_count == 2
+    assert len(rows_of(database, SET_ASIDE)) == 2
+
+
+def test_a_value_that_is_too_long_is_not_fetched_but_kept(database: Database) -> None:
+    SqlStateStore(database).save("job", TWO_TYPES)
+    spoil(database, "scalingTracking", "{" + " " * TEXT_LIMIT)
+    store = SqlStateStore(database)
+
+    assert store.load("job") == OVERRIDES
+    store.save("job", OVERRIDES)
+
+    assert [len(row["state_value"]) for row in rows_of(database, SET_ASIDE)] == [TEXT_LIMIT + 1]
+
+
+def test_damage_in_our_own_table_makes_every_sample_incomplete(database: Database) -> None:
+    samples = (MetricSample(1_704_274_199_000, {VERTEX: {}}, {}, frozenset({VERTEX})),)
+    SqlStateStore(database).save("job", JobState(samples=samples))
+    with database.transaction() as connection:
+        connection.execute(update(JOBS).values(own_state="{"))
+
+    assert SqlStateStore(database).load("job").samples == samples
+
+
+@pytest.mark.parametrize(
+    "job_key",
+    [
+        pytest.param("k" * 192, id="too long"),
+        pytest.param("\U0001f680" * 192, id="too long in characters of four bytes"),
+        pytest.param("a\0b", id="NUL"),
+        pytest.param("a\ud800b", id="half a character"),
+    ],
+)
+def test_job_keys_that_do_not_fit_are_refused(store: SqlStateStore, job_key: str) -> None:
+    for attempt in (store.load, store.delete, lambda key: store.save(key, OVERRIDES)):
+        with pytest.raises(StoreError, match="characters"):
+            attempt(job_key)
+
+
+@pytest.mark.parametrize(
+    "job_key",
+    [
+        pytest.param("'; DELETE FROM t_flink_autoscaler_state_store; --", id="SQL"),
+        pytest.param("100%s%(x)s :name ?", id="placeholders"),
+        pytest.param("\"\\'`%_", id="quotes and patterns"),
+        pytest.param("\U0001f680" * 191, id="longest with four bytes each"),
+    ],
+)
+def test_job_keys_are_data(database: Database, job_key: str) -> None:
+    store = SqlStateStore(database)
+    store.save("other", OVERRIDES)
+    store.save(job_key, TWO_TYPES)
+    store.save(job_key, replaced(TWO_TYPES, overrides={VERTEX: 7}))
+
+    assert SqlStateStore(database).load(job_key).overrides == {VERTEX: 7}
+    store.delete(job_key)
+
+    assert SqlStateStore(database).job_keys() == {"other"}
+
+
+def test_values_of_any_characters_come_back(database: Database) -> None:
+    state = replaced(
+        full_state(), config_changes=dataclasses.replace(full_state().config_changes, removals=("\0", "🚀"))
+    )
+
+    SqlStateStore(database).save("job", state)
+
+    assert same_state(SqlStateStore(database).load("job"), state)
+
+
+@pytest.fixture
+def java_mysql(mariadb_server: DatabaseServer) -> Iterator[Database]:
+    """MariaDB with the state table of the Java process, which ignores case."""
+    with closing(Database(mariadb_server.new_database())) as database:
+        make_reference_schema(database)
+        with database.transaction() as connection:
+            METADATA.create_all(connection)
+        yield database
+
+
+def test_a_table_that_ignores_case_does_not_mix_up_jobs(java_mysql: Database) -> None:
+    store = SqlStateStore(java_mysql)
+    store.save("main/job", TWO_TYPES)
+
+    assert store.load("main/JOB") == EMPTY_STATE
+    with pytest.raises(StoreError, match=r"'main/JOB' and 'main/job' are the same .* binary collation"):
+        store.save("main/JOB", OVERRIDES)
+    store.delete("main/JOB")
+
+    assert SqlStateStore(java_mysql).load("main/job") == TWO_TYPES
+
+
+def test_a_blank_at_the_end_does_not_mix_up_jobs(java_mysql: Database) -> None:
+    store = SqlStateStore(java_mysql)
+    store.save("job", TWO_TYPES)
+
+    assert store.load("job ") == EMPTY_STATE
+    with pytest.raises(StoreError, match="are the same"):
+        store.save("job ", OVERRIDES)
+    store.delete("job ")
+
+    assert SqlStateStore(java_mysql).load("job") == TWO_TYPES

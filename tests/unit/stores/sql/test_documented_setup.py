@@ -1,0 +1,52 @@
+"""The statements of the guide make users that may do what they have to, and no more."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from databases import DatabaseServer
+from sqlalchemy import text
+
+from flink_autoscaler.core.errors import StoreError
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.database.diagnosis import Level, diagnose
+from flink_autoscaler.stores.sql.schema import upgrade
+
+PAGE = Path(__file__).parents[4] / "docs" / "guide" / "database.md"
+BLOCKS = re.findall(r"^```sql\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+STATEMENTS = dict(zip(("postgresql", "mariadb"), BLOCKS, strict=True))
+
+
+@pytest.fixture(params=["postgresql", "mariadb"])
+def documented(request: pytest.FixtureRequest) -> DatabaseSettings:
+    """A database that was set up as the guide says; who may use it is not set yet."""
+    server: DatabaseServer = request.getfixturevalue(f"{request.param}_server")
+    superuser = server.new_database()
+    target = dataclasses.replace(superuser, url=server.url("flink_autoscaler"))
+    for statement in filter(str.strip, STATEMENTS[request.param].split(";")):
+        settings = target if "DEFAULT PRIVILEGES" in statement else superuser
+        with (
+            closing(Database(settings)) as database,
+            database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection,
+        ):
+            connection.execute(text(statement))
+    return target
+
+
+def test_documented_users_may_do_their_work(documented: DatabaseSettings) -> None:
+    admin = dataclasses.replace(documented, username="flink_autoscaler_admin", password="choose-one")
+    daemon = dataclasses.replace(documented, username="flink_autoscaler", password="choose-another")
+    with closing(Database(daemon)) as database, pytest.raises(StoreError, match="may not do this"):
+        upgrade(database)
+
+    with closing(Database(admin)) as database:
+        upgrade(database)
+
+    with closing(Database(daemon)) as database:
+        findings = list(diagnose(database))
+    assert {finding.check for finding in findings if finding.level is Level.ERROR} == set()
+    assert len(findings) > 2
