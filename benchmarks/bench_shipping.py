@@ -1,7 +1,8 @@
 """How a job's state may travel to Spark's workers: size and processor time of the alternatives.
 
 Run: ``PYTHONPATH=tests/support python benchmarks/bench_shipping.py [--vertices 10] [--samples 16 91] [--repeat 200]``.
-One request and one outcome of a job with noisy metrics; the last columns are for 1,000 jobs there and back. Needs no Java.
+One request and one outcome of a job with noisy metrics; the last columns are for 1,000 jobs there and back. Needs no
+Java.
 """
 
 from __future__ import annotations

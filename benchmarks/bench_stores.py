@@ -1,7 +1,8 @@
 """Save the metric window of many jobs, as every pass does, on each database.
 
 Run: ``PYTHONPATH=tests/support python benchmarks/bench_stores.py [--jobs 1000] [--passes 5] [--threads 10]``.
-Every job has 16 samples of ten vertices; a pass replaces the oldest sample of each and saves, which is one UPDATE in a transaction of
+Every job has 16
+samples of ten vertices; a pass replaces the oldest sample of each and saves, which is one UPDATE in a transaction of
 its own. The servers force every commit to disk, as they do by default. "CPU" is this process alone.
 """
 
