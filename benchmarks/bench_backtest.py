@@ -16,9 +16,9 @@ from rich.table import Table
 
 from benchmarks.measuring import Peak, quiet_logs
 from flink_autoscaler.pipeline.backtest.builtin import builtin
-from flink_autoscaler.pipeline.backtest.plan import Candidate, Plan, RunSettings
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, RunSettings
 from flink_autoscaler.pipeline.backtest.runner import NO_SPARK, opened_runner
-from flink_autoscaler.pipeline.simulator import Backtest, JobModel, RescaleTerms, VertexModel, run
+from flink_autoscaler.pipeline.simulator import JobModel, RescaleTerms, Simulation, VertexModel, run
 from flink_autoscaler.pipeline.simulator.workloads import DAY, Workload, side_by_side, week_sine
 from flink_autoscaler.pipeline.spark.session import SparkSettings
 
@@ -40,7 +40,7 @@ def join() -> JobModel:
     return JobModel((left, right, joined), edges)
 
 
-def row(table: Table, name: str, backtest: Backtest) -> None:
+def row(table: Table, name: str, backtest: Simulation) -> None:
     """Run a backtest and add its figures to the table."""
     started = time.process_time()
     result = run(backtest)
@@ -49,14 +49,14 @@ def row(table: Table, name: str, backtest: Backtest) -> None:
     table.add_row(name, f"{seconds / days:.2f}", f"{days / seconds * 60:.0f}", str(result.measures.rescales))
 
 
-def plan_of(jobs: int, days: float) -> Plan:
+def plan_of(jobs: int, days: float) -> BacktestPlan:
     """Make a plan of so many jobs with two configurations."""
     subjects = [replace(builtin("week-sine", days=days, seed=n), job_key=f"main/job-{n}") for n in range(jobs)]
     bold = {"job.autoscaler.utilization.target": "0.8"}
-    return Plan(subjects, [Candidate("usual", {}), Candidate("bold", bold)], (), RunSettings(with_bounds=False))
+    return BacktestPlan(subjects, [Candidate("usual", {}), Candidate("bold", bold)], (), RunSettings(with_bounds=False))
 
 
-def add_run(table: Table, name: str, master: str, plan: Plan, days: float) -> None:
+def add_run(table: Table, name: str, master: str, plan: BacktestPlan, days: float) -> None:
     """Run a plan on a master; what it takes to start Spark is told apart."""
     started = time.perf_counter()
     with Peak() as peak, opened_runner(SparkSettings(master=master)) as runner:
@@ -87,7 +87,7 @@ def main() -> None:
     }
     table = Table("job", "CPU s per job-day", "job-days per minute", "rescales")
     for name, (job, workload, options, dt) in cases.items():
-        row(table, name, Backtest(job, workload, options, terms=TERMS, dt=dt))
+        row(table, name, Simulation(job, workload, options, terms=TERMS, dt=dt))
     Console().print(table)
     plan = plan_of(arguments.jobs, days)
     runs = Table("master", "start s", "run s", "job-days per minute", "MB at most")

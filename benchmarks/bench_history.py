@@ -35,14 +35,13 @@ from flink_autoscaler.core.model.decision import PassOutcome
 from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.pipeline.history.buffer import Buffer
 from flink_autoscaler.pipeline.history.compact import LARGE_ROWS, Upkeep, maintain
-from flink_autoscaler.pipeline.history.export import Format, Wanted, export
+from flink_autoscaler.pipeline.history.export import ExportSelection, Format, export
 from flink_autoscaler.pipeline.history.files import LocalFiles
 from flink_autoscaler.pipeline.history.layout import Selection, new_id
 from flink_autoscaler.pipeline.history.parts import ArrowParts
 from flink_autoscaler.pipeline.history.rows import NamedRow, rows_of
-from flink_autoscaler.pipeline.history.schema import TABLES, VERTICES
-from flink_autoscaler.pipeline.history.schema import Table as HistoryTable
-from flink_autoscaler.pipeline.history.storage import Storage
+from flink_autoscaler.pipeline.history.schema import TABLES, VERTICES, HistoryTable
+from flink_autoscaler.pipeline.history.storage import HistoryStorage
 from flink_autoscaler.pipeline.history.writer import Batch, append
 from flink_autoscaler.standalone.history.turns import Turns
 
@@ -93,10 +92,10 @@ class CountingParts(ArrowParts):
         return super().read(path, table)
 
 
-def a_storage(root: str) -> Storage:
+def a_storage(root: str) -> HistoryStorage:
     """Return a history that Arrow writes."""
     files = LocalFiles(root)
-    return Storage(files, CountingParts(files))
+    return HistoryStorage(files, CountingParts(files))
 
 
 def a_fleet(fleet: Fleet) -> tuple[list[PassOutcome], list[JobAutoScalerContext]]:
@@ -183,7 +182,7 @@ def compact_day(root: str, large_rows: int) -> tuple[int, int]:
     return done.before, done.after
 
 
-def read_part(root: str, wanted: Wanted) -> tuple[int, int, int]:
+def read_part(root: str, wanted: ExportSelection) -> tuple[int, int, int]:
     """Read rows of vertices; return rows, files and bytes."""
     storage = a_storage(root)
     done = export(storage, wanted, io.BytesIO(), Format.PARQUET)
@@ -222,16 +221,16 @@ def a_day(fleet: Fleet, large_rows: int) -> list[Sequence[str]]:
         ]
 
 
-def parts_of_day(fleet: Fleet) -> Iterator[tuple[str, Wanted]]:
+def parts_of_day(fleet: Fleet) -> Iterator[tuple[str, ExportSelection]]:
     """Yield what is read back."""
     hour = Selection(START_MS, START_MS + DAY_MS // 24)
-    yield "all", Wanted(VERTICES)
-    yield "one job", Wanted(VERTICES, job=f"main/job-{fleet.jobs // 2:05d}")
-    yield "one hour of one job", Wanted(VERTICES, hour, job=f"main/job-{fleet.jobs // 2:05d}")
-    yield "another day", Wanted(VERTICES, Selection(START_MS + DAY_MS, START_MS + 2 * DAY_MS))
+    yield "all", ExportSelection(VERTICES)
+    yield "one job", ExportSelection(VERTICES, job=f"main/job-{fleet.jobs // 2:05d}")
+    yield "one hour of one job", ExportSelection(VERTICES, hour, job=f"main/job-{fleet.jobs // 2:05d}")
+    yield "another day", ExportSelection(VERTICES, Selection(START_MS + DAY_MS, START_MS + 2 * DAY_MS))
 
 
-def reading(root: str, what: str, wanted: Wanted) -> Sequence[str]:
+def reading(root: str, what: str, wanted: ExportSelection) -> Sequence[str]:
     """Return the row of the table about one way to read."""
     cost = alone(read_part, root, wanted)
     rows, files, size = cost.result

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.pipeline.backtest.builtin import builtin, chain
-from flink_autoscaler.pipeline.simulator import Backtest, BacktestResult, RescaleTerms, run
+from flink_autoscaler.pipeline.simulator import BacktestResult, RescaleTerms, Simulation, run
 from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, area, instant, oracle, static_peak
 from flink_autoscaler.pipeline.simulator.rescales import FixedOutage
 from flink_autoscaler.pipeline.simulator.workloads import DAY, WEEK, Workload, office, sine, week_sine
@@ -57,7 +57,9 @@ def simulated(workload: Workload, options: Mapping[str, str], outage: float) -> 
     """Run one backtest."""
     terms = RescaleTerms(FixedOutage(outage), replay=5.0)
     configuration = {PREFIX + key: value for key, value in options.items()}
-    return run(Backtest(chain(workload), workload, configuration, installed_plugins(), terms=terms, slo_lag=LATE_AFTER))
+    return run(
+        Simulation(chain(workload), workload, configuration, installed_plugins(), terms=terms, slo_lag=LATE_AFTER)
+    )
 
 
 def add_bounds(table: Table, workload: Workload, outage: float) -> None:

@@ -23,7 +23,7 @@ from flink_autoscaler.pipeline.backtest.builtin import chain
 from flink_autoscaler.pipeline.backtest.nights import nights_of
 from flink_autoscaler.pipeline.backtest.past import Quarters, Rate
 from flink_autoscaler.pipeline.backtest.subject import Subject
-from flink_autoscaler.pipeline.simulator import Backtest, ReportSettings, RescaleTerms, run
+from flink_autoscaler.pipeline.simulator import ReportSettings, RescaleTerms, Simulation, run
 from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, area, instant, oracle, static_peak
 from flink_autoscaler.pipeline.simulator.rescales import FixedOutage
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS
@@ -174,7 +174,7 @@ def measured(piece: Piece) -> Figures:
     configuration = {PREFIX + key: value for key, value in row.options.items()}
     workload = workload_of(load, seed)
     result = run(
-        Backtest(
+        Simulation(
             chain(workload),
             workload,
             configuration,

@@ -24,7 +24,7 @@ from core_builders import a_context
 from rich.console import Console
 from rich.table import Table
 
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassRequest, Phase
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, PassRequest
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.pipeline.spark.codec import PROTOCOL, decode, decode_outcome, encode, encode_outcome
@@ -140,7 +140,7 @@ def add_outcomes(table: Table, request: PassRequest, repeat: int) -> None:
     """Add what an outcome takes that has one sample more than its request, whole and without what both share."""
     newest = replace(request.state.samples[-1], at_ms=request.now_ms)
     state = replace(request.state, samples=(*request.state.samples[1:], newest))
-    outcome = PassOutcome(request.context.job_key, Phase.COLLECTING, Hold(()), state=state)
+    outcome = PassOutcome(request.context.job_key, PassPhase.COLLECTING, Hold(()), state=state)
     whole, shared = encode(outcome), encode_outcome(outcome, request)
     there = milliseconds(lambda: encode(outcome), repeat)
     add(table, "outcome, whole", whole, there, milliseconds(lambda: decode(whole, PassOutcome), repeat))

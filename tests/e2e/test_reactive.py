@@ -18,7 +18,7 @@ from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.ports.task_managers import DONE, SupplyRules, TaskManagerSupply
 from flink_autoscaler.pipeline.inline.engine import InlineEngine
 from flink_autoscaler.realizers.auto import AutoRealizer
-from flink_autoscaler.realizers.taskmanagers.providers import Limits, ProcessProvider, ProcessSpec
+from flink_autoscaler.realizers.taskmanagers.providers import ProcessProvider, ProcessSpec, ProviderLimits
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
 from flink_autoscaler.standalone.settings.loading import load_settings
@@ -99,7 +99,7 @@ def spec_for(cluster: FlinkApplicationCluster, directory: Path) -> ProcessSpec:
         tuple(argument.replace(first.name, "{id}") for argument in command),
         directory / "taskmanagers",
         prefix=OWN,
-        limits=Limits(maximum=2),
+        limits=ProviderLimits(maximum=2),
         stop_timeout=20.0,
     )
 

@@ -12,7 +12,7 @@ from rescue import SupervisedPasses
 from rescue.interference import RequestLog, RequirementsWatch, high_availability
 
 from flink_autoscaler.core.model.events import EventType
-from flink_autoscaler.core.model.supervision import Phase, Stage
+from flink_autoscaler.core.model.supervision import Stage, SupervisionPhase
 from flink_cluster import FlinkApplicationCluster, FlinkCluster, job
 
 pytestmark = [pytest.mark.e2e, pytest.mark.rescue]
@@ -166,7 +166,7 @@ def test_a_job_that_is_cancelled_while_its_rescale_waits_is_left_in_peace(cluste
         supervision = passes.supervision()
         records = [*supervision.past, *([supervision.current] if supervision.current else [])]
         assert [record.stage for record in records] == [Stage.SUPERSEDED]
-        assert supervision.phase is Phase.STABLE
+        assert supervision.phase is SupervisionPhase.STABLE
         assert wire.changes(since=cancelled) == []
         assert {each.event.type for each in passes.told[silence:]} <= {EventType.NORMAL}
 

@@ -9,7 +9,7 @@ import pytest
 from rescue import ONLY_WORK, SupervisedPasses
 
 from flink_autoscaler.core.model.orders import Orders
-from flink_autoscaler.core.model.supervision import Origin, Phase, Stage
+from flink_autoscaler.core.model.supervision import Origin, Stage, SupervisionPhase
 from flink_cluster import FlinkCluster, job
 
 pytestmark = [pytest.mark.e2e, pytest.mark.rescue]
@@ -64,7 +64,10 @@ def rolled_back(passes: SupervisedPasses, job_id: str) -> tuple[int, int]:
     assert f"work {much} -> {back}, because of network-memory" in passes.messages("RollbackStarted")[0]
     assert (failed.origin, failed.stage, failed.reverted) == (Origin.AUTOSCALER, Stage.SUPERSEDED, True)
     assert (undone.origin, undone.stage, undone.reverted) == (Origin.ROLLBACK, Stage.REACHED, False)
-    assert (supervision.phase, [entry.parallelism for entry in supervision.quarantine]) == (Phase.PAUSED, [much])
+    assert (supervision.phase, [entry.parallelism for entry in supervision.quarantine]) == (
+        SupervisionPhase.PAUSED,
+        [much],
+    )
     assert passes.work_parallelism(job_id) == back < much
     return much, back
 
@@ -99,7 +102,7 @@ def test_new_taskmanagers_end_the_pause_after_a_rollback(cluster: FlinkCluster) 
 
     supervision = passes.supervision()
     assert "all TaskManagers are new ones" in passes.messages("ScalingResumed")[0]
-    assert (supervision.phase, supervision.pause) == (Phase.STABLE, None)
+    assert (supervision.phase, supervision.pause) == (SupervisionPhase.STABLE, None)
     assert [entry.parallelism for entry in supervision.quarantine] == [much]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from rescue import ONLY_WORK, SupervisedPasses, logged
 
-from flink_autoscaler.core.model.supervision import Origin, Phase, Stage
+from flink_autoscaler.core.model.supervision import Origin, Stage, SupervisionPhase
 from flink_cluster import FlinkCluster, job
 
 pytestmark = pytest.mark.e2e
@@ -63,7 +63,11 @@ def test_a_rescale_is_followed_until_the_job_has_proved_itself(shared: tuple[Fli
     seconds, untold = logged_outage(cluster, job_id)
     assert passes.reasons()[-3:] == ["Scaling", "RescaleReached", "RescaleConfirmed"]
     assert record is not None
-    assert (record.stage, record.origin, supervision.phase) == (Stage.REACHED, Origin.AUTOSCALER, Phase.STABLE)
+    assert (record.stage, record.origin, supervision.phase) == (
+        Stage.REACHED,
+        Origin.AUTOSCALER,
+        SupervisionPhase.STABLE,
+    )
     assert supervision.last_stable == record.target == record.reached
     assert record.outage_ms is not None
     print(f"outage {record.outage_ms / 1000} s; by the log {seconds:.2f} s, of which {untold:.2f} s are not told")

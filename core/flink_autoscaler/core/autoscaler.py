@@ -22,10 +22,10 @@ from flink_autoscaler.core.ports.deployment import (
     AutoScalerStateStore,
     MetricCollector,
     Realization,
+    RealizationTerms,
     RealizeResult,
     ScalingRealizer,
     SharedStateStore,
-    Terms,
 )
 
 ALWAYS: Final = 0
@@ -211,7 +211,7 @@ class JobAutoScaler:
 
     def _realize(self, context: JobAutoScalerContext, outcome: PassOutcome, effects: _Effects) -> None:
         if outcome.wanted:
-            terms = Terms(outcome.least, outcome.found, outcome.is_repair)
+            terms = RealizationTerms(outcome.least, outcome.found, outcome.is_repair)
             effects.realization = self._realizer.realize_overrides(context, outcome.wanted, terms=terms)
             self._tell(context, effects.realization.events, effects)
         if outcome.wanted_config:

@@ -9,10 +9,10 @@ from flink_autoscaler.clients import EventLoopThread, FlinkRestClient
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import ConfigChanges
-from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, Terms
+from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizationTerms
 from flink_autoscaler.core.ports.task_managers import is_reactive
 from flink_autoscaler.realizers.in_place.rescale_api import REACTIVE_MODE, RescaleApiRealizer
-from flink_autoscaler.realizers.remembered import Remembered
+from flink_autoscaler.realizers.remembered import BoundedMemory
 from flink_autoscaler.realizers.taskmanagers.count import Supplies, TaskManagerCountRealizer
 
 
@@ -39,10 +39,10 @@ class AutoRealizer:
     ) -> None:
         self._in_place = RescaleApiRealizer(clients, loop, clock=clock)
         self._by_count = TaskManagerCountRealizer(clients, loop, supplies, clock=clock)
-        self._found_reactive: Remembered[JobKey, str | None] = Remembered()
+        self._found_reactive: BoundedMemory[JobKey, str | None] = BoundedMemory()
 
     def realize_overrides(
-        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: Terms = NO_TERMS
+        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: RealizationTerms = NO_TERMS
     ) -> Realization:
         """Give every named vertex its parallelism, on the way that the cluster knows.
 

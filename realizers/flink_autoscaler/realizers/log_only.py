@@ -9,9 +9,9 @@ import structlog
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey, JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import ConfigChanges
-from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizeResult, Terms
+from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizationTerms, RealizeResult
 from flink_autoscaler.realizers.in_place.requirements import check_overrides
-from flink_autoscaler.realizers.remembered import Remembered
+from flink_autoscaler.realizers.remembered import BoundedMemory
 
 _UNCHANGED = Realization(RealizeResult.UNCHANGED)
 
@@ -22,11 +22,11 @@ class LogOnlyRealizer:
     """Sends no request of any kind; logs what would be requested, whenever that changes."""
 
     def __init__(self) -> None:
-        self._overrides: Remembered[JobKey, Mapping[VertexId, int]] = Remembered()
-        self._changes: Remembered[JobKey, ConfigChanges] = Remembered()
+        self._overrides: BoundedMemory[JobKey, Mapping[VertexId, int]] = BoundedMemory()
+        self._changes: BoundedMemory[JobKey, ConfigChanges] = BoundedMemory()
 
     def realize_overrides(
-        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: Terms = NO_TERMS
+        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: RealizationTerms = NO_TERMS
     ) -> Realization:
         """Log the parallelism that every named vertex would get.
 

@@ -13,7 +13,7 @@ CAPACITY = 10_000
 """Ten times the jobs of a large fleet."""
 
 
-class Remembered(Generic[K, V]):
+class BoundedMemory(Generic[K, V]):
     """A map for several threads that forgets what was put first once it is full."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:

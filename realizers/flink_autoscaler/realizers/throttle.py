@@ -6,7 +6,7 @@ from collections.abc import Callable
 from threading import Lock
 
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
-from flink_autoscaler.realizers.remembered import Remembered
+from flink_autoscaler.realizers.remembered import BoundedMemory
 
 
 class Throttle:
@@ -18,7 +18,7 @@ class Throttle:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._last: Remembered[tuple[JobKey, str], float] = Remembered()
+        self._last: BoundedMemory[tuple[JobKey, str], float] = BoundedMemory()
         self._lock = Lock()
 
     def admits(self, context: JobAutoScalerContext, reason: str) -> bool:

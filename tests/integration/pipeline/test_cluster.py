@@ -11,7 +11,7 @@ from fake_flink import Fault
 from pipeline_setup import Fleet
 from spark_cluster import Recorded, SparkCluster, comparables, evaluate_while, executor_python, make_pyfiles
 
-from flink_autoscaler.core.model.decision import Phase
+from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.pipeline.spark.session import SparkSettings
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
@@ -79,7 +79,7 @@ def test_executor_killed_during_a_pass_costs_nothing(cluster: SparkCluster, flee
     during = evaluate_while(spark, fleet, requests, cluster.kill_executor)
     after = spark.engine.evaluate(requests)
 
-    assert [outcome.phase for outcome in during[:-1]] == [Phase.COLLECTING] * (JOBS - 1)
+    assert [outcome.phase for outcome in during[:-1]] == [PassPhase.COLLECTING] * (JOBS - 1)
     assert [outcome.phase for outcome in after] == [outcome.phase for outcome in during]
     assert (spark.fallbacks, len(spark.sessions)) == ([], opened)
     cluster.wait_for_executors(2)
@@ -96,7 +96,7 @@ def test_worker_killed_during_a_pass_costs_nothing(cluster: SparkCluster, fleet:
     cluster.add_worker()
     cluster.wait_for_workers(2)
 
-    assert [outcome.phase for outcome in during[:-1]] == [Phase.COLLECTING] * (JOBS - 1)
+    assert [outcome.phase for outcome in during[:-1]] == [PassPhase.COLLECTING] * (JOBS - 1)
     assert [outcome.phase for outcome in after] == [outcome.phase for outcome in during]
     assert spark.fallbacks == []
 
@@ -110,5 +110,5 @@ def test_master_replaced_costs_one_pass(cluster: SparkCluster, fleet: Fleet, spa
     spark.wait_for_spark()
     [after] = spark.engine.evaluate(requests)
 
-    assert [during.phase, after.phase] == [Phase.COLLECTING] * 2
+    assert [during.phase, after.phase] == [PassPhase.COLLECTING] * 2
     assert (spark.fallbacks, len(spark.sessions)) == ([], opened + 1)

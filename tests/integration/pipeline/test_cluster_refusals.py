@@ -11,7 +11,7 @@ from pipeline_setup import Fleet
 from spark_cluster import Recorded, SparkCluster, executor_python
 from spark_cluster.recorded import START_SECONDS
 
-from flink_autoscaler.core.model.decision import Phase
+from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.pipeline.spark.session import open_session
 from flink_autoscaler.pipeline.spark.supply import SparkLostError
 from flink_cluster.waiting import wait_until
@@ -26,7 +26,7 @@ def test_executors_without_pyarrow_are_told_so_and_passes_run_inline(tmp_path: P
         requests = [fleet.add("job")]
 
         def is_told() -> bool:
-            assert [outcome.phase for outcome in recorded.engine.evaluate(requests)] == [Phase.COLLECTING]
+            assert [outcome.phase for outcome in recorded.engine.evaluate(requests)] == [PassPhase.COLLECTING]
             return "pyarrow" in recorded.fallbacks[-1]
 
         wait_until("a pass that is told of pyarrow", is_told, START_SECONDS)

@@ -11,7 +11,7 @@ from fake_flink import Fault
 from pipeline_setup import Fleet
 from spark_cluster import ConnectServer, Recorded, comparables, evaluate_while, executor_python
 
-from flink_autoscaler.core.model.decision import Phase
+from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.pipeline.data_source import FlinkMetrics
 from flink_autoscaler.pipeline.spark.session import SparkSettings, open_session
 from flink_autoscaler.pipeline.spark.supply import SparkLostError
@@ -104,7 +104,7 @@ def test_server_killed_during_a_pass_costs_that_pass_and_those_until_it_is_back(
     spark.wait_for_spark()
     after = spark.engine.evaluate(requests)
 
-    assert [outcome.phase for outcome in during] == [Phase.COLLECTING, Phase.ERROR]
+    assert [outcome.phase for outcome in during] == [PassPhase.COLLECTING, PassPhase.ERROR]
     assert comparables(after) == comparables(during)
     assert (len(reasons), spark.fallbacks) == (1, [])
     assert "StatusCode.UNAVAILABLE" in reasons[0] or "Connection refused" in reasons[0]

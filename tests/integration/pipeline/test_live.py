@@ -11,7 +11,7 @@ import pytest
 from fake_flink import Fault
 from pipeline_setup import Fleet, comparable, next_pass
 
-from flink_autoscaler.core.model.decision import Phase
+from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.pipeline.spark.driver import DriverSession
 from flink_autoscaler.pipeline.spark.live import SparkEngine
 from flink_autoscaler.pipeline.spark.session import PassSession, SparkSettings, open_session
@@ -162,7 +162,7 @@ def test_poisoned_request_hurts_only_itself(fleet: Fleet, spark: Recorded) -> No
 
     outcomes = spark.engine.evaluate([poisoned, good])
 
-    assert [outcome.phase for outcome in outcomes] == [Phase.ERROR, Phase.COLLECTING]
+    assert [outcome.phase for outcome in outcomes] == [PassPhase.ERROR, PassPhase.COLLECTING]
     assert "poison" in str(outcomes[0].error)
     assert not spark.fallbacks
 
@@ -177,7 +177,7 @@ def test_jvm_killed_between_passes_costs_one_pass_on_spark(fleet: Fleet, spark: 
     fallbacks = len(spark.fallbacks)
     after = spark.engine.evaluate(requests)
 
-    assert [during[0].phase, after[0].phase] == [Phase.COLLECTING, Phase.COLLECTING]
+    assert [during[0].phase, after[0].phase] == [PassPhase.COLLECTING, PassPhase.COLLECTING]
     assert fallbacks == len(spark.fallbacks) == 1
     assert len(spark.sessions) == opened + 1
 
@@ -201,7 +201,7 @@ def test_jvm_killed_during_a_pass_is_survived(fleet: Fleet, spark: Recorded) -> 
     fallbacks = len(spark.fallbacks)
     after = spark.engine.evaluate(requests)
 
-    assert [during[0].phase, after[0].phase] == [Phase.COLLECTING, Phase.COLLECTING]
+    assert [during[0].phase, after[0].phase] == [PassPhase.COLLECTING, PassPhase.COLLECTING]
     assert fallbacks == len(spark.fallbacks) == 1
     assert len(spark.sessions) == opened + 1
 
@@ -245,7 +245,7 @@ def test_small_passes_run_inline_and_do_not_start_spark(fleet: Fleet) -> None:
 
     outcomes = engine.evaluate([*disabled, *small])
 
-    assert [outcome.phase for outcome in outcomes] == [Phase.DISABLED] * 3 + [Phase.COLLECTING] * 2
+    assert [outcome.phase for outcome in outcomes] == [PassPhase.DISABLED] * 3 + [PassPhase.COLLECTING] * 2
     assert (sessions, fallbacks) == ([], [])
     engine.evaluate([*small, fleet.add("three")])
     wait_until(lambda: bool(sessions))
@@ -264,6 +264,6 @@ def test_passes_run_inline_while_spark_starts_aside(fleet: Fleet) -> None:
 
     [outcome] = engine.evaluate([fleet.add("job")])
 
-    assert (outcome.phase, fallbacks) == (Phase.COLLECTING, [])
+    assert (outcome.phase, fallbacks) == (PassPhase.COLLECTING, [])
     may_open.set()
     engine.close()

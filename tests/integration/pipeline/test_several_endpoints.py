@@ -12,7 +12,7 @@ from pipeline_setup import Fleet, a_request, comparable
 
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.errors import ConfigError, ConnectError
-from flink_autoscaler.core.model.decision import PassRequest, Phase
+from flink_autoscaler.core.model.decision import PassPhase, PassRequest
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.deployment import EvaluationEngine
 from flink_autoscaler.pipeline.spark.live import SparkEngine
@@ -60,7 +60,7 @@ def test_outcomes_come_in_the_order_of_requests(engine: EvaluationEngine, reques
     outcomes = engine.evaluate(requests)
 
     assert [outcome.job_key for outcome in outcomes] == [request.context.job_key for request in requests]
-    assert {outcome.phase for outcome in outcomes} == {Phase.COLLECTING}
+    assert {outcome.phase for outcome in outcomes} == {PassPhase.COLLECTING}
     assert not FALLBACKS
 
 
@@ -86,7 +86,7 @@ def test_cluster_without_a_job_to_be_read_is_not_asked(
     phases = [outcome.phase for outcome in engine.evaluate(disabled)]
 
     assert len(outcomes) == 16
-    assert phases == [Phase.DISABLED]
+    assert phases == [PassPhase.DISABLED]
     assert not fleets[1].flink.requests
 
 
@@ -123,4 +123,4 @@ def test_unusable_endpoint_hurts_only_its_own_jobs(engine: EvaluationEngine, req
 
     assert isinstance(outcomes[0].error, ConfigError)
     assert "secret" not in str(outcomes[0].error)
-    assert {outcome.phase for outcome in outcomes[1:]} == {Phase.COLLECTING}
+    assert {outcome.phase for outcome in outcomes[1:]} == {PassPhase.COLLECTING}

@@ -13,7 +13,7 @@ from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.state import EMPTY_STATE, ConfigChanges, JobState
-from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizeResult, Terms
+from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizationTerms, RealizeResult
 
 Journal = list[str]
 """Names of the calls of all ports, in order."""
@@ -62,7 +62,7 @@ class RecordingRealizer:
     events: tuple[Event, ...] = ()
 
     def realize_overrides(
-        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: Terms = NO_TERMS
+        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: RealizationTerms = NO_TERMS
     ) -> Realization:
         self.journal.append("realize_overrides")
         _raise(self.error)

@@ -9,12 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from flink_autoscaler.pipeline.history.catalog import find
-from flink_autoscaler.pipeline.history.files import Entry, Files, HistoryError, LocalFiles
+from flink_autoscaler.pipeline.history.files import FileEntry, Files, HistoryError, LocalFiles
 from flink_autoscaler.pipeline.history.layout import new_id
 from flink_autoscaler.pipeline.history.parts import ArrowParts
 from flink_autoscaler.pipeline.history.rows import NamedRow
-from flink_autoscaler.pipeline.history.schema import SAMPLES, TABLES, Table
-from flink_autoscaler.pipeline.history.storage import Storage
+from flink_autoscaler.pipeline.history.schema import SAMPLES, TABLES, HistoryTable
+from flink_autoscaler.pipeline.history.storage import HistoryStorage
 from flink_autoscaler.pipeline.history.writer import Batch, append
 
 DAY_MS = 86_400_000
@@ -22,10 +22,10 @@ NOON_MS = 1_769_860_800_000
 """2026-01-31 12:00 UTC."""
 
 
-def a_storage(root: Path | str) -> Storage:
+def a_storage(root: Path | str) -> HistoryStorage:
     """Make a history that this process writes."""
     files = LocalFiles(str(root))
-    return Storage(files, ArrowParts(files))
+    return HistoryStorage(files, ArrowParts(files))
 
 
 def sample_rows(count: int, *, at_ms: int = NOON_MS, cluster: str = "main", source: str = "s1") -> list[NamedRow]:
@@ -56,13 +56,13 @@ def a_batch(rows: list[NamedRow], identity: str | None = None) -> Batch:
     return Batch(identity or new_id(NOON_MS), tables)
 
 
-def write(storage: Storage, *batches: list[NamedRow]) -> None:
+def write(storage: HistoryStorage, *batches: list[NamedRow]) -> None:
     """Append some batches."""
     for rows in batches:
         append(storage, a_batch(rows))
 
 
-def rates(storage: Storage, table: Table = SAMPLES) -> list[float]:
+def rates(storage: HistoryStorage, table: HistoryTable = SAMPLES) -> list[float]:
     """Return the arrival rates of all files that count, sorted."""
     paths = [entry.path for each in find(storage.files, table) for entry in each.entries]
     return sorted(rate for path in paths for rate in storage.parts.read(path, table).column("arrival_rate").to_pylist())
@@ -108,7 +108,7 @@ class CrashingFiles:
     def exists(self) -> bool:
         return self._files.exists()
 
-    def list(self, folder: str = "") -> Sequence[Entry]:
+    def list(self, folder: str = "") -> Sequence[FileEntry]:
         return self._files.list(folder)
 
     def move(self, source: str, target: str) -> bool:
@@ -127,7 +127,7 @@ class CrashingFiles:
         return self._files.create(path, content)
 
 
-def crashing(root: Path, changes: int) -> Storage:
+def crashing(root: Path, changes: int) -> HistoryStorage:
     """Make a history whose process ends after so many changes of files."""
     files = LocalFiles(str(root))
-    return Storage(CrashingFiles(files, changes), ArrowParts(files))
+    return HistoryStorage(CrashingFiles(files, changes), ArrowParts(files))

@@ -18,7 +18,7 @@ import pyarrow as pa
 from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
 from flink_autoscaler.pipeline.history.files import LocalFiles
 from flink_autoscaler.pipeline.history.parts import ArrowParts
-from flink_autoscaler.pipeline.history.storage import Storage
+from flink_autoscaler.pipeline.history.storage import HistoryStorage
 from flink_autoscaler.pipeline.history.writer import append
 from history_setup import DAY_MS, NOON_MS, CrashingFiles, a_batch, a_storage, sample_rows, write
 
@@ -48,12 +48,12 @@ class TornParts(ArrowParts):
         return [first]
 
 
-def dying(root: Path, step: str) -> Storage:
+def dying(root: Path, step: str) -> HistoryStorage:
     """Return a history whose process is killed at a step."""
     files = LocalFiles(str(root))
     if step == TORN:
-        return Storage(files, TornParts(files))
-    return Storage(DyingFiles(files, int(step)), ArrowParts(files))
+        return HistoryStorage(files, TornParts(files))
+    return HistoryStorage(DyingFiles(files, int(step)), ArrowParts(files))
 
 
 def append_until_killed(root: Path, step: str) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.model.decision import Rescale
-from flink_autoscaler.core.model.supervision import Origin, Phase, Stage, Supervision
+from flink_autoscaler.core.model.supervision import Origin, Stage, Supervision, SupervisionPhase
 from rescale_model.cluster import BUFFERS, MOST, Bounds
 from rescale_model.daemon import Daemon
 from rescale_model.network import FactsFate, PutFate
@@ -51,7 +51,7 @@ class Promises:
         """Let somebody else change the requirements."""
         network, supervision = self.daemon.network, self.daemon.state.supervision
         cluster = network.cluster
-        is_urgent = supervision.phase is Phase.ROLLING_BACK
+        is_urgent = supervision.phase is SupervisionPhase.ROLLING_BACK
         known = not is_urgent and dict(supervision.seen) == cluster.requirements and not network.on_its_way
         uppers = {vertex: upper for vertex, (_, upper) in requirements.items()}
         own = [supervision.asked, *(r.target for r in supervision.past if r.reverted or r.accepted_ms is None)]
@@ -101,7 +101,7 @@ class Promises:
             and is_heard
             and cluster.is_fatal
             and not cluster.status.is_terminal
-            and before.phase is not Phase.ROLLING_BACK
+            and before.phase is not SupervisionPhase.ROLLING_BACK
             and orders == type(orders)()
         )
 
@@ -114,7 +114,9 @@ class Promises:
         if open_before and before.current is not None:
             assert past[before.current.decided_ms].stage.is_final
             assert past[before.current.decided_ms].reason != "another rescale was decided", "two rescales at once"
-        assert after.phase not in (Phase.ROLLING_BACK, Phase.PAUSED), "decided while paused or rolling back"
+        assert after.phase not in (SupervisionPhase.ROLLING_BACK, SupervisionPhase.PAUSED), (
+            "decided while paused or rolling back"
+        )
         assert after.edit is None, "decided while somebody else's edit is respected"
         failed = {entry.vertex_id: entry.parallelism for entry in after.quarantine}
         for vertex, summary in report.outcome.decision.summaries.items():
@@ -169,7 +171,7 @@ class Promises:
         for number in range(BOUND_TO_SETTLE):
             supervision = self.daemon.state.supervision
             is_open = supervision.current is not None and not supervision.current.stage.is_final
-            if number and not is_open and supervision.phase in (Phase.STABLE, Phase.PAUSED):
+            if number and not is_open and supervision.phase in (SupervisionPhase.STABLE, SupervisionPhase.PAUSED):
                 return number
             tick(15)
             self.look()

@@ -15,7 +15,7 @@ from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Supervision
 from flink_autoscaler.core.ports.deployment import AutoScalerStateStore, ScalingRealizer
-from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, Surroundings
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.daemon.vanished import Patience, VanishedJobs
 from flink_autoscaler.standalone.daemon.wiring import Wiring
@@ -137,7 +137,7 @@ class SupervisedPasses:
             parallelism=2,
             deadline=settings.engine.pass_deadline,
             selects=self._selects,
-            surroundings=Surroundings(vanished=_patient(self._autoscaler, settings)),
+            surroundings=PassDependencies(vanished=_patient(self._autoscaler, settings)),
         )
         self._open.callback(self._passes.close)
         return self

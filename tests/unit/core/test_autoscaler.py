@@ -17,7 +17,7 @@ from core_builders import (
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
 from flink_autoscaler.core.errors import ConnectError, RealizeError, StoreError
-from flink_autoscaler.core.model.decision import Phase, Rescale
+from flink_autoscaler.core.model.decision import PassPhase, Rescale
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobStatus
 from flink_autoscaler.core.model.reading import JobReading
@@ -78,7 +78,11 @@ def test_a_decision_is_recorded_reported_and_then_realized(setup: Setup) -> None
 def test_the_state_is_carried_from_pass_to_pass(setup: Setup) -> None:
     reports = [setup.scale(minute) for minute in (1, 2, 3)]
 
-    assert [report.outcome.phase for report in reports] == [Phase.COLLECTING, Phase.WINDOW_FILLING, Phase.EXECUTED]
+    assert [report.outcome.phase for report in reports] == [
+        PassPhase.COLLECTING,
+        PassPhase.WINDOW_FILLING,
+        PassPhase.EXECUTED,
+    ]
 
 
 def test_what_the_collector_learned_is_carried_from_pass_to_pass(setup: Setup) -> None:

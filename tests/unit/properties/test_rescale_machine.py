@@ -17,7 +17,7 @@ from rescale_model import MAP, OPTIONS, OTHER, SOURCE, Daemon, FactsFate, LossyN
 from rescale_model.promises import BOUND_TO_SETTLE, Promises
 
 from flink_autoscaler.core.model.orders import Orders, PauseOrder, Pin, Signed
-from flink_autoscaler.core.model.supervision import Phase as RescalePhase
+from flink_autoscaler.core.model.supervision import SupervisionPhase as RescalePhase
 
 STEPS = int(os.environ.get("MODEL_STEPS", "3000"))
 """Least number of steps: passes over the job, and things that happen between them."""

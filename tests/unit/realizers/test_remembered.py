@@ -1,14 +1,14 @@
 from __future__ import annotations
 
-from flink_autoscaler.realizers.remembered import Remembered
+from flink_autoscaler.realizers.remembered import BoundedMemory
 
 
 def test_nothing_is_remembered_at_first() -> None:
-    assert Remembered[str, int]().get("a") is None
+    assert BoundedMemory[str, int]().get("a") is None
 
 
 def test_put_returns_what_was_there() -> None:
-    remembered: Remembered[str, int] = Remembered()
+    remembered: BoundedMemory[str, int] = BoundedMemory()
 
     assert remembered.put("a", 1) is None
     assert remembered.put("a", 2) == 1
@@ -16,7 +16,7 @@ def test_put_returns_what_was_there() -> None:
 
 
 def test_what_was_put_first_is_forgotten_when_full() -> None:
-    remembered: Remembered[str, int] = Remembered(capacity=2)
+    remembered: BoundedMemory[str, int] = BoundedMemory(capacity=2)
     remembered.put("a", 1)
     remembered.put("b", 2)
     remembered.put("a", 3)

@@ -20,7 +20,7 @@ REFRESH_WITHOUT_LAG_MS: Final = 60_000
 """The same while a source reports no pending records: Kafka's reader registers them with the first record only."""
 
 
-class Remembered(NamedTuple):
+class NamesRead(NamedTuple):
     """The memory after the names were read, and the first required metric that was not offered."""
 
     memory: CollectorMemory
@@ -73,7 +73,7 @@ def remember(
     *,
     now_ms: int,
     is_cached: bool,
-) -> Remembered:
+) -> NamesRead:
     """Choose names from what the vertices offer.
 
     Args:
@@ -106,7 +106,7 @@ def remember(
         partitions={vertex_id: count for vertex_id, count in partitions.items() if count},
         names_at_ms=now_ms if has_asked_source else memory.names_at_ms,
     )
-    return Remembered(memory, missing)
+    return NamesRead(memory, missing)
 
 
 def forget_unanswered(

@@ -28,12 +28,12 @@ class Admission:
         self._places = asyncio.Semaphore(jobs)
         self._patience = patience
 
-    def __call__(self) -> Place:
+    def __call__(self) -> Admitted:
         """Return a place to be held while a job is read."""
-        return Place(self._places, self._patience)
+        return Admitted(self._places, self._patience)
 
 
-class Place:
+class Admitted:
     """One of the places, once."""
 
     def __init__(self, places: asyncio.Semaphore, patience: float) -> None:

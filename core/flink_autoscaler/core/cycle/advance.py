@@ -16,7 +16,7 @@ from flink_autoscaler.core.errors import AutoscalerError, EvaluationError, NotRe
 from flink_autoscaler.core.evaluate.custom_evaluation import CustomEvaluation
 from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, evaluate, with_present_parallelism
 from flink_autoscaler.core.forecast.pass_forecast import PassForecast, pass_forecast
-from flink_autoscaler.core.model.decision import Evaluation, Hold, PassOutcome, PassRequest, Phase, Rescale
+from flink_autoscaler.core.model.decision import Evaluation, Hold, PassOutcome, PassPhase, PassRequest, Rescale
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
@@ -156,14 +156,14 @@ class _Progress:
         observed = self.observed
         if len(observed.state.samples) < MIN_SAMPLES:
             hold = Hold.because("COLLECTING", "the first metric sample of this execution was taken")
-            return _settled(observed, Phase.COLLECTING, hold)
+            return _settled(observed, PassPhase.COLLECTING, hold)
         evaluation = self._evaluate()
         forecast = self._forecast(evaluation)
         if not observed.is_window_full:
             hold = Hold.because("WINDOW_FILLING", "the metric window is not full yet")
-            return _settled(self.observed, Phase.WINDOW_FILLING, hold, evaluation)
+            return _settled(self.observed, PassPhase.WINDOW_FILLING, hold, evaluation)
         if self._holds:
-            return _settled(self.observed, Phase.EXECUTED, Hold(self._holds), evaluation)
+            return _settled(self.observed, PassPhase.EXECUTED, Hold(self._holds), evaluation)
         return _with_forecast(self._decide(evaluation, forecast), forecast)
 
     def _evaluate(self) -> Evaluation:
@@ -195,7 +195,7 @@ class _Progress:
     def _decide(self, evaluation: Evaluation, forecast: PassForecast) -> PassOutcome:
         executed = execute(replace(self._input(evaluation), demand=forecast.demand))
         evaluation = replace(evaluation, metrics=executed.metrics)
-        return _settled(self.observed, Phase.EXECUTED, executed.decision, evaluation, executed)
+        return _settled(self.observed, PassPhase.EXECUTED, executed.decision, evaluation, executed)
 
     def _input(self, evaluation: Evaluation) -> ExecutionInput:
         observed, request = self.observed, self.observed.request
@@ -224,7 +224,7 @@ def _with_forecast(outcome: PassOutcome, forecast: PassForecast) -> PassOutcome:
 
 def _settled(
     observed: Observed,
-    phase: Phase,
+    phase: PassPhase,
     decision: Hold | Rescale,
     evaluation: Evaluation | None = None,
     executed: Executed | None = None,

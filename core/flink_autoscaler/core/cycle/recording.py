@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, Protocol
 
-from flink_autoscaler.core.model.decision import PassOutcome, PassRequest, Phase, Rescale
+from flink_autoscaler.core.model.decision import PassOutcome, PassPhase, PassRequest, Rescale
 from flink_autoscaler.core.model.job import JobKey
 
 PATIENCE: Final = 10
@@ -37,7 +37,7 @@ def is_worth(request: PassRequest, outcome: PassOutcome) -> bool:
     known_firm, _, known_loose = last.signature.rpartition(" ")
     if firm != known_firm:
         return True
-    if outcome.phase is Phase.DISABLED:
+    if outcome.phase is PassPhase.DISABLED:
         return False
     age_ms = request.now_ms - last.at_ms
     # A clock that was set back must not silence a job.

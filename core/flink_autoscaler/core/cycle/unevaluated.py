@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from flink_autoscaler.core.cycle.wanted import wanted_now, with_wanted
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, NotReadyError
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassRequest, Phase
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, PassRequest
 from flink_autoscaler.core.model.events import Event, EventType, exception_event
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
@@ -43,10 +43,10 @@ def _without_reading(request: PassRequest) -> PassOutcome | None:
 def not_running(request: PassRequest) -> PassOutcome:
     """Return the outcome for a job that does not run: what was decided earlier is still wanted."""
     hold = Hold.because("NOT_RUNNING", f"the job is {request.context.status.value}, not RUNNING with all tasks")
-    return with_wanted(_untouched(request, Phase.NOT_RUNNING, hold), request)
+    return with_wanted(_untouched(request, PassPhase.NOT_RUNNING, hold), request)
 
 
-def _untouched(request: PassRequest, phase: Phase, hold: Hold) -> PassOutcome:
+def _untouched(request: PassRequest, phase: PassPhase, hold: Hold) -> PassOutcome:
     return PassOutcome(request.context.job_key, phase, hold, request.state, memory=request.memory)
 
 
@@ -55,7 +55,7 @@ def invalid(request: PassRequest, problem: str) -> PassOutcome:
     interval = request.context.validation_interval or request.context.options.scaling_event_interval
     event = Event(EventType.WARNING, VALIDATION_REASON, problem, interval=interval)
     hold = Hold.because("INVALID_CONFIG", problem)
-    return replace(_untouched(request, Phase.INVALID_CONFIG, hold), events=(event,))
+    return replace(_untouched(request, PassPhase.INVALID_CONFIG, hold), events=(event,))
 
 
 def _disabled(request: PassRequest) -> PassOutcome:
@@ -68,7 +68,7 @@ def _disabled(request: PassRequest) -> PassOutcome:
     if keeps_samples:
         state, memory = JobState(job_id=request.state.job_id, samples=request.state.samples), request.memory
     hold = Hold.because("DISABLED", f"{AutoscalerOptions.enabled.key} is not true")
-    outcome = _untouched(request, Phase.DISABLED, hold)
+    outcome = _untouched(request, PassPhase.DISABLED, hold)
     return replace(outcome, state=state, memory=memory, wanted_config=is_tuning)
 
 
@@ -77,7 +77,7 @@ def failed(request: PassRequest, error: AutoscalerError, excluded: frozenset[Ver
     is_ready = not isinstance(error, NotReadyError)
     outcome = PassOutcome(
         job_key=request.context.job_key,
-        phase=Phase.ERROR if is_ready else Phase.NOT_READY,
+        phase=PassPhase.ERROR if is_ready else PassPhase.NOT_READY,
         decision=Hold.because(type(error).__name__.removesuffix("Error").upper(), str(error)),
         state=request.state,
         memory=request.memory,

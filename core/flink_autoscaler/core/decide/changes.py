@@ -22,7 +22,7 @@ from flink_autoscaler.core.model.state import DelayedRecommendation, ScalingSumm
 from flink_autoscaler.core.model.topology import Vertex
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.bottleneck import find_bottlenecks, limited_sizing, sources_of, tightest
-from flink_autoscaler.core.policies.base.parallelism import Sizing, SizingSettings, is_outside_bounds, size_vertex
+from flink_autoscaler.core.policies.base.parallelism import SizingSettings, VertexSizing, is_outside_bounds, size_vertex
 from flink_autoscaler.core.policies.base.scalability import Gains, ineffective_gains, scalability_coefficient
 from flink_autoscaler.core.policies.choosing import choose, planned_sizing
 from flink_autoscaler.core.policies.observing import policy_input
@@ -78,7 +78,9 @@ def _planned_changes(run: DecisionRun) -> dict[VertexId, ScalingSummary]:
     return summaries
 
 
-def _planned_change(run: DecisionRun, vertex: Vertex, sizing: Sizing, *, is_sure: bool) -> DelayedRecommendation | None:
+def _planned_change(
+    run: DecisionRun, vertex: Vertex, sizing: VertexSizing, *, is_sure: bool
+) -> DelayedRecommendation | None:
     """Return the parallelism that a vertex should have from now on, None for the one it has."""
     parallelism = _aligned(run, vertex, sizing)
     if parallelism == sizing.current:
@@ -113,7 +115,7 @@ def _sized_changes(run: DecisionRun) -> dict[VertexId, ScalingSummary]:
     return summaries
 
 
-def _sizings(run: DecisionRun) -> dict[VertexId, Sizing]:
+def _sizings(run: DecisionRun) -> dict[VertexId, VertexSizing]:
     """Size every vertex that may be scaled and whose rates are known."""
     settings = SizingSettings.of(run.given.options, run.given.restart_time)
     sizings = {}
@@ -129,7 +131,9 @@ def _sizings(run: DecisionRun) -> dict[VertexId, Sizing]:
     return _limited(run, sizings, settings)
 
 
-def _limited(run: DecisionRun, sizings: dict[VertexId, Sizing], settings: SizingSettings) -> dict[VertexId, Sizing]:
+def _limited(
+    run: DecisionRun, sizings: dict[VertexId, VertexSizing], settings: SizingSettings
+) -> dict[VertexId, VertexSizing]:
     """Scale what a bottleneck that cannot grow holds back to no more than it lets through."""
     options, topology = run.given.options, run.given.topology
     bottlenecks = find_bottlenecks(topology, run.vertices, sizings)
@@ -154,7 +158,7 @@ def _limited(run: DecisionRun, sizings: dict[VertexId, Sizing], settings: Sizing
     return limited
 
 
-def _change_of(run: DecisionRun, vertex: Vertex, sizing: Sizing) -> DelayedRecommendation | None:
+def _change_of(run: DecisionRun, vertex: Vertex, sizing: VertexSizing) -> DelayedRecommendation | None:
     """Return the parallelism a vertex should have from now on, None for the one it has."""
     vertex_id, metrics = vertex.vertex_id, run.vertices[vertex.vertex_id]
     parallelism = _aligned(run, vertex, sizing)
@@ -167,7 +171,7 @@ def _change_of(run: DecisionRun, vertex: Vertex, sizing: Sizing) -> DelayedRecom
 
 
 def _weighed(
-    run: DecisionRun, vertex: Vertex, sizing: Sizing, parallelism: int, *, is_outside: bool
+    run: DecisionRun, vertex: Vertex, sizing: VertexSizing, parallelism: int, *, is_outside: bool
 ) -> DelayedRecommendation | None:
     """Return what is left of a change once what holds a vertex back has been looked at."""
     expected = of((sizing.rate / sizing.current) * parallelism)
@@ -176,7 +180,7 @@ def _weighed(
     return _scale_up(run, vertex, change) if parallelism > sizing.current else _scale_down(run, vertex, change)
 
 
-def _sized(code: str, run: DecisionRun, vertex: Vertex, sizing: Sizing, parallelism: int) -> Reason:
+def _sized(code: str, run: DecisionRun, vertex: Vertex, sizing: VertexSizing, parallelism: int) -> Reason:
     """Say how a vertex was sized, with every term of the formula."""
     text = (
         f"needs {plain(sizing.capacity)} records/s, has {plain(sizing.rate)} at parallelism {sizing.current}: "
@@ -186,7 +190,7 @@ def _sized(code: str, run: DecisionRun, vertex: Vertex, sizing: Sizing, parallel
     return Reason(code, text, vertex.vertex_id, _figures(run, vertex, sizing, parallelism))
 
 
-def _figures(run: DecisionRun, vertex: Vertex, sizing: Sizing, parallelism: int) -> tuple[tuple[str, float], ...]:
+def _figures(run: DecisionRun, vertex: Vertex, sizing: VertexSizing, parallelism: int) -> tuple[tuple[str, float], ...]:
     """Return the terms of the sizing; rates in records/s, summed over all subtasks."""
     options, metrics = run.given.options, run.vertices[vertex.vertex_id]
     target, catch_up = metrics[ScalingMetric.TARGET_DATA_RATE].average, options.catch_up_duration.seconds
@@ -215,7 +219,7 @@ def _coefficient(run: DecisionRun, vertex_id: VertexId) -> float:
     return scalability_coefficient(run.given.state.history.get(vertex_id, ()), run.given.options)
 
 
-def _aligned(run: DecisionRun, vertex: Vertex, sizing: Sizing) -> int:
+def _aligned(run: DecisionRun, vertex: Vertex, sizing: VertexSizing) -> int:
     if sizing.target == sizing.current:
         return sizing.current
     if sizing.target < 1:
@@ -237,7 +241,7 @@ def _aligned(run: DecisionRun, vertex: Vertex, sizing: Sizing) -> int:
     return _within_partitions(run, vertex, sizing, aligned.parallelism)
 
 
-def _within_partitions(run: DecisionRun, vertex: Vertex, sizing: Sizing, parallelism: int) -> int:
+def _within_partitions(run: DecisionRun, vertex: Vertex, sizing: VertexSizing, parallelism: int) -> int:
     """Keep a source within its partitions, whatever aligned it."""
     caps = run.given.options.improves(run.given.options.source_partition_cap)
     is_partitioned_source = vertex.is_source and vertex.source_partitions > 0

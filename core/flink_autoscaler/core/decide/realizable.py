@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.orders import Pin
-from flink_autoscaler.core.model.supervision import Phase, Supervision, Vector
+from flink_autoscaler.core.model.supervision import Supervision, SupervisionPhase, Vector
 from flink_autoscaler.core.model.topology import JobDetails
 
 
@@ -35,7 +35,7 @@ def realizable(outcome: PassOutcome, request: PassRequest, details: JobDetails |
 
 def _pinned(supervision: Supervision, request: PassRequest, details: JobDetails) -> dict[VertexId, int]:
     """Return the parallelism of every pinned vertex; nothing while a failed rescale is undone and after that."""
-    if supervision.phase in (Phase.ROLLING_BACK, Phase.PAUSED):
+    if supervision.phase in (SupervisionPhase.ROLLING_BACK, SupervisionPhase.PAUSED):
         return {}
     return {
         vertex_id: _below_what_failed(supervision, vertex_id, pin)

@@ -18,7 +18,7 @@ from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
 
 
-class Phase(StrEnum):
+class PassPhase(StrEnum):
     """How far a pass came."""
 
     DISABLED = "disabled"
@@ -143,7 +143,7 @@ class PassOutcome:
     """
 
     job_key: JobKey
-    phase: Phase
+    phase: PassPhase
     decision: Hold | Rescale
     state: JobState = EMPTY_STATE
     undecided: JobState | None = None

@@ -10,7 +10,7 @@ from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.vertex_patterns import Named, matches
 
 
-class Direction(StrEnum):
+class PauseScope(StrEnum):
     """Which changes an order is about."""
 
     UP = "up"
@@ -36,7 +36,7 @@ class PauseOrder:
     """
 
     signed: Signed
-    direction: Direction = Direction.BOTH
+    direction: PauseScope = PauseScope.BOTH
     until_ms: int | None = None
 
 
@@ -69,12 +69,12 @@ class Orders:
     reset: Signed | None = None
     dry_run: Signed | None = None
 
-    def paused(self, direction: Direction, now_ms: int) -> PauseOrder | None:
+    def paused(self, direction: PauseScope, now_ms: int) -> PauseOrder | None:
         """Return the order that forbids changes in a direction now."""
         pause = self.pause
         if pause is None or (pause.until_ms is not None and now_ms >= pause.until_ms):
             return None
-        return pause if pause.direction in (direction, Direction.BOTH) else None
+        return pause if pause.direction in (direction, PauseScope.BOTH) else None
 
     def pinned(self, vertices: Iterable[Named]) -> Mapping[VertexId, Pin]:
         """Return the pin of every vertex that has one."""

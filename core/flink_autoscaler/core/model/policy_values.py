@@ -162,7 +162,7 @@ class PolicyInput:
     state: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Direction(StrEnum):
+class ProposalDirection(StrEnum):
     """Where a proposal goes."""
 
     UP = "up"
@@ -189,7 +189,7 @@ class Proposal:
 
     policy: str
     targets: Mapping[VertexId, int] | None
-    direction: Direction
+    direction: ProposalDirection
     capacity: Mapping[VertexId, float]
     confidence: float
     reasons: tuple[Reason, ...]

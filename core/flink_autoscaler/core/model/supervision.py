@@ -95,7 +95,7 @@ class RescaleRecord:
         return bool(self.raised)
 
 
-class Phase(StrEnum):
+class SupervisionPhase(StrEnum):
     """Whether a job is trusted to be fine after its last rescale."""
 
     STABLE = "stable"
@@ -192,7 +192,7 @@ class Supervision:
     """
 
     current: RescaleRecord | None = None
-    phase: Phase = Phase.STABLE
+    phase: SupervisionPhase = SupervisionPhase.STABLE
     since_ms: int | None = None
     initial: Vector = field(default_factory=dict)
     last_stable: Vector = field(default_factory=dict)
@@ -213,7 +213,7 @@ class Supervision:
     def is_active(self) -> bool:
         """Whether a rescale is under way or on probation, so that the job has to be looked at more closely."""
         is_open = self.current is not None and not self.current.stage.is_final
-        return is_open or self.phase is not Phase.STABLE
+        return is_open or self.phase is not SupervisionPhase.STABLE
 
 
 NO_SUPERVISION = Supervision()

@@ -14,8 +14,8 @@ from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInpu
 from flink_autoscaler.core.model.state import PolicyMemories
 from flink_autoscaler.core.model.topology import Vertex
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.policies.base.parallelism import Sizing, SizingSettings, limits_of, rounded_up
-from flink_autoscaler.core.policies.combine import Combination, Plan, combine, failed
+from flink_autoscaler.core.policies.base.parallelism import SizingSettings, VertexSizing, limits_of, rounded_up
+from flink_autoscaler.core.policies.combine import Combination, CombinedPlan, combine, failed
 from flink_autoscaler.core.policies.hpa import window_filter as hpa_window
 from flink_autoscaler.core.policies.registry import chosen_policies
 from flink_autoscaler.core.policies.schedule.policy import SchedulePolicy, capped
@@ -34,7 +34,7 @@ class Chosen:
         failures: What is to be told about policies that failed, by name.
     """
 
-    plan: Plan
+    plan: CombinedPlan
     memories: PolicyMemories
     failures: Mapping[str, str]
 
@@ -116,7 +116,7 @@ def _checked(name: str, proposal: object, obs: JobObservation) -> Proposal:
     return replace(proposal, policy=name, reasons=reasons, state=state)
 
 
-def planned_sizing(vertex: Vertex, target: int, rate: float, settings: SizingSettings) -> Sizing:
+def planned_sizing(vertex: Vertex, target: int, rate: float, settings: SizingSettings) -> VertexSizing:
     """Return the sizing that follows a plan as far as one step and the limits of a vertex allow.
 
     Args:
@@ -128,7 +128,7 @@ def planned_sizing(vertex: Vertex, target: int, rate: float, settings: SizingSet
     current = vertex.parallelism
     least, most = (rounded_up(factor * current) for factor in (settings.least_factor, settings.greatest_factor))
     limits, wanted = limits_of(vertex, current, settings), min(max(least, target), most)
-    return Sizing(
+    return VertexSizing(
         current=current,
         rate=rate,
         capacity=NAN,

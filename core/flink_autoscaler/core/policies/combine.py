@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import Direction, JobObservation, Proposal
+from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.policies.base.proposals import INVALID_METRICS, abstention, direction_of
 
@@ -24,7 +24,7 @@ class Combination(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CombinedPlan:
     """What all policies together would do.
 
     Attributes:
@@ -36,7 +36,7 @@ class Plan:
     """
 
     targets: Mapping[VertexId, int]
-    direction: Direction
+    direction: ProposalDirection
     reasons: tuple[Reason, ...]
     states: Mapping[str, Mapping[str, Any]]
     capacity: Mapping[VertexId, float]
@@ -51,7 +51,9 @@ class _Choice:
         return self.target, -1.0 if self.capacity is None else self.capacity
 
 
-def combine(proposals: Sequence[Proposal], obs: JobObservation, combination: Combination = Combination.MAX) -> Plan:
+def combine(
+    proposals: Sequence[Proposal], obs: JobObservation, combination: Combination = Combination.MAX
+) -> CombinedPlan:
     """Return the plan.
 
     ``max`` takes the greatest target of each vertex from all policies that do not abstain, as the Kubernetes
@@ -71,7 +73,7 @@ def combine(proposals: Sequence[Proposal], obs: JobObservation, combination: Com
     targets = current | {v: choice.target for v, choice in settled.items()}
     said = [reason for proposal in proposals for reason in proposal.reasons]
     nothing = () if opinions else (Reason("NO_OPINION", "no policy has an opinion"),)
-    return Plan(
+    return CombinedPlan(
         targets=targets,
         direction=direction_of(obs, targets),
         reasons=(*said, *objections, *nothing),

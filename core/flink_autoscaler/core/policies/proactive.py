@@ -16,7 +16,7 @@ from flink_autoscaler.core.model.policy_values import (
 )
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.proactive import ProactiveBase, ProactiveOptions
-from flink_autoscaler.core.policies.base.quantities import Arrivals, present_arrivals
+from flink_autoscaler.core.policies.base.quantities import SourceRates, present_arrivals
 from flink_autoscaler.core.policies.capacity.policy import CapacityPolicy
 from flink_autoscaler.core.policies.ds2.policy import Ds2Policy
 
@@ -24,7 +24,7 @@ NAME: Final = "proactive"
 
 
 class _Sizing(Protocol):
-    def propose_for(self, given: PolicyInput, arrivals: Arrivals) -> Proposal: ...
+    def propose_for(self, given: PolicyInput, arrivals: SourceRates) -> Proposal: ...
 
 
 _BASES: Final[Mapping[ProactiveBase, _Sizing]] = {
@@ -60,7 +60,7 @@ class ProactivePolicy:
         return replace(proposal, policy=NAME, reasons=reasons, state={base.value: dict(proposal.state)})
 
 
-def expected_arrivals(present: Arrivals, demand: DemandForecast, cap: float) -> Arrivals:
+def expected_arrivals(present: SourceRates, demand: DemandForecast, cap: float) -> SourceRates:
     """Return what the sources are sized for.
 
     Args:
@@ -73,7 +73,7 @@ def expected_arrivals(present: Arrivals, demand: DemandForecast, cap: float) -> 
     """
     up = {v: _expected(rate, demand.get(v), cap) for v, rate in present.up.items()}
     down = {v: max(up[v], _expected(rate, demand.get(v), cap, is_down=True)) for v, rate in present.down.items()}
-    return Arrivals(up, down)
+    return SourceRates(up, down)
 
 
 def _expected(rate: float, forecast: SourceForecast | None, cap: float, *, is_down: bool = False) -> float:
@@ -84,7 +84,7 @@ def _expected(rate: float, forecast: SourceForecast | None, cap: float, *, is_do
 
 
 def _forecast_reasons(
-    obs: JobObservation, present: Arrivals, expected: Arrivals, demand: DemandForecast | None
+    obs: JobObservation, present: SourceRates, expected: SourceRates, demand: DemandForecast | None
 ) -> list[Reason]:
     if demand is None:
         return [Reason("FORECAST_ABSENT", "there is no forecast to rely on; sized for what arrives now")]
@@ -92,7 +92,7 @@ def _forecast_reasons(
     return [_raised(obs, v, present.up[v], expected) for v in raised]
 
 
-def _raised(obs: JobObservation, vertex_id: VertexId, now: float, expected: Arrivals) -> Reason:
+def _raised(obs: JobObservation, vertex_id: VertexId, now: float, expected: SourceRates) -> Reason:
     up, down = expected.up[vertex_id], expected.down[vertex_id]
     return Reason(
         "FORECAST_HIGHER",

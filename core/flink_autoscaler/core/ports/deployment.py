@@ -206,7 +206,7 @@ class Realization:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class RealizationTerms:
     """How a parallelism is to be realized.
 
     Attributes:
@@ -222,7 +222,7 @@ class Terms:
     is_repair: bool = False
 
 
-NO_TERMS = Terms()
+NO_TERMS = RealizationTerms()
 
 
 class ScalingRealizer(Protocol):
@@ -233,7 +233,7 @@ class ScalingRealizer(Protocol):
     """
 
     def realize_overrides(
-        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: Terms = NO_TERMS
+        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: RealizationTerms = NO_TERMS
     ) -> Realization:
         """Give every named vertex its parallelism. ``overrides`` is not empty.
 
@@ -272,8 +272,8 @@ __all__ = [
     "JobTombstones",
     "MetricCollector",
     "Realization",
+    "RealizationTerms",
     "RealizeResult",
     "ScalingRealizer",
     "SharedStateStore",
-    "Terms",
 ]

@@ -132,7 +132,7 @@ class TaskManagerSupply:
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class TaskManagerFleet:
     """The TaskManagers of a cluster, as it and their provider see them.
 
     Attributes:
@@ -233,11 +233,11 @@ __all__ = [
     "DONE",
     "PENDING",
     "REACTIVE",
-    "Fleet",
     "OperationState",
     "Progress",
     "ProviderInfo",
     "SupplyRules",
+    "TaskManagerFleet",
     "TaskManagerProvider",
     "TaskManagerSupply",
     "is_reactive",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.supervision import ForeignEdit, Phase, RescaleRecord, Stage, Vector
+from flink_autoscaler.core.model.supervision import ForeignEdit, RescaleRecord, Stage, SupervisionPhase, Vector
 from flink_autoscaler.core.supervise.follow_run import FollowRun
 from flink_autoscaler.core.supervise.rollback import abandon_rollback
 
@@ -101,9 +101,9 @@ def _edited(run: FollowRun, found: Requirements) -> None:
     current = run.supervision.current
     if current is not None and not current.stage.is_final:
         run.settle(Stage.SUPERSEDED, "somebody else changed the requirements")
-    if run.supervision.phase is Phase.PROBATION:
-        run.to_phase(Phase.STABLE)
-    elif run.supervision.phase is Phase.ROLLING_BACK:
+    if run.supervision.phase is SupervisionPhase.PROBATION:
+        run.to_phase(SupervisionPhase.STABLE)
+    elif run.supervision.phase is SupervisionPhase.ROLLING_BACK:
         abandon_rollback(run, "somebody else changed the requirements while a rescale was rolled back")
     run.retire()
     until_ms = run.now_ms + run.options.edit_respect.ms

@@ -13,7 +13,7 @@ from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.core.model.supervision import Origin, Phase, RescaleRecord, Stage, Supervision, Vector
+from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Stage, Supervision, SupervisionPhase, Vector
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.supervise.error_checkers import UnrecoverableErrorChecker
 
@@ -149,7 +149,7 @@ class FollowRun:
         )
         self.change(current=record, since_ms=self.now_ms, hits={})
 
-    def to_phase(self, phase: Phase) -> None:
+    def to_phase(self, phase: SupervisionPhase) -> None:
         """Enter a phase now."""
         self.change(phase=phase, since_ms=self.now_ms, hits={})
 

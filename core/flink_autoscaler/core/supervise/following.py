@@ -18,7 +18,7 @@ from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.state import JobState, ScalingRecord
-from flink_autoscaler.core.model.supervision import Phase, RescaleRecord, Stage, Supervision
+from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision, SupervisionPhase
 from flink_autoscaler.core.ports.task_managers import slots_came
 from flink_autoscaler.core.supervise.edits import has_strayed, notice_edit, respect_edit
 from flink_autoscaler.core.supervise.follow_run import FollowRun, Situation
@@ -75,13 +75,15 @@ def follow(given: Situation) -> Followed:
     is_blind = _hold_while_blind(run)
     state = _tracked(run.finish(), run.supervision)
     is_repair = is_repairing(run.supervision) or has_strayed(run)
-    is_urgent = run.supervision.phase is Phase.ROLLING_BACK
+    is_urgent = run.supervision.phase is SupervisionPhase.ROLLING_BACK
     return Followed(state, tuple(run.holds), tuple(run.events), is_repair, is_blind and not is_urgent)
 
 
 def is_repairing(supervision: Supervision) -> bool:
     """Tell whether a job has to get back what it survives, whether it runs or not."""
-    return supervision.phase is Phase.ROLLING_BACK or (supervision.phase is Phase.PAUSED and supervision.edit is None)
+    return supervision.phase is SupervisionPhase.ROLLING_BACK or (
+        supervision.phase is SupervisionPhase.PAUSED and supervision.edit is None
+    )
 
 
 def _listen(run: FollowRun) -> None:
@@ -125,13 +127,13 @@ def _end_with_job(run: FollowRun, why: str) -> None:
     run.change(asked={})
     if run.is_other_job or set(run.supervision.seen) != set(run.facts.running or {}):
         run.change(seen={}, seen_start_ms=None, edit=None)  # else they are of the new graph, seen before it ran
-    if run.supervision.phase is Phase.PAUSED and run.supervision.pause is not None:
+    if run.supervision.phase is SupervisionPhase.PAUSED and run.supervision.pause is not None:
         if not run.supervision.pause.for_good:
             resume(run, why)
-    elif run.supervision.phase is Phase.ROLLING_BACK:
+    elif run.supervision.phase is SupervisionPhase.ROLLING_BACK:
         abandon_rollback(run, why)
-    elif run.supervision.phase is not Phase.STABLE:
-        run.to_phase(Phase.STABLE)
+    elif run.supervision.phase is not SupervisionPhase.STABLE:
+        run.to_phase(SupervisionPhase.STABLE)
 
 
 def _obey(run: FollowRun) -> None:
@@ -168,8 +170,8 @@ def _see_request(run: FollowRun, current: RescaleRecord) -> None:
     if _is_asked_for(run.facts, current) or _is_reached(run.facts, current):
         run.update(stage=Stage.PENDING, accepted_ms=run.now_ms)
         run.change(seen=dict(run.facts.requirements or {}), seen_start_ms=run.facts.initialized_ms)
-        if run.supervision.phase is Phase.STABLE:
-            run.to_phase(Phase.PROBATION)
+        if run.supervision.phase is SupervisionPhase.STABLE:
+            run.to_phase(SupervisionPhase.PROBATION)
         return
     if run.context.status.is_terminal:
         _ended(run, current)
@@ -187,8 +189,8 @@ def _see_taskmanagers(run: FollowRun, current: RescaleRecord) -> None:
     have_come = slots_came(run.facts, current.before, current.target) or (is_late and _has_moved(run, current))
     if have_come or _is_reached(run.facts, current):
         run.update(stage=Stage.PENDING, accepted_ms=run.now_ms)
-        if run.supervision.phase is Phase.STABLE:
-            run.to_phase(Phase.PROBATION)
+        if run.supervision.phase is SupervisionPhase.STABLE:
+            run.to_phase(SupervisionPhase.PROBATION)
     elif run.context.status.is_terminal:
         _refused(run, current, f"the job is {run.context.status.value}")
     elif is_late:
@@ -245,7 +247,7 @@ def _reached(run: FollowRun, current: RescaleRecord) -> None:
         state_bytes=checkpoints.state_bytes if checkpoints else None,
         taskmanagers=len(taskmanagers) if taskmanagers is not None else None,
     )
-    if run.supervision.phase is Phase.ROLLING_BACK:
+    if run.supervision.phase is SupervisionPhase.ROLLING_BACK:
         return  # the rollback tells itself how it ended
     took = (run.now_ms - current.decided_ms) / 1000
     outage = "" if outage_ms is None else f", the job was away for {outage_ms / 1000:.1f} s"
@@ -275,7 +277,7 @@ def _late(run: FollowRun, current: RescaleRecord, limit_ms: int) -> None:
         _refused(run, current, f"nothing has changed within {limit_ms // 1000} s; {free} slots are free")
         return
     run.settle(Stage.PARTIALLY_REACHED, f"not all of it within {limit_ms // 1000} s; {free} slots are free")
-    if run.supervision.phase is not Phase.ROLLING_BACK:
+    if run.supervision.phase is not SupervisionPhase.ROLLING_BACK:
         run.overrides = running
     reached, wanted = run.described(current.before, running), run.described(current.before, current.target)
     text = f"The job runs with {reached} instead of {wanted}: fewer slots than needed, {free} are free"
@@ -289,18 +291,18 @@ def _ended(run: FollowRun, current: RescaleRecord) -> None:
         _refused(run, current, why)
         return
     run.settle(Stage.SUPERSEDED, why)
-    if run.supervision.phase is Phase.PROBATION:
-        run.to_phase(Phase.STABLE)
+    if run.supervision.phase is SupervisionPhase.PROBATION:
+        run.to_phase(SupervisionPhase.STABLE)
     run.tell("RescaleSuperseded", f"The rescale {run.described(current.before, current.target)} is void: {why}")
 
 
 def _refused(run: FollowRun, current: RescaleRecord, why: str) -> None:
     """Withdraw a rescale that did not happen."""
     run.settle(Stage.REFUSED, why)
-    if run.supervision.phase is not Phase.ROLLING_BACK:
+    if run.supervision.phase is not SupervisionPhase.ROLLING_BACK:
         run.overrides = dict(current.before)
-    if run.supervision.phase is Phase.PROBATION:
-        run.to_phase(Phase.STABLE)
+    if run.supervision.phase is SupervisionPhase.PROBATION:
+        run.to_phase(SupervisionPhase.STABLE)
     run.tell(
         "RescaleRefused",
         f"The rescale {run.described(current.before, current.target)} did not happen: {why}",
@@ -316,7 +318,7 @@ def _hold_while_open(run: FollowRun) -> None:
     if not current.stage.is_final:
         change = run.described(current.before, current.target)
         run.hold("RESCALE_UNDER_WAY", f"the rescale {change} is {current.stage.value}")
-    elif supervision.phase is Phase.ROLLING_BACK:
+    elif supervision.phase is SupervisionPhase.ROLLING_BACK:
         run.hold("ROLLING_BACK", f"the job is not well yet after a rollback: {current.reason}")
     elif current.stage in (Stage.REFUSED, Stage.PARTIALLY_REACHED) and current.settled_ms is not None:
         wait_ms = current.settled_ms + run.options.stabilization_interval.ms - run.now_ms

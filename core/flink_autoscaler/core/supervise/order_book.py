@@ -9,16 +9,16 @@ from typing import Final, Protocol
 
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.orders import NO_ORDERS, Direction, Orders, PauseOrder, Pin, Signed
+from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, PauseScope, Pin, Signed
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Origin, RescaleRecord, Stage, Supervision
 
 KEPT_MS: Final = 7 * 86_400_000
 """How long an order that is carried out once waits for that: what nobody did in a week is not meant any more."""
 
 _DIRECTIONS: Final = {
-    Direction.UP: "Scaling up",
-    Direction.DOWN: "Scaling down",
-    Direction.BOTH: "Scaling",
+    PauseScope.UP: "Scaling up",
+    PauseScope.DOWN: "Scaling down",
+    PauseScope.BOTH: "Scaling",
 }
 
 
@@ -75,7 +75,7 @@ class OrderBook(Protocol):
         ...
 
 
-def pause(orders: Orders, signed: Signed, *, direction: Direction, lasts_ms: int | None) -> Ordered:
+def pause(orders: Orders, signed: Signed, *, direction: PauseScope, lasts_ms: int | None) -> Ordered:
     """Leave a job as it is, for a while or until somebody resumes it. Replaces an earlier pause."""
     until_ms = None if lasts_ms is None else signed.at_ms + lasts_ms
     text = f"{_DIRECTIONS[direction]} is paused {_until(until_ms)}, {_by(signed)}"
@@ -194,7 +194,7 @@ def held(last: Orders, now_ms: int) -> Orders:
 
 def pause_in_force(orders: Orders, now_ms: int) -> PauseOrder | None:
     """Return the pause, in whatever direction, unless it is over."""
-    return orders.paused(Direction.UP, now_ms) or orders.paused(Direction.DOWN, now_ms)
+    return orders.paused(PauseScope.UP, now_ms) or orders.paused(PauseScope.DOWN, now_ms)
 
 
 def still_to_do(order: Signed | None, supervision: Supervision) -> bool:

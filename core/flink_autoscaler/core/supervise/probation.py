@@ -6,7 +6,7 @@ from typing import Final
 
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.core.model.supervision import Phase, RescaleRecord, Stage
+from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, SupervisionPhase
 from flink_autoscaler.core.supervise.error_checkers import RESTARTS, CheckInput, UnrecoverableErrorChecker
 from flink_autoscaler.core.supervise.follow_run import FollowRun
 from flink_autoscaler.core.supervise.rollback import abandon_rollback, quarantine, start_rollback
@@ -18,7 +18,7 @@ _LONGEST_PROBATION_MS: Final = 86_400_000
 def judge(run: FollowRun) -> None:
     """Look for signs that the job does not survive its rescale; end the probation when there are none."""
     current = run.supervision.current
-    if run.supervision.phase is not Phase.PROBATION or current is None:
+    if run.supervision.phase is not SupervisionPhase.PROBATION or current is None:
         return
     if run.is_blind:
         return  # what the job dies of may be what somebody else asked for meanwhile
@@ -28,10 +28,10 @@ def judge(run: FollowRun) -> None:
         _condemn(run, *found)
     elif current.stage.is_final and _has_proved(run, current):
         run.change(last_stable=dict(run.facts.running or current.reached))
-        run.to_phase(Phase.STABLE)
+        run.to_phase(SupervisionPhase.STABLE)
         run.tell("RescaleConfirmed", f"The job is well with {run.described(current.before, current.reached)}")
     elif run.now_ms - (run.supervision.since_ms or run.now_ms) > _LONGEST_PROBATION_MS:
-        run.to_phase(Phase.STABLE)
+        run.to_phase(SupervisionPhase.STABLE)
         run.tell(
             "ProbationAbandoned", "The job was not well for a day after its rescale, for other reasons", warns=True
         )
@@ -105,10 +105,10 @@ def _has_proved(run: FollowRun, current: RescaleRecord) -> bool:
 def mourn(run: FollowRun) -> None:
     """Say what a job that has ended died of, and remember not to try that again: it cannot be repaired."""
     current, phase = run.supervision.current, run.supervision.phase
-    if current is None or not run.context.status.is_terminal or phase is Phase.PAUSED:
+    if current is None or not run.context.status.is_terminal or phase is SupervisionPhase.PAUSED:
         return
-    is_open = phase is Phase.PROBATION or not current.stage.is_final
-    if phase is Phase.ROLLING_BACK:
+    is_open = phase is SupervisionPhase.PROBATION or not current.stage.is_final
+    if phase is SupervisionPhase.ROLLING_BACK:
         if run.context.status is JobStatus.FAILED:
             run.tell("RollbackImpossible", "The job has failed for good before it was rolled back", warns=True)
         if not current.stage.is_final:
@@ -118,8 +118,8 @@ def mourn(run: FollowRun) -> None:
         found = _evidence(run, current) if run.context.status is JobStatus.FAILED else None
         if found is not None:
             _condemn_dead(run, current, *found)
-        if phase is Phase.PROBATION:
-            run.to_phase(Phase.STABLE)
+        if phase is SupervisionPhase.PROBATION:
+            run.to_phase(SupervisionPhase.STABLE)
 
 
 def _condemn_dead(run: FollowRun, current: RescaleRecord, cause: str, evidence: str) -> None:

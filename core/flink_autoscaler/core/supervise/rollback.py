@@ -10,10 +10,10 @@ from flink_autoscaler.core.model.supervision import (
     Fingerprint,
     Origin,
     Pause,
-    Phase,
     Quarantined,
     RescaleRecord,
     Stage,
+    SupervisionPhase,
     Vector,
 )
 from flink_autoscaler.core.options.safety import RollbackTarget
@@ -49,7 +49,7 @@ def start_rollback(run: FollowRun, cause: str, evidence: str, *, origin: Origin 
     run.begin(failed.target, goal, origin, f"{cause}: {evidence}")
     run.change(rollbacks_ms=(*_today(run), run.now_ms))
     run.overrides = goal
-    run.to_phase(Phase.ROLLING_BACK)
+    run.to_phase(SupervisionPhase.ROLLING_BACK)
     run.tell(
         "RollbackStarted",
         f"Rolling back {run.described(failed.target, goal)}, because of {cause}: {evidence}",
@@ -96,7 +96,7 @@ def watch_rollback(run: FollowRun) -> None:
     """See whether the job is well again; go to the first parallelism when not, once."""
     supervision = run.supervision
     record = supervision.current
-    if supervision.phase is not Phase.ROLLING_BACK or record is None:
+    if supervision.phase is not SupervisionPhase.ROLLING_BACK or record is None:
         return
     if _is_back(run, record):
         _pause(run, record.reason.partition(":")[0], f"rolled back to {_text(run, record.target)} ({record.reason})")
@@ -112,7 +112,7 @@ def watch_rollback(run: FollowRun) -> None:
         return
     run.begin(record.target, goal, Origin.ROLLBACK, record.reason)
     run.overrides = goal
-    run.to_phase(Phase.ROLLING_BACK)
+    run.to_phase(SupervisionPhase.ROLLING_BACK)
     run.change(hits={_INITIAL_TRIED: 1})
     text = f"The job is not well after the rollback, trying its first parallelism: {_text(run, goal)}"
     run.tell("RollbackRetried", text, warns=True)
@@ -154,7 +154,7 @@ def _pause(run: FollowRun, cause: str, text: str) -> None:
         for_good=is_operator or cause == ROLLBACK_FAILED or len(_today(run)) >= run.options.rollback_max_per_day,
     )
     run.change(pause=pause)
-    run.to_phase(Phase.PAUSED)
+    run.to_phase(SupervisionPhase.PAUSED)
 
 
 def _today(run: FollowRun) -> tuple[int, ...]:
@@ -166,13 +166,13 @@ def abandon_rollback(run: FollowRun, why: str) -> None:
     if len(_today(run)) >= run.options.rollback_max_per_day:
         _pause(run, "rollback", f"{len(_today(run))} rollbacks within a day; {why}")
     else:
-        run.to_phase(Phase.STABLE)
+        run.to_phase(SupervisionPhase.STABLE)
 
 
 def watch_pause(run: FollowRun) -> None:
     """Go on where the cluster is another one, or the time is over; else let nothing be decided."""
     pause = run.supervision.pause
-    if run.supervision.phase is not Phase.PAUSED or pause is None:
+    if run.supervision.phase is not SupervisionPhase.PAUSED or pause is None:
         return
     why = _end_of(run, pause)
     if why is None:
@@ -192,7 +192,7 @@ def _complete_fingerprint(run: FollowRun, pause: Pause) -> None:
 def resume(run: FollowRun, why: str) -> None:
     """End a pause."""
     run.change(pause=None)
-    run.to_phase(Phase.STABLE)
+    run.to_phase(SupervisionPhase.STABLE)
     run.tell("ScalingResumed", f"Scaling goes on: {why}")
 
 

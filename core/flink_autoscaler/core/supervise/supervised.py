@@ -12,7 +12,7 @@ from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
-from flink_autoscaler.core.model.supervision import Origin, Phase, RescaleRecord, Vector
+from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, SupervisionPhase, Vector
 from flink_autoscaler.core.observe.conversion import convert_globals
 from flink_autoscaler.core.options.safety import LowerBound
 from flink_autoscaler.core.ports.plugins import Plugins
@@ -50,7 +50,7 @@ def followed(request: PassRequest, reading: JobReading, cluster: ClusterReading,
     if facts_wanted(request) is FactsWanted.NOTHING:
         return Followed(request.state)
     if reading.facts is None:
-        is_blind = bool(supervision.seen) and supervision.phase is not Phase.ROLLING_BACK
+        is_blind = bool(supervision.seen) and supervision.phase is not SupervisionPhase.ROLLING_BACK
         return Followed(request.state, is_repair=is_repairing(supervision), is_blind=is_blind)
     names = {v.vertex_id: v.name for v in reading.details.vertices} if reading.details else {}
     checkers = {**CHECKERS, **plugins.error_checkers}
@@ -104,7 +104,7 @@ def _facts(reading: JobReading) -> RescaleFacts:
 
 def _may_begin(request: PassRequest, outcome: PassOutcome) -> bool:
     """Tell whether what is wanted is a rescale of its own, and the job has not ended."""
-    is_going_back = outcome.state.supervision.phase is Phase.ROLLING_BACK
+    is_going_back = outcome.state.supervision.phase is SupervisionPhase.ROLLING_BACK
     return not (is_going_back or _is_followed(outcome) or request.context.status.is_terminal)
 
 

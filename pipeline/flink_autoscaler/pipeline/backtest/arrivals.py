@@ -48,7 +48,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrivals:
+class JobArrivals:
     """The arrivals of a job.
 
     Attributes:
@@ -61,7 +61,7 @@ class Arrivals:
     notes: tuple[str, ...]
 
 
-def arrivals_of(name: str, samples: Mapping[VertexId, Sequence[Sample]], now: float) -> Arrivals:
+def arrivals_of(name: str, samples: Mapping[VertexId, Sequence[Sample]], now: float) -> JobArrivals:
     """Put the samples of all sources on one grid of minutes; a gap has the rate before it.
 
     Args:
@@ -80,7 +80,7 @@ def arrivals_of(name: str, samples: Mapping[VertexId, Sequence[Sample]], now: fl
     first, last = _longest_stretch([sample.at for each in known.values() for sample in each], notes)
     minutes = [_by_minute([s for s in each if first <= s.at <= last]) for each in known.values()]
     rows, begin = _grid(minutes, notes)
-    return Arrivals(Workload(name, STEP, rows), begin * STEP, tuple(notes))
+    return JobArrivals(Workload(name, STEP, rows), begin * STEP, tuple(notes))
 
 
 def past_of(samples: Mapping[VertexId, Sequence[Sample]], now: float) -> dict[VertexId, Quarters]:

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any, Final
 
 from flink_autoscaler.pipeline.backtest.outcome import Bounds, Figures, Outcome
-from flink_autoscaler.pipeline.backtest.plan import Plan
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan
 from flink_autoscaler.pipeline.backtest.subject import LeftOut, Subject
 
 MOST_ERRORS: Final = 0.5
@@ -132,7 +132,7 @@ class Comparison:
         }
 
 
-def compared(plan: Plan, outcomes: Iterable[Outcome]) -> Comparison:
+def compared(plan: BacktestPlan, outcomes: Iterable[Outcome]) -> Comparison:
     """Set outcomes side by side; some may be missing, and they may be in any order."""
     found = {(outcome.job_key, outcome.configuration): outcome for outcome in outcomes}
     names = [candidate.name for candidate in plan.candidates]

@@ -21,7 +21,7 @@ from flink_autoscaler.pipeline.backtest.subject import Subject
 from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, area, instant, oracle, static_peak
 from flink_autoscaler.pipeline.simulator.measures import Trace, measure
 from flink_autoscaler.pipeline.simulator.model import JobModel
-from flink_autoscaler.pipeline.simulator.run import ENABLED, Backtest, BacktestResult, run
+from flink_autoscaler.pipeline.simulator.run import ENABLED, BacktestResult, Simulation, run
 from flink_autoscaler.pipeline.simulator.workloads import HOUR, Workload
 
 POINTS: Final = 240
@@ -80,9 +80,9 @@ def problem_of(configuration: Mapping[str, str]) -> str | None:
     return validate(options) or validate_policies(options, installed_plugins().policies)
 
 
-def _backtest(piece: Piece, profiles: Sequence[ProfileResult]) -> Backtest:
+def _backtest(piece: Piece, profiles: Sequence[ProfileResult]) -> Simulation:
     subject = piece.subject
-    return Backtest(
+    return Simulation(
         subject.model,
         subject.workload,
         piece.options,

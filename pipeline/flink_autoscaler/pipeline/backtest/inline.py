@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from flink_autoscaler.pipeline.backtest.computing import computed
 from flink_autoscaler.pipeline.backtest.fitting import fit
 from flink_autoscaler.pipeline.backtest.outcome import Outcome
-from flink_autoscaler.pipeline.backtest.plan import Plan
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan
 from flink_autoscaler.pipeline.backtest.records import Choice, read_records
-from flink_autoscaler.pipeline.backtest.subject import Fleet, LeftOut, Subject
+from flink_autoscaler.pipeline.backtest.subject import FittedHistory, LeftOut, Subject
 from flink_autoscaler.pipeline.history.catalog import Progress, unheard
 from flink_autoscaler.pipeline.history.storage import opened
 
@@ -17,7 +17,7 @@ from flink_autoscaler.pipeline.history.storage import opened
 class InlineRunner:
     """Does everything in this process (a ``Runner``)."""
 
-    def fleet(self, path: str, choice: Choice, now: float, progress: Progress = unheard) -> Fleet:
+    def fleet(self, path: str, choice: Choice, now: float, progress: Progress = unheard) -> FittedHistory:
         """Read a history and make models of its jobs.
 
         Args:
@@ -33,12 +33,12 @@ class InlineRunner:
         with opened(path) as storage:
             found = read_records(storage, choice, progress)
         fitted = [fit(records, choice.terms(now)) for records in found.jobs]
-        return Fleet(
+        return FittedHistory(
             tuple(each for each in fitted if isinstance(each, Subject)),
             tuple(each for each in fitted if isinstance(each, LeftOut)),
             found.damaged,
         )
 
-    def outcomes(self, plan: Plan) -> Iterator[Outcome]:
+    def outcomes(self, plan: BacktestPlan) -> Iterator[Outcome]:
         """Yield what came of each piece as soon as it is there."""
         yield from map(computed, plan.pieces())

@@ -96,7 +96,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Plan:
+class BacktestPlan:
     """Jobs times configurations.
 
     Attributes:

@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 
 from flink_autoscaler.pipeline.backtest.fitting import COLUMNS, FitTerms, Records
 from flink_autoscaler.pipeline.history.catalog import Progress, find, require, unheard
-from flink_autoscaler.pipeline.history.export import Wanted, chosen
+from flink_autoscaler.pipeline.history.export import ExportSelection, chosen
 from flink_autoscaler.pipeline.history.files import HistoryError
 from flink_autoscaler.pipeline.history.layout import EVERYTHING, Selection
 from flink_autoscaler.pipeline.history.schema import SAMPLES, TABLES
-from flink_autoscaler.pipeline.history.storage import Storage
+from flink_autoscaler.pipeline.history.storage import HistoryStorage
 
 _KEY = "job_key"
 
@@ -60,7 +60,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Found:
+class HistoryRecords:
     """What was read.
 
     Attributes:
@@ -72,7 +72,7 @@ class Found:
     damaged: tuple[str, ...]
 
 
-def read_records(storage: Storage, choice: Choice, progress: Progress = unheard) -> Found:
+def read_records(storage: HistoryStorage, choice: Choice, progress: Progress = unheard) -> HistoryRecords:
     """Read what fitting needs; damaged files are left out.
 
     Raises:
@@ -90,14 +90,14 @@ def read_records(storage: Storage, choice: Choice, progress: Progress = unheard)
     damaged = []
     for number, (name, path) in enumerate(paths, start=1):
         try:
-            rows = chosen(storage.parts.read(path, TABLES[name]), Wanted(TABLES[name], choice.part_of(name)))
+            rows = chosen(storage.parts.read(path, TABLES[name]), ExportSelection(TABLES[name], choice.part_of(name)))
             pieces[name].append(_of_jobs(rows, choice.regex).select([_KEY, *COLUMNS[name]]))
         except HistoryError as error:
             damaged.append(str(error))
         progress(number, len(paths))
     tables = {name: _by_job(pa.concat_tables([_empty(name), *parts])) for name, parts in pieces.items()}
     keys = sorted(tables["vertices"].keys() | tables["samples"].keys())
-    return Found(tuple(_records(key, tables) for key in keys), tuple(damaged))
+    return HistoryRecords(tuple(_records(key, tables) for key in keys), tuple(damaged))
 
 
 def _of_jobs(rows: pa.Table, regex: str | None) -> pa.Table:

@@ -8,9 +8,9 @@ from typing import Final, Protocol
 
 from flink_autoscaler.pipeline.backtest.inline import InlineRunner
 from flink_autoscaler.pipeline.backtest.outcome import Outcome
-from flink_autoscaler.pipeline.backtest.plan import Plan
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan
 from flink_autoscaler.pipeline.backtest.records import Choice
-from flink_autoscaler.pipeline.backtest.subject import Fleet
+from flink_autoscaler.pipeline.backtest.subject import FittedHistory
 from flink_autoscaler.pipeline.history.catalog import Progress, unheard
 from flink_autoscaler.pipeline.spark.session import SparkSettings
 
@@ -21,11 +21,11 @@ NO_SPARK: Final = "none"
 class Runner(Protocol):
     """Fits histories and runs plans. Calls come from one thread."""
 
-    def fleet(self, path: str, choice: Choice, now: float, progress: Progress = unheard) -> Fleet:
+    def fleet(self, path: str, choice: Choice, now: float, progress: Progress = unheard) -> FittedHistory:
         """Read a history and make models of its jobs; raises ``AutoscalerError``."""
         ...
 
-    def outcomes(self, plan: Plan) -> Iterator[Outcome]:
+    def outcomes(self, plan: BacktestPlan) -> Iterator[Outcome]:
         """Yield what came of each piece as soon as it is there, in no order; raises ``AutoscalerError``."""
         ...
 

@@ -23,9 +23,9 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.pipeline.backtest.fitting import COLUMNS
 from flink_autoscaler.pipeline.backtest.inline import InlineRunner
 from flink_autoscaler.pipeline.backtest.outcome import Outcome
-from flink_autoscaler.pipeline.backtest.plan import Piece, Plan
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Piece
 from flink_autoscaler.pipeline.backtest.records import Choice
-from flink_autoscaler.pipeline.backtest.subject import Fleet, LeftOut, Subject
+from flink_autoscaler.pipeline.backtest.subject import FittedHistory, LeftOut, Subject
 from flink_autoscaler.pipeline.backtest.workers import FITTED, OUTCOME, FitTask, RunTask
 from flink_autoscaler.pipeline.history.catalog import Progress, unheard
 from flink_autoscaler.pipeline.history.files import is_local
@@ -52,7 +52,7 @@ class SparkRunner:
     def __init__(self, spark: SparkSession, settings: SparkSettings, slots: int) -> None:
         self._spark, self._settings, self._slots = spark, settings, slots
 
-    def fleet(self, path: str, choice: Choice, now: float, progress: Progress = unheard) -> Fleet:
+    def fleet(self, path: str, choice: Choice, now: float, progress: Progress = unheard) -> FittedHistory:
         """Read a history and make models of its jobs, in Spark's workers where they see its files.
 
         Args:
@@ -78,7 +78,7 @@ class SparkRunner:
         problems = (health.problem for table in tables.values() for health in table.damaged)
         return _fleet(rows, tuple(problem for problem in problems if problem is not None))
 
-    def outcomes(self, plan: Plan) -> Iterator[Outcome]:
+    def outcomes(self, plan: BacktestPlan) -> Iterator[Outcome]:
         """Yield what came of each piece as soon as it is there, in no order; Spark's failures are in the outcomes."""
         threads = ThreadPoolExecutor(self._slots, thread_name_prefix="backtest")
         try:
@@ -140,9 +140,9 @@ def _by_job(frame: DataFrame, name: str, regex: str | None) -> DataFrame:
     return chosen.groupBy(_KEY).agg(F.collect_list(F.struct(*COLUMNS[name])).alias(name))
 
 
-def _fleet(rows: list[dict[str, Any]], damaged: tuple[str, ...]) -> Fleet:
+def _fleet(rows: list[dict[str, Any]], damaged: tuple[str, ...]) -> FittedHistory:
     ordered = sorted(rows, key=lambda row: str(row[_KEY]))
-    return Fleet(
+    return FittedHistory(
         tuple(Subject.of(json.loads(row["subject"])) for row in ordered if row["subject"] is not None),
         tuple(LeftOut(row[_KEY], row["reason"]) for row in ordered if row["subject"] is None),
         damaged,

@@ -93,7 +93,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class Fleet:
+class FittedHistory:
     """What a history came to.
 
     Attributes:

@@ -6,7 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from flink_autoscaler.pipeline.history.schema import Column, Table
+from flink_autoscaler.pipeline.history.schema import Column, HistoryTable
 
 _TEXT: Final = pa.string()
 _COUNT: Final = pa.int32()
@@ -26,7 +26,7 @@ _VERTEX: Final = (
 )
 _OBSERVED: Final = Column("observed_at", _INSTANT, "When the job list was asked for, by the clock of the executor.")
 
-JOBS: Final = Table(
+JOBS: Final = HistoryTable(
     "jobs",
     "Every job that a cluster remembers, ended ones too.",
     (
@@ -42,7 +42,7 @@ JOBS: Final = Table(
     ),
     key=("cluster", "job_id"),
 )
-VERTICES: Final = Table(
+VERTICES: Final = HistoryTable(
     "vertices",
     "Every vertex of the jobs that have not ended.",
     (
@@ -63,7 +63,7 @@ VERTICES: Final = Table(
     ),
     key=("cluster", "job_id", "vertex_id"),
 )
-METRICS: Final = Table(
+METRICS: Final = HistoryTable(
     "metrics",
     "Every metric of every vertex of the jobs that have not ended, over all subtasks.",
     (

@@ -9,14 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from flink_autoscaler.pipeline.history.files import Entry, Files, GoneError, HistoryError, MissingHistoryError
+from flink_autoscaler.pipeline.history.files import FileEntry, Files, GoneError, HistoryError, MissingHistoryError
 from flink_autoscaler.pipeline.history.layout import EVERYTHING, REPLACES, SUFFIX, Folder, Selection
 from flink_autoscaler.pipeline.history.parts import footer
-from flink_autoscaler.pipeline.history.schema import TABLES, Table
+from flink_autoscaler.pipeline.history.schema import TABLES, HistoryTable
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FolderListing:
     """The files of one folder.
 
     Attributes:
@@ -26,13 +26,13 @@ class Found:
     """
 
     folder: Folder
-    entries: tuple[Entry, ...]
-    replaced: tuple[Entry, ...] = ()
-    notes: tuple[Entry, ...] = ()
+    entries: tuple[FileEntry, ...]
+    replaced: tuple[FileEntry, ...] = ()
+    notes: tuple[FileEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class FileHealth:
     """One file that was looked at.
 
     Attributes:
@@ -42,7 +42,7 @@ class Health:
     """
 
     folder: Folder
-    entry: Entry
+    entry: FileEntry
     rows: int | None
     problem: str | None = None
     is_gone: bool = False
@@ -72,7 +72,7 @@ def require(files: Files) -> None:
         raise MissingHistoryError(f"{files.root}: there is no such folder")
 
 
-def find(files: Files, table: Table, selection: Selection = EVERYTHING) -> Sequence[Found]:
+def find(files: Files, table: HistoryTable, selection: Selection = EVERYTHING) -> Sequence[FolderListing]:
     """Return the folders of a table that hold what is selected, by day and cluster; none where nothing was written.
 
     Raises:
@@ -81,8 +81,8 @@ def find(files: Files, table: Table, selection: Selection = EVERYTHING) -> Seque
     return settled(lambda: _listed(files, table, selection))
 
 
-def _listed(files: Files, table: Table, selection: Selection) -> Sequence[Found]:
-    by_folder: dict[str, list[Entry]] = defaultdict(list)
+def _listed(files: Files, table: HistoryTable, selection: Selection) -> Sequence[FolderListing]:
+    by_folder: dict[str, list[FileEntry]] = defaultdict(list)
     for entry in files.list(table.name):
         by_folder[entry.folder].append(entry)
     folders = {path: folder for path in by_folder if (folder := Folder.of(path)) is not None}
@@ -91,12 +91,12 @@ def _listed(files: Files, table: Table, selection: Selection) -> Sequence[Found]
     return sorted(found, key=lambda each: (each.folder.day, each.folder.cluster or "", each.folder.version))
 
 
-def _found(files: Files, folder: Folder, entries: Sequence[Entry]) -> Found:
+def _found(files: Files, folder: Folder, entries: Sequence[FileEntry]) -> FolderListing:
     data = [entry for entry in entries if is_data(entry)]
     notes = tuple(entry for entry in entries if entry.name.startswith(REPLACES))
     names = {entry.name for entry in data}
     hidden = {name for note in notes for name in _replaced_by(files, note, names)}
-    return Found(
+    return FolderListing(
         folder,
         tuple(sorted((e for e in data if e.name not in hidden), key=lambda entry: entry.name)),
         tuple(entry for entry in data if entry.name in hidden),
@@ -104,7 +104,7 @@ def _found(files: Files, folder: Folder, entries: Sequence[Entry]) -> Found:
     )
 
 
-def is_data(entry: Entry) -> bool:
+def is_data(entry: FileEntry) -> bool:
     """Tell whether a file holds rows."""
     return entry.name.endswith(SUFFIX) and not entry.name.startswith(("_", "."))
 
@@ -114,7 +114,7 @@ def note_of(compacted: str) -> str:
     return f"{REPLACES}{compacted}.json"
 
 
-def _replaced_by(files: Files, note: Entry, names: set[str]) -> frozenset[str]:
+def _replaced_by(files: Files, note: FileEntry, names: set[str]) -> frozenset[str]:
     """Return the files that a compacted file stands for, once that is there."""
     compacted = note.name.removeprefix(REPLACES).removesuffix(".json")
     if compacted not in names:
@@ -127,7 +127,7 @@ def _replaced_by(files: Files, note: Entry, names: set[str]) -> frozenset[str]:
         raise HistoryError(f"{files.root}/{note.path}: not a list of files ({error})") from error
 
 
-def examine(files: Files, found: Sequence[Found], progress: Progress = unheard) -> Iterator[Health]:
+def examine(files: Files, found: Sequence[FolderListing], progress: Progress = unheard) -> Iterator[FileHealth]:
     """Look at the end of every file that counts, and yield what it says."""
     total = sum(len(each.entries) for each in found)
     done = 0
@@ -138,11 +138,11 @@ def examine(files: Files, found: Sequence[Found], progress: Progress = unheard) 
             progress(done, total)
 
 
-def _health(files: Files, folder: Folder, entry: Entry) -> Health:
+def _health(files: Files, folder: Folder, entry: FileEntry) -> FileHealth:
     try:
-        return Health(folder, entry, footer(files, entry.path).num_rows)
+        return FileHealth(folder, entry, footer(files, entry.path).num_rows)
     except HistoryError as error:
-        return Health(folder, entry, None, str(error), isinstance(error, GoneError))
+        return FileHealth(folder, entry, None, str(error), isinstance(error, GoneError))
 
 
 def settled(look: Callable[[], _T], is_torn: Callable[[_T], bool] = lambda _: False) -> _T:
@@ -163,7 +163,7 @@ def settled(look: Callable[[], _T], is_torn: Callable[[_T], bool] = lambda _: Fa
     return look()
 
 
-def find_all(files: Files, selection: Selection = EVERYTHING) -> Mapping[str, Sequence[Found]]:
+def find_all(files: Files, selection: Selection = EVERYTHING) -> Mapping[str, Sequence[FolderListing]]:
     """Return the folders of every table, by its name.
 
     Raises:

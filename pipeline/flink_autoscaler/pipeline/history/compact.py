@@ -16,7 +16,15 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flink_autoscaler.pipeline.history.catalog import Found, Progress, examine, find_all, note_of, require, unheard
+from flink_autoscaler.pipeline.history.catalog import (
+    FolderListing,
+    Progress,
+    examine,
+    find_all,
+    note_of,
+    require,
+    unheard,
+)
 from flink_autoscaler.pipeline.history.files import Files, HistoryError
 from flink_autoscaler.pipeline.history.layout import (
     EVERYTHING,
@@ -29,8 +37,8 @@ from flink_autoscaler.pipeline.history.layout import (
     new_id,
 )
 from flink_autoscaler.pipeline.history.lock import maintenance
-from flink_autoscaler.pipeline.history.schema import TABLES, Table
-from flink_autoscaler.pipeline.history.storage import Storage
+from flink_autoscaler.pipeline.history.schema import TABLES, HistoryTable
+from flink_autoscaler.pipeline.history.storage import HistoryStorage
 
 LARGE_ROWS: Final = 100_000
 """Rows of a compacted file at most: so many are in memory at once, and take about 1 kB each while they are sorted."""
@@ -79,7 +87,7 @@ class Upkeep:
     large_rows: int = LARGE_ROWS
 
 
-def maintain(storage: Storage, upkeep: Upkeep, progress: Progress = unheard) -> Maintained:
+def maintain(storage: HistoryStorage, upkeep: Upkeep, progress: Progress = unheard) -> Maintained:
     """Remove what is too old or was left behind, and compact the rest.
 
     Raises:
@@ -97,7 +105,7 @@ def maintain(storage: Storage, upkeep: Upkeep, progress: Progress = unheard) -> 
     return done
 
 
-def _maintain(storage: Storage, upkeep: Upkeep, done: Maintained, progress: Progress) -> None:
+def _maintain(storage: HistoryStorage, upkeep: Upkeep, done: Maintained, progress: Progress) -> None:
     _expire(storage.files, upkeep, done)
     _sweep(storage.files, upkeep, done)
     found = [each for folders in find_all(storage.files, upkeep.selection).values() for each in folders]
@@ -132,7 +140,7 @@ def _sweep(files: Files, upkeep: Upkeep, done: Maintained) -> None:
             files.remove(f"{STAGING}/{name}")
 
 
-def _settle(files: Files, found: Found, upkeep: Upkeep, done: Maintained) -> None:
+def _settle(files: Files, found: FolderListing, upkeep: Upkeep, done: Maintained) -> None:
     """Finish what an interrupted compaction has begun: first the files it replaced, then the notes that say so."""
     leftovers = (*found.replaced, *found.notes)
     done.leftovers += len(leftovers)
@@ -141,7 +149,7 @@ def _settle(files: Files, found: Found, upkeep: Upkeep, done: Maintained) -> Non
             files.remove(entry.path)
 
 
-def _compact(storage: Storage, found: Found, upkeep: Upkeep, done: Maintained) -> None:
+def _compact(storage: HistoryStorage, found: FolderListing, upkeep: Upkeep, done: Maintained) -> None:
     for names in _bins(storage.files, found, upkeep.large_rows, done):
         if upkeep.is_dry_run:
             done.before, done.after = done.before + len(names), done.after + 1
@@ -149,7 +157,7 @@ def _compact(storage: Storage, found: Found, upkeep: Upkeep, done: Maintained) -
             _merge(storage, found.folder, names, upkeep, done)
 
 
-def _bins(files: Files, found: Found, large_rows: int, done: Maintained) -> Iterator[Sequence[str]]:
+def _bins(files: Files, found: FolderListing, large_rows: int, done: Maintained) -> Iterator[Sequence[str]]:
     """Yield names of small files that together are a large one."""
     names: list[str] = []
     rows = 0
@@ -167,7 +175,7 @@ def _bins(files: Files, found: Found, large_rows: int, done: Maintained) -> Iter
     yield from [names] if len(names) > 1 else []
 
 
-def _merge(storage: Storage, folder: Folder, names: Sequence[str], upkeep: Upkeep, done: Maintained) -> None:
+def _merge(storage: HistoryStorage, folder: Folder, names: Sequence[str], upkeep: Upkeep, done: Maintained) -> None:
     """Replace files by one."""
     merged = _merged(storage, folder, names, done)
     if merged is None:
@@ -195,7 +203,7 @@ class _Merged:
     duplicates: int
 
 
-def _merged(storage: Storage, folder: Folder, names: Sequence[str], done: Maintained) -> _Merged | None:
+def _merged(storage: HistoryStorage, folder: Folder, names: Sequence[str], done: Maintained) -> _Merged | None:
     """Read files and put their rows together; None where fewer than two can be read. What was read is let go of."""
     pieces: dict[str, pa.Table] = {}
     for name in names:
@@ -212,7 +220,7 @@ def _merged(storage: Storage, folder: Folder, names: Sequence[str], done: Mainta
     return _Merged(distinct, read, len(rows) - len(distinct))
 
 
-def distinct_rows(table: Table, rows: pa.Table) -> pa.Table:
+def distinct_rows(table: HistoryTable, rows: pa.Table) -> pa.Table:
     """Return rows sorted by their key, of those with equal keys the latest one."""
     # Only the key is sorted and compared; the other columns are copied once, at the end.
     order = [*table.key, *({"ts"} - set(table.key))]

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from flink_autoscaler.pipeline.history.catalog import Found, Progress, find, require, unheard
+from flink_autoscaler.pipeline.history.catalog import FolderListing, Progress, find, require, unheard
 from flink_autoscaler.pipeline.history.compact import distinct_rows
 from flink_autoscaler.pipeline.history.files import GoneError, HistoryError
 from flink_autoscaler.pipeline.history.layout import EVERYTHING, Selection
 from flink_autoscaler.pipeline.history.parts import COMPRESSION
-from flink_autoscaler.pipeline.history.schema import Table
-from flink_autoscaler.pipeline.history.storage import Storage
+from flink_autoscaler.pipeline.history.schema import HistoryTable
+from flink_autoscaler.pipeline.history.storage import HistoryStorage
 
 
 class Format(StrEnum):
@@ -35,14 +35,14 @@ class Format(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExportSelection:
     """What is to be exported.
 
     Attributes:
         job: Pattern for keys of jobs; None takes all.
     """
 
-    table: Table
+    table: HistoryTable
     selection: Selection = EVERYTHING
     job: str | None = None
 
@@ -60,7 +60,9 @@ class Exported:
     damaged: tuple[str, ...]
 
 
-def export(storage: Storage, wanted: Wanted, stream: IO[bytes], form: Format, progress: Progress = unheard) -> Exported:
+def export(
+    storage: HistoryStorage, wanted: ExportSelection, stream: IO[bytes], form: Format, progress: Progress = unheard
+) -> Exported:
     """Write rows to a stream, file by file, by day.
 
     Args:
@@ -91,7 +93,11 @@ def export(storage: Storage, wanted: Wanted, stream: IO[bytes], form: Format, pr
 
 
 def _pieces(
-    storage: Storage, wanted: Wanted, found: Sequence[Found], damaged: list[str], progress: Progress
+    storage: HistoryStorage,
+    wanted: ExportSelection,
+    found: Sequence[FolderListing],
+    damaged: list[str],
+    progress: Progress,
 ) -> Iterator[pa.Table]:
     paths = [entry.path for each in found for entry in each.entries]
     for number, path in enumerate(paths, start=1):
@@ -105,7 +111,7 @@ def _pieces(
         progress(number, len(paths))
 
 
-def chosen(rows: pa.Table, wanted: Wanted) -> pa.Table:
+def chosen(rows: pa.Table, wanted: ExportSelection) -> pa.Table:
     """Return the rows that are wanted."""
     since, until, clusters = wanted.selection.since_ms, wanted.selection.until_ms, wanted.selection.clusters
     if since is not None:
@@ -129,7 +135,7 @@ class _Sink(Protocol):
 
 
 @contextmanager
-def _sink(stream: IO[bytes], form: Format, table: Table) -> Iterator[_Sink]:
+def _sink(stream: IO[bytes], form: Format, table: HistoryTable) -> Iterator[_Sink]:
     if form is Format.PARQUET:
         with pq.ParquetWriter(stream, table.schema, compression=COMPRESSION) as writer:
             yield _ParquetSink(writer)
@@ -158,7 +164,7 @@ class _JsonSink:
 class _CsvSink:
     """Lists are JSON inside their cell; what is not known is an empty cell."""
 
-    def __init__(self, stream: IO[bytes], table: Table) -> None:
+    def __init__(self, stream: IO[bytes], table: HistoryTable) -> None:
         self._names = table.schema.names
         self._writer = csv.writer(_Encoded(stream), lineterminator="\n")
         self._writer.writerow(self._names)

@@ -32,7 +32,7 @@ class GoneError(HistoryError):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FileEntry:
     """One file.
 
     Attributes:
@@ -66,7 +66,7 @@ class Files(Protocol):
         """Tell whether the root is there."""
         ...
 
-    def list(self, folder: str = "") -> Sequence[Entry]:
+    def list(self, folder: str = "") -> Sequence[FileEntry]:
         """Return all files below a folder, in no order; none where there is no such folder."""
         ...
 
@@ -109,7 +109,7 @@ class LocalFiles:
         with _told(self.root):
             return Path(self.root).is_dir()
 
-    def list(self, folder: str = "") -> Sequence[Entry]:
+    def list(self, folder: str = "") -> Sequence[FileEntry]:
         """Return all files below a folder, in no order; none where there is no such folder."""
         entries = []
         with _told(self.path(folder)):
@@ -117,7 +117,7 @@ class LocalFiles:
                 for name in names:
                     path = os.path.join(parent, name)
                     with contextlib.suppress(FileNotFoundError):
-                        entries.append(Entry(os.path.relpath(path, self.root), os.stat(path).st_size))
+                        entries.append(FileEntry(os.path.relpath(path, self.root), os.stat(path).st_size))
         return entries
 
     def move(self, source: str, target: str) -> bool:

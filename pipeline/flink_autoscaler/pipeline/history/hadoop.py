@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from flink_autoscaler.pipeline.history.files import GONE, Entry, GoneError, HistoryError
+from flink_autoscaler.pipeline.history.files import GONE, FileEntry, GoneError, HistoryError
 from flink_autoscaler.pipeline.history.layout import STAGING, new_id
 from flink_autoscaler.pipeline.history.schemes import advice
 from flink_autoscaler.pipeline.spark.supply import reason_of
@@ -48,9 +48,9 @@ class HadoopFiles:
         with self._reached(self.root):
             return bool(self._system.exists(self._base))
 
-    def list(self, folder: str = "") -> Sequence[Entry]:
+    def list(self, folder: str = "") -> Sequence[FileEntry]:
         """Return all files below a folder, in no order; none where there is no such folder."""
-        entries: list[Entry] = []
+        entries: list[FileEntry] = []
         with _told(folder or self.root):
             if not self._system.exists(self._path(folder)):
                 return entries
@@ -58,7 +58,7 @@ class HadoopFiles:
             while found.hasNext():
                 status = found.next()
                 relative = str(status.getPath().toString()).removeprefix(self._prefix)
-                entries.append(Entry(relative, int(status.getLen())))
+                entries.append(FileEntry(relative, int(status.getLen())))
         return entries
 
     def move(self, source: str, target: str) -> bool:

@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from flink_autoscaler.pipeline.history.catalog import Found, Health, Progress, examine, find_all, settled, unheard
+from flink_autoscaler.pipeline.history.catalog import (
+    FileHealth,
+    FolderListing,
+    Progress,
+    examine,
+    find_all,
+    settled,
+    unheard,
+)
 from flink_autoscaler.pipeline.history.files import Files
 from flink_autoscaler.pipeline.history.layout import EVERYTHING, STAGING, Selection
 
@@ -84,12 +92,12 @@ def describe(files: Files, selection: Selection = EVERYTHING, progress: Progress
 
 def _looked_at(
     files: Files, selection: Selection, progress: Progress
-) -> tuple[Mapping[str, Sequence[Found]], Sequence[Health]]:
+) -> tuple[Mapping[str, Sequence[FolderListing]], Sequence[FileHealth]]:
     tables = find_all(files, selection)
     return tables, list(examine(files, [each for folders in tables.values() for each in folders], progress))
 
 
-def _table(name: str, found: Sequence[Found], health: Sequence[Health]) -> TableInfo:
+def _table(name: str, found: Sequence[FolderListing], health: Sequence[FileHealth]) -> TableInfo:
     days = [each.folder.day for each in health]
     clusters = {each.folder.cluster for each in health}
     return TableInfo(

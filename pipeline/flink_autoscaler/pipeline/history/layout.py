@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flink_autoscaler.pipeline.history.choices import Partition
-from flink_autoscaler.pipeline.history.schema import TABLES, VERSION, Table
+from flink_autoscaler.pipeline.history.schema import TABLES, VERSION, HistoryTable
 
 STAGING: Final = "_staging"
 PENDING: Final = "_pending"
@@ -110,7 +110,7 @@ def made_ms(identity: str) -> int | None:
     return int(head) if head.isdecimal() else None
 
 
-def divided(table: Table, rows: pa.Table, partition: Partition) -> Iterator[tuple[Folder, pa.Table]]:
+def divided(table: HistoryTable, rows: pa.Table, partition: Partition) -> Iterator[tuple[Folder, pa.Table]]:
     """Divide rows into the folders that they belong to, sorted so that equal texts are next to each other.
 
     Args:
@@ -130,6 +130,6 @@ def divided(table: Table, rows: pa.Table, partition: Partition) -> Iterator[tupl
             yield folder, arranged(table, of_day.filter(pc.equal(names, cluster)))
 
 
-def arranged(table: Table, rows: pa.Table) -> pa.Table:
+def arranged(table: HistoryTable, rows: pa.Table) -> pa.Table:
     """Sort rows by what tells them apart."""
     return rows.sort_by([(name, "ascending") for name in table.key])

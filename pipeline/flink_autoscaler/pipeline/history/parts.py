@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from flink_autoscaler.pipeline.history.files import GONE, Files, GoneError, HistoryError, LocalFiles
 from flink_autoscaler.pipeline.history.layout import SUFFIX
-from flink_autoscaler.pipeline.history.schema import Table
+from flink_autoscaler.pipeline.history.schema import HistoryTable
 
 COMPRESSION: Final = "zstd"
 
@@ -20,7 +20,7 @@ _FOOTER_GUESS: Final = 1 << 16
 _LONGEST_FOOTER: Final = 1 << 26
 
 
-class Parts(Protocol):
+class ParquetFiles(Protocol):
     """Parquet files below the root of a history. Every method raises :class:`HistoryError` and nothing else."""
 
     def write(self, tables: Sequence[pa.Table], folder: str) -> Sequence[str]:
@@ -32,7 +32,7 @@ class Parts(Protocol):
         """
         ...
 
-    def read(self, path: str, table: Table) -> pa.Table:
+    def read(self, path: str, table: HistoryTable) -> pa.Table:
         """Return the rows of one file of any version, with the columns of this one."""
         ...
 
@@ -54,7 +54,7 @@ class ArrowParts:
             raise HistoryError(f"{self._files.path(folder)}: {error}") from error
         return paths
 
-    def read(self, path: str, table: Table) -> pa.Table:
+    def read(self, path: str, table: HistoryTable) -> pa.Table:
         """Return the rows of one file of any version, with the columns of this one."""
         try:
             with pq.ParquetFile(self._files.path(path)) as file:

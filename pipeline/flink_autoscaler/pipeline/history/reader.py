@@ -9,11 +9,11 @@ import structlog
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
-from flink_autoscaler.pipeline.history.catalog import Health, examine, find, require, settled
+from flink_autoscaler.pipeline.history.catalog import FileHealth, examine, find, require, settled
 from flink_autoscaler.pipeline.history.layout import EVERYTHING, Selection
-from flink_autoscaler.pipeline.history.schema import Table
+from flink_autoscaler.pipeline.history.schema import HistoryTable
 from flink_autoscaler.pipeline.history.spark_parts import empty, spark_schema, uri
-from flink_autoscaler.pipeline.history.storage import Storage
+from flink_autoscaler.pipeline.history.storage import HistoryStorage
 
 _log = structlog.get_logger(__name__)
 
@@ -30,10 +30,10 @@ class Read:
 
     frame: DataFrame
     files: int
-    damaged: tuple[Health, ...] = ()
+    damaged: tuple[FileHealth, ...] = ()
 
 
-def read(spark: SparkSession, storage: Storage, table: Table, selection: Selection = EVERYTHING) -> Read:
+def read(spark: SparkSession, storage: HistoryStorage, table: HistoryTable, selection: Selection = EVERYTHING) -> Read:
     """Read a table of the history.
 
     Only the folders of the days and clusters in question are looked at, and damaged files are left out with a warning.
@@ -65,7 +65,7 @@ def read(spark: SparkSession, storage: Storage, table: Table, selection: Selecti
     return Read(latest(frame, table) if table.is_revised else frame, len(paths), damaged)
 
 
-def _frame(spark: SparkSession, table: Table, paths: Sequence[str]) -> DataFrame:
+def _frame(spark: SparkSession, table: HistoryTable, paths: Sequence[str]) -> DataFrame:
     if not paths:
         return empty(spark, table)
     reader = spark.read.schema(spark_schema(spark, table)).option("ignoreCorruptFiles", "true")
@@ -89,7 +89,7 @@ def selected(frame: DataFrame, selection: Selection) -> DataFrame:
     return frame
 
 
-def latest(frame: DataFrame, table: Table) -> DataFrame:
+def latest(frame: DataFrame, table: HistoryTable) -> DataFrame:
     """Return of the rows with equal keys the latest one.
 
     Args:

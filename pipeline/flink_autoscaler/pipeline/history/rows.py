@@ -8,7 +8,7 @@ from typing import Any
 
 from flink_autoscaler.core.evaluate.evaluation import output_ratio
 from flink_autoscaler.core.forecast.arrivals import recent
-from flink_autoscaler.core.model.decision import PassOutcome, Phase, Rescale
+from flink_autoscaler.core.model.decision import PassOutcome, PassPhase, Rescale
 from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN
@@ -37,7 +37,7 @@ def rows_of(
         span_ms: The time before the pass that rates are to cover; they cover more where passes are further apart.
         mask: Applied to all texts that are not names.
     """
-    if outcome.phase is Phase.DISABLED:
+    if outcome.phase is PassPhase.DISABLED:
         return
     who = {"cluster": context.cluster, "job_key": context.job_key, "job_id": context.job_id, "ts": now_ms * 1000}
     yield DECISIONS.name, who | _decision(outcome, context, mask)

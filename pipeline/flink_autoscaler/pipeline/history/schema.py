@@ -38,7 +38,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class HistoryTable:
     """One table.
 
     Attributes:
@@ -79,7 +79,7 @@ _WHO: Final = (
     Column("ts", _INSTANT, "Instant of the pass."),
 )
 
-SAMPLES: Final = Table(
+SAMPLES: Final = HistoryTable(
     "samples",
     "What arrived at each source: input of profiles and backtests.",
     (
@@ -97,7 +97,7 @@ SAMPLES: Final = Table(
     key=("job_key", "source_id", "ts"),
 )
 
-VERTICES: Final = Table(
+VERTICES: Final = HistoryTable(
     "vertices",
     "How each vertex did, sources included: from these, backtests fit capacities and selectivities.",
     (
@@ -127,7 +127,7 @@ VERTICES: Final = Table(
     key=("job_key", "vertex_id", "ts"),
 )
 
-DECISIONS: Final = Table(
+DECISIONS: Final = HistoryTable(
     "decisions",
     "What passes came to, and why.",
     (
@@ -156,7 +156,7 @@ DECISIONS: Final = Table(
     key=("job_key", "ts"),
 )
 
-RESCALES: Final = Table(
+RESCALES: Final = HistoryTable(
     "rescales",
     "What became of each rescale, and how long the job was away: a row when it settles, another when it is undone.",
     (

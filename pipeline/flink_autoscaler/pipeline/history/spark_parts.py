@@ -13,7 +13,7 @@ from flink_autoscaler.pipeline.history.files import GONE, Files, GoneError, Hist
 from flink_autoscaler.pipeline.history.hadoop import FAILURES
 from flink_autoscaler.pipeline.history.layout import SUFFIX
 from flink_autoscaler.pipeline.history.parts import COMPRESSION
-from flink_autoscaler.pipeline.history.schema import Table
+from flink_autoscaler.pipeline.history.schema import HistoryTable
 from flink_autoscaler.pipeline.spark.supply import reason_of
 
 _INDEX: Final = "part"
@@ -42,7 +42,7 @@ class SparkParts:
             raise HistoryError(f"{uri(self._files, folder)}: {reason_of(error)}") from error
         return [self._written(f"{folder}/{_INDEX}={index}") for index in range(len(tables))]
 
-    def read(self, path: str, table: Table) -> pa.Table:
+    def read(self, path: str, table: HistoryTable) -> pa.Table:
         """Return the rows of one file of any version, with the columns of this one."""
         try:
             reader = self._spark.read.schema(spark_schema(self._spark, table))
@@ -65,12 +65,12 @@ def uri(files: Files, path: str) -> str:
     return f"{root}/{path}"
 
 
-def spark_schema(spark: SparkSession, table: Table) -> StructType:
+def spark_schema(spark: SparkSession, table: HistoryTable) -> StructType:
     """Return the columns of a table, as Spark sees them."""
     return empty(spark, table).schema
 
 
-def empty(spark: SparkSession, table: Table) -> DataFrame:
+def empty(spark: SparkSession, table: HistoryTable) -> DataFrame:
     """Return a table without rows."""
     return spark.createDataFrame(table.schema.empty_table())
 

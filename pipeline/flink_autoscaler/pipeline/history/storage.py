@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from flink_autoscaler.pipeline.history.choices import Writer
 from flink_autoscaler.pipeline.history.files import Files, HistoryError, LocalFiles, is_local
-from flink_autoscaler.pipeline.history.parts import ArrowParts, Parts
+from flink_autoscaler.pipeline.history.parts import ArrowParts, ParquetFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Storage:
+class HistoryStorage:
     """Where a history is, and by what it is written and read."""
 
     files: Files
-    parts: Parts
+    parts: ParquetFiles
 
 
 def needs_spark(path: str, writer: Writer = Writer.AUTO) -> bool:
@@ -35,7 +35,7 @@ Sessions = Callable[[], AbstractContextManager["SparkSession"]]
 
 
 @contextmanager
-def opened(path: str, sessions: Sessions | None = None, writer: Writer = Writer.AUTO) -> Iterator[Storage]:
+def opened(path: str, sessions: Sessions | None = None, writer: Writer = Writer.AUTO) -> Iterator[HistoryStorage]:
     """Give access to a history; nothing is made or looked at on a local path.
 
     Args:
@@ -48,7 +48,7 @@ def opened(path: str, sessions: Sessions | None = None, writer: Writer = Writer.
     """
     if not needs_spark(path, writer):
         local = LocalFiles(path)
-        yield Storage(local, ArrowParts(local))
+        yield HistoryStorage(local, ArrowParts(local))
         return
     if writer is Writer.ARROW:
         raise HistoryError(f"{path}: Arrow writes only to local paths; set the writer to auto or spark")
@@ -58,7 +58,7 @@ def opened(path: str, sessions: Sessions | None = None, writer: Writer = Writer.
         yield spark_storage(path, spark)
 
 
-def spark_storage(path: str, spark: SparkSession) -> Storage:
+def spark_storage(path: str, spark: SparkSession) -> HistoryStorage:
     """Return a history that Spark writes and reads.
 
     Raises:
@@ -69,7 +69,7 @@ def spark_storage(path: str, spark: SparkSession) -> Storage:
     from flink_autoscaler.pipeline.history.spark_parts import SparkParts  # noqa: PLC0415
 
     files: Files = LocalFiles(path) if is_local(path) else HadoopFiles(path, spark)
-    return Storage(files, SparkParts(spark, files))
+    return HistoryStorage(files, SparkParts(spark, files))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import pyarrow as pa
 from flink_autoscaler.pipeline.history.choices import Partition
 from flink_autoscaler.pipeline.history.layout import STAGING, SUFFIX, divided
 from flink_autoscaler.pipeline.history.schema import TABLES
-from flink_autoscaler.pipeline.history.storage import Storage
+from flink_autoscaler.pipeline.history.storage import HistoryStorage
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Batch:
         return sum(len(rows) for rows in self.tables.values())
 
 
-def append(storage: Storage, batch: Batch, partition: Partition = Partition.CLUSTER) -> int:
+def append(storage: HistoryStorage, batch: Batch, partition: Partition = Partition.CLUSTER) -> int:
     """Append a batch: one file per folder, each of which appears whole or not at all.
 
     Files are written to the staging folder and moved from there. They are named after the batch, so that a batch that

@@ -19,7 +19,7 @@ STRIDE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Backtest:
+class ProfileBacktest:
     """What came of it.
 
     Attributes:
@@ -33,12 +33,12 @@ class Backtest:
     count: int
 
 
-def backtest(history: History, series: Series, settings: ProfileSettings) -> Backtest | None:
+def backtest(history: History, series: Series, settings: ProfileSettings) -> ProfileBacktest | None:
     """Compare forecasts with what came before ``settings.asof``; None when none could be made."""
     end = settings.asof // BUCKET
     origins = range(end - BUCKETS_PER_WEEK, end, STRIDE)
     scores = [score for origin in origins for score in _scores(history, series, settings, origin)]
-    return Backtest(wape_of(scores), exceed_of(scores), len(scores)) if scores else None
+    return ProfileBacktest(wape_of(scores), exceed_of(scores), len(scores)) if scores else None
 
 
 def _scores(history: History, series: Series, settings: ProfileSettings, origin: int) -> Iterator[Score]:

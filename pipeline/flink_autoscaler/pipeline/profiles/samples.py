@@ -16,7 +16,7 @@ from flink_autoscaler.pipeline.history.layout import SUFFIX, Folder, Selection
 from flink_autoscaler.pipeline.history.reader import read
 from flink_autoscaler.pipeline.history.schema import SAMPLES
 from flink_autoscaler.pipeline.history.schemes import advice
-from flink_autoscaler.pipeline.history.storage import Storage, spark_storage
+from flink_autoscaler.pipeline.history.storage import HistoryStorage, spark_storage
 from flink_autoscaler.pipeline.profiles.settings import ProfileSettings
 from flink_autoscaler.pipeline.spark.supply import reason_of
 
@@ -70,7 +70,7 @@ def is_history(files: Files) -> bool:
     return files.exists() and any(Folder.of(entry.folder) for entry in files.list(SAMPLES.name))
 
 
-def history_samples(spark: SparkSession, storage: Storage, settings: ProfileSettings) -> DataFrame:
+def history_samples(spark: SparkSession, storage: HistoryStorage, settings: ProfileSettings) -> DataFrame:
     """Read the days of a metric history that profiles are made from; damaged files are left out with a warning.
 
     Raises:

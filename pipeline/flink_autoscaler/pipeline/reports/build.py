@@ -15,14 +15,14 @@ from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.pipeline.history.files import HistoryError
 from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.history.reader import Read, read
-from flink_autoscaler.pipeline.history.schema import DECISIONS, RESCALES, SAMPLES, VERTICES, Table
-from flink_autoscaler.pipeline.history.storage import Storage
+from flink_autoscaler.pipeline.history.schema import DECISIONS, RESCALES, SAMPLES, VERTICES, HistoryTable
+from flink_autoscaler.pipeline.history.storage import HistoryStorage
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.reports import aggregate
 from flink_autoscaler.pipeline.reports.forecasts import NOTHING_BEFORE, compared, forecasts
 from flink_autoscaler.pipeline.reports.measures import (
     JobFigures,
-    Parts,
+    JobRows,
     Row,
     chosen,
     instant,
@@ -46,7 +46,7 @@ _CLOCK_TOLERANCE = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReportRequest:
     """What a report is to be about. Instants are epoch seconds.
 
     Attributes:
@@ -76,7 +76,7 @@ class Wanted:
         return Period.of(self.since, self.now if self.until is None else self.until)
 
 
-def build_report(spark: SparkSession, storage: Storage, wanted: Wanted) -> Report:
+def build_report(spark: SparkSession, storage: HistoryStorage, wanted: ReportRequest) -> Report:
     """Make a report.
 
     Raises:
@@ -92,7 +92,7 @@ def build_report(spark: SparkSession, storage: Storage, wanted: Wanted) -> Repor
         raise SparkLostError(f"the report could not be made: {reason_of(exc)}") from exc
 
 
-def _built(spark: SparkSession, storage: Storage, wanted: Wanted) -> Report:
+def _built(spark: SparkSession, storage: HistoryStorage, wanted: ReportRequest) -> Report:
     tables = _Tables(spark, storage, wanted)
     period = wanted.period
     passes = aggregate.passes(tables.frame(VERTICES), tables.frame(SAMPLES))
@@ -129,16 +129,16 @@ class _Tables:
     """The tables of the history, as far as they are wanted."""
 
     spark: SparkSession
-    storage: Storage
-    wanted: Wanted
+    storage: HistoryStorage
+    wanted: ReportRequest
     reads: dict[str, Read] = field(default_factory=dict)
 
-    def frame(self, table: Table) -> DataFrame:
+    def frame(self, table: HistoryTable) -> DataFrame:
         if table.name not in self.reads:
             self.reads[table.name] = self._read(table, self.wanted.since)
         return self.reads[table.name].frame
 
-    def _read(self, table: Table, since: float) -> Read:
+    def _read(self, table: HistoryTable, since: float) -> Read:
         until = self.wanted.until
         selection = Selection(round(since * 1000), None if until is None else round(until * 1000), self.wanted.clusters)
         found = read(self.spark, self.storage, table, selection)
@@ -180,7 +180,7 @@ def _jobs(tables: _Tables, buckets: DataFrame, period: Period) -> tuple[list[Job
     ahead = _by_job(buckets.where(is_ahead).groupBy("job_key").agg(f.sum("passes").alias("passes")))
     # Of a job whose rows are all later than now nothing is known.
     keys = sorted({*totals, *rescales, *(key for key, row in decisions.items() if row["passes"])})
-    parts = {key: Parts(totals.get(key, {}), decisions.get(key, {}), rescales.get(key, {})) for key in keys}
+    parts = {key: JobRows(totals.get(key, {}), decisions.get(key, {}), rescales.get(key, {})) for key in keys}
     return [job_figures(key, parts[key], period.until) for key in keys], list(_skew(ahead, decisions, rescales))
 
 

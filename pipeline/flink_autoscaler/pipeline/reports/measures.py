@@ -113,7 +113,7 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class JobRows:
     """The rows of one job; empty where a table has none."""
 
     totals: Row
@@ -121,7 +121,7 @@ class Parts:
     rescales: Row
 
 
-def job_figures(job_key: str, parts: Parts, until: float) -> JobFigures:
+def job_figures(job_key: str, parts: JobRows, until: float) -> JobFigures:
     """Work out the figures of a job.
 
     Args:

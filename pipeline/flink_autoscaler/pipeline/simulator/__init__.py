@@ -10,17 +10,17 @@ from flink_autoscaler.pipeline.simulator.measures import Measures
 from flink_autoscaler.pipeline.simulator.metrics import ReportSettings
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
 from flink_autoscaler.pipeline.simulator.rescales import RescaleTerms
-from flink_autoscaler.pipeline.simulator.run import Backtest, BacktestResult, run
+from flink_autoscaler.pipeline.simulator.run import BacktestResult, Simulation, run
 from flink_autoscaler.pipeline.simulator.workloads import WORKLOADS, Workload
 
 __all__ = [
     "WORKLOADS",
-    "Backtest",
     "BacktestResult",
     "JobModel",
     "Measures",
     "ReportSettings",
     "RescaleTerms",
+    "Simulation",
     "VertexModel",
     "Workload",
     "run",

@@ -103,7 +103,7 @@ class SimulatedRescale:
         return any(parallelism > self.before[vertex_id] for vertex_id, parallelism in self.after.items())
 
 
-class Answer(StrEnum):
+class RescaleAnswer(StrEnum):
     """What a cluster makes of a request."""
 
     UNCHANGED = "unchanged"
@@ -152,18 +152,18 @@ class RescalingJob:
         """The parallelism that the cluster was last asked for."""
         return self.fluid.parallelism if self._course is None else self._course.target
 
-    def request(self, wanted: Mapping[VertexId, int]) -> Answer:
+    def request(self, wanted: Mapping[VertexId, int]) -> RescaleAnswer:
         """Ask for another parallelism; vertices left out keep theirs."""
         most = {vertex.vertex_id: vertex.max_parallelism for vertex in self.fluid.model.vertices}
         target = {v: min(wanted.get(v, p), most[v]) for v, p in self.asked.items()}
         if target == self.asked:
-            return Answer.UNCHANGED
+            return RescaleAnswer.UNCHANGED
         if self._course is not None:
             self.rejected += 1
-            return Answer.REJECTED
+            return RescaleAnswer.REJECTED
         now = self.fluid.now
         self._course = _Course(target, now, now + self.terms.delay)
-        return Answer.ACCEPTED
+        return RescaleAnswer.ACCEPTED
 
     def flow(self, seconds: float, arrivals: tuple[float, ...]) -> None:
         """Let time pass with constant arrival rates; a rescale under way proceeds exactly when it is due."""

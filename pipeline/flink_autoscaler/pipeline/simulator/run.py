@@ -38,7 +38,7 @@ _SHORTEST: Final = 1e-6
 
 
 @dataclass(frozen=True)
-class Backtest:
+class Simulation:
     """What is to be simulated.
 
     Attributes:
@@ -105,7 +105,7 @@ Watch = Callable[[PassOutcome, JobAutoScalerContext, int], None]
 """Told about every pass: what it found out, the job, and its instant in epoch milliseconds."""
 
 
-def run(backtest: Backtest, watch: Watch | None = None) -> BacktestResult:
+def run(backtest: Simulation, watch: Watch | None = None) -> BacktestResult:
     """Simulate a workload from its beginning to its end.
 
     Args:
@@ -124,7 +124,7 @@ def run(backtest: Backtest, watch: Watch | None = None) -> BacktestResult:
 class _Run:
     """The working values of one backtest."""
 
-    def __init__(self, backtest: Backtest, watch: Watch | None) -> None:
+    def __init__(self, backtest: Simulation, watch: Watch | None) -> None:
         self._given, self._watch = backtest, watch
         self._context = _context(backtest)
         self._contexts = {JobStatus.RUNNING: self._context}
@@ -227,7 +227,7 @@ def _parallelism(vertex: VertexModel, demand: float) -> int:
         return vertex.max_parallelism
 
 
-def _context(backtest: Backtest) -> JobAutoScalerContext:
+def _context(backtest: Simulation) -> JobAutoScalerContext:
     configuration = {ENABLED: "true", "jobmanager.scheduler": "adaptive", **backtest.configuration}
     return JobAutoScalerContext(
         JOB_KEY,

@@ -23,7 +23,7 @@ Row = tuple[int, int, Encoded]
 
 
 @dataclass(frozen=True)
-class Deal:
+class PartitionPlan:
     """The jobs of a pass, cut into one piece per task. A cluster with few jobs is not cut.
 
     Attributes:
@@ -35,7 +35,7 @@ class Deal:
     pieces: tuple[tuple[Row, ...], ...]
 
     @classmethod
-    def of(cls, clusters: Mapping[Endpoint, Sequence[tuple[int, Encoded]]], most_tasks: int) -> Deal:
+    def of(cls, clusters: Mapping[Endpoint, Sequence[tuple[int, Encoded]]], most_tasks: int) -> PartitionPlan:
         """Deal out encoded requests.
 
         Args:

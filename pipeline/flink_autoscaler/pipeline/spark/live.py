@@ -19,7 +19,7 @@ from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.pipeline.inline.engine import InlineEngine
 from flink_autoscaler.pipeline.inline.groups import Deadlines
 from flink_autoscaler.pipeline.spark.codec import CodecError, Encoded, decode_outcome, encode
-from flink_autoscaler.pipeline.spark.dealing import Deal
+from flink_autoscaler.pipeline.spark.dealing import PartitionPlan
 from flink_autoscaler.pipeline.spark.session import PassSession, SparkSettings, open_session, require_environment
 from flink_autoscaler.pipeline.spark.supply import SessionSupply, SparkLostError, reason_of
 from flink_autoscaler.pipeline.spark.task import PassTask
@@ -184,7 +184,7 @@ class SparkEngine:
     def _run(self, session: PassSession, encoded: _EncodedClusters, label: str) -> pa.Table:
         sharing = min(self._settings.concurrent_passes, PASSES_SHARING_SLOTS)
         share = self._settings.partitions or max(1, session.slots() // sharing)
-        deal = Deal.of(encoded, share)
+        deal = PartitionPlan.of(encoded, share)
         clusters = deal.clusters(self._fallback.read_clusters(deal.divided()))
         return session.run(deal.table(), PassTask(clusters, self._deadlines.job, self._deadlines.pass_), label=label)
 
@@ -241,7 +241,7 @@ def _decoded(request: PassRequest, row: dict[str, Any]) -> PassOutcome:
 def _warmed(session: PassSession) -> PassSession:
     """Run one job that starts the Python workers and imports our code there, so that the first pass need not wait."""
     nobody = tuple(((place, 0, b""),) for place in range(session.slots()))
-    table = Deal((Endpoint("http://127.0.0.1:0"),), nobody).table()
+    table = PartitionPlan((Endpoint("http://127.0.0.1:0"),), nobody).table()
     try:
         session.run(table, PassTask(b"", job_deadline=0.0, pass_deadline=0.0), label="flink-autoscaler start")
     except Exception as exc:  # whatever Spark raises

@@ -15,14 +15,14 @@ from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import ConfigChanges
-from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizeResult, Terms
+from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizationTerms, RealizeResult
 from flink_autoscaler.realizers.in_place.requirements import (
     Requirements,
     check_overrides,
     describe_change,
     wanted_requirements,
 )
-from flink_autoscaler.realizers.remembered import Remembered
+from flink_autoscaler.realizers.remembered import BoundedMemory
 from flink_autoscaler.realizers.throttle import Throttle
 
 SCALING = "Scaling"
@@ -77,10 +77,10 @@ class RescaleApiRealizer:
         self._clients = clients
         self._loop = loop
         self._throttle = Throttle(clock)
-        self._refused_for_good: Remembered[JobKey, tuple[int, str]] = Remembered()
+        self._refused_for_good: BoundedMemory[JobKey, tuple[int, str]] = BoundedMemory()
 
     def realize_overrides(
-        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: Terms = NO_TERMS
+        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: RealizationTerms = NO_TERMS
     ) -> Realization:
         """Request ``overrides`` as upper bounds, where the cluster does not have them yet.
 
@@ -152,7 +152,7 @@ class RescaleApiRealizer:
         return Realization(RealizeResult.REFUSED, events=(event,))
 
     def _request(
-        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], terms: Terms
+        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], terms: RealizationTerms
     ) -> _Change | None:
         client = self._clients(context.endpoint)
         timeout = _REQUESTS * context.endpoint.timeout + _GRACE
@@ -170,7 +170,7 @@ class RescaleApiRealizer:
 
 
 async def _change(
-    client: FlinkRestClient, job_id: str, overrides: Mapping[VertexId, int], terms: Terms
+    client: FlinkRestClient, job_id: str, overrides: Mapping[VertexId, int], terms: RealizationTerms
 ) -> _Change | None:
     """Send one GET, and one PUT with all vertices when a bound differs; Flink refuses a PUT that leaves one out.
 

@@ -16,11 +16,11 @@ from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import ConfigChanges
-from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizeResult, Terms
-from flink_autoscaler.core.ports.task_managers import Fleet, TaskManagerSupply, is_reactive, reactive_slots
+from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizationTerms, RealizeResult
+from flink_autoscaler.core.ports.task_managers import TaskManagerFleet, TaskManagerSupply, is_reactive, reactive_slots
 from flink_autoscaler.realizers.in_place.checkpoint_wait import CheckpointWait
 from flink_autoscaler.realizers.in_place.requirements import check_overrides
-from flink_autoscaler.realizers.remembered import Remembered
+from flink_autoscaler.realizers.remembered import BoundedMemory
 from flink_autoscaler.realizers.taskmanagers.course import Step, SupplyCourse
 from flink_autoscaler.realizers.taskmanagers.fleet_memory import FleetMemory
 from flink_autoscaler.realizers.taskmanagers.reactive_limits import ReactiveJob, read_reactive_job
@@ -100,11 +100,11 @@ class TaskManagerCountRealizer:
         self._clock = clock
         self._clusters: dict[str, _Cluster] = {}
         self._lock = Lock()
-        self._jobs: Remembered[JobKey, _Known] = Remembered()
-        self._configs: Remembered[JobKey, str] = Remembered()
+        self._jobs: BoundedMemory[JobKey, _Known] = BoundedMemory()
+        self._configs: BoundedMemory[JobKey, str] = BoundedMemory()
 
     def realize_overrides(
-        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: Terms = NO_TERMS
+        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: RealizationTerms = NO_TERMS
     ) -> Realization:
         """Have the TaskManagers that ``overrides`` need, where the job runs in reactive mode.
 
@@ -122,7 +122,7 @@ class TaskManagerCountRealizer:
         return self.realize_count(context, overrides, terms=terms)
 
     def realize_count(
-        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: Terms = NO_TERMS
+        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: RealizationTerms = NO_TERMS
     ) -> Realization:
         """Do the same for a job that is known to run in reactive mode, whatever its configuration says."""
         check_overrides(overrides)
@@ -204,7 +204,7 @@ class TaskManagerCountRealizer:
         step = cluster.course.step(fleet, desired, why="the job needs them", interval=interval)
         return Realization(RealizeResult.REFUSED, events=step.events)
 
-    def _fleet(self, context: JobAutoScalerContext, cluster: _Cluster) -> Fleet:
+    def _fleet(self, context: JobAutoScalerContext, cluster: _Cluster) -> TaskManagerFleet:
         registered = self._run(context, self._clients(context.endpoint).taskmanagers())
         info = cluster.supply.provider.describe()
         return cluster.memory.fleet(
@@ -215,7 +215,7 @@ class TaskManagerCountRealizer:
             now=self._clock(),
         )
 
-    def _may_go_to(self, count: int, fleet: Fleet, context: JobAutoScalerContext, cluster: _Cluster) -> bool:
+    def _may_go_to(self, count: int, fleet: TaskManagerFleet, context: JobAutoScalerContext, cluster: _Cluster) -> bool:
         """Tell whether to go there now: TaskManagers with work are stopped right after a completed checkpoint."""
         if fleet.info.desired is None or count >= fleet.info.desired or fleet.own_count <= count:
             cluster.checkpoint.reset()
@@ -238,14 +238,14 @@ class TaskManagerCountRealizer:
         return self._loop.run(request, _REQUESTS * context.endpoint.timeout + _GRACE)
 
 
-def _victims(fleet: Fleet) -> tuple[str, ...]:
+def _victims(fleet: TaskManagerFleet) -> tuple[str, ...]:
     """Return the provider's TaskManagers, those whose end costs least first: not registered, then most free slots."""
     free = {each.taskmanager_id: each.free_slots for each in fleet.own}
     unregistered = sorted((fleet.info.taskmanager_ids or frozenset()) - free.keys())
     return (*unregistered, *sorted(free, key=lambda each: (-free[each], each)))
 
 
-def _limit(fleet: Fleet, slots: int) -> str | None:
+def _limit(fleet: TaskManagerFleet, slots: int) -> str | None:
     """Return what keeps the cluster from having as many slots as are needed; None when nothing does."""
     maximum, most = fleet.info.maximum, fleet.other_slots
     if maximum is None:

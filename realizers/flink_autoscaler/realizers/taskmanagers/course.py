@@ -9,7 +9,7 @@ from typing import Final
 from flink_autoscaler.core.errors import RealizeError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.syntax import Duration
-from flink_autoscaler.core.ports.task_managers import Fleet, Progress, TaskManagerSupply
+from flink_autoscaler.core.ports.task_managers import Progress, TaskManagerFleet, TaskManagerSupply
 
 REQUESTED = "TaskManagersRequested"
 READY = "TaskManagersReady"
@@ -82,7 +82,9 @@ class SupplyCourse:
         """Seconds since the change began that is under way; 0 when there is none."""
         return 0.0 if self._change is None else self.clock() - self._change.began
 
-    def step(self, fleet: Fleet, count: int, *, victims: Sequence[str] = (), why: str, interval: Duration) -> Step:
+    def step(
+        self, fleet: TaskManagerFleet, count: int, *, victims: Sequence[str] = (), why: str, interval: Duration
+    ) -> Step:
         """Take the cluster one step toward a count.
 
         Args:
@@ -104,7 +106,7 @@ class SupplyCourse:
         self._events = []
         return self._failed(problem, interval)
 
-    def _step(self, fleet: Fleet, count: int, victims: Sequence[str], why: str) -> bool:
+    def _step(self, fleet: TaskManagerFleet, count: int, victims: Sequence[str], why: str) -> bool:
         self._end_operation()
         if self._change is not None and self._change.operation is not None:
             self._watch(fleet)
@@ -130,7 +132,7 @@ class SupplyCourse:
         if state.progress is Progress.DONE:
             change.operation = None
 
-    def _request(self, fleet: Fleet, count: int, victims: Sequence[str], why: str) -> bool:
+    def _request(self, fleet: TaskManagerFleet, count: int, victims: Sequence[str], why: str) -> bool:
         if self.clock() < self._retry_at:
             return False
         operation = self.supply.provider.set_desired(count, victims)
@@ -140,7 +142,7 @@ class SupplyCourse:
         self._tell(REQUESTED, f"Asked for {count} TaskManagers{instead}: {why}")
         return before is None or before != count
 
-    def _watch_or_heal(self, fleet: Fleet, count: int) -> None:
+    def _watch_or_heal(self, fleet: TaskManagerFleet, count: int) -> None:
         is_short = fleet.info.running is not None and fleet.info.running < count
         if is_short and self.clock() >= self._retry_at:
             operation = self.supply.provider.set_desired(count)
@@ -153,7 +155,7 @@ class SupplyCourse:
             self._change = _Change(count, fleet.own_count, self.clock(), None)
         self._watch(fleet)
 
-    def _watch(self, fleet: Fleet) -> None:
+    def _watch(self, fleet: TaskManagerFleet) -> None:
         """See whether the TaskManagers are there, and stay."""
         change = self._change
         if change is None:
@@ -174,7 +176,7 @@ class SupplyCourse:
                 )
             self._change, self._failures = None, 0
 
-    def _give_up(self, fleet: Fleet, change: _Change) -> None:
+    def _give_up(self, fleet: TaskManagerFleet, change: _Change) -> None:
         """Go on with the TaskManagers that have come; take back the wish for the others."""
         self._change = None
         kept = max(fleet.own_count, fleet.info.minimum)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from flink_autoscaler.core.model.rescale_facts import TaskManagerFacts
-from flink_autoscaler.core.ports.task_managers import Fleet, ProviderInfo, SupplyRules
+from flink_autoscaler.core.ports.task_managers import ProviderInfo, SupplyRules, TaskManagerFleet
 
 LOST: Final = 60.0
 """Seconds after which a TaskManager of others that is not listed any more counts as gone for good; Flink itself waits
@@ -29,7 +29,7 @@ class FleetMemory:
         *,
         configured_slots: int,
         now: float,
-    ) -> Fleet:
+    ) -> TaskManagerFleet:
         """Return the fleet.
 
         Args:
@@ -39,7 +39,7 @@ class FleetMemory:
             configured_slots: Slots of a TaskManager by the configuration; counts until one was seen.
             now: Seconds of a clock that never runs backward.
         """
-        fleet = Fleet(info, registered, rules, self._usual_slots or configured_slots)
+        fleet = TaskManagerFleet(info, registered, rules, self._usual_slots or configured_slots)
         if registered:
             self._usual_slots = fleet.slots_per_taskmanager
         if fleet.listed_other_slots >= self._others or now - self._others_at >= LOST:

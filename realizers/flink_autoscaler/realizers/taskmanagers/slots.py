@@ -12,7 +12,7 @@ from flink_autoscaler.clients import EventLoopThread, FlinkRestClient
 from flink_autoscaler.core.errors import AutoscalerError, RealizeError
 from flink_autoscaler.core.model.events import Event
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext
-from flink_autoscaler.core.ports.task_managers import Fleet, TaskManagerSupply
+from flink_autoscaler.core.ports.task_managers import TaskManagerFleet, TaskManagerSupply
 from flink_autoscaler.realizers.taskmanagers.count import Supplies
 from flink_autoscaler.realizers.taskmanagers.course import Step, SupplyCourse
 from flink_autoscaler.realizers.taskmanagers.fleet_memory import FleetMemory
@@ -159,7 +159,7 @@ class SlotSupply:
                 known = self._clusters[name] = _Cluster(supply, SupplyCourse(supply, self._clock))
             return known
 
-    def _fleet(self, context: JobAutoScalerContext, cluster: _Cluster) -> Fleet:
+    def _fleet(self, context: JobAutoScalerContext, cluster: _Cluster) -> TaskManagerFleet:
         request = self._clients(context.endpoint).taskmanagers()
         registered = self._loop.run(request, context.endpoint.timeout + _GRACE)
         info = cluster.supply.provider.describe()
@@ -199,7 +199,7 @@ class SlotSupply:
         step = course.step(fleet, desired - surplus, victims=idle[:surplus], why=why, interval=interval)
         return Released(surplus if step.is_requested else 0, step.events)
 
-    def _idle(self, cluster: _Cluster, fleet: Fleet) -> list[str]:
+    def _idle(self, cluster: _Cluster, fleet: TaskManagerFleet) -> list[str]:
         """Return the provider's TaskManagers that have been empty for long enough, the longest first."""
         now = self._clock()
         empty = {each.taskmanager_id for each in fleet.own if each.slots and each.free_slots == each.slots}
@@ -208,7 +208,7 @@ class SlotSupply:
         return sorted(long, key=lambda each: (cluster.idle_since[each], each))
 
 
-def _coming(fleet: Fleet | None, count: int, step: Step, course: SupplyCourse) -> SlotsComing:
+def _coming(fleet: TaskManagerFleet | None, count: int, step: Step, course: SupplyCourse) -> SlotsComing:
     missing = 0 if fleet is None or not course.is_under_way else max(0, count - fleet.own_count)
     problem = step.problem
     if problem is None and fleet is not None and not missing and count == fleet.info.maximum:

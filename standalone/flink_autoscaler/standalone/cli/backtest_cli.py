@@ -121,7 +121,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - one parameter per option
     """
     _call(
         lambda commands: commands.backtest(
-            commands.Asked(config or [], settings or [], master, output, replaces=force, as_json=as_json),
+            commands.BacktestArguments(config or [], settings or [], master, output, replaces=force, as_json=as_json),
             commands.Material(history, workload, since, until, jobs, days, seed, step),
         ),
         is_debug=debug,
@@ -161,7 +161,9 @@ def tune(  # noqa: PLR0913, PLR0917 - one parameter per option
     """
     _call(
         lambda commands: commands.tune(
-            commands.Asked([config] if config else [], settings or [], master, output, replaces=force, as_json=as_json),
+            commands.BacktestArguments(
+                [config] if config else [], settings or [], master, output, replaces=force, as_json=as_json
+            ),
             commands.Material(history, workload, since, until, jobs, days, seed, step),
             grid or [],
         ),

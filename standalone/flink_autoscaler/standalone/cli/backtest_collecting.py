@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from flink_autoscaler.pipeline.backtest.outcome import Outcome
-from flink_autoscaler.pipeline.backtest.plan import Plan
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan
 from flink_autoscaler.pipeline.backtest.runner import Runner
 from flink_autoscaler.standalone.cli import backtest_view
 
 
-def collect(runner: Runner, plan: Plan, outcomes: list[Outcome]) -> bool:
+def collect(runner: Runner, plan: BacktestPlan, outcomes: list[Outcome]) -> bool:
     """Gather outcomes until all are there, or until Ctrl-C, which is False; pressed again it ends the process."""
     try:
         with _interruptible(), backtest_view.progress("simulating") as tell:

@@ -12,9 +12,9 @@ from typing import IO, Any, Final
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.pipeline.backtest.compare import Comparison, compared
 from flink_autoscaler.pipeline.backtest.outcome import Outcome
-from flink_autoscaler.pipeline.backtest.plan import Candidate, Plan, RunSettings
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, RunSettings
 from flink_autoscaler.pipeline.backtest.runner import Runner, opened_runner
-from flink_autoscaler.pipeline.backtest.subject import Fleet
+from flink_autoscaler.pipeline.backtest.subject import FittedHistory
 from flink_autoscaler.pipeline.backtest.tune import Recommendation, recommended, trials_of
 from flink_autoscaler.pipeline.spark.session import SparkSettings
 from flink_autoscaler.standalone.cli import backtest_view, report_view
@@ -30,7 +30,7 @@ LEAST_MEMORY: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BacktestArguments:
     """What both commands are told.
 
     Attributes:
@@ -77,7 +77,7 @@ Show = Callable[[_Found], Sequence[Recommendation]]
 """Prints what was found, and returns what of it is recommended."""
 
 
-def backtest(asked: Asked, material: Material) -> int:
+def backtest(asked: BacktestArguments, material: Material) -> int:
     """Run every job with every configuration and show what came of it; return the exit code.
 
     Raises:
@@ -96,7 +96,7 @@ def backtest(asked: Asked, material: Material) -> int:
     return _run(_Work(asked, material, settings, candidates, RunSettings(dt=material.step)), show)
 
 
-def tune(asked: Asked, material: Material, grid: Sequence[str]) -> int:
+def tune(asked: BacktestArguments, material: Material, grid: Sequence[str]) -> int:
     """Search a grid for the best options of every job and show them; return the exit code.
 
     Raises:
@@ -124,14 +124,14 @@ def tune(asked: Asked, material: Material, grid: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class _Work:
-    asked: Asked
+    asked: BacktestArguments
     material: Material
     settings: Settings
     candidates: Sequence[Candidate]
     run: RunSettings
 
-    def plan(self, fleet: Fleet) -> Plan:
-        return Plan(fleet.subjects, self.candidates, fleet.left_out, self.run)
+    def plan(self, fleet: FittedHistory) -> BacktestPlan:
+        return BacktestPlan(fleet.subjects, self.candidates, fleet.left_out, self.run)
 
     def spark(self) -> SparkSettings:
         engine = self.settings.engine
@@ -165,7 +165,7 @@ Write = Callable[[Comparison, Sequence[Recommendation]], None]
 
 
 @contextmanager
-def _report(asked: Asked) -> Iterator[Write]:
+def _report(asked: BacktestArguments) -> Iterator[Write]:
     """Give what writes the report, once it is sure that it can be written.
 
     Raises:

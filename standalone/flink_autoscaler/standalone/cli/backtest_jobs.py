@@ -12,12 +12,11 @@ from flink_autoscaler.pipeline.backtest.builtin import builtin
 from flink_autoscaler.pipeline.backtest.plan import Candidate
 from flink_autoscaler.pipeline.backtest.records import Choice
 from flink_autoscaler.pipeline.backtest.runner import Runner
-from flink_autoscaler.pipeline.backtest.subject import Fleet
+from flink_autoscaler.pipeline.backtest.subject import FittedHistory
 from flink_autoscaler.pipeline.history.files import HistoryError, MissingHistoryError
 from flink_autoscaler.pipeline.profiles.settings import BACKTEST_WEEKS
 from flink_autoscaler.standalone.cli import backtest_view
-from flink_autoscaler.standalone.history.access import Asked as AskedHistory
-from flink_autoscaler.standalone.history.access import selection_of
+from flink_autoscaler.standalone.history.access import HistorySelection, selection_of
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 
 
@@ -35,7 +34,7 @@ class Material:
     step: float = 5.0
 
 
-Source = Callable[[Runner], Fleet]
+Source = Callable[[Runner], FittedHistory]
 """Finds jobs."""
 
 
@@ -53,7 +52,7 @@ def source_of(material: Material, settings: Settings, candidates: Sequence[Candi
     path = material.history or settings.history.path
     if path is None:
         raise ConfigError("which jobs? Give --history or --workload, or set autoscaler.history.path")
-    part = AskedHistory(path, material.since, material.until)
+    part = HistorySelection(path, material.since, material.until)
     past = None if weeks is None else (weeks + BACKTEST_WEEKS) * WEEK
     choice = Choice(selection_of(part, time.time()), material.jobs, past)
     return lambda runner: _recorded(runner, path, choice)
@@ -69,11 +68,11 @@ def _workload(name: str, material: Material, *, with_past: bool) -> Source:
     wrong = [option for option, value in asked.items() if value is not None]
     if wrong:
         raise ConfigError(f"{' and '.join(wrong)} cannot be given with --workload, which has no history")
-    fleet = Fleet((builtin(name, days=material.days, seed=material.seed, with_past=with_past),))
+    fleet = FittedHistory((builtin(name, days=material.days, seed=material.seed, with_past=with_past),))
     return lambda _: fleet
 
 
-def _recorded(runner: Runner, path: str, choice: Choice) -> Fleet:
+def _recorded(runner: Runner, path: str, choice: Choice) -> FittedHistory:
     try:
         with backtest_view.progress("reading the history") as tell:
             fleet = runner.fleet(path, choice, time.time(), tell)

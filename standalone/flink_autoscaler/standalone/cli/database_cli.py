@@ -147,7 +147,7 @@ def events(  # noqa: PLR0913, PLR0917 - one parameter per option
 
     def run_command() -> int:
         event_commands = _imported("event_commands")
-        asked = event_commands.Asked(job=job, since=since, reason=reason, event_type=event_type, limit=limit)
+        asked = event_commands.EventArguments(job=job, since=since, reason=reason, event_type=event_type, limit=limit)
         code: int = event_commands.show_events(config, settings or [], asked, follows=follow, as_json=as_json)
         return code
 

@@ -33,7 +33,7 @@ _UNIT: Final = re.compile(r"\d+\s*[a-zA-Zµ]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class EventArguments:
     """What was asked for on the command line, as text; None is everything."""
 
     job: str | None = None
@@ -44,7 +44,7 @@ class Asked:
 
 
 def show_events(
-    file: Path | None, overrides: Sequence[str], asked: Asked, *, follows: bool = False, as_json: bool = False
+    file: Path | None, overrides: Sequence[str], asked: EventArguments, *, follows: bool = False, as_json: bool = False
 ) -> int:
     """Show what is stored and, when it follows, what comes, until the process is ended; return the exit code."""
     event_type = _event_type(asked.event_type)

@@ -74,7 +74,7 @@ def explain(  # noqa: PLR0913, PLR0917 - one parameter per option
     def run_command() -> int:
         from flink_autoscaler.standalone.cli import explain_commands  # noqa: PLC0415 - only when it is needed
 
-        asked = explain_commands.Asked(job, at, cluster)
+        asked = explain_commands.PassArguments(job, at, cluster)
         return explain_commands.explain_job(
             config, settings or [], asked, vertex=vertex, as_json=as_json, export=export
         )
@@ -130,7 +130,7 @@ def replay(  # noqa: PLR0913, PLR0917 - one parameter per option
 
         if record is not None:
             return explain_commands.replay_file(record)
-        asked = explain_commands.Asked(job or "", at, cluster)
+        asked = explain_commands.PassArguments(job or "", at, cluster)
         return explain_commands.replay_job(config, settings or [], asked)
 
     call(run_command, is_debug=debug)

@@ -41,7 +41,7 @@ HOW_TO_RECORD: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PassArguments:
     """Which pass was asked for, as text.
 
     Attributes:
@@ -58,7 +58,7 @@ class Asked:
 def explain_job(
     file: Path | None,
     overrides: Sequence[str],
-    asked: Asked,
+    asked: PassArguments,
     *,
     vertex: str | None = None,
     as_json: bool = False,
@@ -80,7 +80,7 @@ def explain_job(
     return 0
 
 
-def replay_job(file: Path | None, overrides: Sequence[str], asked: Asked) -> int:
+def replay_job(file: Path | None, overrides: Sequence[str], asked: PassArguments) -> int:
     """Do a recorded pass again and compare; return the exit code."""
     return _replay(_found(file, overrides, asked)[0])
 
@@ -121,7 +121,7 @@ def read_instant(text: str, now: float) -> int:
         ) from error
 
 
-def job_key_of(asked: Asked, known: frozenset[JobKey]) -> JobKey:
+def job_key_of(asked: PassArguments, known: frozenset[JobKey]) -> JobKey:
     """Return the key of the job that was asked for.
 
     Raises:
@@ -141,7 +141,7 @@ def job_key_of(asked: Asked, known: frozenset[JobKey]) -> JobKey:
     raise ConfigError(f"no pass over the job '{asked.job}' is recorded; jobs with records: {listed}{more}{hint}")
 
 
-def _found(file: Path | None, overrides: Sequence[str], asked: Asked) -> tuple[PassRecord, PassRecord]:
+def _found(file: Path | None, overrides: Sequence[str], asked: PassArguments) -> tuple[PassRecord, PassRecord]:
     """Return the pass that was asked for and the newest one of the job."""
     settings = prepare(file, overrides)
     at_ms = None if asked.at is None else read_instant(asked.at, time.time())

@@ -15,9 +15,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from flink_autoscaler.core.model.metrics import ScalingMetric
-from flink_autoscaler.core.model.orders import Direction, Signed
-from flink_autoscaler.core.model.supervision import Phase as SupervisionPhase
-from flink_autoscaler.core.model.supervision import RescaleRecord
+from flink_autoscaler.core.model.orders import PauseScope, Signed
+from flink_autoscaler.core.model.supervision import RescaleRecord, SupervisionPhase
 from flink_autoscaler.standalone.cli import report_view
 from flink_autoscaler.standalone.fetchers.job_keys import printable
 from flink_autoscaler.standalone.observability.logs import masked
@@ -174,7 +173,7 @@ def _in_force(explained: Explanation) -> Iterator[str]:
     pause = orders.pause
     if pause is not None and (pause.until_ms is None or explained.at_ms < pause.until_ms):
         end = "until somebody resumes it" if pause.until_ms is None else f"until {moment(pause.until_ms)}"
-        direction = "" if pause.direction is Direction.BOTH else f" {pause.direction.value}"
+        direction = "" if pause.direction is PauseScope.BOTH else f" {pause.direction.value}"
         yield f"scaling{direction} is paused {end}, {_signed(pause.signed)}"
     for pin in orders.pins:
         yield f"{pin.pattern} is pinned to {pin.parallelism}, {_signed(pin.signed)}"

@@ -97,7 +97,7 @@ def report(  # noqa: PLR0913, PLR0917 - one parameter per option
 
         asked = commands.ReportAsked(
             output=output,
-            history=commands.Asked(path, since, until, cluster),
+            history=commands.HistorySelection(path, since, until, cluster),
             jobs=jobs,
             sections=sections,
             slo_lag=slo_lag,

@@ -19,15 +19,21 @@ from flink_autoscaler.pipeline.history.files import HistoryError, LocalFiles, is
 from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.history.storage import spark_storage
 from flink_autoscaler.pipeline.profiles import ProfileSettings
-from flink_autoscaler.pipeline.reports.build import Wanted, build_report
+from flink_autoscaler.pipeline.reports.build import ReportRequest, build_report
 from flink_autoscaler.pipeline.reports.report import Report
 from flink_autoscaler.standalone.cli import report_view
 from flink_autoscaler.standalone.cli.output_files import whole_file
-from flink_autoscaler.standalone.history.access import Asked, missing_is_told, path_of, selection_of, spark_session
+from flink_autoscaler.standalone.history.access import (
+    HistorySelection,
+    missing_is_told,
+    path_of,
+    selection_of,
+    spark_session,
+)
 from flink_autoscaler.standalone.settings.preparation import prepare
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 
-__all__ = ["Asked", "ReportAsked", "write_report"]
+__all__ = ["HistorySelection", "ReportAsked", "write_report"]
 
 _LIBRARIES: Final = ("bokeh", "jinja2")
 _LEAST_MEMORY: Final = 1 << 30
@@ -49,7 +55,7 @@ class ReportAsked:
     """
 
     output: Path
-    history: Asked
+    history: HistorySelection
     jobs: str | None = None
     sections: int = 50
     slo_lag: str | None = None
@@ -119,13 +125,13 @@ def _require_rows(files: LocalFiles, selection: Selection) -> None:
         raise HistoryError(f"{files.root}: there are no rows in the period; history info shows what there is")
 
 
-def _wanted(settings: Settings, asked: ReportAsked) -> Wanted:
+def _wanted(settings: Settings, asked: ReportAsked) -> ReportRequest:
     now = time.time()
     selection = selection_of(asked.history, now)
     since = now if selection.since_ms is None else selection.since_ms / 1000
     if since >= now:
         raise ConfigError(f"--since '{asked.history.since}' is not in the past")
-    return Wanted(
+    return ReportRequest(
         since=since,
         until=None if selection.until_ms is None else selection.until_ms / 1000,
         now=now,

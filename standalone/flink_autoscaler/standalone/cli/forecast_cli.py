@@ -72,7 +72,7 @@ def build(
     def run_command() -> int:
         from flink_autoscaler.standalone.cli import forecast_commands  # noqa: PLC0415 - only when it is needed
 
-        asked = forecast_commands.Asked(history, asof, is_dry_run=dry_run, as_json=as_json)
+        asked = forecast_commands.BuildArguments(history, asof, is_dry_run=dry_run, as_json=as_json)
         return forecast_commands.build_forecasts(config, settings or [], asked)
 
     call(run_command, is_debug=debug)

@@ -34,7 +34,7 @@ LEAST_MEMORY: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BuildArguments:
     """What is to be built.
 
     Attributes:
@@ -50,7 +50,9 @@ class Asked:
     as_json: bool = False
 
 
-def build_forecasts(file: Path | None, overrides: Sequence[str], asked: Asked, opener: Opener = open_session) -> int:
+def build_forecasts(
+    file: Path | None, overrides: Sequence[str], asked: BuildArguments, opener: Opener = open_session
+) -> int:
     """Make the profiles, store and show them; return the exit code.
 
     Args:
@@ -87,7 +89,7 @@ def _store(settings: Settings) -> Iterator[ForecastStore]:
         yield SqlForecastStore(database)
 
 
-def _results(settings: Settings, asked: Asked, opener: Opener) -> Iterator[ProfileResult]:
+def _results(settings: Settings, asked: BuildArguments, opener: Opener) -> Iterator[ProfileResult]:
     path = asked.history or settings.history.path
     if path is None:
         raise ConfigError("which history? Give --history, or set autoscaler.history.path")

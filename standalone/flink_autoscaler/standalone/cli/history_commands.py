@@ -19,14 +19,14 @@ from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.pipeline.history.catalog import Progress as Tell
 from flink_autoscaler.pipeline.history.compact import Maintained, Upkeep, maintain
-from flink_autoscaler.pipeline.history.export import Format, Wanted, export
+from flink_autoscaler.pipeline.history.export import ExportSelection, Format, export
 from flink_autoscaler.pipeline.history.files import HistoryError
 from flink_autoscaler.pipeline.history.info import HistoryInfo, describe
 from flink_autoscaler.pipeline.history.layout import Selection
-from flink_autoscaler.pipeline.history.schema import TABLES, Table
+from flink_autoscaler.pipeline.history.schema import TABLES, HistoryTable
 from flink_autoscaler.standalone.cli import report_view
 from flink_autoscaler.standalone.cli.output_files import whole_file
-from flink_autoscaler.standalone.history.access import Asked, opened_history, selection_of
+from flink_autoscaler.standalone.history.access import HistorySelection, opened_history, selection_of
 from flink_autoscaler.standalone.settings.preparation import prepare
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 
@@ -47,7 +47,7 @@ class Export:
     replaces: bool = False
 
 
-def show_info(file: Path | None, overrides: Sequence[str], asked: Asked, *, as_json: bool) -> int:
+def show_info(file: Path | None, overrides: Sequence[str], asked: HistorySelection, *, as_json: bool) -> int:
     """Show what is in the history; return the exit code."""
     settings = prepare(file, overrides)
     selection = selection_of(asked)
@@ -64,7 +64,7 @@ def show_info(file: Path | None, overrides: Sequence[str], asked: Asked, *, as_j
 
 
 def compact_history(
-    file: Path | None, overrides: Sequence[str], asked: Asked, *, retention: str | None, is_dry_run: bool
+    file: Path | None, overrides: Sequence[str], asked: HistorySelection, *, retention: str | None, is_dry_run: bool
 ) -> int:
     """Compact the history and remove what is too old; return the exit code."""
     settings = prepare(file, overrides)
@@ -82,7 +82,7 @@ def compact_history(
     return 1 if done.damaged else 0
 
 
-def export_table(file: Path | None, overrides: Sequence[str], asked: Asked, wanted: Export) -> int:
+def export_table(file: Path | None, overrides: Sequence[str], asked: HistorySelection, wanted: Export) -> int:
     """Copy a part of one table to a file; return the exit code.
 
     Raises:
@@ -91,7 +91,7 @@ def export_table(file: Path | None, overrides: Sequence[str], asked: Asked, want
     """
     settings = prepare(file, overrides)
     table, form = _table(wanted.table), _format(wanted)
-    rows = Wanted(table, selection_of(asked), wanted.job)
+    rows = ExportSelection(table, selection_of(asked), wanted.job)
     with opened_history(settings, asked) as storage, _output(wanted) as stream, _progress("exporting files") as tell:
         done = export(storage, rows, stream, form, tell)
         _print_problems(done.damaged, "could not be read and are missing in the export")
@@ -102,7 +102,7 @@ def export_table(file: Path | None, overrides: Sequence[str], asked: Asked, want
     return 1 if done.damaged else 0
 
 
-def _keep_seconds(settings: Settings, asked: Asked, retention: str | None) -> float | None:
+def _keep_seconds(settings: Settings, asked: HistorySelection, retention: str | None) -> float | None:
     """Return how long days are kept; a history that is given by its path keeps all unless told otherwise."""
     if retention is None:
         return (settings.history.retention or None) if asked.path is None else None
@@ -112,7 +112,7 @@ def _keep_seconds(settings: Settings, asked: Asked, retention: str | None) -> fl
         raise ConfigError(f"--retention '{retention}': expected a duration such as '30 d'") from error
 
 
-def _table(name: str) -> Table:
+def _table(name: str) -> HistoryTable:
     if name not in TABLES:
         raise ConfigError(f"there is no table '{name}'; known: {', '.join(TABLES)}{nearest(name, list(TABLES))}")
     return TABLES[name]

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.model.orders import Direction
+from flink_autoscaler.core.model.orders import PauseScope
 from flink_autoscaler.standalone.cli.options import ConfigOption, DebugOption, JsonOption, SetOption, call
 
 _CODES: Final = (
@@ -62,7 +62,7 @@ def pause(  # noqa: PLR0913, PLR0917 - one parameter per option
 
     It is still watched and reported, nothing new is decided. An earlier pause is replaced. Pins stay in force.
     """
-    direction = Direction.BOTH if up == down else Direction.UP if up else Direction.DOWN
+    direction = PauseScope.BOTH if up == down else PauseScope.UP if up else PauseScope.DOWN
     given = {"job": job, "who": who, "reason": reason, "takes_all": takes_all, "is_new": is_new}
     _call(
         lambda commands: commands.pause(

@@ -15,7 +15,7 @@ from typing import Final
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
-from flink_autoscaler.core.model.orders import Direction, Orders, Signed
+from flink_autoscaler.core.model.orders import Orders, PauseScope, Signed
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Supervision
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
@@ -53,7 +53,7 @@ Sign = Callable[[int], Signed]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OrderArguments:
     """Whom an order is about and who gives it, as text from the command line.
 
     Attributes:
@@ -71,7 +71,7 @@ class Asked:
     is_new: bool = False
 
 
-class Desk:
+class OrderService:
     """Where orders are given: the book and the states of one database.
 
     Args:
@@ -86,7 +86,7 @@ class Desk:
         self._is_event_in_database = settings.standalone.event_handler == JDBC
         self.book = SqlOrderBook(database, keeps_events=self._is_event_in_database)
 
-    def jobs(self, asked: Asked) -> tuple[JobKey, ...]:
+    def jobs(self, asked: OrderArguments) -> tuple[JobKey, ...]:
         """Return the jobs that are meant.
 
         Raises:
@@ -132,7 +132,7 @@ class Desk:
 
 
 def pause(
-    file: Path | None, overrides: Sequence[str], asked: Asked, *, direction: Direction, duration: str | None
+    file: Path | None, overrides: Sequence[str], asked: OrderArguments, *, direction: PauseScope, duration: str | None
 ) -> int:
     """Leave jobs as they are; return the exit code."""
     lasts_ms = None if duration is None else _milliseconds(duration)
@@ -143,12 +143,12 @@ def pause(
     return _give(file, overrides, asked, act, needs_reason=True)
 
 
-def resume(file: Path | None, overrides: Sequence[str], asked: Asked) -> int:
+def resume(file: Path | None, overrides: Sequence[str], asked: OrderArguments) -> int:
     """Go on with jobs; return the exit code."""
     return _give(file, overrides, asked, order_book.resume)
 
 
-def pin(file: Path | None, overrides: Sequence[str], asked: Asked, *, pins: Sequence[str]) -> int:
+def pin(file: Path | None, overrides: Sequence[str], asked: OrderArguments, *, pins: Sequence[str]) -> int:
     """Keep vertices at a parallelism; return the exit code."""
     wanted = dict(map(_pin, pins))
     return _give(
@@ -156,17 +156,17 @@ def pin(file: Path | None, overrides: Sequence[str], asked: Asked, *, pins: Sequ
     )
 
 
-def unpin(file: Path | None, overrides: Sequence[str], asked: Asked, *, patterns: Sequence[str]) -> int:
+def unpin(file: Path | None, overrides: Sequence[str], asked: OrderArguments, *, patterns: Sequence[str]) -> int:
     """Give vertices free again; return the exit code."""
     return _give(file, overrides, asked, lambda orders, signed, _: order_book.unpin(orders, signed, patterns))
 
 
-def rollback(file: Path | None, overrides: Sequence[str], asked: Asked) -> int:
+def rollback(file: Path | None, overrides: Sequence[str], asked: OrderArguments) -> int:
     """Have the last rescale undone; return the exit code."""
     return _give(file, overrides, asked, order_book.rollback, needs_reason=True)
 
 
-def reset(file: Path | None, overrides: Sequence[str], asked: Asked, *, is_confirmed: bool) -> int:
+def reset(file: Path | None, overrides: Sequence[str], asked: OrderArguments, *, is_confirmed: bool) -> int:
     """Have everything forgotten about jobs, once that is confirmed; return the exit code."""
     sign = _signing(asked, needs_reason=True)
     with _desk(file, overrides) as desk:
@@ -178,7 +178,7 @@ def reset(file: Path | None, overrides: Sequence[str], asked: Asked, *, is_confi
         return _change(desk, job_keys, sign, order_book.reset)
 
 
-def dry_run(file: Path | None, overrides: Sequence[str], asked: Asked, *, switch: str) -> int:
+def dry_run(file: Path | None, overrides: Sequence[str], asked: OrderArguments, *, switch: str) -> int:
     """Change nothing about jobs any more, or change things again; return the exit code."""
     if switch.lower() not in ("on", "off"):
         raise ConfigError(f"dry-run '{switch}': expected on or off")
@@ -192,7 +192,7 @@ def show(file: Path | None, overrides: Sequence[str], job: str | None, *, as_jso
         chosen = None if job is None else chosen_jobs(desk.known(), job, takes_all=True)
         now_ms = desk.now_ms()
         standing = [
-            order_view.Standing(job_key, orders, desk.supervision(job_key), now_ms)
+            order_view.OrdersInForce(job_key, orders, desk.supervision(job_key), now_ms)
             for job_key, orders in desk.orders().items()
             if chosen is None or job_key in chosen
         ]
@@ -207,14 +207,16 @@ def show(file: Path | None, overrides: Sequence[str], job: str | None, *, as_jso
     return 0
 
 
-def _give(file: Path | None, overrides: Sequence[str], asked: Asked, act: Act, *, needs_reason: bool = False) -> int:
+def _give(
+    file: Path | None, overrides: Sequence[str], asked: OrderArguments, act: Act, *, needs_reason: bool = False
+) -> int:
     """Give an order for the jobs that are meant; return the exit code."""
     sign = _signing(asked, needs_reason=needs_reason)
     with _desk(file, overrides) as desk:
         return _change(desk, desk.jobs(asked), sign, act)
 
 
-def _change(desk: Desk, job_keys: Sequence[JobKey], sign: Sign, act: Act) -> int:
+def _change(desk: OrderService, job_keys: Sequence[JobKey], sign: Sign, act: Act) -> int:
     """Give an order for some jobs, one after the other, and say what came of it; return the exit code."""
     is_refused = False
     with desk.event_handler() as handler:
@@ -235,7 +237,7 @@ def _command(sign: Sign, act: Act, supervision: Supervision) -> Command:
 
 
 @contextmanager
-def _desk(file: Path | None, overrides: Sequence[str]) -> Iterator[Desk]:
+def _desk(file: Path | None, overrides: Sequence[str]) -> Iterator[OrderService]:
     """Open the book of the settings.
 
     Raises:
@@ -247,10 +249,10 @@ def _desk(file: Path | None, overrides: Sequence[str]) -> Iterator[Desk]:
     with ExitStack() as parts:
         database = parts.enter_context(closing(open_database(settings)))
         require_current(database, upgrades_at_start=False)
-        yield Desk(settings, database)
+        yield OrderService(settings, database)
 
 
-def _signing(asked: Asked, *, needs_reason: bool = False) -> Sign:
+def _signing(asked: OrderArguments, *, needs_reason: bool = False) -> Sign:
     """Return what signs an order.
 
     Raises:

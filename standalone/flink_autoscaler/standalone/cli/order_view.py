@@ -18,7 +18,7 @@ from flink_autoscaler.standalone.cli import report_view
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class OrdersInForce:
     """What is ordered for a job at an instant, with what is remembered about its rescales."""
 
     job_key: JobKey
@@ -61,7 +61,7 @@ class Standing:
                 yield name, signed, "the next pass"
 
 
-def table(standing: Iterable[Standing]) -> Table:
+def table(standing: Iterable[OrdersInForce]) -> Table:
     """Return one row per order."""
     shown = report_view.table_of("JOB", "ORDER", "BY", "SINCE", "UNTIL", "REASON")
     for each in standing:
@@ -71,7 +71,7 @@ def table(standing: Iterable[Standing]) -> Table:
     return shown
 
 
-def document(standing: Standing) -> dict[str, Any]:
+def document(standing: OrdersInForce) -> dict[str, Any]:
     """Return the orders for a job as a document for JSON."""
     pause = standing.pause
     return {

@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class PassDependencies:
     """What is around the passes of a cluster.
 
     Attributes:
@@ -87,7 +87,7 @@ class ClusterPass:
         parallelism: int,
         deadline: float,
         selects: Callable[[JobAutoScalerContext], bool] = lambda _: True,
-        surroundings: Surroundings | None = None,
+        surroundings: PassDependencies | None = None,
     ) -> None:
         self.cluster = cluster
         self._fetcher = fetcher
@@ -95,7 +95,7 @@ class ClusterPass:
         self._autoscaler = autoscaler
         self._deadline = deadline
         self._selects = selects
-        around = surroundings or Surroundings()
+        around = surroundings or PassDependencies()
         self._leadership = around.leadership
         self._vanished = around.vanished or VanishedJobs(
             cluster, autoscaler=autoscaler, tombstones=HeapTombstones(), patience=Patience()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError
-from flink_autoscaler.core.model.decision import Phase
+from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
 
 
@@ -58,6 +58,6 @@ def job_facts(context: JobAutoScalerContext) -> dict[str, str]:
 def problems(report: JobPassReport) -> tuple[str, ...]:
     """Return what a person should look at; a job that is not ready yet is none of it."""
     errors = tuple(str(error) for error in report.errors if not isinstance(error, NotReadyError))
-    if report.outcome.phase is Phase.INVALID_CONFIG:
+    if report.outcome.phase is PassPhase.INVALID_CONFIG:
         return (*(reason.text for reason in report.outcome.decision.reasons), *errors)
     return errors

@@ -13,9 +13,9 @@ from flink_autoscaler.realizers.taskmanagers.providers import (
     CommandSpec,
     ComposeSpec,
     HttpProvider,
-    Limits,
     ProcessProvider,
     ProcessSpec,
+    ProviderLimits,
     compose_provider,
 )
 from flink_autoscaler.realizers.taskmanagers.providers.command import COUNT
@@ -97,11 +97,11 @@ def compose(cluster: str, provider: ProviderSettings) -> CommandProvider:
     )
 
 
-def _limits(cluster: str, provider: ProviderSettings) -> Limits:
+def _limits(cluster: str, provider: ProviderSettings) -> ProviderLimits:
     least, most = provider.min_taskmanagers, provider.max_taskmanagers
     if least > most:
         raise ConfigError(f"{_keys(cluster)}min-taskmanagers is {least}, more than max-taskmanagers, which is {most}")
-    return Limits(least, most, provider.slots_per_taskmanager, provider.typical_startup)
+    return ProviderLimits(least, most, provider.slots_per_taskmanager, provider.typical_startup)
 
 
 def _required(cluster: str, name: str, value: str | None) -> str:

@@ -13,7 +13,7 @@ import structlog
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.daemon.loop import Daemon, Watch
 from flink_autoscaler.standalone.daemon.reload import Reload
-from flink_autoscaler.standalone.daemon.signals import End, Inbox, Wish, exit_now, received_signals
+from flink_autoscaler.standalone.daemon.signals import DaemonRequest, End, Inbox, exit_now, received_signals
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
@@ -76,7 +76,7 @@ def serve(settings: Settings, load: Load | None = None) -> int:
 
 
 def _reload_until_the_end(inbox: Inbox, reload: Reload, notifier: ServiceNotifier) -> End:
-    while (wish := inbox.get()) is Wish.RELOAD:
+    while (wish := inbox.get()) is DaemonRequest.RELOAD:
         notifier.reloading()
         is_applied = reload()
         refused = "" if is_applied else "; the configuration was refused at the last reload, see the log"

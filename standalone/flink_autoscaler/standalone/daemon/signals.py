@@ -24,7 +24,7 @@ _LONGEST_WAIT: Final = 1.0
 begins does not end it, and on a busy machine that moment is long enough to be met."""
 
 
-class Wish(Enum):
+class DaemonRequest(Enum):
     """What somebody wants of a daemon that goes on."""
 
     RELOAD = auto()
@@ -34,7 +34,7 @@ class Inbox:
     """What the main thread waits for. Unlike an event or a lock, it may be used by a handler that interrupts it."""
 
     def __init__(self) -> None:
-        self._queue: SimpleQueue[End | Wish] = SimpleQueue()
+        self._queue: SimpleQueue[End | DaemonRequest] = SimpleQueue()
         self._has_reload: list[bool] = []
 
     def put(self, end: End) -> None:
@@ -45,16 +45,16 @@ class Inbox:
         """Have the configuration read again. One reading answers all that came before it began."""
         if not self._has_reload:
             self._has_reload.append(True)
-            self._queue.put(Wish.RELOAD)
+            self._queue.put(DaemonRequest.RELOAD)
 
-    def get(self) -> End | Wish:
+    def get(self) -> End | DaemonRequest:
         """Wait for the next wish; belongs to the main thread."""
         while True:
             try:
                 wish = self._queue.get(timeout=_LONGEST_WAIT)
             except Empty:
                 continue
-            if wish is Wish.RELOAD:
+            if wish is DaemonRequest.RELOAD:
                 self._has_reload.clear()
             return wish
 

@@ -20,7 +20,7 @@ from flink_autoscaler.core.ports.task_managers import TaskManagerProvider
 from flink_autoscaler.pipeline.inline.engine import ClientCache, InlineEngine
 from flink_autoscaler.realizers import LogOnlyRealizer
 from flink_autoscaler.realizers.taskmanagers.slots import SlotSupply
-from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, Surroundings
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
 from flink_autoscaler.standalone.daemon.plugins import PluginGroup, load_plugin
 from flink_autoscaler.standalone.daemon.storage import Storage
@@ -107,7 +107,7 @@ class Wiring:
             parallelism=self._settings.standalone.control_loop_parallelism,
             deadline=self._settings.engine.pass_deadline,
             selects=selects,
-            surroundings=Surroundings(
+            surroundings=PassDependencies(
                 self.storage.leadership,
                 self._vanished_jobs(cluster),
                 standing=standing_orders(self._settings),

@@ -23,7 +23,7 @@ from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.fetchers.job_contexts import JobContexts
 from flink_autoscaler.standalone.fetchers.job_keys import PlacedJob, keyed_application_jobs
 from flink_autoscaler.standalone.fetchers.selection import JobSelection
-from flink_autoscaler.standalone.fetchers.yarn_application import Clients, Look, Surroundings
+from flink_autoscaler.standalone.fetchers.yarn_application import ApplicationDependencies, Clients, Look
 from flink_autoscaler.standalone.fetchers.yarn_endpoints import YarnEndpoints
 from flink_autoscaler.standalone.fetchers.yarn_roll import ApplicationRoll
 from flink_autoscaler.standalone.settings.schema.sections import JobKeyMode, YarnSettings
@@ -156,7 +156,7 @@ class YarnFetcher:
         """Look at all applications at the same time, those that failed before last."""
         problems = _with_the_same_address(listed)
         applications = {each.application_id: each for each in listed if each.application_id not in problems}
-        around = Surroundings(
+        around = ApplicationDependencies(
             self._clients,
             looks=Admission(jobs=LOOKS_AT_ONCE),
             proxied=Admission(jobs=self._cluster.endpoint.max_connections),

@@ -56,7 +56,7 @@ class Look(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ApplicationDependencies:
     """What is around the looks of one pass.
 
     Attributes:
@@ -110,7 +110,7 @@ class WatchedApplication:
         self._to_skip = 0
         self._error: AutoscalerError = ConnectError("not looked at yet")
 
-    async def look(self, application: Application, ways: Ways, around: Surroundings) -> Look:
+    async def look(self, application: Application, ways: Ways, around: ApplicationDependencies) -> Look:
         """List the jobs, or raise at once the error of the last look when it is too early for another.
 
         Raises:
@@ -145,7 +145,7 @@ class WatchedApplication:
         self._to_skip = self.failures = 0
         self.url = ""
 
-    async def _look(self, application: Application, ways: Ways, around: Surroundings) -> Look:
+    async def _look(self, application: Application, ways: Ways, around: ApplicationDependencies) -> Look:
         endpoint, client, jobs = await self._first_answer(ways, around)
         if self._facts is None or self._is_outdated(self._facts, jobs):
             async with _gate(endpoint, ways, around):
@@ -153,7 +153,7 @@ class WatchedApplication:
         self.url = endpoint.url
         return Look(client, jobs, self._facts.taskmanager_cpu, self._facts.capacity)
 
-    async def _first_answer(self, ways: Ways, around: Surroundings) -> _Answer:
+    async def _first_answer(self, ways: Ways, around: ApplicationDependencies) -> _Answer:
         """Ask for the jobs, on the way that worked last, or else on one after the other."""
         proven = [endpoint for endpoint in ways if endpoint.url == self.url]
         if proven:
@@ -205,11 +205,11 @@ def _direct_seconds(ways: Ways) -> float:
     return timeout if ways.proxy is None else timeout * DIRECT_SHARE
 
 
-def _gate(endpoint: Endpoint, ways: Ways, around: Surroundings) -> AbstractAsyncContextManager[None]:
+def _gate(endpoint: Endpoint, ways: Ways, around: ApplicationDependencies) -> AbstractAsyncContextManager[None]:
     return around.proxied() if endpoint is ways.proxy else nullcontext()
 
 
-async def _answer(endpoint: Endpoint, ways: Ways, around: Surroundings, seconds: float) -> _Answer:
+async def _answer(endpoint: Endpoint, ways: Ways, around: ApplicationDependencies, seconds: float) -> _Answer:
     async with _gate(endpoint, ways, around):
         try:
             async with asyncio.timeout(seconds):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.settings.schema.settings import Settings, StandaloneSettings
-from flink_autoscaler.standalone.settings.sources.text_file import UnreadableError, read_text
+from flink_autoscaler.standalone.settings.sources.text_file import FileUnreadableError, read_text
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 
 
@@ -48,7 +48,7 @@ def _password(settings: StandaloneSettings, environment: Mapping[str, str]) -> s
         return environment.get(settings.jdbc_password_env_variable)
     try:
         lines = read_text(Path(settings.jdbc_password_file)).splitlines()
-    except UnreadableError as error:
+    except FileUnreadableError as error:
         raise ConfigError(f"autoscaler.standalone.jdbc.password-file: {error}") from error
     if not lines or not lines[0]:
         raise ConfigError(f"autoscaler.standalone.jdbc.password-file: {settings.jdbc_password_file} is empty")

@@ -9,7 +9,13 @@ from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import ConfigChanges
-from flink_autoscaler.core.ports.deployment import NO_TERMS, AutoScalerEventHandler, Realization, ScalingRealizer, Terms
+from flink_autoscaler.core.ports.deployment import (
+    NO_TERMS,
+    AutoScalerEventHandler,
+    Realization,
+    RealizationTerms,
+    ScalingRealizer,
+)
 from flink_autoscaler.standalone.ha.leadership import Leadership
 
 
@@ -25,7 +31,7 @@ class GuardedRealizer:
         self._leadership = leadership
 
     def realize_overrides(
-        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: Terms = NO_TERMS
+        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: RealizationTerms = NO_TERMS
     ) -> Realization:
         """Give every named vertex its parallelism.
 

@@ -31,7 +31,7 @@ _STOP_TIMEOUT: Final = 5.0
 _TERM: ContextVar[int | None] = ContextVar("term", default=None)
 
 
-class Standing(StrEnum):
+class LeadershipState(StrEnum):
     """What a daemon is among those that share its clusters."""
 
     LEADER = "leader"
@@ -50,7 +50,7 @@ class LeadershipStatus:
         error: Why the lease could not be asked for or renewed; None when it could.
     """
 
-    standing: Standing
+    standing: LeadershipState
     holder: str | None
     remaining_seconds: float
     error: str | None
@@ -133,7 +133,7 @@ class LeaseLeadership:
         self._ttl = ttl
         self._error: str | None = None
         self._is_known = False
-        self._told: Standing | None = None
+        self._told: LeadershipState | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._keep_up, name="leadership", daemon=True)
 
@@ -185,12 +185,12 @@ class LeaseLeadership:
         token = self._lease.token
         return token is not None and token == self.acting_term() and self._lease.remaining() > seconds
 
-    def standing(self) -> Standing:
+    def standing(self) -> LeadershipState:
         """Return what this daemon is at this moment."""
         if self.may_act():
-            return Standing.LEADER
+            return LeadershipState.LEADER
         is_standby = self._lease.token is None and self._is_known
-        return Standing.STANDBY if is_standby else Standing.UNKNOWN
+        return LeadershipState.STANDBY if is_standby else LeadershipState.UNKNOWN
 
     def status(self) -> LeadershipStatus:
         """Return what the readiness page shows."""
@@ -225,11 +225,11 @@ class LeaseLeadership:
         if now is before:
             return
         self._told = now
-        if now is Standing.LEADER:
+        if now is LeadershipState.LEADER:
             log.info("leadership_gained", term=self._lease.token)
-        elif before is Standing.LEADER:
+        elif before is LeadershipState.LEADER:
             log.warning("leadership_lost", standing=now.value, holder=self._lease.holder, error=self._error)
-        elif now is Standing.STANDBY:
+        elif now is LeadershipState.STANDBY:
             log.info("standing_by", holder=self._lease.holder)
         else:
             log.warning("leadership_unknown", error=self._error)

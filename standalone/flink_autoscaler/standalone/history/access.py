@@ -12,14 +12,14 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.pipeline.history.choices import Writer
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.layout import Selection
-from flink_autoscaler.pipeline.history.storage import Storage, opened, own_session
+from flink_autoscaler.pipeline.history.storage import HistoryStorage, opened, own_session
 from flink_autoscaler.pipeline.spark.session import SparkSettings
 from flink_autoscaler.standalone.cli.explain_commands import read_instant
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HistorySelection:
     """Which part of which history is meant, as text from the command line; None is the configured one, or all."""
 
     path: str | None = None
@@ -29,7 +29,7 @@ class Asked:
 
 
 @contextmanager
-def opened_history(settings: Settings, asked: Asked) -> Iterator[Storage]:
+def opened_history(settings: Settings, asked: HistorySelection) -> Iterator[HistoryStorage]:
     """Give access to the history that is meant.
 
     Raises:
@@ -44,7 +44,7 @@ def opened_history(settings: Settings, asked: Asked) -> Iterator[Storage]:
         yield storage
 
 
-def path_of(settings: Settings, asked: Asked) -> str:
+def path_of(settings: Settings, asked: HistorySelection) -> str:
     """Return where the history is that is meant.
 
     Raises:
@@ -57,7 +57,7 @@ def path_of(settings: Settings, asked: Asked) -> str:
 
 
 @contextmanager
-def missing_is_told(settings: Settings, asked: Asked) -> Iterator[None]:
+def missing_is_told(settings: Settings, asked: HistorySelection) -> Iterator[None]:
     """Let an error about a folder that is not there say where it was named."""
     try:
         yield
@@ -86,7 +86,7 @@ def spark_session(
     )
 
 
-def selection_of(asked: Asked, now: float | None = None) -> Selection:
+def selection_of(asked: HistorySelection, now: float | None = None) -> Selection:
     """Return the part of a history that is meant.
 
     Args:

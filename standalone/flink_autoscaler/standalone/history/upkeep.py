@@ -10,14 +10,14 @@ from flink_autoscaler.pipeline.history.catalog import unheard
 from flink_autoscaler.pipeline.history.compact import Maintained, Upkeep, maintain
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.lock import LockedError
-from flink_autoscaler.pipeline.history.storage import Storage
+from flink_autoscaler.pipeline.history.storage import HistoryStorage
 
 log = structlog.get_logger(__name__)
 
 _SHOWN_PROBLEMS: Final = 3
 
 
-def keep_in_order(storage: Storage, upkeep: Upkeep) -> None:
+def keep_in_order(storage: HistoryStorage, upkeep: Upkeep) -> None:
     """Compact a history and remove what is too old; nothing where there is none, or another process does it.
 
     Raises:

@@ -16,7 +16,7 @@ from flink_autoscaler.core.model.decision import PassOutcome
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.ports.deployment import RealizeResult
 from flink_autoscaler.standalone.daemon.pass_report import PassReport, job_facts, problems
-from flink_autoscaler.standalone.observability.changes import PERIOD, Changes, News, Troubles
+from flink_autoscaler.standalone.observability.changes import PERIOD, ChangeFilter, News, Troubles
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 
@@ -56,7 +56,7 @@ class Announcer:
         self._gauges = gauges
         self._health = health
         self._is_store_in_doubt = is_store_in_doubt
-        self._changes = Changes()
+        self._changes = ChangeFilter()
         self._failing, self._failing_jobs, self._gaps = (Troubles(clock=clock) for _ in range(3))
 
     def announce(self, report: PassReport) -> None:

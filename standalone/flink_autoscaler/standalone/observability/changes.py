@@ -14,7 +14,7 @@ PERIOD: Final = 600.0
 """A trouble that has changed more than so often within so many seconds is told once per period only."""
 
 
-class Changes:
+class ChangeFilter:
     """Remembers one text per subject. Belongs to one thread."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.errors import NotReadyError
-from flink_autoscaler.core.model.decision import Evaluation, Phase, Rescale
+from flink_autoscaler.core.model.decision import Evaluation, PassPhase, Rescale
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN
@@ -113,7 +113,7 @@ class Gauges:
         outcome = report.outcome
         job = (cluster, report.job_key)
         self._errors.labels(*job).inc(sum(not isinstance(error, NotReadyError) for error in report.errors))
-        is_decided, is_rescale = outcome.phase is Phase.EXECUTED, isinstance(outcome.decision, Rescale)
+        is_decided, is_rescale = outcome.phase is PassPhase.EXECUTED, isinstance(outcome.decision, Rescale)
         self._scalings.labels(*job).inc(is_decided and is_rescale)
         self._balanced.labels(*job).inc(is_decided and not is_rescale)
         for stage, seconds in outcome.seconds.items():
@@ -122,7 +122,7 @@ class Gauges:
             self._record_graph(job, outcome.topology)
         if outcome.evaluation is not None:
             self._record_evaluation(job, outcome.evaluation)
-        elif outcome.phase is Phase.NOT_RUNNING:
+        elif outcome.phase is PassPhase.NOT_RUNNING:
             self._metrics.forget(*job)
 
     def forget_job(self, cluster: str, job_key: JobKey) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from flink_autoscaler.standalone.ha.leadership import LeadershipStatus, Standing
+from flink_autoscaler.standalone.ha.leadership import LeadershipState, LeadershipStatus
 from flink_autoscaler.standalone.ha.store_watch import WORKING, StoreStatus
 from flink_autoscaler.standalone.observability.logs import masked
 
@@ -97,7 +97,7 @@ class Health:
     def readiness(self) -> Readiness:
         """Return whether the daemon is ready."""
         clusters, store, leadership = self.clusters(), self._store(), self._leadership()
-        is_settled = leadership is None or leadership.standing is not Standing.UNKNOWN
+        is_settled = leadership is None or leadership.standing is not LeadershipState.UNKNOWN
         is_ready = all(cluster.ready for cluster in clusters.values()) and store.up and is_settled
         return Readiness(is_ready, clusters, store, leadership)
 

@@ -19,7 +19,15 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from flink_autoscaler.core import errors
 from flink_autoscaler.core.errors import AutoscalerError, StoreError
-from flink_autoscaler.core.model.decision import Evaluation, Hold, PassInputs, PassOutcome, PassRequest, Phase, Rescale
+from flink_autoscaler.core.model.decision import (
+    Evaluation,
+    Hold,
+    PassInputs,
+    PassOutcome,
+    PassPhase,
+    PassRequest,
+    Rescale,
+)
 from flink_autoscaler.core.model.events import Event
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, MetricSample, VertexId
@@ -78,7 +86,7 @@ class _Inputs(_Model):
 class _Outcome(_Model):
     """An outcome as it is written. The state is what differs from the one before; samples are written apart."""
 
-    phase: Phase
+    phase: PassPhase
     reasons: tuple[Reason, ...]
     summaries: Mapping[VertexId, tuple[int, int]] | None = None
     state: JobState = JobState()

@@ -22,7 +22,7 @@ from flink_autoscaler.core.options.checks import validate
 from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import Option
-from flink_autoscaler.core.policies.base.parallelism import Limits, rounded_up
+from flink_autoscaler.core.policies.base.parallelism import VertexLimits, rounded_up
 from flink_autoscaler.core.policies.base.scalability import scalability_coefficient
 from flink_autoscaler.standalone.records.vector_format import number, written_event
 
@@ -47,7 +47,7 @@ def _align(given: Json) -> Json:
     options = _reference_options(given["conf"])
     current, lower, upper = given["current"], given["lower"], given["upper"]
     maximum = given["max_parallelism"]
-    limits = Limits(lower, upper, min(maximum, upper))
+    limits = VertexLimits(lower, upper, min(maximum, upper))
     target = limits.clamp(rounded_up(float(given["factor"]) * current))
     if target == current:
         return {"result": current}

@@ -63,7 +63,7 @@ Free parameters of a plug-in called `<name>`; `class` names the implementation. 
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ReferenceEntry:
     """One option as both documents show it."""
 
     key: str
@@ -73,24 +73,24 @@ class Entry:
     old_keys: tuple[str, ...] = ()
 
 
-def daemon_entries() -> list[Entry]:
+def daemon_entries() -> list[ReferenceEntry]:
     """Return the daemon's options in the order of declaration."""
     return [_of_daemon(option) for option in daemon_options()]
 
 
-def job_entries() -> list[Entry]:
+def job_entries() -> list[ReferenceEntry]:
     """Return the core's options in the order of declaration."""
     return [_of_job(option) for option in AutoscalerOptions.declared()]
 
 
-def _of_daemon(option: DaemonOption) -> Entry:
-    return Entry(option.key, option.default_text, option.allowed, option.description, option.old_keys)
+def _of_daemon(option: DaemonOption) -> ReferenceEntry:
+    return ReferenceEntry(option.key, option.default_text, option.allowed, option.description, option.old_keys)
 
 
-def _of_job(option: Option[Any]) -> Entry:
+def _of_job(option: Option[Any]) -> ReferenceEntry:
     standard = LEGACY_PREFIX + option.key
     old_keys = tuple(key for key in option.keys[1:] if key != standard)
-    return Entry(option.key, option.default_text, allowed(option), option.description, old_keys)
+    return ReferenceEntry(option.key, option.default_text, allowed(option), option.description, old_keys)
 
 
 def sample() -> str:
@@ -102,7 +102,7 @@ def sample() -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _sample_cluster(entries: Iterable[Entry]) -> Iterator[str]:
+def _sample_cluster(entries: Iterable[ReferenceEntry]) -> Iterator[str]:
     """Show the clusters as a list of one entry; its required values are examples."""
     examples = {"name": "production", "url": "http://jobmanager.example.com:8081"}
     for number, entry in enumerate(entries):
@@ -112,7 +112,7 @@ def _sample_cluster(entries: Iterable[Entry]) -> Iterator[str]:
         yield f"#   {'-' if number == 0 else ' '} {key}:{' ' + value if value else ''}"
 
 
-def _sample_lines(entries: Iterable[Entry]) -> Iterator[str]:
+def _sample_lines(entries: Iterable[ReferenceEntry]) -> Iterator[str]:
     for entry in entries:
         value = _scalar(entry.default)
         yield f"## {_sentence(entry)}"
@@ -120,7 +120,7 @@ def _sample_lines(entries: Iterable[Entry]) -> Iterator[str]:
         yield ""
 
 
-def _sentence(entry: Entry) -> str:
+def _sentence(entry: ReferenceEntry) -> str:
     return f"{entry.description} [{entry.allowed}]"
 
 
@@ -149,7 +149,7 @@ def page() -> str:
     return "\n".join(parts) + "\n"
 
 
-def _table(entries: Iterable[Entry]) -> Iterator[str]:
+def _table(entries: Iterable[ReferenceEntry]) -> Iterator[str]:
     yield "| key | default | accepted | meaning |"
     yield "|---|---|---|---|"
     for entry in entries:
@@ -161,7 +161,7 @@ def _cell(text: str) -> str:
     return text.replace("|", r"\|").replace("<", "&lt;")
 
 
-def _old(entry: Entry) -> str:
+def _old(entry: ReferenceEntry) -> str:
     keys = ", ".join(f"`{key}`" for key in entry.old_keys)
     return f" Old keys: {keys}." if keys else ""
 

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from flink_autoscaler.core.model.orders import NO_ORDERS, Direction, Orders, Signed
+from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseScope, Signed
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
 from flink_autoscaler.core.supervise import order_book
 from flink_autoscaler.core.supervise.order_book import KEPT_MS, Command, OrderBook, Ordered
@@ -24,7 +24,7 @@ def pausing(who: str = "alice", *, lasts_ms: int | None = None) -> Command:
 
     def command(orders: Orders, now_ms: int) -> Ordered:
         signed = Signed(who, "deployment", now_ms)
-        return order_book.pause(orders, signed, direction=Direction.BOTH, lasts_ms=lasts_ms)
+        return order_book.pause(orders, signed, direction=PauseScope.BOTH, lasts_ms=lasts_ms)
 
     return command
 

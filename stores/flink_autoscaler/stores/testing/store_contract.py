@@ -32,11 +32,11 @@ from flink_autoscaler.core.model.supervision import (
     Mechanism,
     Origin,
     Pause,
-    Phase,
     Quarantined,
     RescaleRecord,
     Stage,
     Supervision,
+    SupervisionPhase,
 )
 from flink_autoscaler.core.ports.deployment import AutoScalerStateStore
 
@@ -135,7 +135,7 @@ def _supervision(parallelism: int) -> Supervision:
     fingerprint = Fingerprint("4ad5c7b1e0f24c0b8f4b1d6f3b0f5a11", frozenset({"tm-1", "tm-2"}), 1 << 26, 1 << 30)
     return Supervision(
         current=RescaleRecord(_NOON_MS, _NOON_MS, target, before, Origin.ROLLBACK, Mechanism.REACTIVE_LOSS),
-        phase=Phase.PAUSED,
+        phase=SupervisionPhase.PAUSED,
         since_ms=_NOON_MS,
         initial=before,
         last_stable=before,

@@ -12,7 +12,7 @@ from backtest_setup import LATER, SOURCE, a_history, job_rows, rescale_row
 from history_setup import NOON_MS, part_files
 
 from flink_autoscaler.pipeline.backtest.inline import InlineRunner
-from flink_autoscaler.pipeline.backtest.plan import Candidate, Plan
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate
 from flink_autoscaler.pipeline.backtest.records import Choice
 from flink_autoscaler.pipeline.backtest.runner import Runner, opened_runner
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
@@ -48,7 +48,7 @@ def test_spark_comes_to_the_same_as_this_process(spark: Runner, history: str) ->
     choice = replace(CHOICE, selection=later, past=20 * 60.0)
     here, there = (runner.fleet(history, choice, LATER) for runner in (inline, spark))
     broken = {"job.autoscaler.utilization.target": "much"}
-    plan = Plan(here.subjects, [Candidate("a", {}), Candidate("b", broken), Candidate("c", AHEAD)])
+    plan = BacktestPlan(here.subjects, [Candidate("a", {}), Candidate("b", broken), Candidate("c", AHEAD)])
 
     outcomes = list(spark.outcomes(plan))
 

@@ -34,7 +34,7 @@ from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.history.reader import read
 from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES, TABLES
 from flink_autoscaler.pipeline.history.spark_parts import SparkParts
-from flink_autoscaler.pipeline.history.storage import Storage, needs_spark, opened, own_session
+from flink_autoscaler.pipeline.history.storage import HistoryStorage, needs_spark, opened, own_session
 from flink_autoscaler.pipeline.history.writer import append
 from flink_autoscaler.pipeline.profiles.samples import parquet_samples
 from flink_autoscaler.pipeline.spark.session import SparkSettings
@@ -50,13 +50,13 @@ def spark() -> Iterator[SparkSession]:
         yield session
 
 
-def on_hadoop(spark: SparkSession, root: Path) -> Storage:
+def on_hadoop(spark: SparkSession, root: Path) -> HistoryStorage:
     """Make a history that is reached through Hadoop's file system alone, as on HDFS."""
     files = HadoopFiles(f"file://{root}", spark)
-    return Storage(files, SparkParts(spark, files))
+    return HistoryStorage(files, SparkParts(spark, files))
 
 
-def rates_read(spark: SparkSession, storage: Storage, selection: Selection = Selection()) -> list[float]:  # noqa: B008
+def rates_read(spark: SparkSession, storage: HistoryStorage, selection: Selection = Selection()) -> list[float]:  # noqa: B008
     return sorted(row.arrival_rate for row in read(spark, storage, SAMPLES, selection).frame.collect())
 
 
@@ -90,7 +90,7 @@ def test_batch_that_was_interrupted_is_completed_on_hadoop_too(spark: SparkSessi
     storage = on_hadoop(spark, tmp_path)
     batch = a_batch([*sample_rows(2), *sample_rows(2, cluster="other")])
     with pytest.raises(HistoryError, match="killed"):
-        append(Storage(CrashingFiles(storage.files, 2), storage.parts), batch)
+        append(HistoryStorage(CrashingFiles(storage.files, 2), storage.parts), batch)
 
     append(storage, batch)
 

@@ -31,7 +31,7 @@ from flink_autoscaler.pipeline.profiles.job import profiles_of, quarter_hours
 from flink_autoscaler.pipeline.profiles.samples import samples_at
 from flink_autoscaler.pipeline.profiles.tables import META, PROFILE, results
 from flink_autoscaler.pipeline.spark.session import SparkSettings
-from flink_autoscaler.standalone.cli.forecast_commands import Asked, build_forecasts
+from flink_autoscaler.standalone.cli.forecast_commands import BuildArguments, build_forecasts
 
 pytestmark = pytest.mark.spark
 
@@ -401,7 +401,7 @@ def test_build_shows_a_result_for_every_source_of_the_configured_history(
     rows = samples.where(F.col("job_key").isin([f"main/{name}" for name in names])).toArrow()
     append(a_storage(tmp_path), Batch(new_id(0), {SAMPLES.name: SAMPLES.conform(rows)}))
     write_damaged(tmp_path)
-    asked = Asked(asof="2026-11-02T00:00Z", is_dry_run=True, as_json=True)
+    asked = BuildArguments(asof="2026-11-02T00:00Z", is_dry_run=True, as_json=True)
 
     code = build_forecasts(None, [f"autoscaler.history.path={tmp_path}"], asked, lambda _: cast("Any", Lent(spark)))
 

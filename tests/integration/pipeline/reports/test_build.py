@@ -16,7 +16,7 @@ from flink_autoscaler.pipeline.history.files import HistoryError, MissingHistory
 from flink_autoscaler.pipeline.history.schema import SAMPLES, VERTICES
 from flink_autoscaler.pipeline.history.storage import own_session, spark_storage
 from flink_autoscaler.pipeline.profiles import ProfileSettings
-from flink_autoscaler.pipeline.reports.build import Wanted, build_report
+from flink_autoscaler.pipeline.reports.build import ReportRequest, build_report
 from flink_autoscaler.pipeline.reports.measures import JobFigures
 from flink_autoscaler.pipeline.reports.report import Report
 from flink_autoscaler.pipeline.spark.session import SparkSettings
@@ -41,7 +41,7 @@ def spark() -> Iterator[SparkSession]:
 
 def built(spark: SparkSession, root: Path, **wanted: Any) -> Report:
     asked = {"since": float(NOON - DAY), "until": None, "now": float(NOON), **wanted}
-    return build_report(spark, spark_storage(str(root), spark), Wanted(**asked))
+    return build_report(spark, spark_storage(str(root), spark), ReportRequest(**asked))
 
 
 def the(report: Report, key: str) -> JobFigures:

@@ -11,7 +11,7 @@ from flink_autoscaler.clients.flink.collector import read_cluster
 from flink_autoscaler.clients.flink.passes import COLLECT, EVALUATE, run_passes
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import ConnectError, PluginError
-from flink_autoscaler.core.model.decision import PassOutcome, PassRequest, Phase
+from flink_autoscaler.core.model.decision import PassOutcome, PassPhase, PassRequest
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
 from flink_autoscaler.core.model.state import EMPTY_STATE
 
@@ -44,7 +44,7 @@ def test_outcomes_come_in_the_order_of_the_requests(flink: FakeFlink) -> None:
     outcomes = run(requests, endpoint)
 
     assert [outcome.job_key for outcome in outcomes] == [f"test/job {number}" for number in range(20)]
-    assert {outcome.phase for outcome in outcomes} == {Phase.COLLECTING}
+    assert {outcome.phase for outcome in outcomes} == {PassPhase.COLLECTING}
     assert all(outcome.error is None and outcome.sample is not None for outcome in outcomes)
 
 
@@ -68,7 +68,7 @@ def test_job_that_needs_no_reading_is_not_asked_for(flink: FakeFlink) -> None:
 
     outcome = run([a_request(endpoint, job, JobStatus.CREATED)], endpoint)[0]
 
-    assert outcome.phase is Phase.NOT_RUNNING
+    assert outcome.phase is PassPhase.NOT_RUNNING
     assert not any(job.job_id in path for path in flink.paths())
 
 
@@ -85,7 +85,7 @@ def test_broken_job_hurts_no_other(flink: FakeFlink, behaviour: Fault | Canned) 
     outcomes = run([a_request(endpoint, job) for job in jobs], endpoint, job_deadline=0.5)
 
     assert [outcome.error is None for outcome in outcomes] == [True, False, True, True]
-    assert outcomes[1].phase is Phase.ERROR
+    assert outcomes[1].phase is PassPhase.ERROR
 
 
 def test_job_that_is_not_read_in_time_has_an_error(flink: FakeFlink) -> None:
@@ -119,6 +119,6 @@ def test_surprise_in_one_job_hurts_no_other(flink: FakeFlink) -> None:
 
     outcomes = run([broken, good], endpoint)
 
-    assert outcomes[0].phase is Phase.ERROR
+    assert outcomes[0].phase is PassPhase.ERROR
     assert isinstance(outcomes[0].error, PluginError)
     assert outcomes[1].error is None

@@ -16,7 +16,7 @@ from core_builders import (
 
 from flink_autoscaler.core.cycle.unevaluated import without_reading
 from flink_autoscaler.core.errors import ConnectError, EvaluationError, MissingMetricError, NotReadyError
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, Phase, Rescale
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, Rescale
 from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.reading import JobReading
@@ -46,7 +46,7 @@ def test_a_disabled_job_is_forgotten() -> None:
     outcome = without_reading(a_request(a_context({"enabled": "false"}), state=REMEMBERED))
 
     assert outcome is not None
-    assert (outcome.phase, outcome.state, outcome.wanted) == (Phase.DISABLED, EMPTY_STATE, {})
+    assert (outcome.phase, outcome.state, outcome.wanted) == (PassPhase.DISABLED, EMPTY_STATE, {})
     assert outcome.events == ()
     assert codes(outcome) == ["DISABLED"]
 
@@ -75,7 +75,7 @@ def test_an_invalid_configuration_is_one_event_and_nothing_else() -> None:
     outcome = without_reading(a_request(context, state=REMEMBERED))
 
     assert outcome is not None
-    assert (outcome.phase, outcome.state, outcome.wanted) == (Phase.INVALID_CONFIG, REMEMBERED, {})
+    assert (outcome.phase, outcome.state, outcome.wanted) == (PassPhase.INVALID_CONFIG, REMEMBERED, {})
     (event,) = outcome.events
     assert (event.type, event.reason) == (EventType.WARNING, "AutoScaler Options Validation")
     assert event.key is None
@@ -87,7 +87,7 @@ def test_a_job_that_does_not_run_keeps_its_state_and_its_overrides(status: JobSt
     outcome = without_reading(a_request(a_context(OPTIONS, status=status), state=REMEMBERED))
 
     assert outcome is not None
-    assert (outcome.phase, outcome.state) == (Phase.NOT_RUNNING, REMEMBERED)
+    assert (outcome.phase, outcome.state) == (PassPhase.NOT_RUNNING, REMEMBERED)
     assert outcome.wanted == {SINGLE_SOURCE: 4}
     assert outcome.events == ()
 
@@ -96,7 +96,7 @@ def test_an_unreadable_switch_is_an_error_that_still_applies_overrides() -> None
     outcome = without_reading(a_request(a_context({"enabled": "maybe"}), state=REMEMBERED))
 
     assert outcome is not None
-    assert outcome.phase is Phase.ERROR
+    assert outcome.phase is PassPhase.ERROR
     assert outcome.wanted == {SINGLE_SOURCE: 4}
     assert [event.reason for event in outcome.events] == ["AutoscalerError"]
 
@@ -105,7 +105,7 @@ def test_an_unreadable_memory_switch_does_not_keep_overrides_from_being_applied(
     outcome = without_reading(a_request(a_context({"memory.tuning.enabled": "maybe"}), state=REMEMBERED))
 
     assert outcome is not None
-    assert outcome.phase is Phase.ERROR
+    assert outcome.phase is PassPhase.ERROR
     assert outcome.wanted == {SINGLE_SOURCE: 4}
 
 
@@ -114,7 +114,7 @@ def test_an_unreadable_window_is_an_error_of_the_pass() -> None:
 
     outcome = driver.run(0, single_source(0, rate=1.0, busy_ms=1.0))
 
-    assert (outcome.phase, outcome.state) == (Phase.ERROR, REMEMBERED)
+    assert (outcome.phase, outcome.state) == (PassPhase.ERROR, REMEMBERED)
 
 
 def missing(minute: float) -> JobReading:
@@ -128,7 +128,7 @@ def test_a_missing_metric_is_expected_while_the_job_stabilizes() -> None:
 
     outcome = driver.run(MINUTE - 1, missing(0.9))
 
-    assert (outcome.phase, outcome.events) == (Phase.NOT_READY, ())
+    assert (outcome.phase, outcome.events) == (PassPhase.NOT_READY, ())
     assert isinstance(outcome.error, NotReadyError)
     assert (outcome.state, outcome.sample) == (REMEMBERED, None)
     assert outcome.wanted == {SINGLE_SOURCE: 4}
@@ -139,7 +139,7 @@ def test_a_missing_metric_is_an_error_from_the_end_of_stabilization_on() -> None
 
     outcome = driver.run(MINUTE, missing(1))
 
-    assert outcome.phase is Phase.ERROR
+    assert outcome.phase is PassPhase.ERROR
     (event,) = outcome.events
     assert (event.type, event.reason, event.key) == (EventType.WARNING, "AutoscalerError", None)
     assert SINGLE_SOURCE in event.message
@@ -164,7 +164,7 @@ def test_a_job_without_details_is_an_error_with_its_cause() -> None:
 
     outcome = driver.run(MINUTE, JobReading(None, error=cause))
 
-    assert outcome.phase is Phase.ERROR
+    assert outcome.phase is PassPhase.ERROR
     assert outcome.error is cause
     assert outcome.state == REMEMBERED
 
@@ -176,7 +176,7 @@ def test_a_job_without_a_plan_is_not_ready() -> None:
 
     outcome = JobDriver(a_context(OPTIONS)).run(MINUTE, JobReading(details))
 
-    assert outcome.phase is Phase.NOT_READY
+    assert outcome.phase is PassPhase.NOT_READY
 
 
 def test_a_job_without_a_running_timestamp_is_an_error() -> None:
@@ -186,7 +186,7 @@ def test_a_job_without_a_running_timestamp_is_an_error() -> None:
 
     outcome = JobDriver(a_context(OPTIONS)).run(MINUTE, JobReading(details))
 
-    assert outcome.phase is Phase.ERROR
+    assert outcome.phase is PassPhase.ERROR
     assert "RUNNING" in str(outcome.error)
 
 
@@ -196,7 +196,7 @@ def test_an_error_of_the_cluster_is_an_error_of_the_pass() -> None:
 
     outcome = driver.run(MINUTE, single_source(1, rate=1.0, busy_ms=1.0), a_cluster(error=cause))
 
-    assert (outcome.phase, outcome.error, outcome.sample) == (Phase.ERROR, cause, None)
+    assert (outcome.phase, outcome.error, outcome.sample) == (PassPhase.ERROR, cause, None)
 
 
 def test_an_error_adds_no_sample() -> None:
@@ -211,7 +211,7 @@ def test_an_error_adds_no_sample() -> None:
 def test_the_first_sample_is_only_collected() -> None:
     outcome = JobDriver(a_context(OPTIONS)).run(MINUTE, single_source(1, rate=100.0, busy_ms=500.0))
 
-    assert (outcome.phase, outcome.sample_count, outcome.is_window_full) == (Phase.COLLECTING, 1, False)
+    assert (outcome.phase, outcome.sample_count, outcome.is_window_full) == (PassPhase.COLLECTING, 1, False)
     assert outcome.evaluation is None
     assert outcome.state.job_id == JOB_ID
 
@@ -222,7 +222,7 @@ def test_samples_of_the_stabilization_are_evaluated_but_do_not_fill_the_window()
         driver.run(minute * MINUTE, single_source(minute, rate=100.0, busy_ms=500.0)) for minute in range(1, 12)
     ]
 
-    assert {outcome.phase for outcome in outcomes[1:]} == {Phase.WINDOW_FILLING}
+    assert {outcome.phase for outcome in outcomes[1:]} == {PassPhase.WINDOW_FILLING}
     assert outcomes[-1].sample_count == 11
 
 
@@ -239,7 +239,7 @@ def test_samples_of_the_stabilization_are_evaluated_but_do_not_fill_the_window()
 def test_a_full_window_leads_to_a_decision(rate: float, busy_ms: float, expected: int | None) -> None:
     outcome = full_window(JobDriver(a_context(OPTIONS)), rate=rate, busy_ms=busy_ms)
 
-    assert outcome.phase is Phase.EXECUTED
+    assert outcome.phase is PassPhase.EXECUTED
     if expected is None:
         assert isinstance(outcome.decision, Hold)
         assert outcome.state.overrides == {}
@@ -296,7 +296,7 @@ def test_an_impossible_parallelism_is_an_error() -> None:
 
     outcome = full_window(driver, rate=0.0, busy_ms=0.0)
 
-    assert outcome.phase is Phase.ERROR
+    assert outcome.phase is PassPhase.ERROR
     assert isinstance(outcome.error, EvaluationError)
     assert str(outcome.error) == (
         f"vertex {SINGLE_SOURCE}: parallelism 0 is impossible; raise job.autoscaler.vertex.min-parallelism"

@@ -19,7 +19,7 @@ from core_builders import (
     vertex_id,
 )
 
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, Phase, Rescale
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, Rescale
 from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.state import ConfigChanges, JobState, ScalingRecord
@@ -278,7 +278,7 @@ def test_an_undefined_scalability_fails_the_pass_in_the_reference_only() -> None
     reference = full_window(JobDriver(a_context({**options, "compat": "reference"}), state), rate=200.0, busy_ms=1000.0)
 
     assert improved.wanted == {SINGLE_SOURCE: 8}
-    assert reference.phase is Phase.ERROR
+    assert reference.phase is PassPhase.ERROR
 
 
 @pytest.mark.parametrize(

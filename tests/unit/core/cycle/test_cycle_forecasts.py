@@ -23,7 +23,7 @@ from core_builders import (
 
 from flink_autoscaler.core.forecast.codec import forecast_states
 from flink_autoscaler.core.forecast.pass_forecast import profiles_around
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, Phase, Rescale
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, Rescale
 from flink_autoscaler.core.model.load_profile import LoadProfile
 from flink_autoscaler.core.model.topology import IoMetrics
 from flink_autoscaler.core.policies.capacity.policy import CapacityPolicy
@@ -105,7 +105,7 @@ def test_what_arrives_is_remembered_from_the_second_sample_on() -> None:
 
     outcomes = [go_on(driver, minute) for minute in (1, 2)]
 
-    assert [outcome.phase for outcome in outcomes] == [Phase.COLLECTING, Phase.WINDOW_FILLING]
+    assert [outcome.phase for outcome in outcomes] == [PassPhase.COLLECTING, PassPhase.WINDOW_FILLING]
     assert outcomes[0].state.forecast == {}
     memory = outcomes[1].state.forecast
     bucket = forecast_states(memory["sources"])[SINGLE_SOURCE].bucket
@@ -144,7 +144,7 @@ def test_forecasts_outlive_a_restart_and_a_change_of_the_graph() -> None:
     answers = {vertex_id(number): source_answers(busy_ms=1.0, rate=1.0) for number in (1, 2)}
     outcome = driver.run(4 * MINUTE, a_reading(vertices, answers, running_at_ms=200_000))
 
-    assert outcome.phase is Phase.COLLECTING
+    assert outcome.phase is PassPhase.COLLECTING
     assert outcome.state.policies == {}
     assert outcome.state.forecast == before
 
@@ -198,4 +198,4 @@ def test_an_option_of_forecasts_that_cannot_be_read_is_told_before_anything_is_d
 
     phases = [enough(driver).phase for driver in (invalid, contradiction, off)]
 
-    assert phases == [Phase.INVALID_CONFIG, Phase.INVALID_CONFIG, Phase.EXECUTED]
+    assert phases == [PassPhase.INVALID_CONFIG, PassPhase.INVALID_CONFIG, PassPhase.EXECUTED]

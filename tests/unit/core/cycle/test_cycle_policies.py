@@ -26,7 +26,7 @@ from core_builders import (
     vertex_id,
 )
 
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, Phase, Rescale
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, Rescale
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal
 from flink_autoscaler.core.model.reason import Reason
@@ -112,7 +112,7 @@ def test_what_a_policy_remembers_survives_a_restart_of_the_job() -> None:
 
     outcome = driver.run(4 * MINUTE, single_source(4, rate=200.0, busy_ms=500.0, running_at_minute=3.5))
 
-    assert outcome.phase is Phase.COLLECTING
+    assert outcome.phase is PassPhase.COLLECTING
     assert outcome.state.policies == {"mine": {"asked": 1}}
 
 
@@ -236,7 +236,7 @@ def test_a_policy_that_fails_changes_nothing_and_is_told() -> None:
 def test_an_unknown_policy_is_an_invalid_configuration_from_the_first_pass_on() -> None:
     outcome = a_driver(Wants(6), {"policies": "mine;yours"}).run(MINUTE, single_source(1, rate=1.0, busy_ms=1.0))
 
-    assert outcome.phase is Phase.INVALID_CONFIG
+    assert outcome.phase is PassPhase.INVALID_CONFIG
     [reason] = outcome.decision.reasons
     assert "'yours', but the policies are backlog-time, capacity" in reason.text
     assert [event.reason for event in outcome.events] == ["AutoScaler Options Validation"]

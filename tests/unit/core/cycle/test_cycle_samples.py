@@ -17,7 +17,7 @@ from core_builders import (
     vertex_id,
 )
 
-from flink_autoscaler.core.model.decision import Hold, Phase, Rescale
+from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.state import JobState
@@ -36,7 +36,7 @@ def test_a_restart_drops_the_samples_from_before() -> None:
 
     outcome = driver.run(4 * MINUTE, single_source(4, rate=100.0, busy_ms=500.0, running_at_minute=3.5))
 
-    assert outcome.phase is Phase.COLLECTING
+    assert outcome.phase is PassPhase.COLLECTING
     assert instants(driver.state) == [4]
 
 
@@ -95,11 +95,11 @@ def test_a_pass_of_the_same_instant_replaces_the_sample() -> None:
 @pytest.mark.parametrize(
     ("options", "phase"),
     [
-        pytest.param(OPTIONS, Phase.EXECUTED, id="improved"),
-        pytest.param(REFERENCE, Phase.WINDOW_FILLING, id="reference"),
+        pytest.param(OPTIONS, PassPhase.EXECUTED, id="improved"),
+        pytest.param(REFERENCE, PassPhase.WINDOW_FILLING, id="reference"),
     ],
 )
-def test_a_jittering_pass_keeps_the_window_full_with_the_improvement(options: dict[str, str], phase: Phase) -> None:
+def test_a_jittering_pass_keeps_the_window_full_with_the_improvement(options: dict[str, str], phase: PassPhase) -> None:
     driver = JobDriver(a_context(options))
     for minute in (1.0, 2.1, 3.1):
         driver.run(round(minute * MINUTE), single_source(minute, rate=100.0, busy_ms=500.0))
@@ -112,11 +112,11 @@ def test_a_jittering_pass_keeps_the_window_full_with_the_improvement(options: di
 @pytest.mark.parametrize(
     ("options", "phase", "is_full"),
     [
-        pytest.param(OPTIONS, Phase.EXECUTED, True, id="improved"),
-        pytest.param(REFERENCE, Phase.COLLECTING, True, id="reference"),
+        pytest.param(OPTIONS, PassPhase.EXECUTED, True, id="improved"),
+        pytest.param(REFERENCE, PassPhase.COLLECTING, True, id="reference"),
     ],
 )
-def test_passes_rarer_than_the_window(options: dict[str, str], phase: Phase, is_full: bool) -> None:
+def test_passes_rarer_than_the_window(options: dict[str, str], phase: PassPhase, is_full: bool) -> None:
     driver = JobDriver(a_context(options))
     driver.run(5 * MINUTE, single_source(5, rate=100.0, busy_ms=500.0))
 
@@ -132,7 +132,7 @@ def test_a_counter_reset_without_a_restart_does_not_look_like_no_input() -> None
     after_reset = [single_source(minute, rate=100.0, busy_ms=500.0) for minute in (0.5, 1.5)]
     outcomes = [driver.run(at * MINUTE, reading) for at, reading in zip((4, 5), after_reset, strict=True)]
 
-    assert outcomes[0].phase is Phase.ERROR
+    assert outcomes[0].phase is PassPhase.ERROR
     assert isinstance(outcomes[1].decision, Hold)
     assert outcomes[1].evaluation is not None
     target = outcomes[1].evaluation.metrics.vertices[SINGLE_SOURCE][ScalingMetric.TARGET_DATA_RATE]
@@ -176,7 +176,7 @@ def test_taskmanagers_that_report_nothing_are_an_error() -> None:
 
     outcome = driver.run(MINUTE, single_source(1, rate=1.0, busy_ms=1.0), ClusterReading())
 
-    assert (outcome.phase, outcome.sample) == (Phase.ERROR, None)
+    assert (outcome.phase, outcome.sample) == (PassPhase.ERROR, None)
 
 
 def test_after_taskmanagers_reported_nothing_garbage_collection_is_asked_for_anew() -> None:
@@ -187,7 +187,7 @@ def test_after_taskmanagers_reported_nothing_garbage_collection_is_asked_for_ane
     failed = driver.run(2 * MINUTE, single_source(2, rate=1.0, busy_ms=1.0), without_gc)
     outcome = driver.run(3 * MINUTE, single_source(3, rate=1.0, busy_ms=1.0), without_gc)
 
-    assert failed.phase is Phase.ERROR
+    assert failed.phase is PassPhase.ERROR
     assert outcome.sample is not None
 
 
@@ -215,6 +215,6 @@ def test_disabling_forgets_the_samples_with_the_improvement(options: dict[str, s
 
     outcome = driver.run(2 * MINUTE, single_source(2, rate=100.0, busy_ms=500.0))
 
-    assert outcome.phase is Phase.DISABLED
+    assert outcome.phase is PassPhase.DISABLED
     assert len(driver.state.samples) == kept
     assert driver.state.overrides == {}

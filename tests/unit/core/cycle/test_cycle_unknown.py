@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.model.decision import PassOutcome, Phase, Rescale
+from flink_autoscaler.core.model.decision import PassOutcome, PassPhase, Rescale
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading, VertexAggregates
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy, Vertex
@@ -82,7 +82,7 @@ def test_a_source_that_was_never_complete_ends_the_pass() -> None:
 
     outcome = last_of(OPTIONS, *readings)
 
-    assert outcome.phase is Phase.ERROR
+    assert outcome.phase is PassPhase.ERROR
     assert "ingestion rate" in str(outcome.error)
 
 
@@ -263,7 +263,7 @@ def test_a_decision_stays_within_all_limits(
 
     outcome = last_of(options, *steady_load)
 
-    assert outcome.phase is Phase.EXECUTED
+    assert outcome.phase is PassPhase.EXECUTED
     greatest = min(50, partitions) if partitions and compat is Compat.IMPROVED else 50
     for vertex, parallelism in outcome.wanted.items():
         is_source = not graph[int(vertex, 16) - 1]

@@ -20,7 +20,7 @@ from core_builders import (
 from flink_autoscaler.core.cycle.unevaluated import without_reading
 from flink_autoscaler.core.cycle.wanted import wanted_parallelism
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.model.decision import Phase
+from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
@@ -76,7 +76,7 @@ def test_bad_user_overrides_are_an_error_of_the_pass_and_nothing_is_realized() -
     outcome = without_reading(a_request(context, state=state))
 
     assert outcome is not None
-    assert (outcome.phase, outcome.wanted, outcome.state) == (Phase.ERROR, {}, state)
+    assert (outcome.phase, outcome.wanted, outcome.state) == (PassPhase.ERROR, {}, state)
 
 
 def test_a_decision_stays_wanted_in_every_later_pass() -> None:
@@ -86,7 +86,7 @@ def test_a_decision_stays_wanted_in_every_later_pass() -> None:
     restarted = single_source(4, rate=200.0, busy_ms=500.0, parallelism=8, running_at_minute=3.5)
     outcome = driver.run(4 * MINUTE, restarted)
 
-    assert outcome.phase is Phase.COLLECTING
+    assert outcome.phase is PassPhase.COLLECTING
     assert outcome.wanted == {SINGLE_SOURCE: 8}
 
 

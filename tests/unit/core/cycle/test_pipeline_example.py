@@ -5,7 +5,7 @@ import math
 import pytest
 from core_builders import MINUTE, JobDriver, a_context, a_reading, a_vertex, operator_answers, source_answers, vertex_id
 
-from flink_autoscaler.core.model.decision import PassOutcome, Phase, Rescale
+from flink_autoscaler.core.model.decision import PassOutcome, PassPhase, Rescale
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
@@ -54,14 +54,14 @@ def run_until(minute: int) -> PassOutcome:
 
 @pytest.mark.parametrize(
     ("minute", "phase", "samples"),
-    [(1, Phase.COLLECTING, 1), (2, Phase.WINDOW_FILLING, 2), (3, Phase.EXECUTED, 3)],
+    [(1, PassPhase.COLLECTING, 1), (2, PassPhase.WINDOW_FILLING, 2), (3, PassPhase.EXECUTED, 3)],
     ids=["first sample", "filling", "full"],
 )
-def test_the_window_fills_sample_by_sample(minute: int, phase: Phase, samples: int) -> None:
+def test_the_window_fills_sample_by_sample(minute: int, phase: PassPhase, samples: int) -> None:
     outcome = run_until(minute)
 
     assert (outcome.phase, outcome.sample_count) == (phase, samples)
-    assert outcome.is_window_full is (phase is Phase.EXECUTED)
+    assert outcome.is_window_full is (phase is PassPhase.EXECUTED)
 
 
 def test_rounded_values_flow_downstream_while_the_window_fills() -> None:

@@ -10,7 +10,7 @@ from core_builders import MINUTE, SINGLE_SOURCE, SINGLE_SOURCE_OPTIONS, JobDrive
 
 from flink_autoscaler.core.cycle.recording import is_worth, signature
 from flink_autoscaler.core.errors import ConnectError, EvaluationError
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassRequest, Phase, Recorded
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, PassRequest, Recorded
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import JobState
@@ -19,7 +19,7 @@ from flink_autoscaler.core.model.syntax import Duration
 
 NOON_MS = 720 * MINUTE
 INTERVAL_MS = 10 * MINUTE
-QUIET = PassOutcome("a job", Phase.EXECUTED, Hold.because("NO_CHANGE", "nothing to do"), wanted={"work": 2})
+QUIET = PassOutcome("a job", PassPhase.EXECUTED, Hold.because("NO_CHANGE", "nothing to do"), wanted={"work": 2})
 RESCALE = RescaleRecord(NOON_MS, NOON_MS, {"work": 2}, {"work": 4})
 
 
@@ -66,7 +66,7 @@ def test_a_pass_that_comes_to_the_same_is_recorded_after_an_interval(after_ms: i
 @pytest.mark.parametrize(
     "changed",
     [
-        pytest.param(replace(QUIET, phase=Phase.NOT_RUNNING), id="phase"),
+        pytest.param(replace(QUIET, phase=PassPhase.NOT_RUNNING), id="phase"),
         pytest.param(replace(QUIET, wanted={"work": 3}), id="wanted parallelism"),
         pytest.param(replace(QUIET, events=(Event(EventType.NORMAL, "RescaleReached", ""),)), id="event told once"),
         pytest.param(followed(), id="rescale begun"),
@@ -108,7 +108,7 @@ def test_numbers_in_texts_make_no_difference() -> None:
 
 
 def test_a_job_that_is_switched_off_is_recorded_once() -> None:
-    off = replace(QUIET, phase=Phase.DISABLED)
+    off = replace(QUIET, phase=PassPhase.DISABLED)
 
     assert is_worth(a_pass(after_ms=1), off)
     assert not is_worth(a_pass(after_ms=100 * INTERVAL_MS, last=off), off)

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 from policy_setup import codes, given, observation, run, vertex
 
-from flink_autoscaler.core.model.policy_values import Direction, JobObservation, Proposal, ScalingPolicy
+from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection, ScalingPolicy
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.policies.backlog_time import BacklogTimePolicy
 from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
@@ -94,7 +94,7 @@ def test_a_bottleneck_that_cannot_grow_stops_the_others() -> None:
 
     proposal = proposed(obs)
 
-    assert proposal.direction is Direction.NONE
+    assert proposal.direction is ProposalDirection.NONE
     assert "SCALING_LIMITED" in codes(proposal)
 
 

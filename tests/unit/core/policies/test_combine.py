@@ -4,11 +4,11 @@ from typing import Any
 import pytest
 from policy_setup import NOW, observation, vertex
 
-from flink_autoscaler.core.model.policy_values import Direction, JobObservation, Proposal
+from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.option import PREFIX
 from flink_autoscaler.core.policies.base.proposals import direction_of
-from flink_autoscaler.core.policies.combine import Combination, Plan, combine, failed
+from flink_autoscaler.core.policies.combine import Combination, CombinedPlan, combine, failed
 from flink_autoscaler.core.policies.hpa.window_filter import hpa_window
 
 OBS = observation(vertex(parallelism=4), vertex("map", parallelism=4))
@@ -23,39 +23,65 @@ def wants(source: int, mapper: int, name: str = "one", **changes: Any) -> Propos
 
 
 def abstains(code: str, name: str = "two", **changes: Any) -> Proposal:
-    return Proposal(name, None, Direction.NONE, {}, 0.0, (Reason(code, f"says {name}"),), **changes)
+    return Proposal(name, None, ProposalDirection.NONE, {}, 0.0, (Reason(code, f"says {name}"),), **changes)
 
 
-def codes(plan: Plan) -> list[str]:
+def codes(plan: CombinedPlan) -> list[str]:
     return [reason.code for reason in plan.reasons]
 
 
 @pytest.mark.parametrize(
     ("proposals", "combination", "expected", "direction"),
     [
-        pytest.param([wants(6, 2)], "max", (6, 2), Direction.MIXED, id="one opinion"),
-        pytest.param([wants(6, 2), wants(5, 3, "two")], "max", (6, 3), Direction.MIXED, id="the greatest counts"),
-        pytest.param([wants(2, 2), wants(4, 4, "two")], "max", (4, 4), Direction.NONE, id="to keep is an opinion"),
-        pytest.param([wants(2, 2), abstains("WARM_UP")], "max", (2, 2), Direction.DOWN, id="to abstain is none"),
-        pytest.param([abstains("WARM_UP")], "max", (4, 4), Direction.NONE, id="no opinion at all"),
-        pytest.param([], "max", (4, 4), Direction.NONE, id="no policy at all"),
-        pytest.param([wants(6, 2), wants(2, 6, "two")], "first", (6, 2), Direction.MIXED, id="the first one wins"),
+        pytest.param([wants(6, 2)], "max", (6, 2), ProposalDirection.MIXED, id="one opinion"),
         pytest.param(
-            [abstains("WARM_UP"), wants(2, 6, "two")], "first", (2, 6), Direction.MIXED, id="that has an opinion"
+            [wants(6, 2), wants(5, 3, "two")], "max", (6, 3), ProposalDirection.MIXED, id="the greatest counts"
         ),
-        pytest.param([wants(2, 2, blocks_down=True)], "max", (4, 4), Direction.NONE, id="it may block itself"),
-        pytest.param([wants(6, 2), wants(4, 2, "two", blocks_down=True)], "max", (6, 4), Direction.UP, id="or others"),
         pytest.param(
-            [wants(2, 6), abstains("NO_PLAN", blocks_down=True)], "first", (4, 6), Direction.UP, id="without an opinion"
+            [wants(2, 2), wants(4, 4, "two")], "max", (4, 4), ProposalDirection.NONE, id="to keep is an opinion"
         ),
-        pytest.param([wants(2, 2), abstains("METRIC_MISSING")], "max", (4, 4), Direction.NONE, id="unsure: not down"),
-        pytest.param([wants(6, 2), abstains("INCOMPLETE_WINDOW")], "max", (6, 4), Direction.UP, id="unsure: up"),
-        pytest.param([wants(2, 2), abstains("NOT_RUNNING")], "first", (4, 4), Direction.NONE, id="unsure and first"),
-        pytest.param([wants(2, 2), failed("two", "boom", {})], "max", (4, 4), Direction.NONE, id="failed: not down"),
+        pytest.param(
+            [wants(2, 2), abstains("WARM_UP")], "max", (2, 2), ProposalDirection.DOWN, id="to abstain is none"
+        ),
+        pytest.param([abstains("WARM_UP")], "max", (4, 4), ProposalDirection.NONE, id="no opinion at all"),
+        pytest.param([], "max", (4, 4), ProposalDirection.NONE, id="no policy at all"),
+        pytest.param(
+            [wants(6, 2), wants(2, 6, "two")], "first", (6, 2), ProposalDirection.MIXED, id="the first one wins"
+        ),
+        pytest.param(
+            [abstains("WARM_UP"), wants(2, 6, "two")],
+            "first",
+            (2, 6),
+            ProposalDirection.MIXED,
+            id="that has an opinion",
+        ),
+        pytest.param([wants(2, 2, blocks_down=True)], "max", (4, 4), ProposalDirection.NONE, id="it may block itself"),
+        pytest.param(
+            [wants(6, 2), wants(4, 2, "two", blocks_down=True)], "max", (6, 4), ProposalDirection.UP, id="or others"
+        ),
+        pytest.param(
+            [wants(2, 6), abstains("NO_PLAN", blocks_down=True)],
+            "first",
+            (4, 6),
+            ProposalDirection.UP,
+            id="without an opinion",
+        ),
+        pytest.param(
+            [wants(2, 2), abstains("METRIC_MISSING")], "max", (4, 4), ProposalDirection.NONE, id="unsure: not down"
+        ),
+        pytest.param(
+            [wants(6, 2), abstains("INCOMPLETE_WINDOW")], "max", (6, 4), ProposalDirection.UP, id="unsure: up"
+        ),
+        pytest.param(
+            [wants(2, 2), abstains("NOT_RUNNING")], "first", (4, 4), ProposalDirection.NONE, id="unsure and first"
+        ),
+        pytest.param(
+            [wants(2, 2), failed("two", "boom", {})], "max", (4, 4), ProposalDirection.NONE, id="failed: not down"
+        ),
     ],
 )
 def test_proposals_become_one_plan(
-    proposals: list[Proposal], combination: str, expected: tuple[int, int], direction: Direction
+    proposals: list[Proposal], combination: str, expected: tuple[int, int], direction: ProposalDirection
 ) -> None:
     plan = combine(proposals, OBS, Combination(combination))
 
@@ -103,12 +129,12 @@ def test_the_capacity_is_that_of_the_target_that_counts() -> None:
 
 
 def test_a_vertex_without_a_target_stays() -> None:
-    partly = Proposal("one", {"map": 6}, Direction.UP, {}, 1.0, (Reason("WHY", "because"),))
+    partly = Proposal("one", {"map": 6}, ProposalDirection.UP, {}, 1.0, (Reason("WHY", "because"),))
 
     assert combine([partly], OBS).targets == {"source": 4, "map": 6}
 
 
-def filtered(plans: list[tuple[float, int, int]], options: Mapping[str, str]) -> list[Plan]:
+def filtered(plans: list[tuple[float, int, int]], options: Mapping[str, str]) -> list[CombinedPlan]:
     """Return what the filter leaves of plans at instants for both vertices."""
     config = {PREFIX + key: value for key, value in options.items()}
     state: Mapping[str, Any] = {}
@@ -133,7 +159,7 @@ def test_the_filter_limits_every_vertex() -> None:
     plan = filtered([(0.0, 40, 2)], ON)[0]
 
     assert plan.targets == {"source": 8, "map": 4}
-    assert plan.direction is Direction.UP
+    assert plan.direction is ProposalDirection.UP
     assert codes(plan) == ["WHY", "RATE_LIMITED", "STABILIZED"]
     assert plan.capacity == {"source": 80.0, "map": 40.0}
 

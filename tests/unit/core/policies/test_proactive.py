@@ -16,7 +16,7 @@ from flink_autoscaler.core.model.policy_values import (
     Proposal,
     SourceForecast,
 )
-from flink_autoscaler.core.policies.base.quantities import Arrivals
+from flink_autoscaler.core.policies.base.quantities import SourceRates
 from flink_autoscaler.core.policies.proactive import ProactivePolicy, expected_arrivals
 from flink_autoscaler.core.policies.testing.model_job import balanced_jobs
 
@@ -94,17 +94,17 @@ def test_what_comes_later_counts_for_going_down(demand: DemandForecast, expected
     ],
 )
 def test_a_forecast_counts_within_limits(up: float, level: float, expected: float) -> None:
-    present = Arrivals({"source": 10.0}, {"source": 10.0})
+    present = SourceRates({"source": 10.0}, {"source": 10.0})
 
     assert expected_arrivals(present, source(up, level=level), 3.0).up == {"source": expected}
 
 
 def test_each_source_is_taken_separately() -> None:
-    present = Arrivals({"a": 10.0, "b": 10.0}, {"a": 10.0, "b": 10.0})
+    present = SourceRates({"a": 10.0, "b": 10.0}, {"a": 10.0, "b": 10.0})
 
     expected = expected_arrivals(present, {"a": SourceForecast(20.0, 25.0, 0.0)}, 3.0)
 
-    assert expected == Arrivals({"a": 20.0, "b": 10.0}, {"a": 25.0, "b": 10.0})
+    assert expected == SourceRates({"a": 20.0, "b": 10.0}, {"a": 25.0, "b": 10.0})
 
 
 rates = st.floats(0.0, 1e9)
@@ -112,7 +112,7 @@ rates = st.floats(0.0, 1e9)
 
 @for_all(now=rates, up=rates, down=rates, level=rates, cap=st.floats(1.0, 10.0))
 def test_a_forecast_only_raises_demand(now: float, up: float, down: float, level: float, cap: float) -> None:
-    present = Arrivals({"source": now}, {"source": now})
+    present = SourceRates({"source": now}, {"source": now})
 
     expected = expected_arrivals(present, source(up, down, level), cap)
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 from policy_setup import codes, given, observation, run, vertex
 
-from flink_autoscaler.core.model.policy_values import Direction, JobObservation, Proposal, ScalingPolicy
+from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection, ScalingPolicy
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
 from flink_autoscaler.core.policies.threshold import ThresholdPolicy
@@ -84,7 +84,7 @@ def test_all_of_the_time_has_to_be_busy() -> None:
 def test_time_begins_anew(last: JobObservation) -> None:
     proposals = run(ThresholdPolicy(), [given(a_job(0.8)), given(last)])
 
-    assert proposals[-1].direction is Direction.NONE
+    assert proposals[-1].direction is ProposalDirection.NONE
 
 
 def test_a_job_that_works_off_its_backlog_is_not_called_busy() -> None:
@@ -92,7 +92,7 @@ def test_a_job_that_works_off_its_backlog_is_not_called_busy() -> None:
 
     proposals = run(ThresholdPolicy(), [given(draining), given(later(draining, QUARTER))])
 
-    assert proposals[-1].direction is Direction.NONE
+    assert proposals[-1].direction is ProposalDirection.NONE
     assert proposals[-1].blocks_down
     assert "CATCHING_UP" in codes(proposals[-1])
 

@@ -14,7 +14,7 @@ from core_builders import (
     single_source,
 )
 
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, Phase
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase
 from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, EvaluatedVertex, ScalingMetric, VertexId, avg
 from flink_autoscaler.core.model.reading import ClusterReading
@@ -117,7 +117,7 @@ def test_a_veto_is_told_and_nothing_is_executed() -> None:
 def test_an_executor_that_fails_fails_the_pass() -> None:
     outcome = executed("a", {"a.class": "bad"}, {"bad": Executor(error=RuntimeError("boom"))})
 
-    assert outcome.phase is Phase.ERROR
+    assert outcome.phase is PassPhase.ERROR
     assert str(outcome.error) == "scaling executor 'a' failed: RuntimeError: boom"
     assert outcome.state.overrides == {}
 
@@ -198,7 +198,7 @@ def test_fields_that_an_evaluator_does_not_know_are_kept() -> None:
 def test_an_evaluator_without_a_result_changes_nothing(evaluator: Evaluator) -> None:
     outcome = evaluated_by(evaluator)
 
-    assert outcome.phase is Phase.EXECUTED
+    assert outcome.phase is PassPhase.EXECUTED
     assert source_metrics(outcome)[ScalingMetric.TARGET_DATA_RATE].average == 100.0
 
 

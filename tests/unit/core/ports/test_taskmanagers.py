@@ -7,9 +7,9 @@ import pytest
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts, TaskManagerFacts
 from flink_autoscaler.core.ports.task_managers import (
-    Fleet,
     ProviderInfo,
     SupplyRules,
+    TaskManagerFleet,
     is_reactive,
     reactive_parallelism,
     reactive_slots,
@@ -23,7 +23,7 @@ def taskmanagers(*ids: str, slots: int = 4) -> tuple[TaskManagerFacts, ...]:
 
 # Two TaskManagers of the provider with four slots each.
 INFO = ProviderInfo(desired=2, running=2, taskmanager_ids=frozenset({"own-1", "own-2"}))
-FLEET = Fleet(INFO, taskmanagers("own-1", "own-2"))
+FLEET = TaskManagerFleet(INFO, taskmanagers("own-1", "own-2"))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_taskmanager_that_leaves_belongs_to_nobody() -> None:
 
 def test_without_ids_the_rules_say_how_many_belong_to_others() -> None:
     info = dataclasses.replace(INFO, taskmanager_ids=None)
-    fleet = Fleet(info, taskmanagers("a", "b", "c"), SupplyRules(others=1))
+    fleet = TaskManagerFleet(info, taskmanagers("a", "b", "c"), SupplyRules(others=1))
 
     assert (fleet.own_count, fleet.other_slots, fleet.count_for(9)) == (2, 4, 2)
 
@@ -101,7 +101,7 @@ def test_slots_that_others_had_a_moment_ago_still_count() -> None:
 
 
 def test_without_any_taskmanager_the_configuration_tells_its_slots() -> None:
-    assert Fleet(INFO, (), usual_slots=3).count_for(9) == 3
+    assert TaskManagerFleet(INFO, (), usual_slots=3).count_for(9) == 3
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Signed
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, JobException, RescaleFacts, TaskManagerFacts
 from flink_autoscaler.core.model.state import JobState, ScalingRecord
-from flink_autoscaler.core.model.supervision import Origin, Phase, Stage, Supervision
+from flink_autoscaler.core.model.supervision import Origin, Stage, Supervision, SupervisionPhase
 from flink_autoscaler.core.supervise.error_checkers import CHECKERS
 from flink_autoscaler.core.supervise.follow_run import FollowRun, Situation
 from flink_autoscaler.core.supervise.following import Followed, follow
@@ -110,7 +110,7 @@ def test_a_rescale_goes_from_requested_over_pending_to_reached_and_stable() -> N
     job.look(after=2 * MINUTE)
 
     assert stages == [Stage.PENDING, Stage.REACHED]
-    assert (phase, job.supervision.phase) == (Phase.PROBATION, Phase.STABLE)
+    assert (phase, job.supervision.phase) == (SupervisionPhase.PROBATION, SupervisionPhase.STABLE)
     assert job.supervision.last_stable == FOUR
     assert job.events == ["RescaleReached", "RescaleConfirmed"]
 
@@ -231,7 +231,7 @@ def test_somebody_elses_change_supersedes_a_rescale_that_is_pending() -> None:
     job.look(healthy(TWO, asked={"work": 3}))
 
     assert job.supervision.past[-1].stage is Stage.SUPERSEDED
-    assert job.supervision.phase is Phase.STABLE
+    assert job.supervision.phase is SupervisionPhase.STABLE
 
 
 def test_requirements_that_a_fail_over_lost_are_asked_for_again() -> None:
@@ -258,7 +258,7 @@ def test_a_job_that_does_not_survive_is_rolled_back_and_paused() -> None:
 
     assert hit.is_repair
     assert hit.state.overrides == TWO
-    assert job.supervision.phase is Phase.PAUSED
+    assert job.supervision.phase is SupervisionPhase.PAUSED
     assert [hold.code for hold in back.holds] == ["PAUSED_AFTER_ROLLBACK"]
     assert job.events == ["RollbackStarted", "RolledBack"]
     assert [(q.vertex_id, q.parallelism, q.memory) for q in job.supervision.quarantine] == [("work", 4, MEMORY)]
@@ -271,7 +271,7 @@ def test_exceptions_from_before_the_rescale_roll_nothing_back() -> None:
 
     job.look(failing(FOUR, BUFFERS, at_ms=since))
 
-    assert job.supervision.phase is Phase.PROBATION
+    assert job.supervision.phase is SupervisionPhase.PROBATION
 
 
 def a_paused_job(**options: str) -> Watched:
@@ -279,7 +279,7 @@ def a_paused_job(**options: str) -> Watched:
     job.look(healthy(TWO, asked=FOUR))
     job.look(failing(FOUR, BUFFERS))
     job.look(healthy(TWO))
-    assert job.supervision.phase is Phase.PAUSED
+    assert job.supervision.phase is SupervisionPhase.PAUSED
     return job
 
 
@@ -297,7 +297,7 @@ def test_scaling_goes_on_when_the_cluster_is_another_one(
 
     seen = job.look(healthy(TWO, taskmanagers=taskmanagers))
 
-    assert (job.supervision.phase, seen.holds) == (Phase.STABLE, ())
+    assert (job.supervision.phase, seen.holds) == (SupervisionPhase.STABLE, ())
     assert len(job.supervision.quarantine) == quarantined
 
 
@@ -308,7 +308,7 @@ def test_a_pause_of_some_length_ends_by_itself() -> None:
     before = job.supervision.phase
     job.look(after=2 * MINUTE)
 
-    assert (before, job.supervision.phase) == (Phase.PAUSED, Phase.STABLE)
+    assert (before, job.supervision.phase) == (SupervisionPhase.PAUSED, SupervisionPhase.STABLE)
 
 
 def test_a_person_ends_a_pause() -> None:
@@ -317,7 +317,7 @@ def test_a_person_ends_a_pause() -> None:
 
     job.look()
 
-    assert job.supervision.phase is Phase.STABLE
+    assert job.supervision.phase is SupervisionPhase.STABLE
 
 
 def test_after_the_second_rollback_of_a_day_only_a_person_resumes() -> None:
@@ -332,7 +332,7 @@ def test_after_the_second_rollback_of_a_day_only_a_person_resumes() -> None:
 
     assert job.supervision.pause is not None
     assert job.supervision.pause.for_good
-    assert job.supervision.phase is Phase.PAUSED
+    assert job.supervision.phase is SupervisionPhase.PAUSED
 
 
 def test_a_rollback_that_does_not_help_goes_to_the_first_parallelism_and_then_to_a_person() -> None:
@@ -350,7 +350,7 @@ def test_a_rollback_that_does_not_help_goes_to_the_first_parallelism_and_then_to
     job.look(failing(ONE, BUFFERS), after=20 * MINUTE)
 
     assert first == ONE
-    assert job.supervision.phase is Phase.PAUSED
+    assert job.supervision.phase is SupervisionPhase.PAUSED
     assert job.supervision.pause is not None
     assert job.supervision.pause.cause == "rollback-failed"
     assert job.events[-3:] == ["RollbackStarted", "RollbackRetried", "RollbackFailed"]
@@ -364,7 +364,7 @@ def test_a_job_that_failed_for_good_is_only_reported() -> None:
     job.look(failing(FOUR, BUFFERS))
 
     assert "RollbackImpossible" in job.events or "RescaleRefused" in job.events
-    assert job.supervision.phase is Phase.STABLE
+    assert job.supervision.phase is SupervisionPhase.STABLE
 
 
 def test_with_rollback_switched_off_it_is_advised_once() -> None:
@@ -401,7 +401,7 @@ def test_a_person_goes_back_to_before_the_last_rescale_once() -> None:
 
     assert wanted == TWO
     assert job.events[-2:] == ["RollbackStarted", "RolledBack"]
-    assert job.supervision.phase is Phase.PAUSED
+    assert job.supervision.phase is SupervisionPhase.PAUSED
     assert job.supervision.quarantine == ()
 
 
@@ -428,7 +428,7 @@ def test_another_job_under_the_same_key_ends_what_was_followed() -> None:
 
     assert seen.holds == ()
     assert job.supervision.past[-1].stage is Stage.SUPERSEDED
-    assert job.supervision.phase is Phase.STABLE
+    assert job.supervision.phase is SupervisionPhase.STABLE
 
 
 def test_a_reactive_job_is_followed_without_requirements() -> None:

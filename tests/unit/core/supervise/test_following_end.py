@@ -12,7 +12,7 @@ from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Signed
 from flink_autoscaler.core.model.rescale_facts import JobException, RescaleFacts
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.core.model.supervision import Phase, RescaleRecord, Stage, Supervision
+from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision, SupervisionPhase
 from flink_autoscaler.core.supervise.error_checkers import CHECKERS
 from flink_autoscaler.core.supervise.follow_run import Situation
 from flink_autoscaler.core.supervise.following import Followed, follow, measured_outage
@@ -21,7 +21,7 @@ NOW_MS = 100_000
 BUFFERS = "java.io.IOException: Insufficient number of network buffers: required 65, but only 12 available"
 
 
-def a_state(stage: Stage, phase: Phase) -> JobState:
+def a_state(stage: Stage, phase: SupervisionPhase) -> JobState:
     record = RescaleRecord(90_000, 90_000, {"work": 1}, {"work": 4}, stage=stage)
     supervision = Supervision(current=record, phase=phase, since_ms=90_000, initial={"work": 1}, asked={"work": 4})
     return JobState(overrides={"work": 4}, supervision=supervision)
@@ -47,25 +47,25 @@ def told(seen: Followed) -> list[tuple[str, EventType]]:
 @pytest.mark.parametrize(
     ("stage", "phase"),
     [
-        pytest.param(Stage.REQUESTED, Phase.STABLE, id="requested"),
-        pytest.param(Stage.PENDING, Phase.PROBATION, id="pending"),
+        pytest.param(Stage.REQUESTED, SupervisionPhase.STABLE, id="requested"),
+        pytest.param(Stage.PENDING, SupervisionPhase.PROBATION, id="pending"),
     ],
 )
 @pytest.mark.parametrize("status", [JobStatus.CANCELED, JobStatus.FINISHED], ids=["cancelled", "finished"])
 def test_a_rescale_of_a_job_that_was_ended_on_purpose_is_superseded_without_a_warning(
-    stage: Stage, phase: Phase, status: JobStatus
+    stage: Stage, phase: SupervisionPhase, status: JobStatus
 ) -> None:
     seen = followed(a_state(stage, phase), status=status)
 
     current = seen.state.supervision.current
     assert current is not None
-    assert (current.stage, seen.state.supervision.phase) == (Stage.SUPERSEDED, Phase.STABLE)
+    assert (current.stage, seen.state.supervision.phase) == (Stage.SUPERSEDED, SupervisionPhase.STABLE)
     assert told(seen) == [("RescaleSuperseded", EventType.NORMAL)]
     assert seen.state.overrides == {"work": 4}
 
 
 def test_a_rescale_of_a_job_that_failed_for_good_is_refused() -> None:
-    seen = followed(a_state(Stage.PENDING, Phase.PROBATION), status=JobStatus.FAILED)
+    seen = followed(a_state(Stage.PENDING, SupervisionPhase.PROBATION), status=JobStatus.FAILED)
 
     current = seen.state.supervision.current
     assert current is not None
@@ -89,7 +89,7 @@ def test_a_rescale_that_the_job_does_not_survive_is_only_undone_for_real(
     facts = RescaleFacts(exceptions=(JobException(95_000, BUFFERS),), requirements={"work": (1, 4)})
 
     seen = followed(
-        a_state(Stage.PENDING, Phase.PROBATION),
+        a_state(Stage.PENDING, SupervisionPhase.PROBATION),
         status=JobStatus.RESTARTING,
         facts=facts,
         options=options,
@@ -97,7 +97,7 @@ def test_a_rescale_that_the_job_does_not_survive_is_only_undone_for_real(
     )
 
     assert told(seen) == [(expected, EventType.WARNING)]
-    assert (seen.state.supervision.phase is Phase.ROLLING_BACK) == (expected == "RollbackStarted")
+    assert (seen.state.supervision.phase is SupervisionPhase.ROLLING_BACK) == (expected == "RollbackStarted")
 
 
 @pytest.mark.parametrize(

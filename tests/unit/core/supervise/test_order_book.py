@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from flink_autoscaler.core.model.orders import NO_ORDERS, Direction, Orders, PauseOrder, Pin, Signed
+from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, PauseScope, Pin, Signed
 from flink_autoscaler.core.model.supervision import (
     NO_SUPERVISION,
     Fingerprint,
@@ -39,31 +39,31 @@ RESCALED = Supervision(current=LAST, initial={"v": 2})
 
 
 def test_a_pause_says_who_paused_what_until_when() -> None:
-    ordered = pause(NO_ORDERS, ALICE, direction=Direction.UP, lasts_ms=2_000)
+    ordered = pause(NO_ORDERS, ALICE, direction=PauseScope.UP, lasts_ms=2_000)
 
-    assert ordered.orders.pause == PauseOrder(ALICE, Direction.UP, NOW + 2_000)
+    assert ordered.orders.pause == PauseOrder(ALICE, PauseScope.UP, NOW + 2_000)
     assert ordered.text == "Scaling up is paused until 1970-01-01 00:16:42 UTC, by alice: deployment"
     assert ordered.event is not None
     assert (ordered.event.reason, ordered.event.message) == ("Paused", ordered.text)
 
 
 def test_a_pause_replaces_the_one_before_and_says_so() -> None:
-    before = pause(NO_ORDERS, ALICE, direction=Direction.UP, lasts_ms=None).orders
+    before = pause(NO_ORDERS, ALICE, direction=PauseScope.UP, lasts_ms=None).orders
 
-    ordered = pause(before, BOB, direction=Direction.DOWN, lasts_ms=None)
+    ordered = pause(before, BOB, direction=PauseScope.DOWN, lasts_ms=None)
 
-    assert ordered.orders.pause == PauseOrder(BOB, Direction.DOWN)
+    assert ordered.orders.pause == PauseOrder(BOB, PauseScope.DOWN)
     assert "(instead of: scaling up paused until somebody resumes it, by alice: deployment)" in ordered.text
 
 
 def test_a_pause_that_is_over_is_not_talked_about() -> None:
-    before = pause(NO_ORDERS, ALICE, direction=Direction.UP, lasts_ms=1).orders
+    before = pause(NO_ORDERS, ALICE, direction=PauseScope.UP, lasts_ms=1).orders
 
-    assert "instead of" not in pause(before, BOB, direction=Direction.DOWN, lasts_ms=None).text
+    assert "instead of" not in pause(before, BOB, direction=PauseScope.DOWN, lasts_ms=None).text
 
 
 def test_resuming_ends_a_pause_that_was_ordered() -> None:
-    before = pause(NO_ORDERS, ALICE, direction=Direction.BOTH, lasts_ms=None).orders
+    before = pause(NO_ORDERS, ALICE, direction=PauseScope.BOTH, lasts_ms=None).orders
 
     ordered = resume(before, BOB)
 
@@ -197,7 +197,7 @@ def test_what_is_done_once_is_ordered_later_than_everything_that_was_done() -> N
 
 
 def test_a_reset_keeps_what_else_is_ordered() -> None:
-    before = pin(pause(NO_ORDERS, ALICE, direction=Direction.BOTH, lasts_ms=None).orders, ALICE, {"v": 1}).orders
+    before = pin(pause(NO_ORDERS, ALICE, direction=PauseScope.BOTH, lasts_ms=None).orders, ALICE, {"v": 1}).orders
 
     assert reset(before, BOB).orders == replace(before, reset=BOB)
 
@@ -224,7 +224,7 @@ def test_a_dry_run_is_switched_on_and_off() -> None:
 def test_what_is_over_is_settled(later_ms: int, expected: tuple[str, ...]) -> None:
     lasting: dict[str, Any] = {"pins": (Pin("v", 1, ALICE),), "dry_run": ALICE}
     passing: dict[str, Any] = {
-        "pause": PauseOrder(ALICE, Direction.DOWN, NOW + 1_000),
+        "pause": PauseOrder(ALICE, PauseScope.DOWN, NOW + 1_000),
         "resumed_ms": NOW,
         "rollback": ALICE,
         "reset": ALICE,

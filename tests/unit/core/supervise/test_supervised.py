@@ -18,11 +18,11 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import (
     ForeignEdit,
     Origin,
-    Phase,
     Quarantined,
     RescaleRecord,
     Stage,
     Supervision,
+    SupervisionPhase,
 )
 from flink_autoscaler.core.supervise.supervised import FactsWanted, facts_wanted
 
@@ -69,7 +69,7 @@ def test_a_rescale_is_followed_from_the_decision_to_the_end_of_its_probation() -
 
     assert requested is not None
     assert (requested.stage, requested.before, requested.target) == (Stage.REQUESTED, ONE, THREE)
-    assert daemon.state.supervision.phase is Phase.STABLE
+    assert daemon.state.supervision.phase is SupervisionPhase.STABLE
     assert daemon.state.supervision.last_stable == THREE
     assert daemon.reasons == ["Scaling", "RescaleReached", "RescaleConfirmed"]
 
@@ -118,7 +118,7 @@ def test_a_bad_rescale_is_undone_in_the_next_pass_whatever_the_clock_of_the_jobm
     assert report.outcome.is_repair
     assert daemon.network.cluster.upper == ONE
     look(daemon, 3)
-    assert daemon.state.supervision.phase is Phase.PAUSED
+    assert daemon.state.supervision.phase is SupervisionPhase.PAUSED
     assert daemon.reasons[:4] == ["Scaling", "RollbackStarted", "Scaling", "RolledBack"]
 
 
@@ -162,7 +162,7 @@ def test_a_job_that_runs_only_for_want_of_slots_is_not_yet_rolled_back() -> None
     daemon.network.facts_fate = FactsFate.BLIND
     daemon.look()
 
-    assert daemon.state.supervision.phase is Phase.ROLLING_BACK
+    assert daemon.state.supervision.phase is SupervisionPhase.ROLLING_BACK
 
 
 def test_what_a_job_died_of_is_not_tried_again_after_it_was_submitted_anew() -> None:
@@ -187,7 +187,7 @@ def test_a_cancelled_job_is_neither_rolled_back_nor_reported() -> None:
 
     look(daemon, 5)
 
-    assert daemon.state.supervision.phase is Phase.STABLE
+    assert daemon.state.supervision.phase is SupervisionPhase.STABLE
     assert not {"RollbackStarted", "RollbackImpossible", "RollbackFailed"} & set(daemon.reasons)
 
 
@@ -297,7 +297,7 @@ def test_somebody_elses_change_ends_a_rollback() -> None:
 
     look(daemon, 3)
 
-    assert (before, daemon.state.supervision.phase) == (Phase.ROLLING_BACK, Phase.STABLE)
+    assert (before, daemon.state.supervision.phase) == (SupervisionPhase.ROLLING_BACK, SupervisionPhase.STABLE)
     assert daemon.network.cluster.upper == {SOURCE: 2, MAP: 2}
 
 
@@ -465,7 +465,7 @@ def test_a_person_who_wants_a_rollback_of_a_rollback_is_told_that_there_is_nothi
     daemon = a_daemon(fatal=3)
     look_until_rescaled(daemon)
     look(daemon, 4)
-    assert daemon.state.supervision.phase is Phase.PAUSED
+    assert daemon.state.supervision.phase is SupervisionPhase.PAUSED
     daemon.orders = Orders(rollback=signed(daemon))
 
     look(daemon)
@@ -498,7 +498,7 @@ def test_a_fingerprint_that_could_not_be_taken_is_taken_later() -> None:
     for _ in range(3):
         daemon.network.facts_fate = FactsFate.PARTS
         look(daemon)
-    assert daemon.state.supervision.phase is Phase.PAUSED
+    assert daemon.state.supervision.phase is SupervisionPhase.PAUSED
     look(daemon)
 
     daemon.network.cluster.restart_taskmanagers()
@@ -525,7 +525,10 @@ RECORD = RescaleRecord(1, 1, ONE, THREE)
             JobState(supervision=Supervision(current=RECORD)), NO_ORDERS, FactsWanted.EVERYTHING, id="under way"
         ),
         pytest.param(
-            JobState(supervision=Supervision(phase=Phase.PAUSED)), NO_ORDERS, FactsWanted.EVERYTHING, id="paused"
+            JobState(supervision=Supervision(phase=SupervisionPhase.PAUSED)),
+            NO_ORDERS,
+            FactsWanted.EVERYTHING,
+            id="paused",
         ),
         pytest.param(
             JobState(supervision=Supervision(quarantine=(Quarantined(MAP, 3, "x", 1),))),

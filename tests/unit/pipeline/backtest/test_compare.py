@@ -19,7 +19,7 @@ from flink_autoscaler.pipeline.backtest.computing import POINTS
 from flink_autoscaler.pipeline.backtest.inline import InlineRunner
 from flink_autoscaler.pipeline.backtest.outcome import Figures, Outcome
 from flink_autoscaler.pipeline.backtest.page import rendered
-from flink_autoscaler.pipeline.backtest.plan import Candidate, Piece, Plan, RunSettings
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Piece, RunSettings
 from flink_autoscaler.pipeline.backtest.subject import LeftOut, Subject
 from flink_autoscaler.pipeline.backtest.tune import DEFAULT_GRID, PRESENT, Grid, Recommendation, recommended, trials_of
 from flink_autoscaler.pipeline.simulator.bounds import static_peak
@@ -47,7 +47,7 @@ CANDIDATES = (
     Candidate("usual", HASTY),
     Candidate("bold", {**HASTY, TARGET: "0.9"}, {"other": {**HASTY, TARGET: "0.4"}}),
 )
-PLAN = Plan(SUBJECTS, CANDIDATES, (LeftOut("main/new", "3 minutes are recorded"),), RunSettings(dt=10.0))
+PLAN = BacktestPlan(SUBJECTS, CANDIDATES, (LeftOut("main/new", "3 minutes are recorded"),), RunSettings(dt=10.0))
 
 
 @cache

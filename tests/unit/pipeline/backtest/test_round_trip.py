@@ -18,11 +18,11 @@ from flink_autoscaler.pipeline.backtest.plan import Piece
 from flink_autoscaler.pipeline.backtest.subject import Subject
 from flink_autoscaler.pipeline.history.rows import NamedRow, rows_of
 from flink_autoscaler.pipeline.simulator import (
-    Backtest,
     BacktestResult,
     JobModel,
     ReportSettings,
     RescaleTerms,
+    Simulation,
     VertexModel,
     run,
 )
@@ -58,7 +58,7 @@ def arrivals() -> Workload:
     return side_by_side("two", orders, clicks)
 
 
-BACKTEST = Backtest(JOB, arrivals(), OPTIONS, terms=RescaleTerms(FixedOutage(OUTAGE), replay=5.0))
+BACKTEST = Simulation(JOB, arrivals(), OPTIONS, terms=RescaleTerms(FixedOutage(OUTAGE), replay=5.0))
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Recorded:
     rows: list[NamedRow]
 
 
-def recorded(backtest: Backtest) -> Recorded:
+def recorded(backtest: Simulation) -> Recorded:
     rows: list[NamedRow] = []
 
     def watch(outcome: PassOutcome, context: JobAutoScalerContext, now_ms: int) -> None:

@@ -10,7 +10,7 @@ from flink_autoscaler.pipeline.backtest.computing import computed
 from flink_autoscaler.pipeline.backtest.holdout import seen_seconds
 from flink_autoscaler.pipeline.backtest.outcome import Figures, Outcome
 from flink_autoscaler.pipeline.backtest.page import rendered
-from flink_autoscaler.pipeline.backtest.plan import Candidate, Piece, Plan, RunSettings
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Piece, RunSettings
 from flink_autoscaler.pipeline.backtest.subject import Subject
 from flink_autoscaler.pipeline.backtest.tune import PRESENT, Recommendation, basis_of, recommended, trials_of
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
@@ -21,7 +21,7 @@ JOB = JobModel.chain([VertexModel(SOURCE, "orders", 1000.0), VertexModel(WORK, "
 LOAD = recorded("mine", [400.0] * 12 + [1200.0] * 12 + [500.0] * 24 + [800.0] * 6, step=HOUR)
 """54 hours."""
 
-PLAN = Plan([Subject("main/orders", JOB, LOAD)], [])
+PLAN = BacktestPlan([Subject("main/orders", JOB, LOAD)], [])
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def chosen(**scores: tuple[float, ...]) -> Recommendation:
     """Return what is recommended to a job that has these scores, by target, as it is now and with two others."""
     trials = trials_of(Candidate("a.yaml", {TARGET: "0.5"}), {TARGET: ("0.6", "0.7")})
     names = dict(zip(("now", "bold", "bolder"), trials, strict=True))
-    plan = Plan(PLAN.subjects, [trial.candidate for trial in trials.values()])
+    plan = BacktestPlan(PLAN.subjects, [trial.candidate for trial in trials.values()])
     outcomes = [outcome_of(names[name], *each) for name, each in scores.items()]
     (found,) = recommended(compared(plan, outcomes), trials)
     assert names["now"] == PRESENT

@@ -31,14 +31,14 @@ from hypothesis import strategies as st
 
 from flink_autoscaler.pipeline.history.catalog import find
 from flink_autoscaler.pipeline.history.compact import Upkeep, distinct_rows, maintain
-from flink_autoscaler.pipeline.history.export import Format, Wanted, export
-from flink_autoscaler.pipeline.history.files import Entry, HistoryError, LocalFiles, MissingHistoryError
+from flink_autoscaler.pipeline.history.export import ExportSelection, Format, export
+from flink_autoscaler.pipeline.history.files import FileEntry, HistoryError, LocalFiles, MissingHistoryError
 from flink_autoscaler.pipeline.history.info import describe
 from flink_autoscaler.pipeline.history.layout import LOCK, STAGING, new_id
 from flink_autoscaler.pipeline.history.lock import STALE_MS, LockedError
 from flink_autoscaler.pipeline.history.parts import ArrowParts
-from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES, Table
-from flink_autoscaler.pipeline.history.storage import Storage
+from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES, HistoryTable
+from flink_autoscaler.pipeline.history.storage import HistoryStorage
 from flink_autoscaler.pipeline.history.writer import append
 
 TOMORROW = Upkeep(NOON_MS + DAY_MS)
@@ -52,7 +52,7 @@ class CompactedMeanwhile(LocalFiles):
         super().__init__(str(root))
         self._is_listed = False
 
-    def list(self, folder: str = "") -> Sequence[Entry]:
+    def list(self, folder: str = "") -> Sequence[FileEntry]:
         listed = super().list(folder)
         if listed and not self._is_listed:
             self._is_listed = True
@@ -68,7 +68,7 @@ class CompactedWhileRead(ArrowParts):
         self._root = files.root
         self._is_read = False
 
-    def read(self, path: str, table: Table) -> pa.Table:
+    def read(self, path: str, table: HistoryTable) -> pa.Table:
         rows = super().read(path, table)
         if not self._is_read:
             self._is_read = True
@@ -223,9 +223,9 @@ def test_export_that_a_compaction_overtakes_says_so_and_leaves_no_row_out(tmp_pa
     parts = CompactedWhileRead(files)
 
     with pytest.raises(HistoryError, match="compacted meanwhile: try again"):
-        export(Storage(files, parts), Wanted(SAMPLES), io.BytesIO(), Format.JSON)
+        export(HistoryStorage(files, parts), ExportSelection(SAMPLES), io.BytesIO(), Format.JSON)
 
-    assert export(Storage(files, parts), Wanted(SAMPLES), io.BytesIO(), Format.JSON).rows == 6
+    assert export(HistoryStorage(files, parts), ExportSelection(SAMPLES), io.BytesIO(), Format.JSON).rows == 6
 
 
 def test_lock_appears_with_its_content(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from history_setup import DAY_MS, NOON_MS, a_batch, a_storage, part_files, sample_rows, write
 
-from flink_autoscaler.pipeline.history.export import Exported, Format, Wanted, export
+from flink_autoscaler.pipeline.history.export import Exported, ExportSelection, Format, export
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.info import describe
 from flink_autoscaler.pipeline.history.layout import Selection
@@ -29,7 +29,7 @@ def a_history(root: Path) -> None:
             write(a_storage(root), sample_rows(3, at_ms=NOON_MS + days * DAY_MS, cluster=cluster))
 
 
-def exported(root: Path, wanted: Wanted, form: Format = Format.JSON) -> tuple[bytes, Exported]:
+def exported(root: Path, wanted: ExportSelection, form: Format = Format.JSON) -> tuple[bytes, Exported]:
     stream = io.BytesIO()
     done = export(a_storage(root), wanted, stream, form)
     return stream.getvalue(), done
@@ -78,17 +78,17 @@ def test_info_names_damaged_files_and_counts_the_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wanted", "count"),
     [
-        pytest.param(Wanted(SAMPLES), 12, id="everything"),
-        pytest.param(Wanted(SAMPLES, job="main/*"), 6, id="jobs by pattern"),
-        pytest.param(Wanted(SAMPLES, Selection(clusters=frozenset({"other"}))), 6, id="a cluster"),
+        pytest.param(ExportSelection(SAMPLES), 12, id="everything"),
+        pytest.param(ExportSelection(SAMPLES, job="main/*"), 6, id="jobs by pattern"),
+        pytest.param(ExportSelection(SAMPLES, Selection(clusters=frozenset({"other"}))), 6, id="a cluster"),
         pytest.param(
-            Wanted(SAMPLES, Selection(since_ms=NOON_MS + 60_000, until_ms=NOON_MS + 120_000)), 2, id="a minute"
+            ExportSelection(SAMPLES, Selection(since_ms=NOON_MS + 60_000, until_ms=NOON_MS + 120_000)), 2, id="a minute"
         ),
-        pytest.param(Wanted(SAMPLES, Selection(until_ms=NOON_MS)), 0, id="before it began"),
-        pytest.param(Wanted(DECISIONS), 0, id="a table without rows"),
+        pytest.param(ExportSelection(SAMPLES, Selection(until_ms=NOON_MS)), 0, id="before it began"),
+        pytest.param(ExportSelection(DECISIONS), 0, id="a table without rows"),
     ],
 )
-def test_export_has_what_is_wanted(tmp_path: Path, wanted: Wanted, count: int) -> None:
+def test_export_has_what_is_wanted(tmp_path: Path, wanted: ExportSelection, count: int) -> None:
     a_history(tmp_path)
 
     text, done = exported(tmp_path, wanted)
@@ -99,7 +99,7 @@ def test_export_has_what_is_wanted(tmp_path: Path, wanted: Wanted, count: int) -
 def test_export_as_json_has_instants_in_utc_and_null_for_unknown(tmp_path: Path) -> None:
     write(a_storage(tmp_path), sample_rows(1))
 
-    text, _ = exported(tmp_path, Wanted(SAMPLES))
+    text, _ = exported(tmp_path, ExportSelection(SAMPLES))
 
     row = json.loads(text)
     assert (row["ts"], row["arrival_rate"], row["lag"]) == ("2026-01-31T12:00:00+00:00", 0.0, None)
@@ -110,7 +110,7 @@ def test_export_as_csv_has_lists_as_json_and_empty_for_unknown(tmp_path: Path) -
     rows = [("decisions", {"cluster": "main", "ts": NOON_MS * 1000, "reasons": reasons, "is_window_full": True})]
     append(a_storage(tmp_path), a_batch(rows))
 
-    text, _ = exported(tmp_path, Wanted(DECISIONS), Format.CSV)
+    text, _ = exported(tmp_path, ExportSelection(DECISIONS), Format.CSV)
 
     [row] = csv.DictReader(io.StringIO(text.decode()))
     assert json.loads(row["reasons"]) == reasons
@@ -128,8 +128,8 @@ def test_numbers_that_are_none_are_exported_as_unknown(
     who = {"cluster": "main", "ts": NOON_MS * 1000}
     write(a_storage(tmp_path), [("samples", {**who, "lag": math.nan}), ("vertices", {**who, "inputs": inputs})])
 
-    samples, _ = exported(tmp_path, Wanted(SAMPLES), form)
-    vertices, _ = exported(tmp_path, Wanted(VERTICES), form)
+    samples, _ = exported(tmp_path, ExportSelection(SAMPLES), form)
+    vertices, _ = exported(tmp_path, ExportSelection(VERTICES), form)
 
     assert lag in samples.decode()
     assert selectivity in vertices.decode()
@@ -139,7 +139,7 @@ def test_numbers_that_are_none_are_exported_as_unknown(
 def test_export_as_parquet_has_the_declared_columns(tmp_path: Path) -> None:
     a_history(tmp_path)
 
-    content, _ = exported(tmp_path, Wanted(SAMPLES), Format.PARQUET)
+    content, _ = exported(tmp_path, ExportSelection(SAMPLES), Format.PARQUET)
 
     rows = pq.read_table(pa.BufferReader(content))
     assert rows.schema.names == SAMPLES.schema.names
@@ -152,7 +152,7 @@ def test_export_has_the_latest_of_rows_that_were_revised(tmp_path: Path) -> None
         revised = {**row, "ts": (NOON_MS + days * DAY_MS) * 1000, "reverted": reverted}
         append(a_storage(tmp_path), a_batch([("rescales", revised)]))
 
-    text, _ = exported(tmp_path, Wanted(RESCALES))
+    text, _ = exported(tmp_path, ExportSelection(RESCALES))
 
     assert [json.loads(line)["reverted"] for line in text.splitlines()] == [True]
 
@@ -161,7 +161,7 @@ def test_export_leaves_damaged_files_out_and_says_so(tmp_path: Path) -> None:
     a_history(tmp_path)
     part_files(tmp_path)[0].write_bytes(b"")
 
-    _, done = exported(tmp_path, Wanted(SAMPLES))
+    _, done = exported(tmp_path, ExportSelection(SAMPLES))
 
     assert (done.rows, len(done.damaged)) == (9, 1)
 
@@ -176,7 +176,7 @@ def test_versions_are_read_together(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         pq.write_table(other, folder / "0000000000001-x.parquet")
 
-    text, done = exported(tmp_path, Wanted(SAMPLES))
+    text, done = exported(tmp_path, ExportSelection(SAMPLES))
 
     documents = [json.loads(line) for line in text.splitlines()]
     assert done == Exported(3, 3, ())
@@ -190,6 +190,6 @@ def test_column_of_another_type_counts_as_damage(tmp_path: Path) -> None:
     wrong = rows.set_column(rows.schema.get_field_index("lag"), "lag", pa.array(["a lot"]))
     pq.write_table(wrong, file)
 
-    _, done = exported(tmp_path, Wanted(SAMPLES))
+    _, done = exported(tmp_path, ExportSelection(SAMPLES))
 
     assert (done.rows, len(done.damaged)) == (0, 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from flink_autoscaler.pipeline.history.schema import TABLES, VERSION, Table
+from flink_autoscaler.pipeline.history.schema import TABLES, VERSION, HistoryTable
 
 GUIDE = Path(__file__).parents[4] / "docs" / "guide" / "history.md"
 EVERY_TABLE = pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
@@ -23,7 +23,7 @@ def written(kind: pa.DataType) -> str:
 
 
 @EVERY_TABLE
-def test_guide_describes_every_column(table: Table) -> None:
+def test_guide_describes_every_column(table: HistoryTable) -> None:
     text = GUIDE.read_text()
 
     missing = [
@@ -38,10 +38,10 @@ def test_guide_describes_every_column(table: Table) -> None:
 
 
 @EVERY_TABLE
-def test_key_and_instant_are_columns(table: Table) -> None:
+def test_key_and_instant_are_columns(table: HistoryTable) -> None:
     assert {*table.key, "ts", "cluster", "job_key"} <= set(table.schema.names)
 
 
 @EVERY_TABLE
-def test_columns_belong_to_a_version_that_exists(table: Table) -> None:
+def test_columns_belong_to_a_version_that_exists(table: HistoryTable) -> None:
     assert all(1 <= column.since <= VERSION for column in table.columns)

@@ -6,7 +6,7 @@ import pytest
 from pipeline_setup import Fleet
 
 from flink_autoscaler.clients import EventLoopThread
-from flink_autoscaler.core.model.decision import Phase
+from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.pipeline import ClientCache
 
 
@@ -31,14 +31,14 @@ def test_inline_engine_reports_each_kind_of_job(fleet: Fleet) -> None:
 
     phases = {outcome.job_key.removeprefix("test/"): outcome.phase for outcome in outcomes[:8]}
     assert phases == {
-        "first": Phase.COLLECTING,
-        "disabled": Phase.DISABLED,
-        "not running": Phase.NOT_RUNNING,
-        "failing": Phase.ERROR,
-        "invalid": Phase.INVALID_CONFIG,
-        "vanished": Phase.ERROR,
-        "hanging": Phase.ERROR,
-        "not started": Phase.NOT_READY,
+        "first": PassPhase.COLLECTING,
+        "disabled": PassPhase.DISABLED,
+        "not running": PassPhase.NOT_RUNNING,
+        "failing": PassPhase.ERROR,
+        "invalid": PassPhase.INVALID_CONFIG,
+        "vanished": PassPhase.ERROR,
+        "hanging": PassPhase.ERROR,
+        "not started": PassPhase.NOT_READY,
     }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from flink_autoscaler.pipeline.backtest.builtin import chain
-from flink_autoscaler.pipeline.simulator import Backtest, BacktestResult, JobModel, RescaleTerms, run
+from flink_autoscaler.pipeline.simulator import BacktestResult, JobModel, RescaleTerms, Simulation, run
 from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, area, instant, oracle, static_peak
 from flink_autoscaler.pipeline.simulator.rescales import FixedOutage
 from flink_autoscaler.pipeline.simulator.workloads import DAY, HOUR, Workload, week_sine
@@ -39,7 +39,7 @@ def simulated(options: dict[str, str], workload: Workload) -> BacktestResult:
     configuration = {PREFIX + key: value for key, value in options.items()}
     terms = RescaleTerms(FixedOutage(60.0), replay=5.0)
     job = chain(workload)
-    return run(Backtest(job, workload, configuration, terms=terms, interval=120.0, dt=20.0, slo_lag=60.0))
+    return run(Simulation(job, workload, configuration, terms=terms, interval=120.0, dt=20.0, slo_lag=60.0))
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 from flink_autoscaler.core.model.supervision import Mechanism
 from flink_autoscaler.pipeline.simulator.model import FluidJob, JobModel, VertexModel
 from flink_autoscaler.pipeline.simulator.rescales import (
-    Answer,
     DrawnOutage,
     FixedOutage,
+    RescaleAnswer,
     RescaleTerms,
     RescalingJob,
 )
@@ -89,7 +89,7 @@ def test_requests_during_a_rescale_are_rejected() -> None:
     flow(job, 15.0, 0.0)
     answers.append(job.request({VERTEX: 1}))
 
-    assert answers == [Answer.ACCEPTED, Answer.UNCHANGED, Answer.REJECTED, Answer.REJECTED]
+    assert answers == [RescaleAnswer.ACCEPTED, RescaleAnswer.UNCHANGED, RescaleAnswer.REJECTED, RescaleAnswer.REJECTED]
     assert job.rejected == 2
     flow(job, 5.0, 0.0)
     assert job.fluid.parallelism == {VERTEX: 2}
@@ -98,7 +98,7 @@ def test_requests_during_a_rescale_are_rejected() -> None:
 def test_request_is_limited_to_the_max_parallelism() -> None:
     job = a_job(parallelism=8)
 
-    assert job.request({VERTEX: 9, "b" * 32: 2}) is Answer.UNCHANGED
+    assert job.request({VERTEX: 9, "b" * 32: 2}) is RescaleAnswer.UNCHANGED
 
 
 def test_slots_change_when_the_old_execution_stops() -> None:

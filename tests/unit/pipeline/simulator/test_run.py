@@ -11,7 +11,7 @@ import pytest
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.supervision import Stage
-from flink_autoscaler.pipeline.simulator import Backtest, BacktestResult, JobModel, RescaleTerms, VertexModel, run
+from flink_autoscaler.pipeline.simulator import BacktestResult, JobModel, RescaleTerms, Simulation, VertexModel, run
 from flink_autoscaler.pipeline.simulator.bounds import area, static_peak
 from flink_autoscaler.pipeline.simulator.metrics import ReportSettings
 from flink_autoscaler.pipeline.simulator.rescales import DrawnOutage, FixedOutage
@@ -43,10 +43,10 @@ def a_chain() -> JobModel:
     return JobModel.chain(vertices)
 
 
-def a_backtest(rates: list[float], **changes: Any) -> Backtest:
+def a_backtest(rates: list[float], **changes: Any) -> Simulation:
     """Make a backtest whose arrivals change every quarter of an hour."""
     workload = recorded("mine", rates, step=15 * MINUTE)
-    return replace(Backtest(a_chain(), workload, HASTY), **changes)
+    return replace(Simulation(a_chain(), workload, HASTY), **changes)
 
 
 TIGHT = {SOURCE: 1, WORK: 12}
@@ -78,7 +78,7 @@ def test_job_is_sized_for_its_first_arrivals_unless_told_otherwise() -> None:
 def test_job_that_cannot_take_its_first_arrivals_begins_as_large_as_it_can_be() -> None:
     job = JobModel.chain([VertexModel(SOURCE, "Source: orders", 100.0, max_parallelism=5)])
 
-    result = run(Backtest(job, recorded("much", [2000.0]), HASTY))
+    result = run(Simulation(job, recorded("much", [2000.0]), HASTY))
 
     assert result.trace.slots == [5] * 12
 
@@ -169,7 +169,7 @@ def test_sources_are_scaled_together_with_what_joins_them() -> None:
     steady = recorded("a", [990.0, 990.0], step=15 * MINUTE)
     workload = side_by_side("both", steady, steady.scaled(0.2))
 
-    result = run(Backtest(job, workload, HASTY, initial={SOURCE: 2, OTHER: 2, WORK: 12}))
+    result = run(Simulation(job, workload, HASTY, initial={SOURCE: 2, OTHER: 2, WORK: 12}))
 
     # 990 and 198 records/s; of the latter half gets to the join.
     assert result.rescales[-1].after == {SOURCE: 4, OTHER: 4, WORK: 22}
@@ -189,7 +189,7 @@ def test_workload_needs_a_rate_for_every_source() -> None:
     job = JobModel((VertexModel(SOURCE, "a", 1.0), VertexModel(OTHER, "b", 1.0)), {})
 
     with pytest.raises(ValueError, match="mine has rates for 1 sources"):
-        run(Backtest(job, recorded("mine", [1.0])))
+        run(Simulation(job, recorded("mine", [1.0])))
 
 
 def test_option_that_cannot_be_read_is_an_error() -> None:
@@ -206,7 +206,7 @@ def day(dt: float) -> BacktestResult:
         VertexModel(WORK, "window", 10_000.0, max_parallelism=720),
     ]
     job = JobModel.chain(vertices, [1.0, 0.5])
-    return run(Backtest(job, week_sine().part(0, DAY), terms=RescaleTerms(replay=5.0), dt=dt))
+    return run(Simulation(job, week_sine().part(0, DAY), terms=RescaleTerms(replay=5.0), dt=dt))
 
 
 def test_defaults_do_well_on_days_like_any_other() -> None:

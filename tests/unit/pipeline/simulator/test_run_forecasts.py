@@ -8,7 +8,7 @@ from functools import cache
 
 from flink_autoscaler.core.model.load_profile import LoadProfile
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
-from flink_autoscaler.pipeline.simulator import Backtest, BacktestResult, JobModel, RescaleTerms, VertexModel, run
+from flink_autoscaler.pipeline.simulator import BacktestResult, JobModel, RescaleTerms, Simulation, VertexModel, run
 from flink_autoscaler.pipeline.simulator.rescales import FixedOutage
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS
 from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, shaped
@@ -42,7 +42,7 @@ def a_profile(asof: float = MONDAY_MS / 1000) -> ProfileResult:
     return ProfileResult("main/orders", SOURCE, asof, profile)
 
 
-RAMP = Backtest(
+RAMP = Simulation(
     JobModel.chain(
         [VertexModel(SOURCE, "Source: orders", 1000.0), VertexModel(WORK, "work", 100.0, max_parallelism=720)]
     ),

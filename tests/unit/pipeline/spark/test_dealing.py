@@ -5,15 +5,15 @@ import pytest
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.pipeline.spark.codec import decode
-from flink_autoscaler.pipeline.spark.dealing import Deal
+from flink_autoscaler.pipeline.spark.dealing import PartitionPlan
 
 BIG, SMALL = Endpoint("http://big"), Endpoint("http://small")
 
 
-def a_deal(most_tasks: int = 4, **jobs: int) -> Deal:
+def a_deal(most_tasks: int = 4, **jobs: int) -> PartitionPlan:
     places = iter(range(sum(jobs.values())))
     clusters = {Endpoint(f"http://{name}"): [(next(places), b"x") for _ in range(n)] for name, n in jobs.items()}
-    return Deal.of(clusters, most_tasks)
+    return PartitionPlan.of(clusters, most_tasks)
 
 
 @pytest.mark.parametrize(

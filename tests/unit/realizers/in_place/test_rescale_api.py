@@ -10,7 +10,7 @@ from realizer_setup import JOB_ID, PATH, SINK, SOURCE, Clients, Cluster, body_of
 from flink_autoscaler.core.errors import ConnectError, RealizeError, RefusedError, ResponseError
 from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext
-from flink_autoscaler.core.ports.deployment import Realization, RealizeResult, ScalingRealizer, Terms
+from flink_autoscaler.core.ports.deployment import Realization, RealizationTerms, RealizeResult, ScalingRealizer
 from flink_autoscaler.realizers import RescaleApiRealizer
 from flink_autoscaler.realizers.testing.realizer_contract import ScalingRealizerContract
 
@@ -96,8 +96,10 @@ def test_who_changed_the_requirements_since_they_were_read_is_not_overruled(
     found = {SOURCE: (1, 2), SINK: (1, 2)}
     cluster.requirements.update({SOURCE: (1, 3), SINK: (1, 2)})
 
-    overruling = realizer.realize_overrides(cluster.context(), {SOURCE: 4}, terms=Terms(found=found))
-    agreeing = realizer.realize_overrides(cluster.context(), {SOURCE: 4}, terms=Terms(found={**found, SOURCE: (1, 3)}))
+    overruling = realizer.realize_overrides(cluster.context(), {SOURCE: 4}, terms=RealizationTerms(found=found))
+    agreeing = realizer.realize_overrides(
+        cluster.context(), {SOURCE: 4}, terms=RealizationTerms(found={**found, SOURCE: (1, 3)})
+    )
 
     assert overruling == Realization(RealizeResult.UNCHANGED)
     assert agreeing.result is RealizeResult.REQUESTED

@@ -10,7 +10,7 @@ from taskmanager_setup import JOB_ID, REACTIVE, SINK, SOURCE, FakeProvider, Reac
 from flink_autoscaler.core.errors import RealizeError
 from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.ports.deployment import Realization, RealizeResult, ScalingRealizer, Terms
+from flink_autoscaler.core.ports.deployment import Realization, RealizationTerms, RealizeResult, ScalingRealizer
 from flink_autoscaler.core.ports.task_managers import PENDING, OperationState, Progress, SupplyRules
 from flink_autoscaler.realizers.taskmanagers.count import TaskManagerCountRealizer
 from flink_autoscaler.realizers.testing.realizer_contract import ScalingRealizerContract
@@ -410,7 +410,7 @@ def test_a_cluster_without_provider_is_refused(counting: TaskManagerCountRealize
 def test_a_job_that_does_not_run_is_repaired(counting: TaskManagerCountRealizer, cluster: ReactiveCluster) -> None:
     job = cluster.context(status=JobStatus.RESTARTING)
 
-    realization = counting.realize_overrides(job, {SINK: 8}, terms=Terms(is_repair=True))
+    realization = counting.realize_overrides(job, {SINK: 8}, terms=RealizationTerms(is_repair=True))
 
     assert realization.result is RealizeResult.REQUESTED
 

@@ -16,9 +16,16 @@ from databases import rows_of
 from sql_setup.command_line import call
 
 from flink_autoscaler.core.model.metrics import MetricSample
-from flink_autoscaler.core.model.orders import Direction, Orders
+from flink_autoscaler.core.model.orders import Orders, PauseScope
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.core.model.supervision import Fingerprint, Pause, Phase, RescaleRecord, Stage, Supervision
+from flink_autoscaler.core.model.supervision import (
+    Fingerprint,
+    Pause,
+    RescaleRecord,
+    Stage,
+    Supervision,
+    SupervisionPhase,
+)
 from flink_autoscaler.standalone.cli.main import app
 from flink_autoscaler.standalone.cli.order_targets import UnclearJobError, chosen_jobs, new_job
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
@@ -103,7 +110,7 @@ def test_an_order_is_in_the_book_and_among_the_events(site: Site) -> None:
 
     pause = site.orders().pause
     assert pause is not None
-    assert (pause.signed.who, pause.signed.reason, pause.direction) == ("alice", "deployment", Direction.BOTH)
+    assert (pause.signed.who, pause.signed.reason, pause.direction) == ("alice", "deployment", PauseScope.BOTH)
     text = "Scaling is paused until somebody resumes it, by alice: deployment"
     assert (said.code, said.output, said.errors) == (0, f"main/orders: {text}\n", "")
     assert site.events() == [("main/orders", "Paused", text)]
@@ -112,13 +119,13 @@ def test_an_order_is_in_the_book_and_among_the_events(site: Site) -> None:
 @pytest.mark.parametrize(
     ("options", "direction"),
     [
-        pytest.param((), Direction.BOTH, id="nothing said"),
-        pytest.param(("--up",), Direction.UP, id="up"),
-        pytest.param(("--down",), Direction.DOWN, id="down"),
-        pytest.param(("--up", "--down"), Direction.BOTH, id="both"),
+        pytest.param((), PauseScope.BOTH, id="nothing said"),
+        pytest.param(("--up",), PauseScope.UP, id="up"),
+        pytest.param(("--down",), PauseScope.DOWN, id="down"),
+        pytest.param(("--up", "--down"), PauseScope.BOTH, id="both"),
     ],
 )
-def test_a_pause_has_a_direction(site: Site, options: tuple[str, ...], direction: Direction) -> None:
+def test_a_pause_has_a_direction(site: Site, options: tuple[str, ...], direction: PauseScope) -> None:
     site.order("pause", "main/orders", "--reason", "x", *options)
 
     pause = site.orders().pause
@@ -157,7 +164,7 @@ def test_resuming_ends_an_ordered_pause(site: Site) -> None:
 def test_resuming_ends_a_pause_after_a_rollback(site: Site) -> None:
     later = 10**13
     pause = Pause("restarts", "rolled back to work 2", later, Fingerprint(None), for_good=True)
-    site.remember("main/orders", replace(RESCALED, supervision=Supervision(phase=Phase.PAUSED, pause=pause)))
+    site.remember("main/orders", replace(RESCALED, supervision=Supervision(phase=SupervisionPhase.PAUSED, pause=pause)))
 
     said = site.order("resume", "main/orders")
 

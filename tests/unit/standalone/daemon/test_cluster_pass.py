@@ -9,7 +9,7 @@ import pytest
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, RealizeError, StoreError
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassRequest, Phase
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, PassRequest
 from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
@@ -19,11 +19,11 @@ from flink_autoscaler.core.ports.deployment import (
     EvaluationEngine,
     JobList,
     Realization,
+    RealizationTerms,
     RealizeResult,
-    Terms,
 )
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
-from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, Surroundings
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.stores import HeapStateStore
@@ -74,7 +74,7 @@ class WantingEngine:
     def evaluate(self, requests: Sequence[PassRequest]) -> Sequence[PassOutcome]:
         hold = Hold.because("TEST", "nothing to change")
         return [
-            PassOutcome(request.context.job_key, Phase.EXECUTED, hold, state=request.state, wanted={VERTEX: 2})
+            PassOutcome(request.context.job_key, PassPhase.EXECUTED, hold, state=request.state, wanted={VERTEX: 2})
             for request in requests
         ]
 
@@ -111,7 +111,7 @@ class ActingRealizer:
         self._action = action
 
     def realize_overrides(
-        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: Terms = NO_TERMS
+        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], *, terms: RealizationTerms = NO_TERMS
     ) -> Realization:
         return self._action(context)
 
@@ -185,7 +185,7 @@ class Bench:
             parallelism=parallelism,
             deadline=deadline,
             selects=selects,
-            surroundings=Surroundings(now_ms=lambda: NOW_MS, forecasts=forecasts),
+            surroundings=PassDependencies(now_ms=lambda: NOW_MS, forecasts=forecasts),
         )
         self.cleanup.callback(passes.close)
         return passes

@@ -10,12 +10,12 @@ from core_builders import RecordingEvents, RecordingRealizer, RecordingStore
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassRequest, Phase
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, PassRequest
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.deployment import JobList
-from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, Surroundings
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.daemon.vanished import Patience, VanishedJobs
 from flink_autoscaler.stores.heap.tombstones import HeapTombstones
 
@@ -69,7 +69,7 @@ class Engine:
         return [
             PassOutcome(
                 request.context.job_key,
-                Phase.EXECUTED,
+                PassPhase.EXECUTED,
                 Hold.because("TEST", "nothing to change"),
                 state=JobState("next"),
                 wanted={VERTEX: 2},
@@ -113,7 +113,7 @@ class Bench:
             autoscaler=autoscaler,
             parallelism=2,
             deadline=10.0,
-            surroundings=Surroundings(self.leadership, vanished, lambda: 1_000),
+            surroundings=PassDependencies(self.leadership, vanished, lambda: 1_000),
         )
         parts.callback(self.passes.close)
 
@@ -135,7 +135,7 @@ def test_a_daemon_that_stands_by_evaluates_and_does_nothing_else(make_bench: Cal
 
     assert not report.is_acting
     assert bench.engine.given == [{"c/a": JobState("a")}]
-    assert report.reports["c/a"].outcome.phase is Phase.EXECUTED
+    assert report.reports["c/a"].outcome.phase is PassPhase.EXECUTED
     assert not bench.has_acted
 
 

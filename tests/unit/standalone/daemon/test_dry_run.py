@@ -17,12 +17,12 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import (
     ForeignEdit,
     Origin,
-    Phase,
     RescaleRecord,
     Stage,
     Supervision,
+    SupervisionPhase,
 )
-from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, Surroundings
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.daemon.wiring import Wiring, standing_orders
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
@@ -146,7 +146,7 @@ def pending(source: str, work: str) -> JobState:
     seen = {source: (1, 2), work: (1, 4)}
     supervision = Supervision(
         current=a_record(source, work, Stage.PENDING),
-        phase=Phase.PROBATION,
+        phase=SupervisionPhase.PROBATION,
         since_ms=1_000,
         asked={source: 2, work: 4},
         seen=seen,
@@ -158,7 +158,7 @@ def pending(source: str, work: str) -> JobState:
 def rolling_back(source: str, work: str) -> JobState:
     supervision = Supervision(
         current=a_record(source, work, Stage.REQUESTED, back=True),
-        phase=Phase.ROLLING_BACK,
+        phase=SupervisionPhase.ROLLING_BACK,
         since_ms=1_000,
         initial={source: 1, work: 1},
         rollbacks_ms=(1_000,),
@@ -230,7 +230,7 @@ class Bench:
                 autoscaler=autoscaler,
                 parallelism=2,
                 deadline=10.0,
-                surroundings=Surroundings(now_ms=lambda: next(clock), standing=standing_orders(settings)),
+                surroundings=PassDependencies(now_ms=lambda: next(clock), standing=standing_orders(settings)),
             )
             for _ in range(PASSES):
                 keep_counting(self.job)
@@ -314,4 +314,4 @@ def test_a_dry_run_says_that_a_rescale_should_be_undone_and_does_not_count_it_as
 
     advice = [event.message for event in bench.told.events if event.reason.startswith("Rollback")]
     assert [text.endswith("but this is a dry run") for text in advice] == [True]
-    assert bench.store.load(bench.key).supervision.phase is Phase.PROBATION
+    assert bench.store.load(bench.key).supervision.phase is SupervisionPhase.PROBATION

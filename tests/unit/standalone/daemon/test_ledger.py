@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.decide.limits.shares import Claim, fair_shares
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassRequest, Phase, Rescale
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, PassRequest, Rescale
 from flink_autoscaler.core.model.job import Capacity, Headroom, JobAutoScalerContext
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision
@@ -68,7 +68,7 @@ class Job:
         """Want as much as the headroom allows, as the core does."""
         target = min(self.wanted, self.held + slots_for(request))
         if self.pending is not None or target == self.held:
-            return PassOutcome(self.key, Phase.EXECUTED, Hold(()), topology=self.topology)
+            return PassOutcome(self.key, PassPhase.EXECUTED, Hold(()), topology=self.topology)
         return a_rescale(self.key, self.topology, {1: (self.held, target)})
 
     def take(self, outcome: PassOutcome, now_ms: int = 0) -> None:
@@ -84,7 +84,7 @@ class Job:
 
 def a_rescale(key: str, topology: JobTopology, changes: Mapping[int, tuple[int, int]]) -> PassOutcome:
     decision = Rescale(a_plan(changes), ())
-    return PassOutcome(key, Phase.EXECUTED, decision, undecided=JobState(), topology=topology)
+    return PassOutcome(key, PassPhase.EXECUTED, decision, undecided=JobState(), topology=topology)
 
 
 def slots_for(request: PassRequest) -> int:

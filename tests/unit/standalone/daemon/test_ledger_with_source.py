@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from core_builders import a_configuration, a_context, a_plan, a_topology, a_vertex
 
 from flink_autoscaler.core.errors import RealizeError
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassRequest, Phase, Rescale
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, PassRequest, Rescale
 from flink_autoscaler.core.model.job import Capacity, JobAutoScalerContext
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.realizers.taskmanagers.slots import Released, SlotsComing
@@ -49,7 +49,7 @@ def outcome_of(request: PassRequest, *, held: int, wanted: int) -> PassOutcome:
     topology = a_topology(a_vertex(1, parallelism=held, group="default"))
     decision = Hold(()) if held == wanted else Rescale(a_plan({1: (held, wanted)}), ())
     key = request.context.job_key
-    return PassOutcome(key, Phase.EXECUTED, decision, undecided=JobState(), topology=topology)
+    return PassOutcome(key, PassPhase.EXECUTED, decision, undecided=JobState(), topology=topology)
 
 
 def settle(source: Source, *, free: int, held: int, wanted: int) -> tuple[PassRequest, PassOutcome]:

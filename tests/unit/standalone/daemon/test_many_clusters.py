@@ -15,7 +15,7 @@ import structlog
 from fake_flink import FakeFlink, Fault, chain
 from watching import LogLines, Watching, run_passes
 
-from flink_autoscaler.core.model.decision import Phase
+from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.standalone.daemon.loop import Daemon
 from flink_autoscaler.standalone.observability.logs import configure_logging
 from flink_cluster.waiting import wait_until
@@ -133,7 +133,7 @@ def test_job_is_looked_after_whatever_its_name(
 
     ((job_key, found),) = report.reports.items()
     assert report.is_clean
-    assert found.outcome.phase is Phase.COLLECTING
+    assert found.outcome.phase is PassPhase.COLLECTING
     assert KEY.fullmatch(job_key)
     assert len(job_key) <= 191
     assert len(lines.of("job_found", job_key=job_key)) == 1
@@ -165,7 +165,7 @@ def test_jobs_of_one_name_are_told_apart(flinks: Callable[[], FakeFlink], watchi
     (report,) = run_passes(watching.watch(flink))
 
     assert report.reports.keys() == {f"main/orders#{job_id}" for job_id in ids}
-    assert {found.outcome.phase for found in report.reports.values()} == {Phase.COLLECTING}
+    assert {found.outcome.phase for found in report.reports.values()} == {PassPhase.COLLECTING}
 
 
 def test_job_whose_id_is_a_path_is_not_followed(

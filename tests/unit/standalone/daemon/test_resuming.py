@@ -12,11 +12,11 @@ from fake_flink import Canned, FakeFlink, FakeJob
 
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
-from flink_autoscaler.core.model.decision import Phase
+from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.pipeline import ClientCache, InlineEngine
 from flink_autoscaler.realizers import RescaleApiRealizer
-from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, Surroundings
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, ClusterSettings, EngineKind
 from flink_autoscaler.stores import LoggingEventHandler
@@ -87,7 +87,7 @@ class Site:
             ),
             parallelism=1,
             deadline=10.0,
-            surroundings=Surroundings(now_ms=self.now_ms),
+            surroundings=PassDependencies(now_ms=self.now_ms),
         )
         for close in (loop.close, clients.close, database.close, passes.close):
             parts.callback(close)
@@ -127,8 +127,8 @@ def test_the_stored_window_is_not_waited_for_again(make_site: Callable[..., Site
 
     (after,) = passes(site, 50.0)
 
-    assert [report.outcome.phase for report in before][:2] == [Phase.COLLECTING, Phase.WINDOW_FILLING]
-    assert after.outcome.phase is Phase.EXECUTED
+    assert [report.outcome.phase for report in before][:2] == [PassPhase.COLLECTING, PassPhase.WINDOW_FILLING]
+    assert after.outcome.phase is PassPhase.EXECUTED
     assert after.outcome.sample_count == before[-1].outcome.sample_count
 
 
@@ -138,8 +138,8 @@ def test_a_window_that_was_not_full_is_filled_further(make_site: Callable[..., S
 
     phases = [report.outcome.phase for report in passes(site, 50.0, 50.0)]
 
-    assert phases[-1] is Phase.EXECUTED
-    assert Phase.COLLECTING not in phases
+    assert phases[-1] is PassPhase.EXECUTED
+    assert PassPhase.COLLECTING not in phases
 
 
 def test_a_decision_that_was_recorded_but_not_carried_out_is_carried_out(make_site: Callable[..., Site]) -> None:

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 
-from flink_autoscaler.standalone.daemon.signals import Inbox, Wish, received_signals
+from flink_autoscaler.standalone.daemon.signals import DaemonRequest, Inbox, received_signals
 
 
 def send(number: signal.Signals) -> None:
@@ -23,7 +23,7 @@ def test_hang_up_is_a_wish_to_reload() -> None:
     with received_signals(reloads=True) as inbox:
         send(signal.SIGHUP)
 
-        assert inbox.get() is Wish.RELOAD
+        assert inbox.get() is DaemonRequest.RELOAD
 
 
 def test_one_reading_answers_all_wishes_before_it() -> None:
@@ -32,7 +32,7 @@ def test_one_reading_answers_all_wishes_before_it() -> None:
             send(signal.SIGHUP)
         send(signal.SIGTERM)
 
-        assert [inbox.get(), inbox.get()] == [Wish.RELOAD, signal.SIGTERM]
+        assert [inbox.get(), inbox.get()] == [DaemonRequest.RELOAD, signal.SIGTERM]
 
 
 def test_a_wish_during_a_reading_is_another_one() -> None:
@@ -42,7 +42,7 @@ def test_a_wish_during_a_reading_is_another_one() -> None:
 
     inbox.put_reload()
 
-    assert inbox.get() is Wish.RELOAD
+    assert inbox.get() is DaemonRequest.RELOAD
 
 
 def test_handlers_and_mask_are_put_back() -> None:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassRequest, Phase
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, PassRequest
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.deployment import JobList
-from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, Surroundings
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.daemon.vanished import Patience, VanishedJobs
 from flink_autoscaler.stores.heap.tombstones import HeapTombstones
@@ -92,7 +92,9 @@ class HoldingEngine:
 
     def evaluate(self, requests: Sequence[PassRequest]) -> Sequence[PassOutcome]:
         hold = Hold.because("TEST", "nothing to change")
-        return [PassOutcome(request.context.job_key, Phase.EXECUTED, hold, state=request.state) for request in requests]
+        return [
+            PassOutcome(request.context.job_key, PassPhase.EXECUTED, hold, state=request.state) for request in requests
+        ]
 
     def close(self) -> None:
         pass
@@ -169,7 +171,7 @@ class World:
             autoscaler=autoscaler,
             parallelism=1,
             deadline=10.0,
-            surroundings=Surroundings(daemon, vanished, lambda: 1_000),
+            surroundings=PassDependencies(daemon, vanished, lambda: 1_000),
         )
         self._parts.callback(passes.close)
         return passes

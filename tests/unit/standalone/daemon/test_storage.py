@@ -13,7 +13,7 @@ from fake_flink import FakeFlink, FakeJob
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
-from flink_autoscaler.standalone.ha.leadership import Standing
+from flink_autoscaler.standalone.ha.leadership import LeadershipState
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
@@ -97,7 +97,7 @@ def test_the_second_of_two_daemons_stands_by_until_the_first_has_ended(site: Sit
         wait_until("the second leads", second.storage.leadership.may_act, 10.0, interval=0.02)
         after = run_second()
 
-    assert [each and each.standing for each in standings] == [Standing.LEADER, Standing.STANDBY]
+    assert [each and each.standing for each in standings] == [LeadershipState.LEADER, LeadershipState.STANDBY]
     assert [report.is_acting for report in reports] == [True, False, True]
     assert after.is_acting
     # It went on with the samples of the first.

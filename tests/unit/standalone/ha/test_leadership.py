@@ -15,7 +15,7 @@ from flink_autoscaler.core.errors import NotLeaderError, StoreError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.state import ConfigChanges
 from flink_autoscaler.standalone.ha.guarded import GuardedEventHandler, GuardedRealizer
-from flink_autoscaler.standalone.ha.leadership import LeaseLeadership, SoleLeader, Standing
+from flink_autoscaler.standalone.ha.leadership import LeadershipState, LeaseLeadership, SoleLeader
 from flink_cluster.waiting import wait_until
 
 TTL = 30.0
@@ -100,7 +100,7 @@ def lose(lease: FakeLease, leadership: LeaseLeadership) -> None:
 def test_who_gets_the_lease_leads(leadership: LeaseLeadership) -> None:
     leadership.step()
 
-    assert leadership.standing() is Standing.LEADER
+    assert leadership.standing() is LeadershipState.LEADER
     assert leadership.term() == 1
     assert leadership.may_act()
 
@@ -110,14 +110,14 @@ def test_who_does_not_get_it_stands_by(lease: FakeLease, leadership: LeaseLeader
 
     leadership.step()
 
-    assert leadership.standing() is Standing.STANDBY
+    assert leadership.standing() is LeadershipState.STANDBY
     assert leadership.status().holder == "somebody else"
     assert leadership.term() is None
     assert not leadership.may_act()
 
 
 def test_nobody_knows_before_the_first_step(leadership: LeaseLeadership) -> None:
-    assert leadership.standing() is Standing.UNKNOWN
+    assert leadership.standing() is LeadershipState.UNKNOWN
     assert not leadership.may_act()
 
 
@@ -127,7 +127,7 @@ def test_a_lease_that_ran_out_stops_the_leader_without_a_step(lease: FakeLease, 
     lease.seconds = 0.0
 
     assert not leadership.may_act()
-    assert leadership.standing() is Standing.UNKNOWN
+    assert leadership.standing() is LeadershipState.UNKNOWN
     # Collecting goes on: nobody else may have taken it.
     assert leadership.term() == 1
 
@@ -156,7 +156,7 @@ def test_without_the_database_a_leader_goes_on_until_the_lease_runs_out(
     lease.seconds = 0.0
     leadership.step()
 
-    assert (before, leadership.standing()) == (Standing.LEADER, Standing.UNKNOWN)
+    assert (before, leadership.standing()) == (LeadershipState.LEADER, LeadershipState.UNKNOWN)
     assert leadership.status().error == "no database"
 
 
@@ -168,7 +168,7 @@ def test_a_lost_lease_is_tried_for_again_under_a_new_term(lease: FakeLease, lead
     lease.is_taken_away, lease.is_free = False, True
     leadership.step()
 
-    assert between is Standing.STANDBY
+    assert between is LeadershipState.STANDBY
     assert leadership.term() == 2
 
 

@@ -9,7 +9,7 @@ from fake_flink import Canned, FakeFlink, Fault, flink_error
 from watching import LogLines, Watching, run_passes
 
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, NotReadyError
-from flink_autoscaler.core.model.decision import Phase
+from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
 from flink_autoscaler.core.ports.deployment import JobList
 
@@ -114,7 +114,7 @@ def test_phase_is_told_when_it_changes(flink: FakeFlink, watching: Watching, lin
 
     phases = [report.reports["main/orders"].outcome.phase for report in reports]
     changes = [phase for phase, before in zip(phases, [None, *phases], strict=False) if phase is not before]
-    assert phases[0] is Phase.COLLECTING
+    assert phases[0] is PassPhase.COLLECTING
     assert [line["phase"] for line in lines.of("job_phase")] == changes
 
 
@@ -177,8 +177,8 @@ def test_invalid_job_stays_alone_and_has_its_event(flink: FakeFlink, watching: W
 
     (report,) = run_passes(watching.watch(flink))
 
-    assert report.reports["main/invalid"].outcome.phase is Phase.INVALID_CONFIG
-    assert report.reports["main/valid"].outcome.phase is Phase.COLLECTING
+    assert report.reports["main/invalid"].outcome.phase is PassPhase.INVALID_CONFIG
+    assert report.reports["main/valid"].outcome.phase is PassPhase.COLLECTING
     assert [line["job_key"] for line in lines.of("autoscaler_event")] == ["main/invalid"]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.errors import EvaluationError, NotReadyError
-from flink_autoscaler.core.model.decision import Evaluation, Hold, PassOutcome, Phase, Rescale
+from flink_autoscaler.core.model.decision import Evaluation, Hold, PassOutcome, PassPhase, Rescale
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, of
 from flink_autoscaler.core.model.state import ScalingSummary
@@ -32,7 +32,7 @@ def a_topology(**names: str) -> JobTopology:
 
 
 def an_outcome(topology: JobTopology | None = None, **recommended: int) -> PassOutcome:
-    outcome = PassOutcome("c/orders", Phase.EXECUTED, HOLD, topology=topology)
+    outcome = PassOutcome("c/orders", PassPhase.EXECUTED, HOLD, topology=topology)
     if topology is None:
         return outcome
     vertices = {key: {ScalingMetric.RECOMMENDED_PARALLELISM: of(value)} for key, value in recommended.items()}
@@ -82,7 +82,7 @@ def test_long_vertex_names_are_cut() -> None:
     [
         pytest.param(an_outcome(), 0, 1, id="executed and held"),
         pytest.param(replace(an_outcome(), decision=RESCALE), 1, 0, id="executed and rescaled"),
-        pytest.param(replace(an_outcome(), phase=Phase.WINDOW_FILLING), 0, 0, id="not executed"),
+        pytest.param(replace(an_outcome(), phase=PassPhase.WINDOW_FILLING), 0, 0, id="not executed"),
     ],
 )
 def test_decisions_are_counted(outcome: PassOutcome, scalings: int, balanced: int) -> None:
@@ -108,7 +108,7 @@ def test_evaluation_grows_old() -> None:
     record(gauges, an_outcome(a_topology(**{V1: "source"})))
 
     clock.now += 30
-    record(gauges, replace(an_outcome(), phase=Phase.NOT_READY))
+    record(gauges, replace(an_outcome(), phase=PassPhase.NOT_READY))
 
     assert value(gauges, "job_last_evaluation_age_seconds", **JOB) == 30
 

@@ -14,7 +14,7 @@ from watching import LogLines, Watching
 
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
-from flink_autoscaler.standalone.ha.leadership import LeadershipStatus, Standing
+from flink_autoscaler.standalone.ha.leadership import LeadershipState, LeadershipStatus
 from flink_autoscaler.standalone.ha.store_watch import WORKING, StoreStatus
 from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
@@ -24,7 +24,7 @@ from flink_autoscaler.standalone.observability.http import HttpServer, create_ap
 AWAY = StoreStatus(up=False, error="it cannot be reached")
 
 
-def standing(value: Standing) -> LeadershipStatus:
+def standing(value: LeadershipState) -> LeadershipStatus:
     return LeadershipStatus(value, "host:1:abc", 12.5, None)
 
 
@@ -32,10 +32,10 @@ def standing(value: Standing) -> LeadershipStatus:
     ("store", "leadership", "expected"),
     [
         pytest.param(WORKING, None, True, id="alone"),
-        pytest.param(WORKING, standing(Standing.LEADER), True, id="leads"),
-        pytest.param(WORKING, standing(Standing.STANDBY), True, id="stands by"),
-        pytest.param(WORKING, standing(Standing.UNKNOWN), False, id="does not know"),
-        pytest.param(AWAY, standing(Standing.LEADER), False, id="leads without a database"),
+        pytest.param(WORKING, standing(LeadershipState.LEADER), True, id="leads"),
+        pytest.param(WORKING, standing(LeadershipState.STANDBY), True, id="stands by"),
+        pytest.param(WORKING, standing(LeadershipState.UNKNOWN), False, id="does not know"),
+        pytest.param(AWAY, standing(LeadershipState.LEADER), False, id="leads without a database"),
         pytest.param(AWAY, None, False, id="alone without a database"),
     ],
 )
@@ -47,7 +47,7 @@ def test_readiness(store: StoreStatus, leadership: LeadershipStatus | None, expe
 
 
 def test_the_page_says_why_the_daemon_is_not_ready() -> None:
-    health = Health({}, store=lambda: AWAY, leadership=lambda: standing(Standing.STANDBY))
+    health = Health({}, store=lambda: AWAY, leadership=lambda: standing(LeadershipState.STANDBY))
     server = HttpServer(create_app(gauges=Gauges(), health=health, is_alive=lambda: True), host="127.0.0.1", port=0)
     server.start()
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))

@@ -29,7 +29,7 @@ from recorded_passes import (
 from sql_setup.command_line import call
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.cli.explain_commands import Asked, job_key_of, read_instant
+from flink_autoscaler.standalone.cli.explain_commands import PassArguments, job_key_of, read_instant
 from flink_autoscaler.standalone.records.codec import PassRecord
 from flink_autoscaler.standalone.records.explain import Explanation, explain
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
@@ -130,13 +130,13 @@ def test_an_instant_that_is_neither_is_a_mistake(text: str) -> None:
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
-        pytest.param(Asked("main/orders"), "main/orders", id="key"),
-        pytest.param(Asked("payments"), "main/payments", id="name"),
-        pytest.param(Asked("orders", cluster="other"), "other/orders", id="name in a cluster"),
-        pytest.param(Asked("a" * 32), "a" * 32, id="job id as key"),
+        pytest.param(PassArguments("main/orders"), "main/orders", id="key"),
+        pytest.param(PassArguments("payments"), "main/payments", id="name"),
+        pytest.param(PassArguments("orders", cluster="other"), "other/orders", id="name in a cluster"),
+        pytest.param(PassArguments("a" * 32), "a" * 32, id="job id as key"),
     ],
 )
-def test_a_job_is_found_by_key_or_name(asked: Asked, expected: str) -> None:
+def test_a_job_is_found_by_key_or_name(asked: PassArguments, expected: str) -> None:
     known = frozenset({"main/orders", "other/orders", "main/payments", "a" * 32})
 
     assert job_key_of(asked, known) == expected
@@ -145,12 +145,14 @@ def test_a_job_is_found_by_key_or_name(asked: Asked, expected: str) -> None:
 @pytest.mark.parametrize(
     ("asked", "problem"),
     [
-        pytest.param(Asked("orders"), "several jobs are named 'orders': main/orders, other/orders", id="ambiguous"),
-        pytest.param(Asked("main/order"), "did you mean 'main/orders'", id="nearly"),
-        pytest.param(Asked("orders", cluster="third"), "jobs with records: none", id="nothing in the cluster"),
+        pytest.param(
+            PassArguments("orders"), "several jobs are named 'orders': main/orders, other/orders", id="ambiguous"
+        ),
+        pytest.param(PassArguments("main/order"), "did you mean 'main/orders'", id="nearly"),
+        pytest.param(PassArguments("orders", cluster="third"), "jobs with records: none", id="nothing in the cluster"),
     ],
 )
-def test_a_job_that_is_not_found_is_named_with_what_is_there(asked: Asked, problem: str) -> None:
+def test_a_job_that_is_not_found_is_named_with_what_is_there(asked: PassArguments, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         job_key_of(asked, frozenset({"main/orders", "other/orders"}))
 

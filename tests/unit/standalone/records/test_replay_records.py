@@ -11,7 +11,7 @@ from recorded_passes import ENRICH, SCENARIOS, RecordedJob, rolled_back, scaled_
 
 from flink_autoscaler.core.decide.limits.shares import postponed
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.model.decision import PassOutcome, Phase, Rescale
+from flink_autoscaler.core.model.decision import PassOutcome, PassPhase, Rescale
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, encode
 from flink_autoscaler.standalone.records.replay import PUT_OFF, differences, replayed
@@ -44,7 +44,7 @@ def test_the_scenarios_have_what_they_are_meant_to_show() -> None:
         "PAUSED",
         "PAUSED_AFTER_ROLLBACK",
     } <= reasons
-    assert phases >= set(Phase) - {Phase.NOT_READY}
+    assert phases >= set(PassPhase) - {PassPhase.NOT_READY}
     assert any(record.outcome.is_repair for record in rolled_back().records)
 
 
@@ -59,7 +59,7 @@ def test_a_decision_that_the_ledger_put_off_is_put_off_again(code: str) -> None:
 @pytest.mark.parametrize(
     ("change", "place"),
     [
-        pytest.param(lambda o: replace(o, phase=Phase.NOT_READY), "phase", id="phase"),
+        pytest.param(lambda o: replace(o, phase=PassPhase.NOT_READY), "phase", id="phase"),
         pytest.param(lambda o: replace(o, wanted={**o.wanted, ENRICH: 9}), f"wanted.{ENRICH}", id="wanted"),
         pytest.param(lambda o: replace(o, state=replace(o.state, overrides={})), "state.overrides", id="state"),
         pytest.param(lambda o: replace(o, decision=replace(o.decision, reasons=())), "reasons", id="reasons"),

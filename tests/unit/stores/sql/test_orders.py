@@ -11,7 +11,7 @@ from databases import counting, rows_of
 from sqlalchemy import insert, update
 
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.model.orders import Direction
+from flink_autoscaler.core.model.orders import PauseScope
 from flink_autoscaler.core.supervise.order_book import OrderBook
 from flink_autoscaler.stores.heap.orders import HeapOrderBook
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
@@ -139,7 +139,7 @@ def test_orders_that_cannot_be_read_count_as_a_pause(database: Database, book: S
 
     found = book.orders("main")
 
-    pause = found["main/a"].paused(Direction.UP, _FOREVER)
+    pause = found["main/a"].paused(PauseScope.UP, _FOREVER)
     assert pause is not None
     assert "cannot be read" in pause.signed.reason
     assert len(found["main/b"].pins) == 1

@@ -17,7 +17,7 @@ from flink_autoscaler.core.decide.memory.network_buffers import SHARE, buffers_n
 from flink_autoscaler.core.evaluate.downtime import DowntimeEstimate, Size, estimate_downtime
 from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
-from flink_autoscaler.core.model.orders import Direction
+from flink_autoscaler.core.model.orders import PauseScope
 from flink_autoscaler.core.model.state import ScalingSummaries, ScalingSummary
 from flink_autoscaler.core.model.supervision import Mechanism, Origin, RescaleRecord, Stage
 
@@ -43,7 +43,7 @@ def calmed(run: DecisionRun, summaries: ScalingSummaries) -> ScalingSummaries:
 def _allowed(run: DecisionRun, summaries: ScalingSummaries) -> ScalingSummaries:
     """Drop the directions that are paused or switched off."""
     options, orders, now_ms = run.given.options, run.given.orders, run.given.now_ms
-    switches = {Direction.UP: options.scale_up_enabled, Direction.DOWN: options.scale_down_enabled}
+    switches = {PauseScope.UP: options.scale_up_enabled, PauseScope.DOWN: options.scale_down_enabled}
     for direction, is_on in switches.items():
         pause = orders.paused(direction, now_ms)
         if not any(_direction(summary) is direction for summary in summaries.values()) or (is_on and pause is None):
@@ -250,8 +250,8 @@ def _counts(record: RescaleRecord) -> bool:
     return record.origin is Origin.AUTOSCALER and record.stage is not Stage.REFUSED
 
 
-def _direction(summary: ScalingSummary) -> Direction:
-    return Direction.UP if summary.is_scale_up else Direction.DOWN
+def _direction(summary: ScalingSummary) -> PauseScope:
+    return PauseScope.UP if summary.is_scale_up else PauseScope.DOWN
 
 
 _FILTERS: Final[tuple[Filter, ...]] = (

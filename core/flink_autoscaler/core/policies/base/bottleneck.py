@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, EvaluatedVertex, ScalingMetric, VertexId
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
-from flink_autoscaler.core.policies.base.parallelism import Sizing, SizingSettings, size_vertex
+from flink_autoscaler.core.policies.base.parallelism import SizingSettings, VertexSizing, size_vertex
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Bottleneck:
 
 
 def find_bottlenecks(
-    topology: JobTopology, metrics: Mapping[VertexId, EvaluatedVertex], sizings: Mapping[VertexId, Sizing]
+    topology: JobTopology, metrics: Mapping[VertexId, EvaluatedVertex], sizings: Mapping[VertexId, VertexSizing]
 ) -> list[Bottleneck]:
     """Return the vertices that cannot grow to what they need, in topological order.
 
@@ -82,10 +82,10 @@ def limited_sizing(
     metrics: EvaluatedVertex,
     settings: SizingSettings,
     *,
-    sizing: Sizing,
+    sizing: VertexSizing,
     share: float,
     coefficient: float,
-) -> Sizing:
+) -> VertexSizing:
     """Return the sizing for a share of the target rates; never below the present parallelism.
 
     Args:

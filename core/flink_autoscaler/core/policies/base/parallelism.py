@@ -67,7 +67,7 @@ class SizingSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class VertexLimits:
     """Bounds of the parallelism of one vertex.
 
     Attributes:
@@ -89,18 +89,18 @@ class Limits:
         return min(max(self.lower, parallelism), self.bound)
 
 
-def limits_of(vertex: Vertex, current: int, settings: SizingSettings) -> Limits:
+def limits_of(vertex: Vertex, current: int, settings: SizingSettings) -> VertexLimits:
     """Return the bounds of a vertex, as wide as its current parallelism."""
     least, greatest = settings.limits_for(vertex)
     upper = max(current, greatest)
     bound = min(vertex.max_parallelism, upper)
     if settings.caps_sources and vertex.is_source and vertex.source_partitions > 0:
         bound = min(bound, max(current, vertex.source_partitions))
-    return Limits(min(current, least), upper, bound)
+    return VertexLimits(min(current, least), upper, bound)
 
 
 @dataclass(frozen=True, slots=True)
-class Sizing:
+class VertexSizing:
     """What the capacity model says about one vertex.
 
     Attributes:
@@ -118,13 +118,13 @@ class Sizing:
     capacity: float
     factor: float
     wanted: int
-    limits: Limits
+    limits: VertexLimits
     target: int
 
 
 def size_vertex(
     vertex: Vertex, metrics: EvaluatedVertex, settings: SizingSettings, coefficient: float = 1.0
-) -> Sizing | None:
+) -> VertexSizing | None:
     """Size one vertex.
 
     Args:
@@ -146,7 +146,7 @@ def size_vertex(
     factor = _bounded_factor(divide(capacity, rate) / coefficient, settings)
     wanted = rounded_up(factor * current)
     limits = limits_of(vertex, current, settings)
-    return Sizing(current, rate, capacity, factor, wanted, limits, limits.clamp(wanted))
+    return VertexSizing(current, rate, capacity, factor, wanted, limits, limits.clamp(wanted))
 
 
 def _bounded_factor(factor: float, settings: SizingSettings) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import Direction, JobObservation, Proposal, VertexObs
+from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection, VertexObs
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.policies.base.quantities import Need
 
@@ -53,17 +53,17 @@ def lacking_rates(obs: JobObservation, needs: Mapping[VertexId, Need]) -> tuple[
 
 def abstention(policy: str, reasons: Iterable[Reason], state: Mapping[str, Any]) -> Proposal:
     """Make the proposal of a policy that has no opinion."""
-    return Proposal(policy, None, Direction.NONE, {}, 0.0, tuple(reasons), state=state)
+    return Proposal(policy, None, ProposalDirection.NONE, {}, 0.0, tuple(reasons), state=state)
 
 
-def direction_of(obs: JobObservation, targets: Mapping[VertexId, int]) -> Direction:
+def direction_of(obs: JobObservation, targets: Mapping[VertexId, int]) -> ProposalDirection:
     """Return where targets go."""
     moves = {
-        Direction.UP if target > obs.vertices[vertex_id].parallelism else Direction.DOWN
+        ProposalDirection.UP if target > obs.vertices[vertex_id].parallelism else ProposalDirection.DOWN
         for vertex_id, target in targets.items()
         if target != obs.vertices[vertex_id].parallelism
     }
-    return Direction.MIXED if len(moves) > 1 else next(iter(moves), Direction.NONE)
+    return ProposalDirection.MIXED if len(moves) > 1 else next(iter(moves), ProposalDirection.NONE)
 
 
 def change_reasons(

@@ -59,7 +59,7 @@ def has_backlog(obs: JobObservation, threshold: float) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrivals:
+class SourceRates:
     """Records/s by source that a job is sized for.
 
     Attributes:
@@ -71,10 +71,10 @@ class Arrivals:
     down: Mapping[VertexId, float]
 
 
-def present_arrivals(obs: JobObservation) -> Arrivals:
+def present_arrivals(obs: JobObservation) -> SourceRates:
     """Return what arrives now, of the sources of which it is known."""
     rates = {v: max(0.0, x.target_rate) for v, x in obs.vertices.items() if x.is_source and x.target_rate is not None}
-    return Arrivals(rates, rates)
+    return SourceRates(rates, rates)
 
 
 def lags(obs: JobObservation) -> dict[VertexId, float]:
@@ -103,7 +103,7 @@ class Need:
 
 
 def needs_of(
-    obs: JobObservation, memory: Memory, arrivals: Arrivals, backlog: Mapping[VertexId, float]
+    obs: JobObservation, memory: Memory, arrivals: SourceRates, backlog: Mapping[VertexId, float]
 ) -> dict[VertexId, Need]:
     """Return what every vertex has to sustain, in topological order.
 

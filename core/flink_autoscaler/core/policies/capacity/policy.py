@@ -21,8 +21,8 @@ from flink_autoscaler.core.policies.base.proposals import (
     nothing_lowered,
 )
 from flink_autoscaler.core.policies.base.quantities import (
-    Arrivals,
     Need,
+    SourceRates,
     has_backlog,
     lags,
     needs_of,
@@ -30,7 +30,7 @@ from flink_autoscaler.core.policies.base.quantities import (
     subtasks,
 )
 from flink_autoscaler.core.policies.capacity.model import CapacitySettings
-from flink_autoscaler.core.policies.capacity.sizing import Sizing, sizings_of
+from flink_autoscaler.core.policies.capacity.sizing import SizedVertex, sizings_of
 
 NAME: Final = "capacity"
 
@@ -55,7 +55,7 @@ class CapacityPolicy:
         """
         return self.propose_for(given, present_arrivals(given.obs))
 
-    def propose_for(self, given: PolicyInput, arrivals: Arrivals) -> Proposal:
+    def propose_for(self, given: PolicyInput, arrivals: SourceRates) -> Proposal:
         """Return what it would do if this arrived at the sources.
 
         Raises:
@@ -84,12 +84,12 @@ class _View:
     settings: CapacitySettings
     memory: Memory
     needs: Mapping[VertexId, Need]
-    sizings: Mapping[VertexId, Sizing]
+    sizings: Mapping[VertexId, SizedVertex]
     ineffective: frozenset[VertexId]
     has_backlog: bool
 
     @classmethod
-    def of(cls, given: PolicyInput, arrivals: Arrivals) -> _View:
+    def of(cls, given: PolicyInput, arrivals: SourceRates) -> _View:
         obs, settings = given.obs, CapacitySettings.of(given.config, given.downtime)
         is_behind = has_backlog(obs, settings.backlog_threshold)
         memory = Memory.read(given.state, obs).learned(obs, has_backlog=is_behind)
@@ -102,7 +102,7 @@ class _View:
         return cls(settings, memory, needs, {**sizings, **kept}, ineffective, is_behind)
 
 
-def _ineffective(sizings: Mapping[VertexId, Sizing], memory: Memory, least: float | None) -> frozenset[VertexId]:
+def _ineffective(sizings: Mapping[VertexId, SizedVertex], memory: Memory, least: float | None) -> frozenset[VertexId]:
     """Return the vertices that would go up again although the last time brought less than ``least`` of the gain."""
     rising = (v for v, sizing in sizings.items() if sizing.target > sizing.vertex.parallelism)
     gains = {v: memory.gain_of(sizings[v].vertex) for v in rising}

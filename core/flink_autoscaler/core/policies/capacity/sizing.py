@@ -18,7 +18,7 @@ from flink_autoscaler.core.policies.capacity.model import (
 
 
 @dataclass(frozen=True, slots=True)
-class Sizing:
+class SizedVertex:
     """What one vertex should have.
 
     Attributes:
@@ -45,20 +45,20 @@ class Sizing:
         return is_beyond(self.wanted, self.vertex)
 
 
-def sizings_of(needs: Mapping[VertexId, Need], settings: CapacitySettings) -> dict[VertexId, Sizing]:
+def sizings_of(needs: Mapping[VertexId, Need], settings: CapacitySettings) -> dict[VertexId, SizedVertex]:
     """Size the vertices whose need and rate are known; none goes up beyond what a bottleneck can feed or take."""
     sizings = {v: sizing for v, need in needs.items() if (sizing := size(need, settings)) is not None}
     shares = shares_of(needs, {v: sizing.wanted for v, sizing in sizings.items()}, settings.catch_up)
     return {v: _limited(sizing, needs[v], shares[v], settings) for v, sizing in sizings.items()}
 
 
-def size(need: Need, settings: CapacitySettings) -> Sizing | None:
+def size(need: Need, settings: CapacitySettings) -> SizedVertex | None:
     """Size one vertex; None when its need or its rate is not known. One that needs nothing has no need of a rate."""
     if need.up is None or need.down is None:
         return None
     vertex = need.vertex
     if max(need.up, need.down, need.lag) == 0.0:
-        return Sizing(vertex, 0.0, 0.0, _target(vertex, 0.0, 0.0, settings), is_outside=True)
+        return SizedVertex(vertex, 0.0, 0.0, _target(vertex, 0.0, 0.0, settings), is_outside=True)
     if need.rate is None:
         return None
     present = min(need.rate * vertex.parallelism, GREATEST)
@@ -67,7 +67,7 @@ def size(need: Need, settings: CapacitySettings) -> Sizing | None:
     target = _target(vertex, wanted, kept, settings)
     capacity = needed_capacity(falling if target < vertex.parallelism else rising, settings)
     is_outside = not least_capacity(rising, settings) <= present <= most_capacity(falling, settings)
-    return Sizing(vertex, capacity, wanted, target, is_outside)
+    return SizedVertex(vertex, capacity, wanted, target, is_outside)
 
 
 def _target(vertex: VertexObs, wanted: float, kept: float, settings: CapacitySettings) -> int:
@@ -84,7 +84,7 @@ def _stepped(vertex: VertexObs, wanted: float, settings: CapacitySettings) -> in
     return subtasks(factor * vertex.parallelism, vertex)
 
 
-def _limited(sizing: Sizing, need: Need, share: float, settings: CapacitySettings) -> Sizing:
+def _limited(sizing: SizedVertex, need: Need, share: float, settings: CapacitySettings) -> SizedVertex:
     """Return the sizing for what gets past a bottleneck, where that keeps the vertex from going up so far."""
     if share >= 1.0 or sizing.target <= sizing.vertex.parallelism or need.up is None or need.down is None:
         return sizing

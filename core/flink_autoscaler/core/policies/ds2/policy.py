@@ -25,8 +25,8 @@ from flink_autoscaler.core.policies.base.proposals import (
     nothing_lowered,
 )
 from flink_autoscaler.core.policies.base.quantities import (
-    Arrivals,
     Need,
+    SourceRates,
     has_backlog,
     is_beyond,
     lags,
@@ -62,7 +62,7 @@ class Ds2Policy:
         """
         return self.propose_for(given, present_arrivals(given.obs))
 
-    def propose_for(self, given: PolicyInput, arrivals: Arrivals) -> Proposal:
+    def propose_for(self, given: PolicyInput, arrivals: SourceRates) -> Proposal:
         """Return what it would do if this arrived at the sources.
 
         Raises:
@@ -86,7 +86,7 @@ class Ds2Policy:
         return _decided(obs, state, needs, settings)
 
 
-def _with_catch_up(given: PolicyInput, arrivals: Arrivals, catch_up: float) -> Arrivals:
+def _with_catch_up(given: PolicyInput, arrivals: SourceRates, catch_up: float) -> SourceRates:
     """Return what the sources have to sustain to be done with the backlog and a restart in time."""
     if catch_up <= 0:
         return arrivals
@@ -95,7 +95,7 @@ def _with_catch_up(given: PolicyInput, arrivals: Arrivals, catch_up: float) -> A
     def sustained(rates: Mapping[VertexId, float]) -> dict[VertexId, float]:
         return {v: rate + (backlog[v] + rate * outage) / catch_up for v, rate in rates.items()}
 
-    return Arrivals(sustained(arrivals.up), sustained(arrivals.down))
+    return SourceRates(sustained(arrivals.up), sustained(arrivals.down))
 
 
 def _waiting(state: Ds2State, settings: Ds2Settings) -> Reason | None:

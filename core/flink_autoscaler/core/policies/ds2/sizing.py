@@ -13,7 +13,7 @@ from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, VertexObs
 from flink_autoscaler.core.policies.base.quantities import GREATEST, Need, is_beyond, shares_of, skew_of, subtasks
 from flink_autoscaler.core.policies.ds2.settings import Ds2Settings
-from flink_autoscaler.core.policies.ds2.state import Demand, Evaluation
+from flink_autoscaler.core.policies.ds2.state import Demand, Ds2Evaluation
 
 MOST_FOR_SKEW: Final = 1.5
 """Growth that skew may account for: where one key is hot, more subtasks do not help."""
@@ -36,11 +36,11 @@ class Ds2Plan:
     raised_by: float = 1.0
 
 
-def evaluate(obs: JobObservation, needs: Mapping[VertexId, Need], settings: Ds2Settings) -> Evaluation:
+def evaluate(obs: JobObservation, needs: Mapping[VertexId, Need], settings: Ds2Settings) -> Ds2Evaluation:
     """Return how many subtasks are just enough for each vertex; it needs no rate where nothing arrives."""
     demands = {v: demand for v, need in needs.items() if (demand := _demand(need, settings)) is not None}
     behind = (_shortfall(vertex) for vertex in obs.vertices.values() if vertex.is_source)
-    return Evaluation(demands, max(behind, default=1.0))
+    return Ds2Evaluation(demands, max(behind, default=1.0))
 
 
 def _demand(need: Need, settings: Ds2Settings) -> Demand | None:
@@ -62,7 +62,9 @@ def _shortfall(source: VertexObs) -> float:
     return min(source.target_rate / source.rate_in, GREATEST)
 
 
-def sized(evaluation: Evaluation, needs: Mapping[VertexId, Need], settings: Ds2Settings, *, may_lower: bool) -> Ds2Plan:
+def sized(
+    evaluation: Ds2Evaluation, needs: Mapping[VertexId, Need], settings: Ds2Settings, *, may_lower: bool
+) -> Ds2Plan:
     """Turn an evaluation into parallelisms with head-room; none goes up beyond what a bottleneck can feed or take.
 
     Where that scales nothing up although sources cannot keep up, an overhead that busy time does not show is at work:
@@ -90,7 +92,7 @@ def _target(vertex: VertexObs, wanted: float, kept: float, share: float, may_low
 
 
 def _raise(
-    evaluation: Evaluation,
+    evaluation: Ds2Evaluation,
     needs: Mapping[VertexId, Need],
     wanted: Mapping[VertexId, float],
     targets: Mapping[VertexId, int],

@@ -31,7 +31,7 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class Ds2Evaluation:
     """One evaluation of a job.
 
     Attributes:
@@ -43,14 +43,14 @@ class Evaluation:
     shortfall: float = 1.0
 
 
-def combined(evaluations: tuple[Evaluation, ...], how: Combine) -> Evaluation:
+def combined(evaluations: tuple[Ds2Evaluation, ...], how: Combine) -> Ds2Evaluation:
     """Make one evaluation of several, of the vertices that the last one knows."""
     pick = max if how is Combine.MAX else median
     demands = {}
     for vertex_id in evaluations[-1].demands:
         seen = [each.demands[vertex_id] for each in evaluations if vertex_id in each.demands]
         demands[vertex_id] = Demand(pick([each.up for each in seen]), pick([each.down for each in seen]))
-    return Evaluation(demands, pick([each.shortfall for each in evaluations]))
+    return Ds2Evaluation(demands, pick([each.shortfall for each in evaluations]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Ds2State:
     execution: list[Any] = field(default_factory=list)
     evaluated_at: float | None = None
     ignored: int = 0
-    evaluations: tuple[Evaluation, ...] = ()
+    evaluations: tuple[Ds2Evaluation, ...] = ()
     fruitless: int = 0
     is_judged: bool = False
 
@@ -127,7 +127,7 @@ class Ds2State:
         """Tell whether it is time for an evaluation."""
         return self.evaluated_at is None or not 0 <= now - self.evaluated_at < interval
 
-    def evaluated(self, evaluation: Evaluation, obs: JobObservation, settings: Ds2Settings) -> Ds2State:
+    def evaluated(self, evaluation: Ds2Evaluation, obs: JobObservation, settings: Ds2Settings) -> Ds2State:
         """Return the state after an evaluation; those from before a long silence do not count."""
         if self.ignored < settings.warm_up:
             return replace(self, evaluated_at=obs.now, ignored=self.ignored + 1)
@@ -159,6 +159,6 @@ def _vector(obs: JobObservation) -> dict[VertexId, int]:
     return {v: each.parallelism for v, each in obs.vertices.items()}
 
 
-def _evaluation(saved: Any) -> Evaluation:
+def _evaluation(saved: Any) -> Ds2Evaluation:
     demands, shortfall = saved
-    return Evaluation({v: Demand(*each) for v, each in demands.items()}, shortfall)
+    return Ds2Evaluation({v: Demand(*each) for v, each in demands.items()}, shortfall)

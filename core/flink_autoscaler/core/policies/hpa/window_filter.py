@@ -12,7 +12,7 @@ from flink_autoscaler.core.options.hpa import HpaOptions, behavior_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import direction_of
 from flink_autoscaler.core.policies.base.quantities import subtasks
-from flink_autoscaler.core.policies.combine import Plan
+from flink_autoscaler.core.policies.combine import CombinedPlan
 from flink_autoscaler.core.policies.hpa.behavior import Track, behave
 from flink_autoscaler.core.policies.hpa.memory import behavior_reasons
 
@@ -20,8 +20,8 @@ NAME = "hpa_window"
 
 
 def hpa_window(
-    plan: Plan, obs: JobObservation, configuration: Mapping[str, str], state: Mapping[str, Any]
-) -> tuple[Plan, Mapping[str, Any]]:
+    plan: CombinedPlan, obs: JobObservation, configuration: Mapping[str, str], state: Mapping[str, Any]
+) -> tuple[CombinedPlan, Mapping[str, Any]]:
     """Return what is left of a plan, vertex by vertex, and what to remember.
 
     It has to see every plan, also those that change nothing: what they say counts in its windows.

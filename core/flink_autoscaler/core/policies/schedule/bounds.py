@@ -15,7 +15,7 @@ from flink_autoscaler.core.options.schedule_plans import SchedulePlan
 from flink_autoscaler.core.options.simple_policies import ScheduleOptions
 from flink_autoscaler.core.policies.base.memory import Memory
 from flink_autoscaler.core.policies.base.proposals import missing
-from flink_autoscaler.core.policies.base.quantities import Arrivals, Need, needs_of, present_arrivals, subtasks
+from flink_autoscaler.core.policies.base.quantities import Need, SourceRates, needs_of, present_arrivals, subtasks
 
 _LEAST_TARGET: Final = 0.01
 """Stands for a utilization target below it."""
@@ -119,7 +119,7 @@ def _sized(
     if not sources:
         return {}, ()
     arriving = {**present_arrivals(given.obs).up, **sources}
-    needs = needs_of(given.obs, memory, Arrivals(arriving, arriving), {})
+    needs = needs_of(given.obs, memory, SourceRates(arriving, arriving), {})
     target = max(AutoscalerOptions(given.config).utilization_target, _LEAST_TARGET)
     wanted = {v: _wanted(need, target) for v, need in needs.items()}
     lacking = tuple(missing(needs[v].vertex, "true processing rate") for v, number in wanted.items() if number is None)

@@ -26,12 +26,12 @@ from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import (
     DemandForecast,
-    Direction,
     JobObservation,
     Outage,
     PastRescale,
     PolicyInput,
     Proposal,
+    ProposalDirection,
     ScalingPolicy,
 )
 from flink_autoscaler.core.policies.base.proposals import INCOMPLETE_WINDOW, METRIC_MISSING, NOT_RUNNING, direction_of
@@ -57,7 +57,7 @@ class ScalingPolicyContract(ABC):
     interval: ClassVar[float] = 60.0
     patience: ClassVar[int] = 8
     most_rescales: ClassVar[int] = 10
-    expected: ClassVar[Set[Direction]] = frozenset({Direction.UP, Direction.DOWN})
+    expected: ClassVar[Set[ProposalDirection]] = frozenset({ProposalDirection.UP, ProposalDirection.DOWN})
     needs: ClassVar[tuple[str, ...]] = ("target_rate",)
 
     @abstractmethod
@@ -167,7 +167,7 @@ class ScalingPolicyContract(ABC):
         for number, job in enumerate(model_jobs(_CASES)):
             lower = self._decided(job, job.parallelism)
             higher = self._decided(job.under(1.3), job.parallelism)
-            if Direction.NONE not in (lower.direction, higher.direction):
+            if ProposalDirection.NONE not in (lower.direction, higher.direction):
                 pairs = [(higher.targets or {})[v] >= least for v, least in (lower.targets or {}).items()]
                 assert all(pairs), f"case {number}"
 
@@ -179,7 +179,7 @@ class ScalingPolicyContract(ABC):
             obs = job.observed(vector, now, last_rescale_at=rescaled_at)
             proposal = self.make_policy().propose(self._given(obs, state))
             now, state, quiet = now + self.interval, dict(proposal.state), quiet + 1
-            if proposal.direction is not Direction.NONE:
+            if proposal.direction is not ProposalDirection.NONE:
                 yield proposal
                 vector, rescaled_at, quiet = {**vector, **(proposal.targets or {})}, now, 0
 
@@ -215,7 +215,7 @@ class ScalingPolicyContract(ABC):
         proposal = self.make_policy().propose(given)
 
         assert proposal.targets is None, case
-        assert proposal.direction is Direction.NONE, case
+        assert proposal.direction is ProposalDirection.NONE, case
         assert code in {reason.code for reason in proposal.reasons}, case
 
 

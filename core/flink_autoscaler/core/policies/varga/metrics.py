@@ -21,7 +21,7 @@ _GREATEST_SHOWN: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class MetricAdvice:
     """What metrics advise for a job.
 
     Attributes:
@@ -49,23 +49,23 @@ def drain_rate(backlog: Backlog, budget: float) -> float:
     return 1.0 + (backlog.slope + extra) / (backlog.rate or _NO_RATE)
 
 
-def wish_of(obs: JobObservation, backlog: Backlog, settings: VargaSettings) -> Wish | tuple[Reason, ...]:
+def wish_of(obs: JobObservation, backlog: Backlog, settings: VargaSettings) -> MetricAdvice | tuple[Reason, ...]:
     """Return the greater of what the two metrics advise, or what is missing.
 
     Without the first, the second can only raise.
     """
     use = _use(obs, settings)
     lag = _lag(obs, backlog, settings)
-    if isinstance(use, Wish):
-        return Wish(max(use.number, lag.number), use.is_growing or lag.is_growing, use.reasons + lag.reasons)
-    return Wish(lag.number, True, use + lag.reasons) if lag.is_growing else use
+    if isinstance(use, MetricAdvice):
+        return MetricAdvice(max(use.number, lag.number), use.is_growing or lag.is_growing, use.reasons + lag.reasons)
+    return MetricAdvice(lag.number, True, use + lag.reasons) if lag.is_growing else use
 
 
-def _use(obs: JobObservation, settings: VargaSettings) -> Wish | tuple[Reason, ...]:
+def _use(obs: JobObservation, settings: VargaSettings) -> MetricAdvice | tuple[Reason, ...]:
     return _mean_use(obs, settings) if settings.is_mean else _greatest_use(obs, settings)
 
 
-def _mean_use(obs: JobObservation, settings: VargaSettings) -> Wish | tuple[Reason, ...]:
+def _mean_use(obs: JobObservation, settings: VargaSettings) -> MetricAdvice | tuple[Reason, ...]:
     """Follow the share of time that all subtasks of all vertices together are not idle."""
     lacking = tuple(missing(vertex, "idle time") for vertex in obs.vertices.values() if vertex.idle is None)
     if lacking:
@@ -75,7 +75,7 @@ def _mean_use(obs: JobObservation, settings: VargaSettings) -> Wish | tuple[Reas
     return _followed(obs, use / settings.utilization_target, settings, "utilization")
 
 
-def _greatest_use(obs: JobObservation, settings: VargaSettings) -> Wish | tuple[Reason, ...]:
+def _greatest_use(obs: JobObservation, settings: VargaSettings) -> MetricAdvice | tuple[Reason, ...]:
     """Follow the vertex that needs most. Its own bounds count: one that cannot grow asks for nothing."""
     if lacking := without_busy_time(obs):
         return lacking
@@ -85,28 +85,28 @@ def _greatest_use(obs: JobObservation, settings: VargaSettings) -> Wish | tuple[
         v: subtasks(advised(vertex.parallelism, ratios[v], settings.tolerance), vertex)
         for v, vertex in obs.vertices.items()
     }
-    return Wish(
+    return MetricAdvice(
         number=max(wishes.values()),
         is_growing=any(wish > obs.vertices[v].parallelism for v, wish in wishes.items()),
         reasons=(_reason("utilization", max(ratios.values()), number_of(obs), max(wishes.values())),),
     )
 
 
-def _lag(obs: JobObservation, backlog: Backlog, settings: VargaSettings) -> Wish:
+def _lag(obs: JobObservation, backlog: Backlog, settings: VargaSettings) -> MetricAdvice:
     """Follow the change of the lag, and where told so what it takes to be rid of it."""
     is_drained = settings.drain_term and backlog.lag > settings.lag_threshold
     rate = drain_rate(backlog, settings.budget) if is_drained else lag_rate(backlog, settings.lag_threshold)
     wish = _followed(obs, rate / settings.lag_rate_target, settings, "lag rate")
     bottleneck = None if settings.is_mean else limiting(obs, settings.utilization_target)
     if wish.is_growing and bottleneck is not None:
-        return Wish(number_of(obs), False, (*wish.reasons, limit_reason(bottleneck)))
+        return MetricAdvice(number_of(obs), False, (*wish.reasons, limit_reason(bottleneck)))
     return wish
 
 
-def _followed(obs: JobObservation, ratio: float, settings: VargaSettings, metric: str) -> Wish:
+def _followed(obs: JobObservation, ratio: float, settings: VargaSettings, metric: str) -> MetricAdvice:
     current, ratio = number_of(obs), min(ratio, settings.max_ratio)
     number = within(obs, advised(current, ratio, settings.tolerance))
-    return Wish(number, number > current, (_reason(metric, ratio, current, number),))
+    return MetricAdvice(number, number > current, (_reason(metric, ratio, current, number),))
 
 
 def _reason(metric: str, ratio: float, current: int, number: int) -> Reason:

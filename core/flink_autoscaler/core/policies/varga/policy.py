@@ -18,7 +18,7 @@ from flink_autoscaler.core.policies.base.one_number import JOB, number_of, numbe
 from flink_autoscaler.core.policies.base.proposals import NOT_RUNNING, abstention, missing, not_usable
 from flink_autoscaler.core.policies.hpa.memory import HpaMemory, behavior_reasons
 from flink_autoscaler.core.policies.varga.memory import VargaMemory
-from flink_autoscaler.core.policies.varga.metrics import Wish, wish_of
+from flink_autoscaler.core.policies.varga.metrics import MetricAdvice, wish_of
 from flink_autoscaler.core.policies.varga.settings import VargaSettings
 
 
@@ -44,14 +44,20 @@ class VargaPolicy:
         slope = slope_of(memory.lags, settings.deriv_window)
         backlog = backlog if slope is None else replace(backlog, slope=slope)
         load = _load(obs, backlog, memory.hpa, settings)
-        wish = wish_of(obs, backlog, settings) if load.is_telling else Wish(number_of(obs), is_growing=False)
-        if not isinstance(wish, Wish):
+        wish = wish_of(obs, backlog, settings) if load.is_telling else MetricAdvice(number_of(obs), is_growing=False)
+        if not isinstance(wish, MetricAdvice):
             return abstention(self.name, wish, state)
         wish = replace(wish, reasons=(*load_reasons(obs, load, backlog), *wish.reasons))
         return self._decided(obs, wish, memory, settings, blocks_down=load is Load.CATCHING_UP)
 
     def _decided(
-        self, obs: JobObservation, wish: Wish, memory: VargaMemory, settings: VargaSettings, *, blocks_down: bool
+        self,
+        obs: JobObservation,
+        wish: MetricAdvice,
+        memory: VargaMemory,
+        settings: VargaSettings,
+        *,
+        blocks_down: bool,
     ) -> Proposal:
         """Go as far toward a wish as windows and rate limits allow."""
         current = number_of(obs)

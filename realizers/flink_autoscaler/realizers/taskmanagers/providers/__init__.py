@@ -7,7 +7,7 @@ pytest and is therefore not imported here.
 from flink_autoscaler.realizers.taskmanagers.providers.command import CommandProvider, CommandSpec
 from flink_autoscaler.realizers.taskmanagers.providers.compose import ComposeSpec, compose_provider
 from flink_autoscaler.realizers.taskmanagers.providers.http import HttpProvider
-from flink_autoscaler.realizers.taskmanagers.providers.limits import Limits
+from flink_autoscaler.realizers.taskmanagers.providers.limits import ProviderLimits
 from flink_autoscaler.realizers.taskmanagers.providers.process import ProcessProvider, ProcessSpec
 
 __all__ = [
@@ -15,8 +15,8 @@ __all__ = [
     "CommandSpec",
     "ComposeSpec",
     "HttpProvider",
-    "Limits",
     "ProcessProvider",
     "ProcessSpec",
+    "ProviderLimits",
     "compose_provider",
 ]

@@ -11,7 +11,7 @@ from typing import Final
 from flink_autoscaler.core.errors import RealizeError
 from flink_autoscaler.core.ports.task_managers import OperationState, Progress, ProviderInfo
 from flink_autoscaler.realizers.taskmanagers.providers.description import described
-from flink_autoscaler.realizers.taskmanagers.providers.limits import Limits, checked_count
+from flink_autoscaler.realizers.taskmanagers.providers.limits import ProviderLimits, checked_count
 from flink_autoscaler.realizers.taskmanagers.providers.running_command import RunningCommand
 
 COUNT: Final = "{n}"
@@ -39,7 +39,7 @@ class CommandSpec:
     describe: tuple[str, ...] = ()
     timeout: float = 300.0
     describe_timeout: float = 10.0
-    limits: Limits = field(default_factory=Limits)
+    limits: ProviderLimits = field(default_factory=ProviderLimits)
 
 
 def read_description(text: str, info: ProviderInfo) -> ProviderInfo:

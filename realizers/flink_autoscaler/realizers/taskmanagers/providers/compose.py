@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from flink_autoscaler.core.ports.task_managers import ProviderInfo
 from flink_autoscaler.realizers.taskmanagers.providers.command import COUNT, CommandProvider, CommandSpec
-from flink_autoscaler.realizers.taskmanagers.providers.limits import Limits
+from flink_autoscaler.realizers.taskmanagers.providers.limits import ProviderLimits
 
 DOCKER_COMPOSE = ("docker", "compose")
 
@@ -25,7 +25,7 @@ class ComposeSpec:
     service: str
     base: tuple[str, ...] = DOCKER_COMPOSE
     timeout: float = 300.0
-    limits: Limits = field(default_factory=Limits)
+    limits: ProviderLimits = field(default_factory=ProviderLimits)
 
 
 def compose_provider(spec: ComposeSpec) -> CommandProvider:

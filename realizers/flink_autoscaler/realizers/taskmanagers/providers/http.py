@@ -13,7 +13,7 @@ from flink_autoscaler.core.errors import AutoscalerError, RealizeError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.task_managers import DONE, PENDING, OperationState, Progress, ProviderInfo
 from flink_autoscaler.realizers.taskmanagers.providers.description import described
-from flink_autoscaler.realizers.taskmanagers.providers.limits import Limits, checked_count
+from flink_autoscaler.realizers.taskmanagers.providers.limits import ProviderLimits, checked_count
 
 T = TypeVar("T")
 
@@ -41,12 +41,12 @@ class HttpProvider:
         endpoint: Callable[[], Endpoint],
         loop: EventLoopThread,
         *,
-        limits: Limits | None = None,
+        limits: ProviderLimits | None = None,
         may_write: Callable[[float], bool] = lambda _: True,
     ) -> None:
         self._endpoint = endpoint
         self._loop = loop
-        self._limits = limits or Limits()
+        self._limits = limits or ProviderLimits()
         self._may_write = may_write
         self._made: tuple[Endpoint, HttpTransport] | None = None
         self._finished: frozenset[str] = frozenset()

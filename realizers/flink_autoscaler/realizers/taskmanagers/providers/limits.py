@@ -8,7 +8,7 @@ from flink_autoscaler.core.errors import RealizeError
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ProviderLimits:
     """How many TaskManagers there may be, and what one is like.
 
     Attributes:
@@ -24,7 +24,7 @@ class Limits:
     typical_startup: float = 30.0
 
 
-def checked_count(count: int, limits: Limits) -> int:
+def checked_count(count: int, limits: ProviderLimits) -> int:
     """Return a count that is within the limits.
 
     Raises:

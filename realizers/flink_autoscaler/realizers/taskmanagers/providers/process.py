@@ -18,8 +18,8 @@ import structlog
 from flink_autoscaler.core.errors import RealizeError
 from flink_autoscaler.core.ports.task_managers import DONE, PENDING, OperationState, Progress, ProviderInfo
 from flink_autoscaler.realizers.taskmanagers.providers import linux_process
-from flink_autoscaler.realizers.taskmanagers.providers.limits import Limits, checked_count
-from flink_autoscaler.realizers.taskmanagers.providers.process_table import Ended, Started, Table, TableFile
+from flink_autoscaler.realizers.taskmanagers.providers.limits import ProviderLimits, checked_count
+from flink_autoscaler.realizers.taskmanagers.providers.process_table import Ended, ProcessTable, Started, TableFile
 
 ID: Final = "{id}"
 """Place of the TaskManager's id in the command."""
@@ -65,7 +65,7 @@ class ProcessSpec:
     command: tuple[str, ...]
     directory: Path
     prefix: str = "flink"
-    limits: Limits = field(default_factory=Limits)
+    limits: ProviderLimits = field(default_factory=ProviderLimits)
     stop_timeout: float = 30.0
     environment: tuple[str, ...] = ENVIRONMENT
 
@@ -132,7 +132,7 @@ class ProcessProvider:
         """Forget the children; they live on."""
         self._children.clear()
 
-    def _info(self, table: Table) -> ProviderInfo:
+    def _info(self, table: ProcessTable) -> ProviderInfo:
         limits = self._spec.limits
         has_ids = any(ID in argument for argument in self._spec.command)
         leaving = {each.taskmanager_id for each in table.leaving} | {each.taskmanager_id for each in table.ended}
@@ -148,7 +148,7 @@ class ProcessProvider:
             leaving_ids=frozenset(leaving) if has_ids else frozenset(),
         )
 
-    def _looked_at(self) -> Table:
+    def _looked_at(self) -> ProcessTable:
         """Return the table as it is now, and keep it where that has changed."""
         before = self._file.read()
         now = self._clock()
@@ -191,7 +191,7 @@ class ProcessProvider:
             self._endings = {**dict(list(self._endings.items())[-_OUTPUTS:]), entry.taskmanager_id: text}
             log.warning("taskmanager_ended", text=text, pid=entry.pid)
 
-    def _fewer(self, table: Table, surplus: int, victims: Sequence[str]) -> Table:
+    def _fewer(self, table: ProcessTable, surplus: int, victims: Sequence[str]) -> ProcessTable:
         staying = {each.taskmanager_id: each for each in reversed(table.staying)}
         chosen = [staying.pop(each) for each in dict.fromkeys(victims) if each in staying]
         doomed = [*chosen, *staying.values()][:surplus]
@@ -211,7 +211,7 @@ class ProcessProvider:
             self._signal(entry, signal.SIGTERM)
             self._asked.add(entry.taskmanager_id)
 
-    def _more(self, table: Table, count: int) -> list[str]:
+    def _more(self, table: ProcessTable, count: int) -> list[str]:
         """Start processes. The intention is written first, so that none is ever forgotten."""
         now = self._clock()
         entries = [Started(f"{self._spec.prefix}-{secrets.token_hex(6)}", began=now) for _ in range(count)]

@@ -51,7 +51,7 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class Table:
+class ProcessTable:
     """All processes of a provider.
 
     Attributes:
@@ -74,7 +74,7 @@ class Table:
         """Those that are being stopped."""
         return tuple(each for each in self.started if each.stopping is not None)
 
-    def with_changed(self, changed: Started) -> Table:
+    def with_changed(self, changed: Started) -> ProcessTable:
         """Return the table with another entry for one TaskManager."""
         same = changed.taskmanager_id
         return replace(self, started=tuple(changed if e.taskmanager_id == same else e for e in self.started))
@@ -109,7 +109,7 @@ class TableFile:
         finally:
             os.close(lock)
 
-    def read(self) -> Table:
+    def read(self) -> ProcessTable:
         """Return what was written last, an empty table before.
 
         Raises:
@@ -118,7 +118,7 @@ class TableFile:
         try:
             value = json.loads(self._file.read_text())
         except FileNotFoundError:
-            return Table()
+            return ProcessTable()
         except (OSError, ValueError) as error:
             raise RealizeError(f"{self._file}: {error}; it tells which processes were started") from error
         try:
@@ -126,7 +126,7 @@ class TableFile:
         except (TypeError, KeyError, ValueError) as error:
             raise RealizeError(f"{self._file} is not a list of started processes: {error!r}") from error
 
-    def write(self, table: Table) -> None:
+    def write(self, table: ProcessTable) -> None:
         """Replace the table, all of it or nothing, also when the machine stops.
 
         Raises:
@@ -145,7 +145,7 @@ class TableFile:
             raise RealizeError(f"{self._file}: {error.strerror or error}") from error
 
 
-def _table(value: dict[str, object]) -> Table:
+def _table(value: dict[str, object]) -> ProcessTable:
     if value["version"] != _VERSION:
         raise ValueError(f"version {value['version']!r}")
     desired, started, ended = value["desired"], value["started"], value["ended"]
@@ -155,7 +155,7 @@ def _table(value: dict[str, object]) -> Table:
         or not isinstance(ended, list)
     ):
         raise TypeError("unexpected types")
-    return Table(desired, tuple(Started(**entry) for entry in started), tuple(Ended(**entry) for entry in ended))
+    return ProcessTable(desired, tuple(Started(**entry) for entry in started), tuple(Ended(**entry) for entry in ended))
 
 
 def _sync_directory(directory: Path) -> None:

@@ -15,7 +15,7 @@ from flink_autoscaler.clients.auth.tls import client_context
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint, Kerberos
 from flink_autoscaler.standalone.fetchers.access import AUTHORIZATION, Access
-from flink_autoscaler.standalone.settings.checks.names import Place
+from flink_autoscaler.standalone.settings.checks.names import ClusterSection
 from flink_autoscaler.standalone.settings.schema.access_settings import AccessSettings, AuthKind
 from flink_autoscaler.standalone.settings.sources import secret
 from flink_autoscaler.standalone.settings.sources.masking import is_sensitive
@@ -50,7 +50,7 @@ _SENT_AS_THEY_ARE: Final = ("auth.token", "delegation-token", "headers")
 _TLS_KEY: Final = ("tls.key-file", "tls.key-password-file", "tls.key-password-env-variable")
 
 
-def access_problems(settings: AccessSettings, place: Place, urls: Sequence[str]) -> Iterator[str]:
+def access_problems(settings: AccessSettings, place: ClusterSection, urls: Sequence[str]) -> Iterator[str]:
     """Yield what is wrong with how a service is reached. Reads the files that are named.
 
     Args:
@@ -68,7 +68,7 @@ def access_problems(settings: AccessSettings, place: Place, urls: Sequence[str])
     yield from unreadable or _certificate_problems(settings, place)
 
 
-def access_warnings(settings: AccessSettings, place: Place, urls: Sequence[str]) -> Iterator[str]:
+def access_warnings(settings: AccessSettings, place: ClusterSection, urls: Sequence[str]) -> Iterator[str]:
     """Yield what looks dangerous about how a service is reached: secrets that everybody on the way can read."""
     exposed = [url for url in urls if url.startswith("http:") and not _is_loopback(urlsplit(url).hostname or "")]
     sent = _sent_secret(settings, place)
@@ -76,7 +76,7 @@ def access_warnings(settings: AccessSettings, place: Place, urls: Sequence[str])
         yield f"{place.of(sent)}: sent to {exposed[0]} without encryption, so that others can read it; use https"
 
 
-def _auth_problems(kind: AuthKind, place: Place) -> Iterator[str]:
+def _auth_problems(kind: AuthKind, place: ClusterSection) -> Iterator[str]:
     chosen = f"{place.prefix}auth.kind {kind}"
     for name, kinds in _KINDS_OF.items():
         if place.sets(name) and kind not in kinds:
@@ -92,7 +92,7 @@ def _auth_problems(kind: AuthKind, place: Place) -> Iterator[str]:
             yield f"{place.prefix}{error}"
 
 
-def _tls_problems(place: Place, urls: Sequence[str]) -> Iterator[str]:
+def _tls_problems(place: ClusterSection, urls: Sequence[str]) -> Iterator[str]:
     names = [name for name in ("tls.ca-file", "tls.certificate-file", *_TLS_KEY, "tls.verify-host") if place.sets(name)]
     if names and urls and not any(url.startswith("https:") for url in urls):
         yield f"{place.of(names[0])}: of no use for {urls[0]}; use https, or remove it"
@@ -101,7 +101,7 @@ def _tls_problems(place: Place, urls: Sequence[str]) -> Iterator[str]:
             yield f"{place.of(name)}: of no use without {place.prefix}tls.certificate-file"
 
 
-def _header_problems(settings: AccessSettings, place: Place) -> Iterator[str]:
+def _header_problems(settings: AccessSettings, place: ClusterSection) -> Iterator[str]:
     names = [name for group in _GROUPS for name in place.below(group)]
     counts = Counter(_header(name) for name in names)
     chosen = f"{place.prefix}auth.kind {settings.auth.kind}"
@@ -124,7 +124,7 @@ def _header(name: str) -> str:
     return name.partition(".")[2].lower()
 
 
-def _secret_problems(place: Place) -> Iterator[str]:
+def _secret_problems(place: ClusterSection) -> Iterator[str]:
     """Read every secret, as a pass would do."""
     files = [*(f"{name}-file" for name in _SECRETS), *place.below("headers-file")]
     variables = [*(f"{name}-env-variable" for name in _SECRETS), *place.below("headers-env")]
@@ -134,7 +134,7 @@ def _secret_problems(place: Place) -> Iterator[str]:
         yield from _problem(place, name, is_file=False)
 
 
-def _problem(place: Place, name: str, *, is_file: bool) -> Iterator[str]:
+def _problem(place: ClusterSection, name: str, *, is_file: bool) -> Iterator[str]:
     pointer = place.values[place.prefix + name].text.strip()
     try:
         text = (secret.from_file if is_file else secret.from_variable)(place.of(name), pointer)
@@ -145,7 +145,7 @@ def _problem(place: Place, name: str, *, is_file: bool) -> Iterator[str]:
         yield f"{place.of(name)}: what it holds cannot be sent; expected printable ASCII"
 
 
-def _keytab_problems(settings: AccessSettings, place: Place) -> Iterator[str]:
+def _keytab_problems(settings: AccessSettings, place: ClusterSection) -> Iterator[str]:
     if settings.auth.keytab is None:
         return
     try:
@@ -158,7 +158,7 @@ def _keytab_problems(settings: AccessSettings, place: Place) -> Iterator[str]:
         yield f"{place.of('auth.keytab')}: the file is empty"
 
 
-def _certificate_problems(settings: AccessSettings, place: Place) -> Iterator[str]:
+def _certificate_problems(settings: AccessSettings, place: ClusterSection) -> Iterator[str]:
     if not any(map(place.sets, ("tls.ca-file", "tls.certificate-file"))):
         return
     try:
@@ -167,7 +167,7 @@ def _certificate_problems(settings: AccessSettings, place: Place) -> Iterator[st
         yield f"{place.prefix}{error}"
 
 
-def _sent_secret(settings: AccessSettings, place: Place) -> str | None:
+def _sent_secret(settings: AccessSettings, place: ClusterSection) -> str | None:
     """Return an option whose secret is part of requests."""
     sources = [f"{name}-{end}" for name in ("auth.password", "auth.token", "delegation-token") for end in _POINTERS]
     names = [*filter(place.sets, sources), *place.below("headers-env"), *place.below("headers-file")]

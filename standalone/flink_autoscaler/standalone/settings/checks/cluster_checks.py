@@ -9,7 +9,7 @@ from typing import Final
 
 from flink_autoscaler.standalone.daemon.plugins import PluginGroup, unknown_plugin
 from flink_autoscaler.standalone.settings.checks.access_checks import access_problems, access_warnings
-from flink_autoscaler.standalone.settings.checks.names import Place
+from flink_autoscaler.standalone.settings.checks.names import ClusterSection
 from flink_autoscaler.standalone.settings.schema.sections import ClusterSettings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.sources.entry import Value
@@ -44,21 +44,21 @@ def cluster_warnings(settings: Settings, values: Mapping[str, Value]) -> Iterato
             yield f"{place.of(name)}: looks like a regular expression; * stands for any text, and ? for one character"
 
 
-def _places(settings: Settings, values: Mapping[str, Value]) -> list[tuple[Place, ClusterSettings]]:
+def _places(settings: Settings, values: Mapping[str, Value]) -> list[tuple[ClusterSection, ClusterSettings]]:
     own: dict[str, dict[str, Value]] = {f"autoscaler.clusters.{number}.": {} for number in cluster_numbers(values)}
     for key, value in values.items():
         # Each cluster with its own keys: there may be hundreds of clusters.
         if (prefix := ".".join(key.split(".", 3)[:3]) + ".") in own:
             own[prefix][key] = value
-    places = (Place(prefix, texts) for prefix, texts in own.items())
+    places = (ClusterSection(prefix, texts) for prefix, texts in own.items())
     return list(zip(places, settings.clusters, strict=True))
 
 
-def _of_yarn(place: Place) -> Place:
-    return Place(f"{place.prefix}yarn.", place.values)
+def _of_yarn(place: ClusterSection) -> ClusterSection:
+    return ClusterSection(f"{place.prefix}yarn.", place.values)
 
 
-def _duplicate_names(places: list[tuple[Place, ClusterSettings]]) -> Iterator[str]:
+def _duplicate_names(places: list[tuple[ClusterSection, ClusterSettings]]) -> Iterator[str]:
     counts = Counter(cluster.name for _, cluster in places)
     for name in (name for name, count in counts.items() if count > 1):
         same = [place for place, cluster in places if cluster.name == name]
@@ -66,7 +66,7 @@ def _duplicate_names(places: list[tuple[Place, ClusterSettings]]) -> Iterator[st
         yield f"the cluster name '{name}' is used more than once: {', '.join(origins)}"
 
 
-def _type_problems(cluster: ClusterSettings, place: Place) -> Iterator[str]:
+def _type_problems(cluster: ClusterSettings, place: ClusterSection) -> Iterator[str]:
     if cluster.type not in (FLINK, YARN):
         if problem := unknown_plugin(PluginGroup.FETCHERS, cluster.type):
             yield f"{place.of('type')}: {problem}"
@@ -78,7 +78,7 @@ def _type_problems(cluster: ClusterSettings, place: Place) -> Iterator[str]:
             yield f"{place.of(name)}: only for {place.prefix}type yarn, which is flink"
 
 
-def _url_problems(cluster: ClusterSettings, place: Place) -> Iterator[str]:
+def _url_problems(cluster: ClusterSettings, place: ClusterSection) -> Iterator[str]:
     if cluster.type == FLINK and not cluster.url:
         yield f"{place.of('url')}: expected the URL of a JobManager, or {place.prefix}type yarn"
     if cluster.type == YARN and not cluster.yarn.url:
@@ -90,7 +90,7 @@ def _url_problems(cluster: ClusterSettings, place: Place) -> Iterator[str]:
             yield f"{place.of(name)}: {url} is there more than once"
 
 
-def _shared_urls(places: list[tuple[Place, ClusterSettings]]) -> Iterator[str]:
+def _shared_urls(places: list[tuple[ClusterSection, ClusterSettings]]) -> Iterator[str]:
     """Two clusters with one JobManager would scale the same jobs, unless each takes its own."""
     seen: dict[str, str] = {}
     for place, cluster in places:

@@ -16,7 +16,7 @@ def named(key: str, values: Mapping[str, Value]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ClusterSection:
     """A section of a cluster in the flat configuration.
 
     Attributes:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from flink_autoscaler.standalone.settings.sources import yaml_file
 from flink_autoscaler.standalone.settings.sources.entry import Layer, Value, failed
-from flink_autoscaler.standalone.settings.sources.text_file import UnreadableError, read_text
+from flink_autoscaler.standalone.settings.sources.text_file import FileUnreadableError, read_text
 
 DIRECTORY_VARIABLE = "FLINK_CONF_DIR"
 LEGACY_FILE = "flink-conf.yaml"
@@ -40,7 +40,7 @@ def _read_legacy(directory: Path) -> Layer:
     file = directory / LEGACY_FILE
     try:
         layer = parse_legacy(read_text(file), str(file))
-    except UnreadableError as error:
+    except FileUnreadableError as error:
         return failed(str(error))
     if (directory / FILE).exists():
         ignored = f"{directory / FILE} is ignored because {LEGACY_FILE} lies beside it"

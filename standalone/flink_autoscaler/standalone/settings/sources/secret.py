@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.settings.sources.text_file import UnreadableError, read_text
+from flink_autoscaler.standalone.settings.sources.text_file import FileUnreadableError, read_text
 
 
 def from_variable(key: str, name: str) -> str:
@@ -37,7 +37,7 @@ def from_file(key: str, file: str) -> str:
     """
     try:
         text = read_text(Path(file)).partition("\n")[0].strip()
-    except UnreadableError as error:
+    except FileUnreadableError as error:
         raise ConfigError(f"{key}: {error}; expected a file that the user of the daemon can read") from error
     if not text:
         raise ConfigError(f"{key}: the first line of {file} is blank")

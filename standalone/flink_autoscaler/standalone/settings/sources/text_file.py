@@ -7,7 +7,7 @@ from pathlib import Path
 MAX_BYTES = 1 << 20
 
 
-class UnreadableError(Exception):
+class FileUnreadableError(Exception):
     """The file cannot be read as text; the message names it and says why."""
 
 
@@ -21,11 +21,11 @@ def read_text(file: Path) -> str:
         with file.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)
     except OSError as error:
-        raise UnreadableError(f"{file}: {error.strerror or 'cannot be read'}") from error
+        raise FileUnreadableError(f"{file}: {error.strerror or 'cannot be read'}") from error
     if len(content) > MAX_BYTES:
-        raise UnreadableError(f"{file}: larger than {MAX_BYTES} bytes")
+        raise FileUnreadableError(f"{file}: larger than {MAX_BYTES} bytes")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise UnreadableError(f"{file} line {line}: not UTF-8") from error
+        raise FileUnreadableError(f"{file} line {line}: not UTF-8") from error

@@ -14,7 +14,7 @@ import yaml
 
 from flink_autoscaler.core.model.syntax import format_list
 from flink_autoscaler.standalone.settings.sources.entry import Layer, Value, failed
-from flink_autoscaler.standalone.settings.sources.text_file import UnreadableError, read_text
+from flink_autoscaler.standalone.settings.sources.text_file import FileUnreadableError, read_text
 
 _MAX_NODES = 20_000
 _MAX_DEPTH = 40
@@ -31,7 +31,7 @@ def read(file: Path) -> Layer:
     """Read one file. A duplicate key, a syntax error or anything else wrong is a problem that names its place."""
     try:
         return parse(read_text(file), str(file))
-    except UnreadableError as error:
+    except FileUnreadableError as error:
         return failed(str(error))
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from flink_autoscaler.core.model.state import ConfigChanges
 from flink_autoscaler.stores.sql.state import readers, writers
-from flink_autoscaler.stores.sql.state.documents import UnreadableError
+from flink_autoscaler.stores.sql.state.documents import DocumentError
 from flink_autoscaler.stores.sql.state.readers import Decoded
 
 
@@ -56,8 +56,8 @@ def decode(state_type: StateType, text: str) -> Decoded:
     """
     try:
         return KINDS[state_type].decode(text)
-    except UnreadableError:
+    except DocumentError:
         raise
     except (ValueError, KeyError, TypeError, ArithmeticError, AttributeError) as error:
         # What the readers below stumble over when a document has another shape than it should.
-        raise UnreadableError(f"unexpected content: {type(error).__name__}: {str(error)[:100]}") from None
+        raise DocumentError(f"unexpected content: {type(error).__name__}: {str(error)[:100]}") from None

@@ -20,7 +20,7 @@ _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 """Reads every scalar as text: a document says nothing about types, the reader knows them."""
 
 
-class UnreadableError(ValueError):
+class DocumentError(ValueError):
     """A stored text is not what should be there. The message never holds the text itself."""
 
 
@@ -38,7 +38,7 @@ def read_document(text: str, *, exact: bool = False) -> Any:
         UnreadableError: It is too long, too deep, damaged, or something else.
     """
     if len(text) > TEXT_LIMIT:
-        raise UnreadableError(f"longer than {TEXT_LIMIT >> 20} Mi characters")
+        raise DocumentError(f"longer than {TEXT_LIMIT >> 20} Mi characters")
     stripped = text.lstrip()
     if not stripped.startswith(("{", "[", '"')):
         inflated = _inflated(stripped)
@@ -48,7 +48,7 @@ def read_document(text: str, *, exact: bool = False) -> Any:
     except (ValueError, RecursionError) as error:
         # JSON in one line looks like YAML, too; what is damaged would only fail more slowly.
         if stripped.startswith(('{"', "[")):
-            raise UnreadableError(f"not JSON: {_place(error)}") from None
+            raise DocumentError(f"not JSON: {_place(error)}") from None
     return _read_yaml(stripped)
 
 
@@ -75,11 +75,11 @@ def _inflated_bytes(data: bytes) -> bytes:
     try:
         inflated = inflater.decompress(data, TEXT_LIMIT + 1)
     except zlib.error as error:
-        raise UnreadableError(f"damaged gzip: {error}") from None
+        raise DocumentError(f"damaged gzip: {error}") from None
     if len(inflated) > TEXT_LIMIT:
-        raise UnreadableError(f"inflates to more than {TEXT_LIMIT >> 20} MiB")
+        raise DocumentError(f"inflates to more than {TEXT_LIMIT >> 20} MiB")
     if not inflater.eof:
-        raise UnreadableError("truncated gzip")
+        raise DocumentError("truncated gzip")
     return inflated
 
 
@@ -87,7 +87,7 @@ def _decoded(data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        raise UnreadableError("not UTF-8") from None
+        raise DocumentError("not UTF-8") from None
 
 
 def _read_yaml(text: str) -> Any:
@@ -95,9 +95,9 @@ def _read_yaml(text: str) -> Any:
         _refuse_bombs(text)
         return yaml.load(text, Loader=_LOADER)  # noqa: S506 - makes nothing but text, lists and dictionaries
     except (yaml.YAMLError, RecursionError, UnicodeError) as error:
-        raise UnreadableError(f"neither JSON nor YAML: {type(error).__name__}") from None
+        raise DocumentError(f"neither JSON nor YAML: {type(error).__name__}") from None
     except (TypeError, ValueError) as error:
-        raise UnreadableError(f"YAML that is not understood: {type(error).__name__}") from error
+        raise DocumentError(f"YAML that is not understood: {type(error).__name__}") from error
 
 
 def _refuse_bombs(text: str) -> None:
@@ -105,10 +105,10 @@ def _refuse_bombs(text: str) -> None:
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.AliasEvent):
-            raise UnreadableError("YAML with references")
+            raise DocumentError("YAML with references")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > _DEPTH_LIMIT:
-            raise UnreadableError("nested too deeply")
+            raise DocumentError("nested too deeply")

@@ -1,6 +1,6 @@
 """The texts that the Java process, or an earlier version of ours, has written as parts of a job's state.
 
-A reader raises some kind of error, :class:`UnreadableError` or what Python raises for a document of another shape,
+A reader raises some kind of error, :class:`DocumentError` or what Python raises for a document of another shape,
 when nothing of the text can be used. Metrics and properties that this version does not know are left out and named.
 """
 
@@ -21,7 +21,7 @@ from flink_autoscaler.core.model.state import (
     ScalingSummary,
 )
 from flink_autoscaler.core.model.syntax import parse_map
-from flink_autoscaler.stores.sql.state.documents import UnreadableError, read_document
+from flink_autoscaler.stores.sql.state.documents import DocumentError, read_document
 from flink_autoscaler.stores.sql.state.instants import parse_instant, parse_seconds
 
 _LARGEST_INT = (1 << 31) - 1
@@ -56,7 +56,7 @@ def _mapping(value: Any, what: str) -> dict[str, Any]:
     if value in _NULLS:
         return {}
     if not isinstance(value, dict):
-        raise UnreadableError(f"{what} is not an object")
+        raise DocumentError(f"{what} is not an object")
     return value
 
 
@@ -72,16 +72,16 @@ def _float(value: Any) -> float:
     if isinstance(value, str) and value in _NUMBERS:
         return _NUMBERS[value]
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise UnreadableError("a metric is not a number")
+        raise DocumentError("a metric is not a number")
     return float(value)
 
 
 def _int(value: Any, lowest: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise UnreadableError("a whole number is something else")
+        raise DocumentError("a whole number is something else")
     number = int(value)
     if not lowest <= number <= _LARGEST_INT:
-        raise UnreadableError(f"a whole number is not in {lowest}..{_LARGEST_INT}")
+        raise DocumentError(f"a whole number is not in {lowest}..{_LARGEST_INT}")
     return number
 
 
@@ -90,7 +90,7 @@ def _bool(value: Any) -> bool:
         return True
     if value in (False, "false"):
         return False
-    raise UnreadableError("a truth value is something else")
+    raise DocumentError("a truth value is something else")
 
 
 def _decode_metrics(value: Any, unknown: _Unknown) -> dict[ScalingMetric, float]:
@@ -162,7 +162,7 @@ def decode_tracking(text: str) -> Decoded:
 def decode_overrides(text: str) -> Decoded:
     """Read the parallelism per vertex, in any of the forms of Flink's maps."""
     if len(text) > _MAP_LIMIT:
-        raise UnreadableError(f"longer than {_MAP_LIMIT} characters")
+        raise DocumentError(f"longer than {_MAP_LIMIT} characters")
     stripped = text.strip()
     return Decoded({vertex: _int(number, 1) for vertex, number in parse_map(stripped).items()} if stripped else {})
 
@@ -174,13 +174,13 @@ def decode_config(text: str) -> Decoded:
     overrides = {key: _text(value) for key, value in _mapping(document.get("overrides"), "overrides").items()}
     removals = document.get("removals")
     if not isinstance(removals, list | None):
-        raise UnreadableError("removals is not a list")
+        raise DocumentError("removals is not a list")
     return Decoded(ConfigChanges(overrides, tuple(map(_text, removals or ()))), unknown.problem)
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise UnreadableError("a key or value of the configuration is not text")
+        raise DocumentError("a key or value of the configuration is not text")
     return value
 
 

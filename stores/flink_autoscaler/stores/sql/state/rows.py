@@ -13,7 +13,7 @@ from sqlalchemy import BindParameter, Connection, String, bindparam, case, delet
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.stores.sql.database.conditions import same_key
 from flink_autoscaler.stores.sql.state.codec import KINDS, StateType, decode
-from flink_autoscaler.stores.sql.state.documents import TEXT_LIMIT, UnreadableError
+from flink_autoscaler.stores.sql.state.documents import TEXT_LIMIT, DocumentError
 from flink_autoscaler.stores.sql.state.set_aside import keep_original
 from flink_autoscaler.stores.sql.tables import JOBS, STATE
 
@@ -55,7 +55,7 @@ class StoredJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class RowChanges:
     """What has to be written about a job.
 
     Attributes:
@@ -103,14 +103,14 @@ def read_job(connection: Connection, job_key: JobKey) -> StoredJob:
 def _part(state_type: StateType, text: object) -> StoredPart:
     try:
         if not isinstance(text, str):
-            raise UnreadableError(f"not a text, or longer than {TEXT_LIMIT >> 20} MiB")
+            raise DocumentError(f"not a text, or longer than {TEXT_LIMIT >> 20} MiB")
         part, problem = decode(state_type, text)
-    except UnreadableError as error:
+    except DocumentError as error:
         return StoredPart(KINDS[state_type].empty, b"", str(error))
     return StoredPart(part, digest(text), problem)
 
 
-def write_job(connection: Connection, job_key: JobKey, changes: Changes, *, now: datetime, writer: str) -> None:
+def write_job(connection: Connection, job_key: JobKey, changes: RowChanges, *, now: datetime, writer: str) -> None:
     """Write changes of one job, inside the transaction of the caller. Rows that somebody removed are made again."""
     for state_type, problem in changes.keep.items():
         keep_original(connection, job_key, state_type, problem=problem, now=now)

@@ -27,8 +27,8 @@ from flink_autoscaler.stores.sql.state.own_state import (
     own_waited,
 )
 from flink_autoscaler.stores.sql.state.rows import (
-    Changes,
     JobRecord,
+    RowChanges,
     StoredJob,
     StoredPart,
     all_job_keys,
@@ -189,7 +189,7 @@ class SqlStateStore:
             self._views.pop(job_key, None)
 
     def _write(
-        self, job_key: JobKey, state: JobState, plan: tuple[Changes, StoredJob] | None, connection: Connection
+        self, job_key: JobKey, state: JobState, plan: tuple[RowChanges, StoredJob] | None, connection: Connection
     ) -> StoredJob:
         """Write what differs, and return what is stored then. Runs again after a deadlock, hence keeps nothing."""
         if self._fence is not None:
@@ -260,7 +260,7 @@ def _state(stored: StoredJob) -> JobState:
     return JobState(**parts) if parts else EMPTY_STATE
 
 
-def _changes(stored: StoredJob, state: JobState) -> tuple[Changes, StoredJob]:
+def _changes(stored: StoredJob, state: JobState) -> tuple[RowChanges, StoredJob]:
     """Return what has to be written so that the database holds a state, and what it holds then."""
     plan = _Plan()
     for state_type, kind in KINDS.items():
@@ -269,7 +269,7 @@ def _changes(stored: StoredJob, state: JobState) -> tuple[Changes, StoredJob]:
     is_new = stored.record is None and (plan.parts or record != JobRecord(None, None))
     is_changed = stored.record is not None and record != stored.record
     written = record if is_new or is_changed else None
-    changes = Changes(plan.keep, plan.inserts, plan.updates, plan.deletes, written, stored.record is not None)
+    changes = RowChanges(plan.keep, plan.inserts, plan.updates, plan.deletes, written, stored.record is not None)
     return changes, StoredJob(plan.parts, written or stored.record)
 
 

@@ -13,7 +13,7 @@ from flink_autoscaler.core.decide.filters.rescale_filters import calmed
 from flink_autoscaler.core.decide.sizing.delayed import DelayedScaleDown
 from flink_autoscaler.core.model.job import Capacity
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics
-from flink_autoscaler.core.model.orders import NO_ORDERS, Direction, Orders, PauseOrder, Signed
+from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, PauseScope, Signed
 from flink_autoscaler.core.model.state import DelayedVertex, JobState, ScalingSummary
 from flink_autoscaler.core.model.supervision import Origin, Quarantined, RescaleRecord, Stage, Supervision
 from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy
@@ -87,14 +87,14 @@ def test_a_plan_that_nothing_speaks_against_stays_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("direction", "until_ms", "left"),
     [
-        pytest.param(Direction.BOTH, None, {}, id="both directions"),
-        pytest.param(Direction.UP, None, {B: 2}, id="up"),
-        pytest.param(Direction.DOWN, None, {A: 8}, id="down"),
-        pytest.param(Direction.BOTH, NOW + 1, {}, id="still for a millisecond"),
-        pytest.param(Direction.BOTH, NOW, {A: 8, B: 2}, id="over"),
+        pytest.param(PauseScope.BOTH, None, {}, id="both directions"),
+        pytest.param(PauseScope.UP, None, {B: 2}, id="up"),
+        pytest.param(PauseScope.DOWN, None, {A: 8}, id="down"),
+        pytest.param(PauseScope.BOTH, NOW + 1, {}, id="still for a millisecond"),
+        pytest.param(PauseScope.BOTH, NOW, {A: 8, B: 2}, id="over"),
     ],
 )
-def test_a_pause_drops_what_goes_its_way(direction: Direction, until_ms: int | None, left: dict[str, int]) -> None:
+def test_a_pause_drops_what_goes_its_way(direction: PauseScope, until_ms: int | None, left: dict[str, int]) -> None:
     run = a_run(MIXED, orders=Orders(pause=PauseOrder(SIGNED, direction, until_ms)))
 
     assert after_filters(run, MIXED) == left

@@ -3,7 +3,7 @@ from dataclasses import dataclass, field
 import pytest
 from core_builders import MINUTE, SINGLE_SOURCE, SINGLE_SOURCE_OPTIONS, JobDriver, a_context, single_source
 
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, Phase
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.ports.plugins import AlignmentContext, Plugins
 
@@ -73,7 +73,7 @@ def test_balanced_stands_in_for_a_custom_mode_that_is_not_there(options: dict[st
 def test_a_custom_mode_that_fails_fails_the_pass() -> None:
     outcome = aligned_by(Mode(5, error=RuntimeError("boom")))
 
-    assert outcome.phase is Phase.ERROR
+    assert outcome.phase is PassPhase.ERROR
     assert str(outcome.error) == "alignment mode 'mine' failed: RuntimeError: boom"
 
 
@@ -81,7 +81,7 @@ def test_a_custom_mode_that_fails_fails_the_pass() -> None:
 def test_a_custom_mode_has_to_ask_for_a_parallelism(parallelism: object) -> None:
     outcome = aligned_by(Mode(parallelism))
 
-    assert outcome.phase is Phase.ERROR
+    assert outcome.phase is PassPhase.ERROR
     assert str(outcome.error) == f"alignment mode 'mine' returned {parallelism!r}, not a parallelism"
 
 

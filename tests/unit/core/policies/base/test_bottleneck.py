@@ -11,7 +11,7 @@ from flink_autoscaler.core.policies.base.bottleneck import (
     sources_of,
     tightest,
 )
-from flink_autoscaler.core.policies.base.parallelism import Limits, Sizing, SizingSettings, size_vertex
+from flink_autoscaler.core.policies.base.parallelism import SizingSettings, VertexLimits, VertexSizing, size_vertex
 
 NAN, INF = math.nan, math.inf
 HASH = ShipStrategy.HASH
@@ -19,12 +19,12 @@ V = vertex_id(1)
 SETTINGS = SizingSettings.of(options_with({"utilization.target": "0.5", "catch-up.duration": "0"}), 300)
 
 
-def sizing(wanted: int, bound: int, *, current: int = 4) -> Sizing:
+def sizing(wanted: int, bound: int, *, current: int = 4) -> VertexSizing:
     """Make a sizing of which only the room to grow matters."""
-    return Sizing(current, 100.0, 0.0, 0.0, wanted, Limits(1, 200, bound), min(wanted, bound))
+    return VertexSizing(current, 100.0, 0.0, 0.0, wanted, VertexLimits(1, 200, bound), min(wanted, bound))
 
 
-def share_of(*, target: float, rate: float, catch_up: float = 0.0, room: Sizing | None = None) -> float | None:
+def share_of(*, target: float, rate: float, catch_up: float = 0.0, room: VertexSizing | None = None) -> float | None:
     """Return the share that a lone vertex sustains; without a sizing it is one that may not be scaled."""
     metrics = {V: evaluated(target=target, rate=rate, catch_up=catch_up)}
     found = find_bottlenecks(a_topology(a_vertex(1, parallelism=4)), metrics, {} if room is None else {V: room})
@@ -120,7 +120,7 @@ def test_a_vertex_is_limited_by_what_holds_back_everything_that_feeds_it(
 
 def limited(
     target: float, share: float, *, catch_up: float = 0.0, maximum: int = 128, coefficient: float = 1.0
-) -> tuple[Sizing, Sizing]:
+) -> tuple[VertexSizing, VertexSizing]:
     """Size a vertex of parallelism 4 that processes 100 records/s, for the whole target and for a share of it."""
     vertex = a_vertex(1, parallelism=4, max_parallelism=maximum)
     metrics = evaluated(target=target, rate=100.0, catch_up=catch_up, parallelism=4)

@@ -9,9 +9,9 @@ from flink_autoscaler.core.decide.sizing.alignment import AlignmentRequest, bala
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.topology import ShipStrategy, Vertex
 from flink_autoscaler.core.policies.base.parallelism import (
-    Limits,
-    Sizing,
     SizingSettings,
+    VertexLimits,
+    VertexSizing,
     is_outside_bounds,
     limits_of,
     size_vertex,
@@ -25,14 +25,16 @@ def settings(options: dict[str, str] | None = None, *, compat: str = "reference"
     return SizingSettings.of(options_with({"compat": compat, **(options or {})}), 300)
 
 
-def sized(vertex: Vertex, *, target: float, rate: float, catch_up: float = 0.0, compat: str = "reference") -> Sizing:
+def sized(
+    vertex: Vertex, *, target: float, rate: float, catch_up: float = 0.0, compat: str = "reference"
+) -> VertexSizing:
     metrics = evaluated(target=target, rate=rate, catch_up=catch_up, parallelism=vertex.parallelism)
     sizing = size_vertex(vertex, metrics, settings(compat=compat))
     assert sizing is not None
     return sizing
 
 
-def aligned(vertex: Vertex, sizing: Sizing) -> int:
+def aligned(vertex: Vertex, sizing: VertexSizing) -> int:
     limits = sizing.limits
     strategies = frozenset(vertex.inputs.values())
     request = AlignmentRequest(
@@ -196,7 +198,7 @@ def test_limits_do_not_force_a_vertex_that_is_outside_them(
 
 
 def test_the_greatest_parallelism_wins_over_the_least() -> None:
-    assert Limits(lower=9, upper=20, bound=5).clamp(7) == 5
+    assert VertexLimits(lower=9, upper=20, bound=5).clamp(7) == 5
 
 
 @pytest.mark.parametrize(
@@ -268,9 +270,9 @@ def test_the_sizing_does_not_change_the_metrics() -> None:
 
 
 def test_limits_may_leave_one_parallelism_but_not_none() -> None:
-    assert Limits(lower=5, upper=5, bound=5).clamp(7) == 5
+    assert VertexLimits(lower=5, upper=5, bound=5).clamp(7) == 5
     with pytest.raises(ValueError, match=r"^least parallelism 6 is above the greatest one 5$"):
-        Limits(lower=6, upper=5, bound=5)
+        VertexLimits(lower=6, upper=5, bound=5)
 
 
 @pytest.mark.parametrize(("switch", "bound"), [("true", 6), ("false", 128)], ids=["on", "off"])

@@ -9,12 +9,12 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 from policy_setup import NOW, WINDOW, observation, vertex
 
-from flink_autoscaler.core.model.policy_values import Direction, JobObservation
+from flink_autoscaler.core.model.policy_values import JobObservation, ProposalDirection
 from flink_autoscaler.core.policies.base.memory import KEPT, Memory, Raise
 from flink_autoscaler.core.policies.base.proposals import direction_of
 from flink_autoscaler.core.policies.base.quantities import (
-    Arrivals,
     Need,
+    SourceRates,
     has_backlog,
     needs_of,
     present_arrivals,
@@ -153,7 +153,7 @@ def test_a_vertex_without_known_inputs_needs_what_is_observed() -> None:
 
 def test_the_backlog_comes_along_the_edges() -> None:
     obs = observation(vertex("source", rate_in=10.0), vertex("map", rate_in=5.0))
-    arrivals = Arrivals({"source": 10.0}, {"source": 10.0})
+    arrivals = SourceRates({"source": 10.0}, {"source": 10.0})
 
     assert needs_of(obs, learned(obs), arrivals, {"source": 600.0})["map"].lag == 300.0
 
@@ -161,7 +161,7 @@ def test_the_backlog_comes_along_the_edges() -> None:
 def test_the_need_for_going_down_is_never_the_lesser_one() -> None:
     obs = observation(vertex())
 
-    need = needs_of(obs, learned(obs), Arrivals({"source": 10.0}, {"source": 5.0}), {})["source"]
+    need = needs_of(obs, learned(obs), SourceRates({"source": 10.0}, {"source": 5.0}), {})["source"]
 
     assert (need.up, need.down) == (10.0, 10.0)
 
@@ -246,13 +246,13 @@ def test_a_limit_counts_only_where_full_use_does_not_suffice() -> None:
 @pytest.mark.parametrize(
     ("targets", "expected"),
     [
-        ({}, Direction.NONE),
-        ({"source": 4, "map": 4}, Direction.NONE),
-        ({"source": 4, "map": 5}, Direction.UP),
-        ({"source": 3}, Direction.DOWN),
-        ({"source": 3, "map": 5}, Direction.MIXED),
+        ({}, ProposalDirection.NONE),
+        ({"source": 4, "map": 4}, ProposalDirection.NONE),
+        ({"source": 4, "map": 5}, ProposalDirection.UP),
+        ({"source": 3}, ProposalDirection.DOWN),
+        ({"source": 3, "map": 5}, ProposalDirection.MIXED),
     ],
     ids=["nothing", "as it is", "up", "down", "both"],
 )
-def test_direction_is_that_of_the_changes(targets: dict[str, int], expected: Direction) -> None:
+def test_direction_is_that_of_the_changes(targets: dict[str, int], expected: ProposalDirection) -> None:
     assert direction_of(observation(vertex("source"), vertex("map")), targets) is expected

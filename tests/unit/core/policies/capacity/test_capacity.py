@@ -8,7 +8,7 @@ from policy_setup import NOW, WINDOW, codes, given, observation, run, vertex
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.core.model.policy_values import Direction, JobObservation, Outage, Proposal, VertexObs
+from flink_autoscaler.core.model.policy_values import JobObservation, Outage, Proposal, ProposalDirection, VertexObs
 from flink_autoscaler.core.policies.capacity.policy import CapacityPolicy
 
 POLICY = CapacityPolicy()
@@ -42,7 +42,7 @@ def test_capacity_is_for_the_load_the_backlog_and_the_restart(
 
     assert proposal.capacity["source"] == pytest.approx(capacity, abs=1.0)
     assert proposal.targets == {"source": parallelism}
-    assert proposal.direction is Direction.UP
+    assert proposal.direction is ProposalDirection.UP
 
 
 def test_integral_catches_up_with_the_head_room() -> None:
@@ -257,7 +257,7 @@ def test_a_limited_vertex_alone_does_not_undo_the_band_of_the_others() -> None:
         edges={("source", "map"): 1.3},
     )
 
-    assert propose(obs).direction is Direction.NONE
+    assert propose(obs).direction is ProposalDirection.NONE
 
 
 def full(parallelism: int, rate: float) -> JobObservation:

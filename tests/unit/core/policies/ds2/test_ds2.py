@@ -9,11 +9,11 @@ from policy_setup import NOW, codes, given, observation, run, vertex
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.policy_values import (
-    Direction,
     JobObservation,
     Outage,
     PolicyInput,
     Proposal,
+    ProposalDirection,
     VertexObs,
 )
 from flink_autoscaler.core.policies.ds2.policy import Ds2Policy
@@ -50,7 +50,7 @@ def test_one_look_sizes_all_vertices(factor: str, expected: tuple[int, int, int]
     proposal = propose(word_count(), {"ds2.scaling-factor": factor})
 
     assert proposal.targets == {"source": 1, **dict(zip(("map", "filter", "window"), expected, strict=True))}
-    assert proposal.direction is (Direction.MIXED if factor == "0" else Direction.UP)
+    assert proposal.direction is (ProposalDirection.MIXED if factor == "0" else ProposalDirection.UP)
 
 
 def test_the_capacity_is_what_arrives_at_each_vertex() -> None:

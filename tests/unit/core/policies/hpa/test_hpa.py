@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from policy_setup import NOW, codes, given, observation, run, vertex
 
 from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.core.model.policy_values import Direction, JobObservation, Proposal, ScalingPolicy, VertexObs
+from flink_autoscaler.core.model.policy_values import (
+    JobObservation,
+    Proposal,
+    ProposalDirection,
+    ScalingPolicy,
+    VertexObs,
+)
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.policies.hpa.metrics import Tolerance, advised, filled
 from flink_autoscaler.core.policies.hpa.policy import HpaPolicy
@@ -31,7 +37,7 @@ def later(obs: JobObservation, seconds: float) -> JobObservation:
 class TestHpaPolicy(ScalingPolicyContract):
     needs = ()
     patience = 2
-    expected: ClassVar[Set[Direction]] = frozenset({Direction.UP})  # a scale-down takes an hour
+    expected: ClassVar[Set[ProposalDirection]] = frozenset({ProposalDirection.UP})  # a scale-down takes an hour
     most_rescales = 16  # a saturated job cannot tell by how much it is too small
 
     def make_policy(self) -> ScalingPolicy:
@@ -39,7 +45,7 @@ class TestHpaPolicy(ScalingPolicyContract):
 
 
 class TestHpaPolicyByVertex(TestHpaPolicy):
-    expected = frozenset({Direction.UP, Direction.DOWN, Direction.MIXED})
+    expected = frozenset({ProposalDirection.UP, ProposalDirection.DOWN, ProposalDirection.MIXED})
     most_rescales = 40
 
     def config(self) -> Mapping[str, str]:
@@ -47,7 +53,7 @@ class TestHpaPolicyByVertex(TestHpaPolicy):
 
 
 class TestHpaPolicyLikeKubernetes(TestHpaPolicy):
-    expected = frozenset({Direction.UP, Direction.DOWN})
+    expected = frozenset({ProposalDirection.UP, ProposalDirection.DOWN})
     interval = 120.0
     patience = 4
     most_rescales = 30
@@ -134,7 +140,7 @@ def test_the_busiest_vertex_decides_for_all() -> None:
     proposal = proposed(obs)
 
     assert proposal.targets == {"source": 6, "map": 6, "sink": 6}
-    assert proposal.direction is Direction.UP
+    assert proposal.direction is ProposalDirection.UP
     assert "HPA_ADVICE" in codes(proposal)
 
 
@@ -144,7 +150,7 @@ def test_every_vertex_decides_for_itself_when_told_so() -> None:
     proposal = proposed(obs, {"hpa.unit": "vertex", **AT_ONCE})
 
     assert proposal.targets == {"source": 1, "map": 6, "sink": 4}
-    assert proposal.direction is Direction.MIXED
+    assert proposal.direction is ProposalDirection.MIXED
 
 
 def test_a_scale_down_of_the_job_raises_no_vertex() -> None:
@@ -156,7 +162,7 @@ def test_a_scale_down_of_the_job_raises_no_vertex() -> None:
 def test_a_vertex_that_cannot_grow_asks_for_nothing() -> None:
     obs = observation(vertex(busy=0.5), vertex("map", busy=1.0, max_parallelism=4))
 
-    assert proposed(obs).direction is Direction.NONE
+    assert proposed(obs).direction is ProposalDirection.NONE
 
 
 def test_a_vertex_out_of_bounds_goes_to_them_whatever_it_does() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from core_builders import MINUTE, JobDriver, a_context, single_source
 
-from flink_autoscaler.core.model.decision import Phase, Rescale
+from flink_autoscaler.core.model.decision import PassPhase, Rescale
 
 OPTIONS = {"policies": "hpa", "metrics.window": "2 min"}
 
 
-def phases(options: dict[str, str], minutes: int) -> list[Phase]:
+def phases(options: dict[str, str], minutes: int) -> list[PassPhase]:
     """Do passes over a job that is always busy and began to run at minute 0; return how far they came."""
     driver = JobDriver(a_context({**OPTIONS, **options}))
     return [
@@ -23,8 +23,8 @@ def phases(options: dict[str, str], minutes: int) -> list[Phase]:
 def test_hpa_decides_nothing_within_the_stabilization_interval(behavior: str) -> None:
     found = phases({"hpa.behavior": behavior, "stabilization.interval": "5 min"}, 9)
 
-    assert Phase.EXECUTED not in found[:5]
-    assert found[-1] is Phase.EXECUTED
+    assert PassPhase.EXECUTED not in found[:5]
+    assert found[-1] is PassPhase.EXECUTED
 
 
 def test_hpa_for_flink_scales_down_only_when_an_hour_agrees_without_the_filter() -> None:

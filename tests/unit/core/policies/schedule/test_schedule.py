@@ -10,7 +10,7 @@ from hypothesis import given as hypothesis_given
 from hypothesis import strategies as st
 from policy_setup import codes, given, observation, vertex
 
-from flink_autoscaler.core.model.policy_values import Direction, JobObservation, Outage, Proposal, ScalingPolicy
+from flink_autoscaler.core.model.policy_values import JobObservation, Outage, Proposal, ProposalDirection, ScalingPolicy
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.options.schedule_plans import SchedulePlan, format_plans, parse_plans
@@ -43,7 +43,9 @@ def proposed(plans: str, obs: JobObservation, *, downtime: Outage | None = None,
 class TestSchedulePolicy(ScalingPolicyContract):
     needs = ()
     patience = 2
-    expected: ClassVar[Set[Direction]] = frozenset({Direction.UP, Direction.DOWN, Direction.MIXED})
+    expected: ClassVar[Set[ProposalDirection]] = frozenset(
+        {ProposalDirection.UP, ProposalDirection.DOWN, ProposalDirection.MIXED}
+    )
 
     def make_policy(self) -> ScalingPolicy:
         return SchedulePolicy()
@@ -53,7 +55,7 @@ class TestSchedulePolicy(ScalingPolicyContract):
 
 
 class TestSchedulePolicyWithRates(TestSchedulePolicy):
-    expected = frozenset({Direction.UP})
+    expected = frozenset({ProposalDirection.UP})
 
     def config(self) -> Mapping[str, str]:
         return {"job.autoscaler.schedule.plans": "vertex=*1, min-rate=15000"}
@@ -192,7 +194,7 @@ def test_a_floor_raises_the_job_and_blocks_scale_downs() -> None:
     proposal = proposed(OFFICE, a_job(at("2024-01-03T12:00:00")))
 
     assert proposal.targets == {"source": 8, "map": 8}
-    assert proposal.direction is Direction.UP
+    assert proposal.direction is ProposalDirection.UP
     assert proposal.blocks_down
     assert {"PLAN_HOLDS", "SCALE_UP"} <= codes(proposal)
 
@@ -265,7 +267,7 @@ def test_a_rate_is_a_floor_on_what_a_source_reads() -> None:
 
 
 def test_a_rate_below_what_arrives_raises_nothing() -> None:
-    assert proposed("min-rate=500", a_job(0.0)).direction is Direction.NONE
+    assert proposed("min-rate=500", a_job(0.0)).direction is ProposalDirection.NONE
 
 
 def test_a_rate_of_one_source_comes_on_top_of_what_others_read() -> None:
@@ -327,6 +329,6 @@ def test_a_ceiling_is_not_below_the_least_parallelism() -> None:
 
 def test_a_schedule_is_a_floor_under_what_others_propose() -> None:
     obs = a_job(0.0, parallelism=10)
-    others = Proposal("other", {"source": 5, "map": 12}, Direction.MIXED, {}, 1.0, (Reason("WHY", "because"),))
+    others = Proposal("other", {"source": 5, "map": 12}, ProposalDirection.MIXED, {}, 1.0, (Reason("WHY", "because"),))
 
     assert combine([others, proposed("min-parallelism=8", obs)], obs).targets == {"source": 10, "map": 12}

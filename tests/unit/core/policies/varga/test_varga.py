@@ -5,7 +5,7 @@ import pytest
 from policy_setup import codes, given, observation, run, vertex
 
 from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.core.model.policy_values import Direction, JobObservation, Proposal, ScalingPolicy
+from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection, ScalingPolicy
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.policies.base.catch_up import backlog_of
 from flink_autoscaler.core.policies.base.lag_trend import slope_of, with_sample
@@ -183,7 +183,7 @@ def test_a_bottleneck_that_cannot_grow_stops_the_others() -> None:
 
     proposal = proposed(obs, AT_ONCE)
 
-    assert proposal.direction is Direction.NONE
+    assert proposal.direction is ProposalDirection.NONE
     assert "SCALING_LIMITED" in codes(proposal)
 
 

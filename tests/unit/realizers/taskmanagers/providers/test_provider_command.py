@@ -8,7 +8,7 @@ import pytest
 
 from flink_autoscaler.core.errors import RealizeError
 from flink_autoscaler.core.ports.task_managers import Progress, ProviderInfo, TaskManagerProvider
-from flink_autoscaler.realizers.taskmanagers.providers import CommandProvider, CommandSpec, Limits
+from flink_autoscaler.realizers.taskmanagers.providers import CommandProvider, CommandSpec, ProviderLimits
 from flink_autoscaler.realizers.taskmanagers.providers.command import read_description
 from flink_autoscaler.realizers.testing.provider_contract import TaskManagerProviderContract, ended
 
@@ -30,7 +30,7 @@ def spec_for(script: Path) -> CommandSpec:
         (str(script), "{n}", "{victims}"),
         describe=("cat", str(script.parent / "count")),
         timeout=10.0,
-        limits=Limits(maximum=4),
+        limits=ProviderLimits(maximum=4),
     )
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.core.ports.task_managers import Progress, TaskManagerProvider
-from flink_autoscaler.realizers.taskmanagers.providers import ComposeSpec, Limits, compose_provider
+from flink_autoscaler.realizers.taskmanagers.providers import ComposeSpec, ProviderLimits, compose_provider
 from flink_autoscaler.realizers.testing.provider_contract import TaskManagerProviderContract, ended
 
 # Stands in for Docker: records its arguments, keeps the scale, and lists as many containers.
@@ -29,7 +29,7 @@ def docker(tmp_path: Path) -> Path:
 
 
 def spec_for(docker: Path) -> ComposeSpec:
-    return ComposeSpec("taskmanager", (str(docker), "compose", "-f", "flink.yaml"), limits=Limits(maximum=4))
+    return ComposeSpec("taskmanager", (str(docker), "compose", "-f", "flink.yaml"), limits=ProviderLimits(maximum=4))
 
 
 class TestComposeProvider(TaskManagerProviderContract):

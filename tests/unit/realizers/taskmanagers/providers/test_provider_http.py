@@ -12,7 +12,7 @@ from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.errors import RealizeError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.task_managers import PENDING, OperationState, Progress, TaskManagerProvider
-from flink_autoscaler.realizers.taskmanagers.providers import HttpProvider, Limits
+from flink_autoscaler.realizers.taskmanagers.providers import HttpProvider, ProviderLimits
 from flink_autoscaler.realizers.testing.provider_contract import TaskManagerProviderContract, ended
 
 
@@ -88,7 +88,7 @@ def loop() -> Iterator[EventLoopThread]:
 
 @pytest.fixture
 def provider(service: Service, loop: EventLoopThread) -> Iterator[HttpProvider]:
-    provider = HttpProvider(lambda: Endpoint(service.url, timeout=5.0), loop, limits=Limits(maximum=4))
+    provider = HttpProvider(lambda: Endpoint(service.url, timeout=5.0), loop, limits=ProviderLimits(maximum=4))
     yield provider
     provider.close()
 
@@ -101,7 +101,7 @@ class TestHttpProvider(TaskManagerProviderContract):
 
     def make_provider(self) -> TaskManagerProvider:
         endpoint = Endpoint(self.service.url, timeout=5.0)
-        return HttpProvider(lambda: endpoint, self.loop, limits=Limits(maximum=4))
+        return HttpProvider(lambda: endpoint, self.loop, limits=ProviderLimits(maximum=4))
 
     def running(self) -> int:
         return self.service.count

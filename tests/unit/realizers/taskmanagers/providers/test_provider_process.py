@@ -15,7 +15,7 @@ import pytest
 
 from flink_autoscaler.core.errors import RealizeError
 from flink_autoscaler.core.ports.task_managers import Progress, TaskManagerProvider
-from flink_autoscaler.realizers.taskmanagers.providers import Limits, ProcessProvider, ProcessSpec
+from flink_autoscaler.realizers.taskmanagers.providers import ProcessProvider, ProcessSpec, ProviderLimits
 from flink_autoscaler.realizers.taskmanagers.providers import linux_process as processes
 from flink_autoscaler.realizers.testing.provider_contract import TaskManagerProviderContract, ended
 
@@ -30,7 +30,7 @@ STUBBORN = (
 
 @pytest.fixture
 def spec(tmp_path: Path) -> Iterator[ProcessSpec]:
-    spec = ProcessSpec(IDLE, tmp_path / "taskmanagers", prefix="c", limits=Limits(maximum=4))
+    spec = ProcessSpec(IDLE, tmp_path / "taskmanagers", prefix="c", limits=ProviderLimits(maximum=4))
     yield spec
     for pid in pids(spec):
         processes.send_to_group(pid, signal.SIGKILL)

@@ -27,7 +27,7 @@ from flink_autoscaler.core.model.state import (
     ScalingSummary,
 )
 from flink_autoscaler.stores.sql.state.codec import KINDS, StateType, decode, encode
-from flink_autoscaler.stores.sql.state.documents import UnreadableError
+from flink_autoscaler.stores.sql.state.documents import DocumentError
 from flink_autoscaler.stores.sql.state.instants import instant_text, parse_instant, parse_seconds
 from flink_autoscaler.stores.testing.contract import full_state, same_state
 
@@ -306,7 +306,7 @@ ENTRY = '{"v":{"2026-11-20T14:23:40Z":{"currentParallelism":%s,"newParallelism":
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_says_so(state_type: str, text: str) -> None:
-    with pytest.raises(UnreadableError) as raised:
+    with pytest.raises(DocumentError) as raised:
         decode(StateType(state_type), text)
 
     assert 0 < len(str(raised.value)) < 200
@@ -318,7 +318,7 @@ def test_what_cannot_be_read_says_so(state_type: str, text: str) -> None:
 def test_any_text_is_read_or_refused(state_type: StateType, text: str) -> None:
     try:
         decode(state_type, text)
-    except UnreadableError:
+    except DocumentError:
         return
 
 
@@ -331,7 +331,7 @@ def test_any_damage_is_read_or_refused(row: dict[str, Any], data: some.DataObjec
 
     try:
         decode(StateType(row["state_type"]), damaged)
-    except UnreadableError:
+    except DocumentError:
         return
 
 
