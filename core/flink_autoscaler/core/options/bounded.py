@@ -1,23 +1,65 @@
-"""Readers for numbers and durations that only make sense within limits."""
+"""Readers of values that only make sense within limits, and that say which those are."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, TypeVar
 
 from flink_autoscaler.core.model import syntax
 
+T = TypeVar("T")
+_E = TypeVar("_E", bound=StrEnum)
 
-def number_from(least: float, most: float = math.inf) -> Callable[[str], float]:
+
+@dataclass(frozen=True)
+class Reader(Generic[T]):
+    """Reads the text of a value.
+
+    Attributes:
+        parse: Raises ValueError for what is not permitted.
+        allowed: What is, for the reference page.
+    """
+
+    parse: Callable[[str], T]
+    allowed: str
+
+    def __call__(self, text: str) -> T:
+        """Return the value."""
+        return self.parse(text)
+
+
+def one_of(kind: type[_E]) -> Reader[_E]:
+    """Return a reader of the names of an enumeration, in any case."""
+    return Reader(lambda text: syntax.parse_enum(text, kind), ", ".join(kind))
+
+
+def number_from(least: float, most: float = math.inf) -> Reader[float]:
     """Return a reader of finite numbers from ``least`` to ``most``, both included."""
+    allowed = limits_text(least, most)
 
     def parse(text: str) -> float:
         value = syntax.parse_double(text)
         if not (math.isfinite(value) and least <= value <= most):
-            raise ValueError(f"a number in {limits_text(least, most)}")
+            raise ValueError(f"a number in {allowed}")
         return value
 
-    return parse
+    return Reader(parse, allowed)
+
+
+def count_from(least: int) -> Reader[int]:
+    """Return a reader of whole numbers from ``least`` on."""
+    allowed = f"at least {least}"
+
+    def parse(text: str) -> int:
+        value = syntax.parse_int(text)
+        if value < least:
+            raise ValueError(allowed)
+        return value
+
+    return Reader(parse, allowed)
 
 
 def limits_text(least: float, most: float = math.inf) -> str:

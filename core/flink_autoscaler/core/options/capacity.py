@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.options.bounded import one_of
 from flink_autoscaler.core.options.declare import option
 from flink_autoscaler.core.options.option import OptionSet
 
@@ -16,18 +16,13 @@ class CapacityMode(StrEnum):
     INTEGRAL = "integral"
 
 
-def _mode(text: str) -> CapacityMode:
-    return syntax.parse_enum(text, CapacityMode)
-
-
 class CapacityOptions(OptionSet):
     """Sizing by capacity."""
 
     capacity_mode = option(
         "capacity.mode",
-        _mode,
+        one_of(CapacityMode),
         "additive",
         "additive: a rescaled job has room for catching up beside that for the steady load; integral: it catches up "
         "with the room that utilization.target leaves, and gets more only where that is too little.",
-        allowed="additive, integral",
     )

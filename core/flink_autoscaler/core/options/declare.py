@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.options.bounded import Reader
 from flink_autoscaler.core.options.option import LEGACY_PREFIX, PREFIX, Option
 
 T = TypeVar("T")
@@ -31,14 +32,18 @@ def option(
         description=description,
         fallback_keys=fallback or (LEGACY_PREFIX + key,),
         deprecated_keys=deprecated,
-        range_text=allowed,
+        range_text=allowed or _allowed(parse),
     )
 
 
 def unset(suffix: str, parse: Callable[[str], T], description: str, *, allowed: str = "") -> Option[T | None]:
     """Declare an option for which "not set" means something."""
     key = PREFIX + suffix
-    return Option(key, parse, None, "", description, (LEGACY_PREFIX + key,), range_text=allowed)
+    return Option(key, parse, None, "", description, (LEGACY_PREFIX + key,), range_text=allowed or _allowed(parse))
+
+
+def _allowed(parse: Callable[[str], object]) -> str:
+    return parse.allowed if isinstance(parse, Reader) else ""
 
 
 def improvement(suffix: str, description: str) -> Option[bool | None]:

@@ -102,7 +102,6 @@ class ForecastOptions(OptionSet):
         number_from(0.0),
         "0.20",
         "Error of the last 24 h, as a share of what arrived, up to which forecasts are used (again).",
-        allowed=limits_text(0.0),
     )
     forecast_wape_disable = option(
         "forecast.wape.disable",

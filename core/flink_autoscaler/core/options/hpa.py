@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.options.bounded import limits_text, number_from
+from flink_autoscaler.core.options.bounded import number_from, one_of
 from flink_autoscaler.core.options.declare import option, unset
 from flink_autoscaler.core.options.option import OptionSet
 from flink_autoscaler.core.policies.hpa.behavior import Behavior, RateLimit, RateUnit, Rules, Select
@@ -53,18 +53,6 @@ def _rate_limit(text: str) -> RateLimit:
     )
 
 
-def _select(text: str) -> Select:
-    return syntax.parse_enum(text, Select)
-
-
-def _unit(text: str) -> HpaUnit:
-    return syntax.parse_enum(text, HpaUnit)
-
-
-def _behavior(text: str) -> HpaBehavior:
-    return syntax.parse_enum(text, HpaBehavior)
-
-
 _ANY_SHARE: Final = number_from(0.0)
 _UP_LIMITS: Final = {
     HpaBehavior.FLINK: parse_rate_limits("Percent 1500 / 60 s"),
@@ -81,18 +69,16 @@ class HpaOptions(OptionSet):
 
     hpa_unit = option(
         "hpa.unit",
-        _unit,
+        one_of(HpaUnit),
         "job",
         "Whether hpa looks for one parallelism for the whole job or one for each vertex.",
-        allowed="job, vertex",
     )
     hpa_behavior = option(
         "hpa.behavior",
-        _behavior,
+        one_of(HpaBehavior),
         "flink",
         "Defaults of windows and rate limits of hpa. flink: up in one step, down when an hour agrees, since every "
         "rescale stops the job. kubernetes: those of the HorizontalPodAutoscaler.",
-        allowed="flink, kubernetes",
     )
     hpa_sync_period = option(
         "hpa.sync-period",
@@ -105,18 +91,14 @@ class HpaOptions(OptionSet):
         _ANY_SHARE,
         "0.1",
         "Relative distance of a metric from its target up to which hpa and varga leave everything as it is.",
-        allowed=limits_text(0.0),
     )
-    hpa_tolerance_up = unset("hpa.tolerance.up", _ANY_SHARE, "The same for scale-ups alone.", allowed=limits_text(0.0))
-    hpa_tolerance_down = unset(
-        "hpa.tolerance.down", _ANY_SHARE, "The same for scale-downs alone.", allowed=limits_text(0.0)
-    )
+    hpa_tolerance_up = unset("hpa.tolerance.up", _ANY_SHARE, "The same for scale-ups alone.")
+    hpa_tolerance_down = unset("hpa.tolerance.down", _ANY_SHARE, "The same for scale-downs alone.")
     hpa_lag_per_subtask = unset(
         "hpa.lag-per-subtask",
         number_from(1.0),
         "Records of lag that hpa takes as the target of a subtask, a second metric beside utilization. Unset: lag is "
         "not looked at.",
-        allowed=limits_text(1.0),
     )
     hpa_scale_up_window = option(
         "hpa.scale-up.window",
@@ -133,10 +115,9 @@ class HpaOptions(OptionSet):
     )
     hpa_scale_up_select = option(
         "hpa.scale-up.select",
-        _select,
+        one_of(Select),
         "Max",
         "Which rate limit counts: that of the largest change, of the smallest, or no scale-up at all.",
-        allowed="Max, Min, Disabled",
     )
     hpa_scale_down_window = unset(
         "hpa.scale-down.window",
@@ -153,10 +134,9 @@ class HpaOptions(OptionSet):
     )
     hpa_scale_down_select = option(
         "hpa.scale-down.select",
-        _select,
+        one_of(Select),
         "Max",
         "Which rate limit counts: that of the largest change, of the smallest, or no scale-down at all.",
-        allowed="Max, Min, Disabled",
     )
     hpa_filter_enabled = option(
         "hpa.filter.enabled",

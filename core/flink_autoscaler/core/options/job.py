@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.options.bounded import one_of
 from flink_autoscaler.core.options.declare import improvement, option, unset
 from flink_autoscaler.core.options.forecast import ForecastOptions
 from flink_autoscaler.core.options.policies import PolicyOptions
@@ -31,18 +32,6 @@ class Compat(StrEnum):
 
     REFERENCE = "reference"
     IMPROVED = "improved"
-
-
-def _aggregator(text: str) -> BusyTimeAggregator:
-    return syntax.parse_enum(text, BusyTimeAggregator)
-
-
-def _legacy_mode(text: str) -> LegacyAlignmentMode:
-    return syntax.parse_enum(text, LegacyAlignmentMode)
-
-
-def _compat(text: str) -> Compat:
-    return syntax.parse_enum(text, Compat)
 
 
 class AutoscalerOptions(ForecastOptions, PolicyOptions, SafetyOptions):
@@ -239,10 +228,9 @@ class AutoscalerOptions(ForecastOptions, PolicyOptions, SafetyOptions):
     history_max_age = option("history.max.age", syntax.parse_duration, "24 h", "Longest time that both are kept.")
     busy_time_aggregator = option(
         "metrics.busy-time.aggregator",
-        _aggregator,
+        one_of(BusyTimeAggregator),
         "MAX",
         "Which subtask's busy time stands for the vertex.",
-        allowed="AVG, MAX, MIN",
     )
     vertex_exclude_ids = option("vertex.exclude.ids", syntax.parse_list, "", "Ids of vertices that are never scaled.")
     scaling_event_interval = option(
@@ -264,10 +252,9 @@ class AutoscalerOptions(ForecastOptions, PolicyOptions, SafetyOptions):
     )
     legacy_alignment_mode = option(
         "scaling.key-group.partitions.adjust.mode",
-        _legacy_mode,
+        one_of(LegacyAlignmentMode),
         "EVENLY_SPREAD",
         "Deprecated. Alignment where scaling.parallelism-alignment.mode is unset and this is set.",
-        allowed="EVENLY_SPREAD, MAXIMIZE_UTILISATION",
     )
     alignment_mode = option(
         "scaling.parallelism-alignment.mode",
@@ -308,10 +295,9 @@ class AutoscalerOptions(ForecastOptions, PolicyOptions, SafetyOptions):
     )
     compat = option(
         "compat",
-        _compat,
+        one_of(Compat),
         "improved",
         "reference: behave like the Java autoscaler to the letter; improved: with the improvements of the guide.",
-        allowed="reference, improved",
     )
 
     unknown_when_incomplete = improvement(

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.vertex_patterns import parse_vertex_bounds
+from flink_autoscaler.core.options.bounded import one_of
 from flink_autoscaler.core.options.declare import improvement, option, unset
 from flink_autoscaler.core.options.option import OptionSet
 
@@ -27,14 +28,6 @@ class RollbackTarget(StrEnum):
 
 
 UNTIL_CLUSTER_RESTART = "until-cluster-restart"
-
-
-def _lower_bound(text: str) -> LowerBound:
-    return syntax.parse_enum(text, LowerBound)
-
-
-def _rollback_target(text: str) -> RollbackTarget:
-    return syntax.parse_enum(text, RollbackTarget)
 
 
 def _pause(text: str) -> syntax.Duration | None:
@@ -64,10 +57,9 @@ class SafetyOptions(OptionSet):
     )
     lower_bound = option(
         "rescale.lower-bound",
-        _lower_bound,
+        one_of(LowerBound),
         "one",
         "The least parallelism that the cluster may give a vertex where slots are scarce.",
-        allowed="one, current, target",
     )
     rescale_timeout = unset(
         "rescale.timeout",
@@ -152,10 +144,9 @@ class SafetyOptions(OptionSet):
     )
     rollback_target = option(
         "rollback.target",
-        _rollback_target,
+        one_of(RollbackTarget),
         "last-stable",
         "To which parallelism: before the rescale, the first one, or the latest that has proved itself.",
-        allowed="last, initial, last-stable",
     )
     rollback_checkers = option(
         "rollback.checkers",

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.options.bounded import limits_text, number_from, positive_duration
+from flink_autoscaler.core.options.bounded import number_from, positive_duration
 from flink_autoscaler.core.options.declare import option
 from flink_autoscaler.core.options.option import OptionSet
 from flink_autoscaler.core.options.schedule_plans import parse_plans
 
 _SHARE: Final = number_from(0.0, 1.0)
-_SHARE_ALLOWED: Final = limits_text(0.0, 1.0)
 
 
 class BacklogTimeOptions(OptionSet):
@@ -28,7 +27,6 @@ class BacklogTimeOptions(OptionSet):
         _SHARE,
         "0.9",
         "Busy share of the busiest vertex above which backlog-time scales up.",
-        allowed=_SHARE_ALLOWED,
     )
     backlog_time_drain = option(
         "backlog-time.drain",
@@ -41,7 +39,6 @@ class BacklogTimeOptions(OptionSet):
         number_from(1.0),
         "3.0",
         "Most by which backlog-time multiplies the parallelism at once.",
-        allowed=limits_text(1.0),
     )
     backlog_time_down_backlog = option(
         "backlog-time.down.backlog",
@@ -54,14 +51,12 @@ class BacklogTimeOptions(OptionSet):
         number_from(0.01, 1.0),
         "0.7",
         "Busy share of the busiest vertex below which backlog-time scales down, and which it then aims for.",
-        allowed=limits_text(0.01, 1.0),
     )
     backlog_time_down_max_factor = option(
         "backlog-time.down.max-factor",
         _SHARE,
         "0.5",
         "Largest relative reduction by backlog-time at once.",
-        allowed=_SHARE_ALLOWED,
     )
 
 
@@ -73,7 +68,6 @@ class ThresholdOptions(OptionSet):
         _SHARE,
         "0.75",
         "Busy share of the busiest vertex from which on threshold doubles the parallelism.",
-        allowed=_SHARE_ALLOWED,
     )
     threshold_up_duration = option(
         "threshold.up.duration", syntax.parse_duration, "15 min", "Time for which it has to be that busy."
@@ -83,7 +77,6 @@ class ThresholdOptions(OptionSet):
         _SHARE,
         "0.1",
         "Busy share of the busiest vertex below which threshold halves the parallelism.",
-        allowed=_SHARE_ALLOWED,
     )
     threshold_down_duration = option(
         "threshold.down.duration", syntax.parse_duration, "6 h", "Time for which it has to be that idle."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.options.bounded import limits_text, number_from, positive_duration
+from flink_autoscaler.core.options.bounded import number_from, one_of, positive_duration
 from flink_autoscaler.core.options.declare import option, unset
 from flink_autoscaler.core.options.option import OptionSet
 
@@ -15,10 +15,6 @@ class UtilizationAgg(StrEnum):
 
     MEAN = "mean"
     MAX = "max"
-
-
-def _agg(text: str) -> UtilizationAgg:
-    return syntax.parse_enum(text, UtilizationAgg)
 
 
 class VargaOptions(OptionSet):
@@ -50,37 +46,32 @@ class VargaOptions(OptionSet):
     )
     varga_utilization_agg = unset(
         "varga.utilization-agg",
-        _agg,
+        one_of(UtilizationAgg),
         "max: busy share of the busiest vertex; mean: all tasks together, without their idle share. Unset: max, mean "
         "without varga.hardened.",
-        allowed="mean, max",
     )
     varga_max_ratio = unset(
         "varga.max-ratio",
         number_from(1.0),
         "Most by which one evaluation multiplies the parallelism. Unset: 3, no limit without varga.hardened.",
-        allowed=limits_text(1.0),
     )
     varga_utilization_target = option(
         "varga.utilization-target",
         number_from(0.01, 1.0),
         "0.7",
         "Utilization that varga aims for.",
-        allowed=limits_text(0.01, 1.0),
     )
     varga_lag_rate_target = option(
         "varga.lag-rate-target",
         number_from(0.01),
         "1.0",
         "Arriving records by records read that varga aims for while the lag is above its threshold.",
-        allowed=limits_text(0.01),
     )
     varga_lag_threshold = option(
         "varga.lag-threshold",
         number_from(0.0),
         "50000",
         "Records of lag, of all sources together, up to which varga looks at the utilization alone.",
-        allowed=limits_text(0.0),
     )
     varga_deriv_window = option(
         "varga.deriv-window",
