@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import pytest
-from realizer_setup import ADAPTIVE
+from realizer_setup import ADAPTIVE, Clients, Clock
 
 from flink_autoscaler.core.errors import RealizeError
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
@@ -23,6 +23,13 @@ class Real(NamedTuple):
     cluster: FlinkCluster
     context: JobAutoScalerContext
     work: str
+
+
+@pytest.fixture
+def realizer() -> Iterator[RescaleApiRealizer]:
+    clients = Clients()
+    yield RescaleApiRealizer(clients, clients.loop, clock=Clock())
+    clients.close()
 
 
 @pytest.fixture(params=["2.3", "1.20"])
