@@ -1,0 +1,84 @@
+"""The rooms of the house: none too full, no way back inside the core, and nothing heavy behind a light door."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[3]
+PARTS = ("core", "clients", "realizers", "stores", "pipeline", "standalone")
+MOST_MODULES = 20
+
+# A room of the core may import those before it.
+ORDER = (
+    "model",
+    "options",
+    "ports",
+    "observe",
+    "evaluate",
+    "policies",
+    "forecast",
+    "decide",
+    "supervise",
+    "cycle",
+)
+CORE = PROJECT / "core" / "flink_autoscaler" / "core"
+
+
+def folders() -> Iterator[Path]:
+    for part in PARTS:
+        source = PROJECT / part / "flink_autoscaler" / part
+        yield from (folder for folder in (source, *source.rglob("*")) if folder.is_dir() and any(folder.glob("*.py")))
+
+
+def rooms_imported(path: Path) -> set[str]:
+    """Return the rooms of the core that a module imports, wherever in the module."""
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    names = [node.module.split(".") for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    return {name[2] for name in names if name[:2] == ["flink_autoscaler", "core"] and len(name) > 2}
+
+
+@pytest.mark.parametrize("folder", folders(), ids=lambda folder: folder.relative_to(PROJECT).as_posix())
+def test_no_room_is_too_full(folder: Path) -> None:
+    modules = [path.name for path in folder.glob("*.py") if path.name != "__init__.py"]
+
+    assert len(modules) <= MOST_MODULES
+
+
+def test_the_core_has_the_rooms_of_the_order() -> None:
+    rooms = {path.name for path in CORE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+
+    assert rooms == set(ORDER)
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(path for room in ORDER for path in (CORE / room).rglob("*.py")),
+    ids=lambda path: path.relative_to(CORE).as_posix(),
+)
+def test_no_way_leads_back(path: Path) -> None:
+    room = path.relative_to(CORE).parts[0]
+
+    above = rooms_imported(path) & set(ORDER[ORDER.index(room) + 1 :])
+
+    assert not above, f"{room} comes before {', '.join(above)}"
+
+
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        pytest.param("core", {"httpx", "aiohttp", "pyspark", "pyarrow", "sqlalchemy", "structlog"}, id="core"),
+        pytest.param("pipeline.simulator", {"httpx", "aiohttp", "pyspark"}, id="simulator"),
+    ],
+)
+def test_importing_loads_nothing_heavy(module: str, heavy: set[str]) -> None:
+    program = f"import sys, flink_autoscaler.{module}; print(*sorted({heavy!r} & set(sys.modules)))"
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+
+    assert done.stdout.split() == []
