@@ -5,25 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 import httpx
 import stamina
 
-from flink_autoscaler.clients.auth.challenges import NEGOTIATE, asked_for, shown_by
-from flink_autoscaler.clients.flink.refusals import refusal
-from flink_autoscaler.clients.http.address import Address, address_of, put_address_of
-from flink_autoscaler.clients.http.answers import Answer, json_of
-from flink_autoscaler.clients.http.connections import Connections
-from flink_autoscaler.clients.http.cookies import KeptCookies
+from flink_autoscaler.clients.auth.authentication import (
+    NEGOTIATE,
+    KerberosAuthenticator,
+    KerberosProof,
+    asked_for,
+    authenticator_for,
+    shown_by,
+)
+from flink_autoscaler.clients.http.answers import APPROVAL, Answer, json_of, refusal
+from flink_autoscaler.clients.http.connections import Address, Connections, KeptCookies, address_of, put_address_of
 from flink_autoscaler.clients.http.failures import FOREIGN_ERRORS, is_transient, wrapped
-from flink_autoscaler.clients.http.proxy_page import APPROVAL, is_page, is_warning
 from flink_autoscaler.core.errors import ConnectError, FlinkRestError, NotLeaderError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
-
-if TYPE_CHECKING:
-    from flink_autoscaler.clients.auth.authentication import Authenticator, Proof
 
 ATTEMPTS: Final = 3
 """Times that a GET is tried; aiohttp itself repeats one at once when a kept connection turns out to be closed."""
@@ -60,7 +60,7 @@ class _Sending(NamedTuple):
     query: str
     body: bytes | None
     seconds: float
-    proof: Proof | None = None
+    proof: KerberosProof | None = None
     is_own: bool = True
 
     @property
@@ -104,7 +104,7 @@ class HttpTransport:
         self._connections: Connections | None = None
         self._cookies = KeptCookies()
         self._answered: set[str] = set()
-        self._authenticator: Authenticator | None = None
+        self._authenticator: KerberosAuthenticator | None = None
         self._user = f"user.name={quote(endpoint.user_name, safe='')}" if endpoint.user_name else ""
 
     async def get_json(
@@ -126,12 +126,7 @@ class HttpTransport:
         """
         query = urlencode(params, safe=",", quote_via=quote) if params else ""
         sending = self._sending(path, query, None, timeout)
-        try:
-            async with asyncio.timeout(sending.seconds):
-                answer = await self._patiently(sending)
-        except TimeoutError as exc:
-            raise _too_late(sending) from exc
-        return json_of(answer, sending.what)
+        return json_of(await _in_time(sending, self._patiently(sending)), sending.what)
 
     async def put_json(self, path: str, body: object, *, timeout: float | None = None) -> object:
         """Return the decoded answer of a PUT, None when it is empty.
@@ -153,11 +148,7 @@ class HttpTransport:
         # YARN's web proxy drops line breaks, and characters that are not ASCII.
         content = json.dumps(body, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
         sending = self._sending(path, "", content, timeout)
-        try:
-            async with asyncio.timeout(sending.seconds):
-                answer = await self._exchange(sending)
-        except TimeoutError as exc:
-            raise _too_late(sending) from exc
+        answer = await _in_time(sending, self._exchange(sending))
         return json_of(answer, sending.what) if answer.body else None
 
     async def aclose(self) -> None:
@@ -208,7 +199,7 @@ class HttpTransport:
             return await self._with_credentials(sending, answer)
         if answer.status == httpx.codes.METHOD_NOT_ALLOWED and sending.body is not None:
             return self._direct(sending)
-        if self._endpoint.approves_proxy and is_page(answer.content_type) and is_warning(answer.body):
+        if self._endpoint.approves_proxy and answer.is_proxy_warning:
             return self._approved(sending)
         return None
 
@@ -251,10 +242,7 @@ class HttpTransport:
         """Read files, once; other requests wait meanwhile."""
         async with self._opening:
             if self._connections is None:
-                if self._endpoint.kerberos is not None:
-                    from flink_autoscaler.clients.auth.authentication import authenticator_for  # noqa: PLC0415 - rarely used
-
-                    self._authenticator = authenticator_for(self._endpoint)
+                self._authenticator = authenticator_for(self._endpoint)
                 self._connections = await Connections.open(self._endpoint)
         return self._connections
 
@@ -317,5 +305,9 @@ def _answer(response: httpx.Response, body: bytes, *, is_checked: bool) -> Answe
     return Answer(response.status_code, content_type, body, location, challenge)
 
 
-def _too_late(sending: _Sending) -> ConnectError:
-    return ConnectError(f"{sending.what}: no complete answer within {sending.seconds:g} s")
+async def _in_time(sending: _Sending, answer: Awaitable[Answer]) -> Answer:
+    try:
+        async with asyncio.timeout(sending.seconds):
+            return await answer
+    except TimeoutError as exc:
+        raise ConnectError(f"{sending.what}: no complete answer within {sending.seconds:g} s") from exc

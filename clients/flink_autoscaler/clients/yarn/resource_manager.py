@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Final, TypeVar
 
 from flink_autoscaler.clients.http.transport import HttpTransport
-from flink_autoscaler.clients.yarn import decode
+from flink_autoscaler.clients.yarn import applications
 from flink_autoscaler.clients.yarn.applications import Application, ApplicationFilter
 from flink_autoscaler.core.errors import ConnectError, FlinkRestError, RefusedError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
@@ -53,7 +53,7 @@ class ResourceManagerClient:
             FlinkRestError: No ResourceManager gave a list.
         """
         # The filter again: which parameters a ResourceManager knows depends on its version.
-        listed = await self._decoded(APPS, decode.applications, wanted.query())
+        listed = await self._decoded(APPS, applications.applications, wanted.query())
         return tuple(each for each in listed if each.state in ("RUNNING", "") and wanted.takes(each))
 
     async def application(self, application_id: str) -> Application | None:
@@ -63,7 +63,7 @@ class ResourceManagerClient:
             FlinkRestError: No ResourceManager answered.
         """
         try:
-            return await self._decoded(f"{APPS}/{application_id}", decode.application, is_answer=_is_not_found)
+            return await self._decoded(f"{APPS}/{application_id}", applications.application, is_answer=_is_not_found)
         except RefusedError as error:
             if _is_not_found(error):
                 return None
@@ -144,7 +144,7 @@ class ResourceManagerClient:
     async def _state(self, url: str) -> str | FlinkRestError | None:
         """Return what a ResourceManager says about itself: None where it does not tell, or why it says nothing."""
         try:
-            return decode.ha_state(await self._transports[url].get_json(INFO))
+            return applications.ha_state(await self._transports[url].get_json(INFO))
         except RefusedError as error:
             return None if error.status in _NO_INFO else error
         except FlinkRestError as error:

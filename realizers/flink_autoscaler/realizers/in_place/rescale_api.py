@@ -9,7 +9,7 @@ from typing import NamedTuple
 import structlog
 
 from flink_autoscaler.clients import FlinkRestClient
-from flink_autoscaler.clients.http.blocking import EventLoopThread
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import FlinkRestError, JobGoneError, RealizeError, RefusedError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
