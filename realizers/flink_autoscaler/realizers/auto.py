@@ -12,8 +12,9 @@ from flink_autoscaler.core.model.state import ConfigChanges
 from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizationTerms
 from flink_autoscaler.core.ports.task_managers import is_reactive
 from flink_autoscaler.realizers.in_place.rescale_api import REACTIVE_MODE, RescaleApiRealizer
-from flink_autoscaler.realizers.remembered import BoundedMemory
-from flink_autoscaler.realizers.taskmanagers.count import Supplies, TaskManagerCountRealizer
+from flink_autoscaler.realizers.realization import BoundedMemory
+from flink_autoscaler.realizers.taskmanagers.clusters import Supplies
+from flink_autoscaler.realizers.taskmanagers.count import TaskManagerCountRealizer
 
 
 class AutoRealizer:

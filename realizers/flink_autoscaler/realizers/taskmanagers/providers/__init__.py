@@ -4,8 +4,12 @@
 pytest and is therefore not imported here.
 """
 
-from flink_autoscaler.realizers.taskmanagers.providers.command import CommandProvider, CommandSpec
-from flink_autoscaler.realizers.taskmanagers.providers.compose import ComposeSpec, compose_provider
+from flink_autoscaler.realizers.taskmanagers.providers.command import (
+    CommandProvider,
+    CommandSpec,
+    ComposeSpec,
+    compose_provider,
+)
 from flink_autoscaler.realizers.taskmanagers.providers.http import HttpProvider
 from flink_autoscaler.realizers.taskmanagers.providers.limits import ProviderLimits
 from flink_autoscaler.realizers.taskmanagers.providers.process import ProcessProvider, ProcessSpec
