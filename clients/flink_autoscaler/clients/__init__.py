@@ -7,24 +7,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flink_autoscaler.clients.flink.collector import RestMetricCollector, read_cluster, read_job
-    from flink_autoscaler.clients.flink.decode import JobOverview, ParallelismBounds
-    from flink_autoscaler.clients.flink.passes import run_passes
-    from flink_autoscaler.clients.flink.rest import FlinkRestClient
-    from flink_autoscaler.clients.http.event_loop import EventLoopThread
-    from flink_autoscaler.clients.http.transport import HttpTransport
-
-__all__ = [
-    "EventLoopThread",
-    "FlinkRestClient",
-    "HttpTransport",
-    "JobOverview",
-    "ParallelismBounds",
-    "RestMetricCollector",
-    "read_cluster",
-    "read_job",
-    "run_passes",
-]
+    from flink_autoscaler.clients.flink.collector import RestMetricCollector as RestMetricCollector
+    from flink_autoscaler.clients.flink.collector import read_cluster as read_cluster
+    from flink_autoscaler.clients.flink.collector import read_job as read_job
+    from flink_autoscaler.clients.flink.decode import JobOverview as JobOverview
+    from flink_autoscaler.clients.flink.decode import ParallelismBounds as ParallelismBounds
+    from flink_autoscaler.clients.flink.passes import run_passes as run_passes
+    from flink_autoscaler.clients.flink.rest import FlinkRestClient as FlinkRestClient
+    from flink_autoscaler.clients.http.event_loop import EventLoopThread as EventLoopThread
+    from flink_autoscaler.clients.http.transport import HttpTransport as HttpTransport
 
 _MODULES = {
     "EventLoopThread": "http.event_loop",

@@ -23,11 +23,7 @@ class AutoRealizer:
     That a job runs in reactive mode is known from its configuration, or from what the cluster answers when it is asked
     for a parallelism: "Cannot change the parallelism of a job running in reactive mode".
 
-    Args:
-        clients: Gives the client of a cluster; the caller owns it.
-        loop: Runs the requests of those clients; owned by the caller.
-        supplies: Who gives a cluster its TaskManagers; owned by the caller.
-        clock: Seconds that never run backward.
+    The arguments are those of :class:`~flink_autoscaler.realizers.taskmanagers.clusters.SuppliedClusters`.
     """
 
     def __init__(

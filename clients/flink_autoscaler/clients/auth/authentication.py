@@ -11,9 +11,8 @@ import re
 import time
 from asyncio import Future, wait
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from flink_autoscaler.clients.http.event_loop import in_thread
@@ -141,7 +140,7 @@ class KerberosAuthenticator:
     async def _prepare(self, service: str) -> None:
         """See to it that the ticket for the service is there, together with everybody else who needs it."""
         if self._underway is None or self._underway.future.done():
-            self._underway = _Preparation(in_thread(lambda: self._found().prepare(service)))
+            self._underway = _Preparation(in_thread(lambda: self._found().prepare(service)), time.monotonic())
         preparation = self._underway
         left = preparation.started + self._patience - time.monotonic()
         done, _ = await wait({preparation.future}, timeout=max(0.0, left))
@@ -165,10 +164,9 @@ class KerberosAuthenticator:
         return self._tickets
 
 
-@dataclass(frozen=True, slots=True)
-class _Preparation:
+class _Preparation(NamedTuple):
     future: Future[None]
-    started: float = field(default_factory=time.monotonic)
+    started: float
 
 
 class KerberosProof:

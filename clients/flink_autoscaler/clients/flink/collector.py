@@ -12,14 +12,13 @@ from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread, run_all, run_both
 from flink_autoscaler.core.errors import AutoscalerError, MissingMetricError, NotReadyError
 from flink_autoscaler.core.model.decision import PassRequest
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext
+from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
 from flink_autoscaler.core.model.reading import (
     EMPTY_MEMORY,
     ClusterReading,
     CollectorMemory,
     JobReading,
-    MetricNames,
     VertexAggregates,
 )
 from flink_autoscaler.core.model.topology import JobDetails, JobTopology, build_topology
@@ -81,7 +80,9 @@ async def read_job(client: FlinkRestClient, request: PassRequest) -> JobReading:
         memory, missing = remember(topology, memory, offered, now_ms=request.now_ms, is_cached=is_cached)
         if missing is not None:
             raise missing
-        aggregates = await _values(client, details.job_id, memory.names)
+        chosen = {v: client.vertex_metrics(details.job_id, v, tuple(names)) for v, names in memory.names.items()}
+        answers = await run_all(chosen)
+        aggregates = {v: by_meaning(memory.names[v], answer) for v, answer in answers.items()}
     except AutoscalerError as error:
         return JobReading(details, memory=memory, error=error)
     if is_cached:
@@ -120,13 +121,6 @@ def _is_consistent(details: JobDetails, context: JobAutoScalerContext) -> bool:
     return agrees and (not details.plan or context.task_count is None or context.task_count == tasks)
 
 
-async def _values(
-    client: FlinkRestClient, job_id: str, names: Mapping[VertexId, MetricNames]
-) -> dict[VertexId, VertexAggregates]:
-    answers = await run_all({v: client.vertex_metrics(job_id, v, tuple(chosen)) for v, chosen in names.items()})
-    return {vertex_id: by_meaning(names[vertex_id], answer) for vertex_id, answer in answers.items()}
-
-
 def current_memory(request: PassRequest, details: JobDetails) -> CollectorMemory:
     """Return what is remembered about this execution of the job: nothing after a restart or for another job."""
     state = request.state
@@ -141,12 +135,8 @@ def vertices_to_ask(
 ) -> tuple[VertexId, ...]:
     """Return the vertices whose names are read in this pass.
 
-    Args:
-        topology: The job as it is now.
-        memory: What is remembered about it.
-        now_ms: The instant of the pass.
-        is_cached: With it names are used for a while, and finished vertices are left alone. Without, as in the
-            Java autoscaler: sources in every pass, also finished ones, and all vertices while one has finished.
+    With ``is_cached`` names are used for a while, and finished vertices are left alone. Without, as in the Java
+    autoscaler: sources in every pass, also finished ones, and all vertices while one has finished.
     """
     vertices = topology.vertices.values()
     if is_cached:
@@ -181,7 +171,7 @@ def remember(
         memory: What is remembered about it.
         offered: Metric ids per vertex that was asked; empty where none is known at the moment.
         now_ms: The instant of the pass.
-        is_cached: As for :func:`vertices_to_ask`; with it an empty offer does not replace what is remembered.
+        is_cached: With it an empty offer does not replace what is remembered.
 
     Returns:
         The memory then, and the first required metric that was not offered.
@@ -235,23 +225,17 @@ class RestMetricCollector:
     def read_cluster(self, context: JobAutoScalerContext) -> ClusterReading:
         """Return cluster-wide metrics; failures are in ``error``. Never raises."""
         try:
-            return self._loop.run(self._read_cluster(context.endpoint))
+            return self._loop.run(read_cluster(self._clients(context.endpoint)))
         except AutoscalerError as error:
             return ClusterReading(error=error)
 
     def read_job(self, request: PassRequest) -> JobReading:
         """Return what the cluster says about one job; failures are in ``error``. Never raises."""
         try:
-            return self._loop.run(self._read_job(request))
+            return self._loop.run(read_job(self._clients(request.context.endpoint), request))
         except AutoscalerError as error:
             return JobReading(None, memory=request.memory, error=error)
 
     def close(self) -> None:
         """Close all connections; the loop stays."""
         self._clients.close()
-
-    async def _read_cluster(self, endpoint: Endpoint) -> ClusterReading:
-        return await read_cluster(await self._clients.get(endpoint))
-
-    async def _read_job(self, request: PassRequest) -> JobReading:
-        return await read_job(await self._clients.get(request.context.endpoint), request)

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from flink_autoscaler.clients.flink import decode
 from flink_autoscaler.clients.flink.decode import JobOverview, ParallelismBounds
+from flink_autoscaler.clients.http.json_object import decoded
 from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.core.errors import RealizeError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
@@ -179,10 +180,7 @@ class FlinkRestClient:
         timeout: float | None = None,
     ) -> T:
         answer = await self._transport.get_json(path, params=params, timeout=timeout)
-        try:
-            return decoder(answer)
-        except ResponseError as exc:
-            raise ResponseError(f"GET {self._transport.url}{path}: {exc}") from exc
+        return decoded(answer, decoder, f"GET {self._transport.url}{path}")
 
     async def _aggregates(self, path: str, names: Sequence[str], extra: Mapping[str, str]) -> dict[str, Aggregate]:
         """Ask for several metrics; as in a single answer, one name without a value empties the whole."""

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from flink_autoscaler.clients.auth.authentication import what_to_do
 from flink_autoscaler.core.errors import FlinkRestError, JobGoneError, RefusedError, ResponseError
 
-APPROVAL: Final = "proxyapproved=true"
+APPROVAL: Final = {"proxyapproved": "true"}
 """Query parameter by which a visitor of YARN's web proxy confirms its warning (``ProxyUriUtils`` of Hadoop)."""
 
 _SHOWN: Final = 60
@@ -77,11 +77,7 @@ class Answer(NamedTuple):
 
 
 def json_of(answer: Answer, what: str) -> object:
-    """Decode the body of a successful answer.
-
-    Args:
-        answer: Its body may be anything.
-        what: Method and URL, for messages.
+    """Decode the body of a successful answer, which may be anything; ``what`` is method and URL, for messages.
 
     Raises:
         ResponseError: Not JSON, cut off, or nested too deeply.

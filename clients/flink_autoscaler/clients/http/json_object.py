@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeVar
 
 from flink_autoscaler.core.errors import ResponseError
+
+T = TypeVar("T")
 
 _MISSING: Final = object()
 _WORDS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -119,6 +121,14 @@ def objects_in(value: object, where: str, each: str | None = None) -> list[JsonO
         raise wrong(where, "an array", value)
     found = [JsonObject(item, where) for item in value]
     return found if each is None else [item.named(each) for item in found]
+
+
+def decoded(answer: object, decoder: Callable[[object], T], what: str) -> T:
+    """Decode an answer; a :class:`ResponseError` then says which request it was of, too."""
+    try:
+        return decoder(answer)
+    except ResponseError as exc:
+        raise ResponseError(f"{what}: {exc}") from exc
 
 
 def wrong(where: str, expected: str, value: object) -> ResponseError:

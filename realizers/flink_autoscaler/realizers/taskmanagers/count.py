@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -41,14 +40,8 @@ _LOOK_AGAIN: Final = 60.0
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What was found out about a job.
-
-    Attributes:
-        setup: Digest of what it depends on.
-        at: When, seconds of the clock.
-    """
+class _Known(NamedTuple):
+    """What was found out about a job, the digest of what that depends on, and when, seconds of the clock."""
 
     setup: int
     at: float

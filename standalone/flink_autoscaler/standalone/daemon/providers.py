@@ -11,7 +11,6 @@ from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.realizers.taskmanagers.providers import (
     CommandProvider,
     CommandSpec,
-    ComposeSpec,
     HttpProvider,
     ProcessProvider,
     ProcessSpec,
@@ -87,12 +86,10 @@ def compose(cluster: str, provider: ProviderSettings) -> CommandProvider:
         ConfigError: The service is missing.
     """
     return compose_provider(
-        ComposeSpec(
-            _required(cluster, "service", provider.service),
-            provider.command or DOCKER_COMPOSE,
-            timeout=provider.command_timeout,
-            limits=_limits(cluster, provider),
-        )
+        _required(cluster, "service", provider.service),
+        provider.command or DOCKER_COMPOSE,
+        timeout=provider.command_timeout,
+        limits=_limits(cluster, provider),
     )
 
 

@@ -55,23 +55,6 @@ class CommandSpec:
     limits: ProviderLimits = field(default_factory=ProviderLimits)
 
 
-@dataclass(frozen=True)
-class ComposeSpec:
-    """Which service of Docker Compose is scaled.
-
-    Attributes:
-        service: Name of the service that runs TaskManagers.
-        base: Docker Compose with its own options, such as ``--file`` and ``--project-name``.
-        timeout: Seconds that scaling may take, pulling images included.
-        limits: How many containers there may be.
-    """
-
-    service: str
-    base: tuple[str, ...] = DOCKER_COMPOSE
-    timeout: float = 300.0
-    limits: ProviderLimits = field(default_factory=ProviderLimits)
-
-
 def read_description(text: str, info: ProviderInfo) -> ProviderInfo:
     """Read a number, or an object as the ``http`` provider gets it.
 
@@ -148,18 +131,21 @@ class CommandProvider:
             run.close()
 
 
-def compose_provider(spec: ComposeSpec) -> CommandProvider:
+def compose_provider(
+    service: str, base: Sequence[str], *, limits: ProviderLimits, timeout: float = 300.0
+) -> CommandProvider:
     """Make a provider that scales a service of Docker Compose, and counts its containers.
 
     Docker Compose chooses which containers it removes; it sends them SIGTERM first.
+
+    Args:
+        service: Name of the service that runs TaskManagers.
+        base: Docker Compose with its own options, such as ``--file`` and ``--project-name``.
+        timeout: Seconds that scaling may take, pulling images included.
+        limits: How many containers there may be.
     """
-    scale = ("up", "--detach", "--no-recreate", "--scale", f"{spec.service}={COUNT}", spec.service)
-    command = CommandSpec(
-        command=(*spec.base, *scale),
-        describe=(*spec.base, "ps", "--quiet", spec.service),
-        timeout=spec.timeout,
-        limits=spec.limits,
-    )
+    scale = (*base, "up", "--detach", "--no-recreate", "--scale", f"{service}={COUNT}", service)
+    command = CommandSpec(scale, describe=(*base, "ps", "--quiet", service), timeout=timeout, limits=limits)
     # One line each: the id of a running container.
     return CommandProvider(command, read=lambda text, info: replace(info, running=len(text.split())))
 
@@ -200,7 +186,9 @@ class _RunningCommand:
             if code is not None:
                 self._state = DONE if code == 0 else self._failure(f"ended with code {code}")
             elif time.monotonic() >= self._ends_at:
-                self._kill()
+                with suppress(ProcessLookupError):  # it may have ended just now
+                    os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
                 self._state = self._failure(f"did not end within {self._timeout:g} s")
         return self._state or PENDING
 
@@ -227,8 +215,3 @@ class _RunningCommand:
         self._output.seek(max(0, self._output.tell() - 4 * _SHOWN))
         text = " ".join(self._output.read(4 * _SHOWN).decode(errors="replace").split())[-_SHOWN:]
         return OperationState(Progress.FAILED, f"{self._name} {how}{': ' if text else ''}{text}")
-
-    def _kill(self) -> None:
-        with suppress(ProcessLookupError):  # it may have ended just now
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
