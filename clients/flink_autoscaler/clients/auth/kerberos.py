@@ -10,9 +10,10 @@ import errno
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import gssapi
@@ -119,7 +120,7 @@ class Tickets:
 
     def __init__(self, kerberos: Kerberos) -> None:
         self._kerberos = kerberos
-        self._login = _login_of(kerberos)
+        self._credentials = _credentials_of(kerberos)
 
     def prepare(self, service: str) -> None:
         """Fetch the ticket for a service, such as ``HTTP/host``, unless it is there.
@@ -147,7 +148,7 @@ class Tickets:
     def _context(self, service: str, mech: gssapi.OID) -> gssapi.SecurityContext:
         return gssapi.SecurityContext(
             name=_target(service),
-            creds=self._login.credentials(),
+            creds=self._credentials(),
             mech=mech,
             usage="initiate",
             flags=gssapi.RequirementFlag.mutual_authentication,
@@ -167,17 +168,17 @@ def _target(service: str) -> gssapi.Name:
     return gssapi.Name(f"{service}@{realm}" if realm else service, gssapi.NameType.kerberos_principal)
 
 
-def _login_of(kerberos: Kerberos) -> _KeytabLogin | _CacheLogin:
-    """Return the login of an identity.
+def _credentials_of(kerberos: Kerberos) -> Callable[[], gssapi.Credentials]:
+    """Return what gives the credentials of an identity that are good now; raises the errors of gssapi and krb5.
 
     First tickets by keytab are kept in the memory of the process, so that 200 endpoints need one. A child process
     begins anew.
     """
     if kerberos.keytab is None:
-        return _CacheLogin(kerberos.principal)
+        return partial(_credentials_in_cache, kerberos.principal)
     identity = (os.getpid(), kerberos.keytab, kerberos.principal)
     with _lock:
-        return _by_keytab.setdefault(identity, _KeytabLogin(kerberos.keytab, kerberos.principal))
+        return _by_keytab.setdefault(identity, _KeytabLogin(kerberos.keytab, kerberos.principal)).credentials
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +204,7 @@ class _KeytabLogin:
         self._failure: tuple[float, Exception] | None = None
 
     def credentials(self) -> gssapi.Credentials:
-        """Return credentials that are good now. Raises the errors of gssapi and krb5 as they are."""
+        """Return credentials that are good now."""
         arrived = time.monotonic()
         with self._lock:
             if self._failure is not None and self._failure[0] > arrived:
@@ -235,23 +236,17 @@ class _KeytabLogin:
         return ticket
 
 
-class _CacheLogin:
-    """Takes the tickets of somebody who logged in, by ``kinit`` or otherwise; looks for them anew with each call."""
-
-    def __init__(self, principal: str | None) -> None:
-        self._principal = principal
-
-    def credentials(self) -> gssapi.Credentials:
-        """Return credentials that are good now."""
-        context = krb5.init_context()
-        if self._principal is None:
-            cache = krb5.cc_default(context)
-            krb5.cc_get_principal(context, cache)  # raises where there is none
-        else:
-            cache = krb5.cc_cache_match(context, krb5.parse_name_flags(context, self._principal.encode()))
-        credentials = _in_cache(cache)
-        _ = credentials.lifetime  # raises when the ticket has expired
-        return credentials
+def _credentials_in_cache(principal: str | None) -> gssapi.Credentials:
+    """Return the tickets of somebody who logged in, by ``kinit`` or otherwise, as they are now."""
+    context = krb5.init_context()
+    if principal is None:
+        cache = krb5.cc_default(context)
+        krb5.cc_get_principal(context, cache)  # raises where there is none
+    else:
+        cache = krb5.cc_cache_match(context, krb5.parse_name_flags(context, principal.encode()))
+    credentials = _in_cache(cache)
+    _ = credentials.lifetime  # raises when the ticket has expired
+    return credentials
 
 
 def _first_ticket(keytab: str, principal: str | None) -> _Ticket:

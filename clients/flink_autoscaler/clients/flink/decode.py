@@ -144,12 +144,13 @@ def _io_metrics(metrics: JsonObject) -> IoMetrics:
 
 def _plan_node(node: JsonObject) -> PlanNode:
     vertex_id = node.text("id")
-    node = node.named(f"plan node {vertex_id}")
-    inputs = node.children("inputs")
+    where = f"plan node {vertex_id}"
+    node = node.named(where)
+    inputs = [(each.text("id"), each.named(where).optional_text("ship_strategy")) for each in node.children("inputs")]
     return PlanNode(
         vertex_id=vertex_id,
         parallelism=node.integer("parallelism"),
-        inputs=tuple((each.text("id"), ShipStrategy.of(each.optional_text("ship_strategy") or "")) for each in inputs),
+        inputs=tuple((source, ShipStrategy.of(strategy or "")) for source, strategy in inputs),
     )
 
 

@@ -230,7 +230,7 @@ def _capacity_scheduler(info: JsonObject, nodes: _Nodes) -> YarnCapacity:
         queues[path] = _capacity_queue(path, parent if parent != _ROOT else None, entry, nodes.total)
         masters = _amount(entry, "AMResourceLimit")
         counts_cpu = counts_cpu or (masters is not None and masters.vcores > 1)
-        step = max(step, _least_allocation(entry))
+        step = max(step, _least_allocation(entry, path))
         pending += [(path, child) for child in _entries(entry, "queues", "queue")]
     return YarnCapacity(nodes.available, queues, counts_cpu, step)
 
@@ -272,13 +272,13 @@ def _most_per_user(entry: JsonObject, total: Amount) -> Amount | None:
     return guaranteed.times(factor)
 
 
-def _least_allocation(entry: JsonObject) -> int:
+def _least_allocation(entry: JsonObject, path: str) -> int:
     """Return the least memory of a container, 0 where it is not told."""
     for partition in _entries(entry.child("capacities"), "queueCapacitiesByPartition"):
-        least = partition.child("configuredMinResource")
+        least = partition.named(path).child("configuredMinResource")
         for resource in _entries(least, "resourceInformations", "resourceInformation"):
             if resource.get("name") == "memory-mb":
-                return resource.integer("minimumAllocation", 0)
+                return resource.named(path).integer("minimumAllocation", 0)
     return 0
 
 
