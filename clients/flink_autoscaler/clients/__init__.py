@@ -1,22 +1,36 @@
-"""Talking to Flink clusters: REST client and metric collector."""
+"""Talking to Flink clusters: REST client and metric collector.
 
-from flink_autoscaler.clients.flink.collector import RestMetricCollector, read_cluster, read_job
-from flink_autoscaler.clients.flink.decode import ClusterInfo, JobOverview, ParallelismBounds
-from flink_autoscaler.clients.flink.passes import run_passes
-from flink_autoscaler.clients.flink.rest import FlinkRestClient
-from flink_autoscaler.clients.http.blocking import BlockingFlinkRestClient, EventLoopThread
-from flink_autoscaler.clients.http.transport import HttpTransport
+Names are loaded when they are first asked for: who only wants the plug-ins of a pass needs no HTTP.
+"""
 
-__all__ = [
-    "BlockingFlinkRestClient",
-    "ClusterInfo",
-    "EventLoopThread",
-    "FlinkRestClient",
-    "HttpTransport",
-    "JobOverview",
-    "ParallelismBounds",
-    "RestMetricCollector",
-    "read_cluster",
-    "read_job",
-    "run_passes",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flink_autoscaler.clients.flink.collector import RestMetricCollector as RestMetricCollector
+    from flink_autoscaler.clients.flink.collector import read_cluster as read_cluster
+    from flink_autoscaler.clients.flink.collector import read_job as read_job
+    from flink_autoscaler.clients.flink.decode import JobOverview as JobOverview
+    from flink_autoscaler.clients.flink.decode import ParallelismBounds as ParallelismBounds
+    from flink_autoscaler.clients.flink.passes import run_passes as run_passes
+    from flink_autoscaler.clients.flink.rest import FlinkRestClient as FlinkRestClient
+    from flink_autoscaler.clients.http.event_loop import EventLoopThread as EventLoopThread
+    from flink_autoscaler.clients.http.transport import HttpTransport as HttpTransport
+
+_MODULES = {
+    "EventLoopThread": "http.event_loop",
+    "FlinkRestClient": "flink.rest",
+    "HttpTransport": "http.transport",
+    "JobOverview": "flink.decode",
+    "ParallelismBounds": "flink.decode",
+    "RestMetricCollector": "flink.collector",
+    "read_cluster": "flink.collector",
+    "read_job": "flink.collector",
+    "run_passes": "flink.passes",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

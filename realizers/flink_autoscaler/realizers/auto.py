@@ -12,8 +12,9 @@ from flink_autoscaler.core.model.state import ConfigChanges
 from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizationTerms
 from flink_autoscaler.core.ports.task_managers import is_reactive
 from flink_autoscaler.realizers.in_place.rescale_api import REACTIVE_MODE, RescaleApiRealizer
-from flink_autoscaler.realizers.remembered import BoundedMemory
-from flink_autoscaler.realizers.taskmanagers.count import Supplies, TaskManagerCountRealizer
+from flink_autoscaler.realizers.realization import BoundedMemory
+from flink_autoscaler.realizers.taskmanagers.clusters import Supplies
+from flink_autoscaler.realizers.taskmanagers.count import TaskManagerCountRealizer
 
 
 class AutoRealizer:
@@ -22,11 +23,7 @@ class AutoRealizer:
     That a job runs in reactive mode is known from its configuration, or from what the cluster answers when it is asked
     for a parallelism: "Cannot change the parallelism of a job running in reactive mode".
 
-    Args:
-        clients: Gives the client of a cluster; the caller owns it.
-        loop: Runs the requests of those clients; owned by the caller.
-        supplies: Who gives a cluster its TaskManagers; owned by the caller.
-        clock: Seconds that never run backward.
+    The arguments are those of :class:`~flink_autoscaler.realizers.taskmanagers.clusters.SuppliedClusters`.
     """
 
     def __init__(

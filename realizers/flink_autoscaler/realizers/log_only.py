@@ -9,11 +9,8 @@ import structlog
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey, JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import ConfigChanges
-from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizationTerms, RealizeResult
-from flink_autoscaler.realizers.in_place.requirements import check_overrides
-from flink_autoscaler.realizers.remembered import BoundedMemory
-
-_UNCHANGED = Realization(RealizeResult.UNCHANGED)
+from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizationTerms
+from flink_autoscaler.realizers.realization import UNCHANGED, BoundedMemory, check_overrides
 
 log = structlog.get_logger(__name__)
 
@@ -38,7 +35,7 @@ class LogOnlyRealizer:
             wanted = dict(overrides)
             if self._overrides.put(context.job_key, wanted) != wanted:
                 log.info("dry_run_rescale", cluster=context.cluster, job_key=context.job_key, parallelism=wanted)
-        return _UNCHANGED
+        return UNCHANGED
 
     def realize_config(self, context: JobAutoScalerContext, changes: ConfigChanges) -> Realization:
         """Log the keys that would be set and removed; not their values."""
@@ -51,7 +48,7 @@ class LogOnlyRealizer:
                 set_keys=sorted(changes.overrides),
                 removed_keys=list(changes.removals),
             )
-        return _UNCHANGED
+        return UNCHANGED
 
     def close(self) -> None:
         """Release nothing: there are no connections."""

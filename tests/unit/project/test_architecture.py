@@ -27,8 +27,8 @@ CONFINED = {
     "pyspark": "pipeline/",
     "httpx": "clients/flink_autoscaler/clients/http/",
     "httpx_aiohttp": "clients/flink_autoscaler/clients/http/",
-    "gssapi": "clients/flink_autoscaler/clients/auth/kerberos_",
-    "krb5": "clients/flink_autoscaler/clients/auth/kerberos_",
+    "gssapi": "clients/flink_autoscaler/clients/auth/kerberos.py",
+    "krb5": "clients/flink_autoscaler/clients/auth/kerberos.py",
 }
 LONGEST_MODULE = 500
 LONGEST_FUNCTION = 60

@@ -1,32 +1,45 @@
-"""Reading the metrics of clusters and jobs."""
+"""Reading the metrics of clusters and jobs, and what is remembered of their names."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Final
 
-from flink_autoscaler.clients.flink.remembered_names import current_memory, forget_unanswered, remember, vertices_to_ask
+from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
-from flink_autoscaler.clients.http.blocking import EventLoopThread
-from flink_autoscaler.clients.http.client_cache import ClientCache
-from flink_autoscaler.clients.http.concurrent import run_all, run_both
-from flink_autoscaler.core.errors import AutoscalerError, NotReadyError
+from flink_autoscaler.clients.http.event_loop import EventLoopThread, run_all, run_both
+from flink_autoscaler.core.errors import AutoscalerError, MissingMetricError, NotReadyError
 from flink_autoscaler.core.model.decision import PassRequest
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext
-from flink_autoscaler.core.model.metrics import Aggregate, VertexId
-from flink_autoscaler.core.model.reading import ClusterReading, JobReading, MetricNames, VertexAggregates
-from flink_autoscaler.core.model.topology import JobDetails, build_topology
+from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
+from flink_autoscaler.core.model.reading import (
+    EMPTY_MEMORY,
+    ClusterReading,
+    CollectorMemory,
+    JobReading,
+    VertexAggregates,
+)
+from flink_autoscaler.core.model.topology import JobDetails, JobTopology, build_topology
 from flink_autoscaler.core.observe.metric_names import (
     JOBMANAGER_METRICS,
     TASKMANAGER_METRICS,
     TASKMANAGER_METRICS_WITH_GC,
     by_meaning,
+    choose_names,
+    count_partitions,
 )
 
 READINGS: Final = 5
 READ_AGAIN_AFTER: Final = 0.8
 """Seconds between readings of contradicting details; all of them outlast the 3 s that Flink caches details."""
+
+REFRESH_MS: Final = 300_000
+"""How long the names of sources are used; new partitions and topics show up in them."""
+
+REFRESH_WITHOUT_LAG_MS: Final = 60_000
+"""The same while a source reports no pending records: Kafka's reader registers them with the first record only."""
 
 
 async def read_cluster(client: FlinkRestClient) -> ClusterReading:
@@ -67,7 +80,9 @@ async def read_job(client: FlinkRestClient, request: PassRequest) -> JobReading:
         memory, missing = remember(topology, memory, offered, now_ms=request.now_ms, is_cached=is_cached)
         if missing is not None:
             raise missing
-        aggregates = await _values(client, details.job_id, memory.names)
+        chosen = {v: client.vertex_metrics(details.job_id, v, tuple(names)) for v, names in memory.names.items()}
+        answers = await run_all(chosen)
+        aggregates = {v: by_meaning(memory.names[v], answer) for v, answer in answers.items()}
     except AutoscalerError as error:
         return JobReading(details, memory=memory, error=error)
     if is_cached:
@@ -106,11 +121,98 @@ def _is_consistent(details: JobDetails, context: JobAutoScalerContext) -> bool:
     return agrees and (not details.plan or context.task_count is None or context.task_count == tasks)
 
 
-async def _values(
-    client: FlinkRestClient, job_id: str, names: Mapping[VertexId, MetricNames]
-) -> dict[VertexId, VertexAggregates]:
-    answers = await run_all({v: client.vertex_metrics(job_id, v, tuple(chosen)) for v, chosen in names.items()})
-    return {vertex_id: by_meaning(names[vertex_id], answer) for vertex_id, answer in answers.items()}
+def current_memory(request: PassRequest, details: JobDetails) -> CollectorMemory:
+    """Return what is remembered about this execution of the job: nothing after a restart or for another job."""
+    state = request.state
+    is_other_job = state.job_id not in (None, request.context.job_id)
+    oldest_ms = state.samples[0].at_ms if state.samples else None
+    has_restarted = oldest_ms is not None and (details.running_at_ms or 0) > oldest_ms
+    return EMPTY_MEMORY if is_other_job or has_restarted else request.memory
+
+
+def vertices_to_ask(
+    topology: JobTopology, memory: CollectorMemory, *, now_ms: int, is_cached: bool
+) -> tuple[VertexId, ...]:
+    """Return the vertices whose names are read in this pass.
+
+    With ``is_cached`` names are used for a while, and finished vertices are left alone. Without, as in the Java
+    autoscaler: sources in every pass, also finished ones, and all vertices while one has finished.
+    """
+    vertices = topology.vertices.values()
+    if is_cached:
+        is_due = not 0 <= now_ms - memory.names_at_ms < _refresh_ms(topology, memory)
+        return tuple(
+            v.vertex_id
+            for v in vertices
+            if not v.is_finished and (v.vertex_id not in memory.names or (is_due and v.is_source))
+        )
+    only_sources = memory.names.keys() == topology.vertices.keys()
+    return tuple(v.vertex_id for v in vertices if v.is_source or not (only_sources or v.is_finished))
+
+
+def _refresh_ms(topology: JobTopology, memory: CollectorMemory) -> int:
+    names = [memory.names.get(v.vertex_id, {}) for v in topology.vertices.values() if v.is_source and not v.is_finished]
+    all_report_lag = all(FlinkMetric.PENDING_RECORDS in chosen.values() for chosen in names)
+    return REFRESH_MS if all_report_lag else REFRESH_WITHOUT_LAG_MS
+
+
+def remember(
+    topology: JobTopology,
+    memory: CollectorMemory,
+    offered: Mapping[VertexId, Collection[str]],
+    *,
+    now_ms: int,
+    is_cached: bool,
+) -> tuple[CollectorMemory, MissingMetricError | None]:
+    """Choose names from what the vertices offer.
+
+    Args:
+        topology: The job as it is now.
+        memory: What is remembered about it.
+        offered: Metric ids per vertex that was asked; empty where none is known at the moment.
+        now_ms: The instant of the pass.
+        is_cached: With it an empty offer does not replace what is remembered.
+
+    Returns:
+        The memory then, and the first required metric that was not offered.
+    """
+    active = topology.vertices.keys() - topology.finished
+    names = {vertex_id: chosen for vertex_id, chosen in memory.names.items() if vertex_id in active}
+    partitions = {**memory.partitions} if is_cached else {}
+    missing: MissingMetricError | None = None
+    for vertex_id, available in offered.items():
+        if is_cached and not available and vertex_id in names:
+            continue
+        vertex = topology.vertices[vertex_id]
+        if vertex.is_source:
+            partitions[vertex_id] = count_partitions(available)
+        try:
+            if vertex_id in active:
+                names[vertex_id] = choose_names(vertex, available)
+        except MissingMetricError as error:
+            names.pop(vertex_id, None)
+            missing = missing or error
+    has_asked_source = any(topology.vertices[vertex_id].is_source for vertex_id in offered)
+    memory = replace(
+        memory,
+        names=names,
+        partitions={vertex_id: count for vertex_id, count in partitions.items() if count},
+        names_at_ms=now_ms if has_asked_source else memory.names_at_ms,
+    )
+    return memory, missing
+
+
+def forget_unanswered(
+    memory: CollectorMemory, aggregates: Mapping[VertexId, VertexAggregates], asked: Collection[VertexId]
+) -> CollectorMemory:
+    """Forget remembered names that brought no values: one of them may be gone, which empties the whole answer.
+
+    Names that were read in this very pass stay: their values are just not there yet.
+    """
+    stale = {vertex_id for vertex_id, values in aggregates.items() if not values and vertex_id not in asked}
+    if not stale:
+        return memory
+    return replace(memory, names={v: chosen for v, chosen in memory.names.items() if v not in stale})
 
 
 class RestMetricCollector:
@@ -123,23 +225,17 @@ class RestMetricCollector:
     def read_cluster(self, context: JobAutoScalerContext) -> ClusterReading:
         """Return cluster-wide metrics; failures are in ``error``. Never raises."""
         try:
-            return self._loop.run(self._read_cluster(context.endpoint))
+            return self._loop.run(read_cluster(self._clients(context.endpoint)))
         except AutoscalerError as error:
             return ClusterReading(error=error)
 
     def read_job(self, request: PassRequest) -> JobReading:
         """Return what the cluster says about one job; failures are in ``error``. Never raises."""
         try:
-            return self._loop.run(self._read_job(request))
+            return self._loop.run(read_job(self._clients(request.context.endpoint), request))
         except AutoscalerError as error:
             return JobReading(None, memory=request.memory, error=error)
 
     def close(self) -> None:
         """Close all connections; the loop stays."""
         self._clients.close()
-
-    async def _read_cluster(self, endpoint: Endpoint) -> ClusterReading:
-        return await read_cluster(await self._clients.get(endpoint))
-
-    async def _read_job(self, request: PassRequest) -> JobReading:
-        return await read_job(await self._clients.get(request.context.endpoint), request)

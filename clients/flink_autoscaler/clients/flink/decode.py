@@ -6,28 +6,26 @@ What is there has to have the right type, else a :class:`ResponseError` names th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from flink_autoscaler.clients.flink.fields import (
-    Fields,
-    flag,
-    integer,
-    number,
-    object_of,
-    objects_in,
-    optional_object,
-    optional_objects,
-    optional_text,
-    text,
-    texts,
-)
+from flink_autoscaler.clients.http.json_object import JsonObject, objects_in
 from flink_autoscaler.core.model.metrics import Aggregate, VertexId
 from flink_autoscaler.core.model.numbers import NAN
+from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, JobException, RescaleAttempt, TaskManagerFacts
 from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, PlanNode, ShipStrategy, VertexDetails
 
-_SETTLED = ("RUNNING", "FINISHED")
+RESTARTS: Final = "numRestarts,numRescales"
+
+TEXT_LIMIT: Final = 16_384
+"""Characters of a stack trace that are kept: its causes stand below the frames of the outermost exception."""
+
+_SETTLED: Final = ("RUNNING", "FINISHED")
+_NESTING: Final = 8
+_EXECUTING: Final = "Executing"
+_STATES_OF_A_STOP: Final = 2
+"""A scheduler that left the state Executing went to another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,35 +58,29 @@ class ParallelismBounds(NamedTuple):
     upper: int
 
 
-class ClusterInfo(NamedTuple):
-    """What ``GET /config`` tells about a cluster."""
-
-    flink_version: str
-
-
-def cluster_info(answer: object) -> ClusterInfo:
+def flink_version(answer: object) -> str:
     """Decode ``/config``."""
-    return ClusterInfo(text(object_of(answer, "config"), "flink-version", "config"))
+    return JsonObject(answer, "config").text("flink-version")
 
 
 def jobs_overview(answer: object) -> tuple[JobOverview, ...]:
     """Decode ``/jobs/overview``, in the cluster's order."""
-    jobs = objects_in(object_of(answer, "jobs overview").get("jobs"), "jobs")
-    return tuple(_overview(entry, "job") for entry in jobs)
+    jobs = JsonObject(answer, "jobs overview").get("jobs")
+    return tuple(_overview(entry) for entry in objects_in(jobs, "jobs", "job"))
 
 
-def _overview(entry: Fields, where: str) -> JobOverview:
-    tasks = optional_object(entry, "tasks", where)
+def _overview(entry: JsonObject) -> JobOverview:
+    tasks = entry.child("tasks")
     return JobOverview(
-        job_id=text(entry, "jid", where),
-        name=text(entry, "name", where),
-        state=text(entry, "state", where),
-        tasks={state: integer(tasks, state, f"{where}.tasks", 0) for state in tasks},
-        start_ms=integer(entry, "start-time", where, -1),
-        end_ms=integer(entry, "end-time", where, -1),
-        last_modification_ms=integer(entry, "last-modification", where, -1),
-        job_type=optional_text(entry, "jobType", where),
-        scheduler_type=optional_text(entry, "schedulerType", where),
+        job_id=entry.text("jid"),
+        name=entry.text("name"),
+        state=entry.text("state"),
+        tasks={state: tasks.integer(state, 0) for state in tasks},
+        start_ms=entry.integer("start-time", -1),
+        end_ms=entry.integer("end-time", -1),
+        last_modification_ms=entry.integer("last-modification", -1),
+        job_type=entry.optional_text("jobType"),
+        scheduler_type=entry.optional_text("schedulerType"),
     )
 
 
@@ -97,129 +89,125 @@ def job_details(answer: object) -> JobDetails:
 
     A missing plan is empty. A RUNNING timestamp that is missing or 0, Flink's "never", is None.
     """
-    where = "job details"
-    fields = object_of(answer, where)
-    timestamps = optional_object(fields, "timestamps", where)
-    plan = optional_object(fields, "plan", where)
+    job = JsonObject(answer, "job details")
+    timestamps = job.child("timestamps")
     return JobDetails(
-        job_id=text(fields, "jid", where),
-        name=text(fields, "name", where),
-        state=text(fields, "state", where),
-        running_at_ms=integer(timestamps, "RUNNING", f"{where}.timestamps", 0) or None,
-        vertices=tuple(_vertex(entry) for entry in optional_objects(fields, "vertices", where)),
-        plan=tuple(_plan_node(node) for node in optional_objects(plan, "nodes", f"{where}.plan")),
-        now_ms=integer(fields, "now", where, 0) or None,
-        initialized_ms=integer(timestamps, "INITIALIZING", f"{where}.timestamps", 0) or None,
-        created_ms=integer(timestamps, "CREATED", f"{where}.timestamps", 0) or None,
+        job_id=job.text("jid"),
+        name=job.text("name"),
+        state=job.text("state"),
+        running_at_ms=timestamps.integer("RUNNING", 0) or None,
+        vertices=tuple(_vertex(entry) for entry in job.children("vertices", "vertex")),
+        plan=tuple(_plan_node(node) for node in job.child("plan").children("nodes", "plan node")),
+        now_ms=job.integer("now", 0) or None,
+        initialized_ms=timestamps.integer("INITIALIZING", 0) or None,
+        created_ms=timestamps.integer("CREATED", 0) or None,
     )
 
 
-def _vertex(entry: Fields) -> VertexDetails:
-    vertex_id = text(entry, "id", "vertex")
+def _vertex(entry: JsonObject) -> VertexDetails:
+    vertex_id = entry.text("id")
     where = f"vertex {vertex_id}"
+    entry = entry.named(where)
     return VertexDetails(
         vertex_id=vertex_id,
-        name=text(entry, "name", where),
-        parallelism=integer(entry, "parallelism", where),
-        max_parallelism=integer(entry, "maxParallelism", where, -1),
-        status=text(entry, "status", where),
-        io=_io_metrics(optional_object(entry, "metrics", where), f"{where}.metrics"),
-        slot_sharing_group=optional_text(entry, "slotSharingGroupId", where),
-        start_ms=integer(entry, "start-time", where, -1),
-        is_settled=_is_settled(entry, where),
+        name=entry.text("name"),
+        parallelism=entry.integer("parallelism"),
+        max_parallelism=entry.integer("maxParallelism", -1),
+        status=entry.text("status"),
+        io=_io_metrics(entry.child("metrics")),
+        slot_sharing_group=entry.optional_text("slotSharingGroupId"),
+        start_ms=entry.integer("start-time", -1),
+        is_settled=_is_settled(entry.child("tasks", where), entry.text("status")),
     )
 
 
-def _is_settled(entry: Fields, where: str) -> bool:
+def _is_settled(tasks: JsonObject, status: str) -> bool:
     """Tell whether every task runs or has finished; where tasks are not counted, the status has to do."""
-    tasks = optional_object(entry, "tasks", where)
     if not tasks:
-        return text(entry, "status", where) in _SETTLED
-    return not any(integer(tasks, state, where, 0) for state in tasks if state not in _SETTLED)
+        return status in _SETTLED
+    return not any(tasks.integer(state, 0) for state in tasks if state not in _SETTLED)
 
 
-def _io_metrics(metrics: Fields, where: str) -> IoMetrics:
+def _io_metrics(metrics: JsonObject) -> IoMetrics:
     """Decode counters. Missing ones count as 0 and make the counters incomplete; missing times are unknown, not 0."""
-    busy_ms = number(metrics, "accumulated-busy-time", where)
+    busy_ms = metrics.number("accumulated-busy-time")
     counters = ("read-records", "write-records")
     return IoMetrics(
-        records_in=integer(metrics, "read-records", where, 0),
-        records_out=integer(metrics, "write-records", where, 0),
+        records_in=metrics.integer("read-records", 0),
+        records_out=metrics.integer("write-records", 0),
         busy_ms=NAN if busy_ms is None else busy_ms,
-        is_complete=all(name in metrics and flag(metrics, f"{name}-complete", where) for name in counters),
-        idle_ms=number(metrics, "accumulated-idle-time", where),
-        backpressured_ms=number(metrics, "accumulated-backpressured-time", where),
+        is_complete=all(name in metrics and metrics.flag(f"{name}-complete") for name in counters),
+        idle_ms=metrics.number("accumulated-idle-time"),
+        backpressured_ms=metrics.number("accumulated-backpressured-time"),
     )
 
 
-def _plan_node(node: Fields) -> PlanNode:
-    vertex_id = text(node, "id", "plan node")
+def _plan_node(node: JsonObject) -> PlanNode:
+    vertex_id = node.text("id")
     where = f"plan node {vertex_id}"
+    node = node.named(where)
+    inputs = [(each.text("id"), each.named(where).optional_text("ship_strategy")) for each in node.children("inputs")]
     return PlanNode(
         vertex_id=vertex_id,
-        parallelism=integer(node, "parallelism", where),
-        inputs=tuple(
-            (text(edge, "id", f"{where}.inputs"), ShipStrategy.of(optional_text(edge, "ship_strategy", where) or ""))
-            for edge in optional_objects(node, "inputs", where)
-        ),
+        parallelism=node.integer("parallelism"),
+        inputs=tuple((source, ShipStrategy.of(strategy or "")) for source, strategy in inputs),
     )
 
 
 def configuration(answer: object) -> dict[str, str]:
     """Decode an array of ``{"key", "value"}``; a null value leaves the key out."""
     pairs = objects_in(answer, "configuration")
-    return {text(pair, "key", "configuration"): _value(pair) for pair in pairs if pair.get("value") is not None}
+    return {pair.text("key"): _value(pair) for pair in pairs if pair.get("value") is not None}
 
 
-def _value(pair: Fields) -> str:
-    return text(pair, "value", f"configuration: {pair.get('key')}")
+def _value(pair: JsonObject) -> str:
+    return pair.named(f"configuration: {pair.get('key')}").text("value")
 
 
 def user_configuration(answer: object) -> dict[str, str]:
     """Decode the job's global parameters from ``/jobs/:jobid/config``; empty where the job has none."""
-    execution = optional_object(object_of(answer, "job config"), "execution-config", "job config")
-    return texts(optional_object(execution, "user-config", "execution-config"), "user-config")
+    execution = JsonObject(answer, "job config").child("execution-config", "execution-config")
+    return execution.child("user-config").texts("user-config")
 
 
 def metric_names(answer: object) -> tuple[str, ...]:
     """Decode an array of ``{"id"}``."""
-    return tuple(text(entry, "id", "metric") for entry in objects_in(answer, "metrics"))
+    return tuple(entry.text("id") for entry in objects_in(answer, "metrics", "metric"))
 
 
 def metric_values(answer: object) -> dict[str, str]:
     """Decode an array of ``{"id", "value"}``; a metric without a value is left out."""
-    return {
-        text(entry, "id", "metric"): text(entry, "value", "metric")
-        for entry in objects_in(answer, "metrics")
-        if entry.get("value") is not None
-    }
+    entries = objects_in(answer, "metrics", "metric")
+    return {entry.text("id"): entry.text("value") for entry in entries if entry.get("value") is not None}
 
 
 def aggregates(answer: object) -> dict[str, Aggregate]:
     """Decode an array of ``{"id", "min", "max", "avg", "sum", "skew"}``; aggregates that are not there are None."""
-    return {text(entry, "id", "metric"): _aggregate(entry) for entry in objects_in(answer, "metrics")}
+    return {entry.text("id"): _aggregate(entry) for entry in objects_in(answer, "metrics", "metric")}
 
 
-def _aggregate(entry: Fields) -> Aggregate:
-    where = f"metric {entry['id']}"
+def _aggregate(entry: JsonObject) -> Aggregate:
+    entry = entry.named(f"metric {entry.get('id')}")
     return Aggregate(
-        minimum=number(entry, "min", where),
-        maximum=number(entry, "max", where),
-        average=number(entry, "avg", where),
-        total=number(entry, "sum", where),
-        skew=number(entry, "skew", where),
+        minimum=entry.number("min"),
+        maximum=entry.number("max"),
+        average=entry.number("avg"),
+        total=entry.number("sum"),
+        skew=entry.number("skew"),
     )
 
 
 def resource_requirements(answer: object) -> dict[VertexId, ParallelismBounds]:
     """Decode ``/jobs/:jobid/resource-requirements``, all vertices of the job."""
-    where = "resource requirements"
-    return {vertex_id: _bounds(value, f"{where}: {vertex_id}") for vertex_id, value in object_of(answer, where).items()}
+    vertices = JsonObject(answer, "resource requirements")
+    return {
+        vertex_id: _bounds(vertices.get(vertex_id), f"resource requirements: {vertex_id}") for vertex_id in vertices
+    }
 
 
 def _bounds(value: object, where: str) -> ParallelismBounds:
-    bounds = object_of(object_of(value, where).get("parallelism"), f"{where}.parallelism")
-    return ParallelismBounds(integer(bounds, "lowerBound", where), integer(bounds, "upperBound", where))
+    bounds = JsonObject(JsonObject(value, where).get("parallelism"), f"{where}.parallelism").named(where)
+    return ParallelismBounds(bounds.integer("lowerBound"), bounds.integer("upperBound"))
 
 
 def encode_requirements(bounds: Mapping[VertexId, ParallelismBounds]) -> dict[str, object]:
@@ -228,3 +216,117 @@ def encode_requirements(bounds: Mapping[VertexId, ParallelismBounds]) -> dict[st
         vertex_id: {"parallelism": {"lowerBound": lower, "upperBound": upper}}
         for vertex_id, (lower, upper) in bounds.items()
     }
+
+
+def exceptions(answer: object) -> tuple[JobException, ...]:
+    """Decode ``/jobs/:jobid/exceptions``; what failed at the same time is part of each entry's text."""
+    history = JsonObject(answer, "exceptions").child("exceptionHistory")
+    return tuple(_exception(entry) for entry in history.children("entries", "exception"))
+
+
+def _exception(entry: JsonObject) -> JobException:
+    texts = [_condensed(trace) for trace in _traces(entry, _NESTING)]
+    return JobException(entry.integer("timestamp", 0), "\n".join(texts)[:TEXT_LIMIT])
+
+
+def _traces(entry: JsonObject, depth: int) -> Iterator[str]:
+    yield entry.optional_text("stacktrace") or entry.optional_text("exceptionName") or ""
+    if depth:
+        for other in entry.children("concurrentExceptions", "exception"):
+            yield from _traces(other, depth - 1)
+
+
+def _condensed(trace: str) -> str:
+    """Keep the lines with messages; the frames between them would use up the limit before the root cause."""
+    return "\n".join(line for line in trace.splitlines() if not line.lstrip().startswith(("at ", "... ")))
+
+
+def checkpoints(answer: object) -> CheckpointFacts:
+    """Decode ``/jobs/:jobid/checkpoints``."""
+    completed = JsonObject(answer, "checkpoints").child("latest").child("completed")
+    if not completed:
+        return CheckpointFacts()
+    return CheckpointFacts(
+        completed_ms=completed.integer("latest_ack_timestamp", 0) or None,
+        state_bytes=completed.integer("state_size", -1) if "state_size" in completed else None,
+    )
+
+
+def checkpoint_interval(answer: object) -> int | None:
+    """Decode the interval of ``/jobs/:jobid/checkpoints/config``; Flink shows "never" as a huge number."""
+    interval = JsonObject(answer, "checkpoint configuration").integer("interval", 0)
+    return interval if 0 < interval < 2**53 else None
+
+
+def taskmanagers(answer: object) -> tuple[TaskManagerFacts, ...]:
+    """Decode ``/taskmanagers``."""
+    entries = JsonObject(answer, "TaskManagers").get("taskmanagers")
+    return tuple(_taskmanager(entry) for entry in objects_in(entries, "taskmanagers", "TaskManager"))
+
+
+def _taskmanager(entry: JsonObject) -> TaskManagerFacts:
+    identity = entry.text("id")
+    where = f"TaskManager {identity[:80]}"
+    entry = entry.named(where)
+    memory = entry.child("memoryConfiguration", where)
+    return TaskManagerFacts(
+        taskmanager_id=identity,
+        slots=entry.integer("slotsNumber", 0),
+        free_slots=entry.integer("freeSlots", 0),
+        network_memory=memory.integer("networkMemory", 0) or None,
+        heap=memory.integer("frameworkHeap", 0) + memory.integer("taskHeap", 0) or None,
+        cpu=entry.child("totalResource", where).number("cpuCores"),
+    )
+
+
+def restarts(answer: object) -> int | None:
+    """Decode restarts; from Flink 2 on rescales count as restarts and are told apart, too."""
+    values = metric_values(answer)
+    count, rescales = (_whole(values.get(name)) for name in RESTARTS.split(","))
+    return None if count is None else max(0, count - (rescales or 0))
+
+
+def _whole(value: str | None) -> int | None:
+    try:
+        return None if value is None else int(float(value))
+    except (ValueError, OverflowError):
+        return None
+
+
+def running_since(answer: object) -> int | None:
+    """Decode since when all subtasks of ``/jobs/:jobid/vertices/:vertexid`` run."""
+    vertex = JsonObject(answer, "vertex")
+    now_ms = vertex.integer("now", 0)
+    since = []
+    for subtask in vertex.children("subtasks", "vertex"):
+        if subtask.text("status") != "RUNNING":
+            return None
+        since.append(now_ms - subtask.child("status-duration", "vertex").integer("RUNNING", 0))
+    return max(since, default=None)
+
+
+def rescale_attempts(answer: object) -> tuple[RescaleAttempt, ...]:
+    """Decode ``/jobs/:jobid/rescales/history``: an array, or an object with one in one of its fields."""
+    if not isinstance(answer, list):
+        history = JsonObject(answer, "rescale history")
+        answer = next((value for name in history if isinstance(value := history.get(name), list)), [])
+    return tuple(_attempt(entry) for entry in objects_in(answer, "rescale history", "rescale"))
+
+
+def _attempt(entry: JsonObject) -> RescaleAttempt:
+    return RescaleAttempt(
+        start_ms=entry.integer("startTimestampInMillis", 0),
+        end_ms=entry.integer("endTimestampInMillis", 0) or None,
+        state=entry.optional_text("terminalState") or "",
+        cause=entry.optional_text("triggerCause") or "",
+        reason=entry.optional_text("terminatedReason") or "",
+        rescale_id=entry.optional_text("rescaleUuid") or "",
+    )
+
+
+def rescale_stopped(answer: object) -> int | None:
+    """Decode when ``/jobs/:jobid/rescales/details/:id`` stopped the execution before it; None when it found none."""
+    states = JsonObject(answer, "rescale").children("schedulerStates", "rescale")
+    if len(states) < _STATES_OF_A_STOP or states[0].optional_text("state") != _EXECUTING:
+        return None
+    return states[0].integer("leaveTimestampInMillis", 0) or None

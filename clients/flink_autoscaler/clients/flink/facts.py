@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from flink_autoscaler.clients.flink.collector import read_job
+from flink_autoscaler.clients.flink.decode import ParallelismBounds
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import FlinkRestError, RefusedError
 from flink_autoscaler.core.model.decision import PassRequest
 from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleAttempt, RescaleFacts
 from flink_autoscaler.core.model.topology import JobDetails
@@ -47,14 +49,7 @@ async def _details(client: FlinkRestClient, request: PassRequest) -> JobDetails 
 async def read_facts(
     client: FlinkRestClient, request: PassRequest, details: JobDetails | None, wanted: FactsWanted
 ) -> RescaleFacts:
-    """Return what is wanted about the rescale of a job. Never raises: what cannot be read is ``missing``.
-
-    Args:
-        client: Of the job's cluster.
-        request: The job; it has an id.
-        details: Its details, where they could be read in this pass.
-        wanted: How much to ask.
-    """
+    """Return what is wanted about the rescale of a job. Never raises: what cannot be read is ``missing``."""
     reader = _Reader(client, request.context.job_id or "")
     facts = _of_details(details)
     if wanted is FactsWanted.REQUIREMENTS:
@@ -63,7 +58,7 @@ async def read_facts(
     requirements, exceptions, checkpoints, taskmanagers, restarts = await asyncio.gather(
         reader.read("requirements", client.resource_requirements(reader.job_id)),
         reader.read("exceptions", client.exceptions(reader.job_id)),
-        reader.checkpoints(),
+        reader.read("checkpoints", _checkpoints(client, reader.job_id)),
         reader.read("taskmanagers", client.taskmanagers()),
         reader.read("restarts", client.restarts(reader.job_id)),
     )
@@ -95,17 +90,15 @@ class _Reader:
             self.missing[name] = str(error)
             return None
 
-    async def checkpoints(self) -> CheckpointFacts | None:
-        try:
-            facts = await self.client.checkpoints(self.job_id)
-            return replace(facts, interval_ms=await self.client.checkpoint_interval(self.job_id))
-        except RefusedError as error:
-            if error.status == _NOT_FOUND:
-                return CheckpointFacts(is_enabled=False)
-            self.missing["checkpoints"] = str(error)
-        except FlinkRestError as error:
-            self.missing["checkpoints"] = str(error)
-        return None
+
+async def _checkpoints(client: FlinkRestClient, job_id: str) -> CheckpointFacts:
+    try:
+        facts = await client.checkpoints(job_id)
+        return replace(facts, interval_ms=await client.checkpoint_interval(job_id))
+    except RefusedError as error:
+        if error.status == _NOT_FOUND:
+            return CheckpointFacts(is_enabled=False)
+        raise
 
 
 def _of_details(details: JobDetails | None) -> RescaleFacts:
@@ -120,10 +113,8 @@ def _of_details(details: JobDetails | None) -> RescaleFacts:
     )
 
 
-def _pairs(requirements: object) -> dict[str, tuple[int, int]] | None:
-    if not isinstance(requirements, dict):
-        return None
-    return {vertex_id: (bounds.lower, bounds.upper) for vertex_id, bounds in requirements.items()}
+def _pairs(requirements: Mapping[VertexId, ParallelismBounds] | None) -> dict[VertexId, tuple[int, int]] | None:
+    return None if requirements is None else {v: (bounds.lower, bounds.upper) for v, bounds in requirements.items()}
 
 
 def _may_be_reached(request: PassRequest, facts: RescaleFacts) -> bool:

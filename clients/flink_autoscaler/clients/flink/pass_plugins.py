@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Final
+from typing import Any
 
 import structlog
 
 from flink_autoscaler.core.ports.plugins import Plugins
-
-_EVALUATORS: Final = "flink_autoscaler.evaluators"
-_EXECUTORS: Final = "flink_autoscaler.executors"
-_ALIGNMENT_MODES: Final = "flink_autoscaler.alignment_modes"
-_RESOURCE_CHECKS: Final = "flink_autoscaler.resource_checks"
-_ERROR_CHECKERS: Final = "flink_autoscaler.error_checkers"
-_POLICIES: Final = "flink_autoscaler.policies"
 
 log = structlog.get_logger(__name__)
 
@@ -30,12 +23,12 @@ def installed_plugins() -> Plugins:
     entry point.
     """
     return Plugins(
-        evaluators=_by_identity(_EVALUATORS),
-        executors=_by_identity(_EXECUTORS),
-        alignment_modes=_by_identity(_ALIGNMENT_MODES),
-        resource_checks=_by_name(_RESOURCE_CHECKS),
-        error_checkers=_by_name(_ERROR_CHECKERS),
-        policies=_by_name(_POLICIES),
+        evaluators=_by_identity("flink_autoscaler.evaluators"),
+        executors=_by_identity("flink_autoscaler.executors"),
+        alignment_modes=_by_identity("flink_autoscaler.alignment_modes"),
+        resource_checks=_by_name("flink_autoscaler.resource_checks"),
+        error_checkers=_by_name("flink_autoscaler.error_checkers"),
+        policies=_by_name("flink_autoscaler.policies"),
     )
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 from urllib.parse import quote
 
-from flink_autoscaler.clients.flink import decode, facts_decode
-from flink_autoscaler.clients.flink.decode import ClusterInfo, JobOverview, ParallelismBounds
+from flink_autoscaler.clients.flink import decode
+from flink_autoscaler.clients.flink.decode import JobOverview, ParallelismBounds
+from flink_autoscaler.clients.http.json_object import decoded
 from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.core.errors import RealizeError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
@@ -57,15 +58,13 @@ class FlinkRestClient:
     of the endpoint that cannot be used.
 
     Belongs to one event loop; calls may overlap.
+
+    Args:
+        endpoint: The JobManager.
+        transport: Carries the requests; HTTP by default.
     """
 
     def __init__(self, endpoint: Endpoint, transport: Transport | None = None) -> None:
-        """Make a client.
-
-        Args:
-            endpoint: The JobManager.
-            transport: Carries the requests; HTTP by default.
-        """
         self.endpoint = endpoint
         self._transport: Transport = transport or HttpTransport(endpoint)
 
@@ -89,9 +88,9 @@ class FlinkRestClient:
         """Return the global parameters of a job."""
         return await self._get(f"{_job(job_id)}/config", decode.user_configuration)
 
-    async def cluster_config_info(self) -> ClusterInfo:
-        """Return the version of Flink."""
-        return await self._get("/config", decode.cluster_info)
+    async def flink_version(self) -> str:
+        """Return the version of Flink, such as ``2.1.0``."""
+        return await self._get("/config", decode.flink_version)
 
     async def vertex_metric_names(self, job_id: str, vertex_id: VertexId) -> tuple[str, ...]:
         """Return the metric ids of a vertex; empty while none is known yet, and for unknown jobs and vertices."""
@@ -137,36 +136,36 @@ class FlinkRestClient:
     async def exceptions(self, job_id: str) -> tuple[JobException, ...]:
         """Return the exception history of a job, newest first; ended attempts too."""
         params = {"maxExceptions": str(MOST_EXCEPTIONS)}
-        return await self._get(f"{_job(job_id)}/exceptions", facts_decode.exceptions, params=params)
+        return await self._get(f"{_job(job_id)}/exceptions", decode.exceptions, params=params)
 
     async def checkpoints(self, job_id: str) -> CheckpointFacts:
         """Return the latest completed checkpoint of a job. Raises RefusedError 404 where it makes none."""
-        return await self._get(f"{_job(job_id)}/checkpoints", facts_decode.checkpoints)
+        return await self._get(f"{_job(job_id)}/checkpoints", decode.checkpoints)
 
     async def checkpoint_interval(self, job_id: str) -> int | None:
         """Return the time between checkpoints of a job, milliseconds; None when it makes none by itself."""
-        return await self._get(f"{_job(job_id)}/checkpoints/config", facts_decode.checkpoint_interval)
+        return await self._get(f"{_job(job_id)}/checkpoints/config", decode.checkpoint_interval)
 
     async def taskmanagers(self) -> tuple[TaskManagerFacts, ...]:
         """Return all TaskManagers that are registered."""
-        return await self._get("/taskmanagers", facts_decode.taskmanagers)
+        return await self._get("/taskmanagers", decode.taskmanagers)
 
     async def restarts(self, job_id: str) -> int | None:
         """Return how often a job was restarted other than for a rescale, where Flink counts those apart."""
-        return await self._get(f"{_job(job_id)}/metrics", facts_decode.restarts, params={"get": facts_decode.RESTARTS})
+        return await self._get(f"{_job(job_id)}/metrics", decode.restarts, params={"get": decode.RESTARTS})
 
     async def running_since(self, job_id: str, vertex_id: VertexId) -> int | None:
         """Return since when all subtasks of a vertex run, by the clock of the JobManager; None while not all do."""
-        return await self._get(f"{_job(job_id)}/vertices/{_checked_id(vertex_id)}", facts_decode.running_since)
+        return await self._get(f"{_job(job_id)}/vertices/{_checked_id(vertex_id)}", decode.running_since)
 
     async def rescale_attempts(self, job_id: str) -> tuple[RescaleAttempt, ...]:
         """Return the rescale history of a job, newest first (Flink 2.3 and later; empty unless it is switched on)."""
-        return await self._get(f"{_job(job_id)}/rescales/history", facts_decode.rescale_attempts)
+        return await self._get(f"{_job(job_id)}/rescales/history", decode.rescale_attempts)
 
     async def rescale_stopped(self, job_id: str, rescale_id: str) -> int | None:
         """Return when a rescale of that history stopped the execution before it; None when there was none to stop."""
         path = f"{_job(job_id)}/rescales/details/{_checked_id(rescale_id)}"
-        return await self._get(path, facts_decode.rescale_stopped)
+        return await self._get(path, decode.rescale_stopped)
 
     async def aclose(self) -> None:
         """Close all connections. May be called more than once."""
@@ -181,10 +180,7 @@ class FlinkRestClient:
         timeout: float | None = None,
     ) -> T:
         answer = await self._transport.get_json(path, params=params, timeout=timeout)
-        try:
-            return decoder(answer)
-        except ResponseError as exc:
-            raise ResponseError(f"GET {self._transport.url}{path}: {exc}") from exc
+        return decoded(answer, decoder, f"GET {self._transport.url}{path}")
 
     async def _aggregates(self, path: str, names: Sequence[str], extra: Mapping[str, str]) -> dict[str, Aggregate]:
         """Ask for several metrics; as in a single answer, one name without a value empties the whole."""

@@ -5,25 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 import httpx
 import stamina
 
-from flink_autoscaler.clients.auth.challenges import NEGOTIATE, asked_for, shown_by
-from flink_autoscaler.clients.flink.refusals import refusal
-from flink_autoscaler.clients.http.address import Address, address_of, put_address_of
-from flink_autoscaler.clients.http.answers import Answer, json_of
-from flink_autoscaler.clients.http.connections import Connections
-from flink_autoscaler.clients.http.cookies import KeptCookies
+from flink_autoscaler.clients.auth.authentication import (
+    NEGOTIATE,
+    KerberosAuthenticator,
+    KerberosProof,
+    asked_for,
+    authenticator_for,
+    shown_by,
+)
+from flink_autoscaler.clients.http.answers import APPROVAL, Answer, json_of, refusal
+from flink_autoscaler.clients.http.connections import Address, Connections, KeptCookies, address_of, put_address_of
 from flink_autoscaler.clients.http.failures import FOREIGN_ERRORS, is_transient, wrapped
-from flink_autoscaler.clients.http.proxy_page import APPROVAL, is_page, is_warning
 from flink_autoscaler.core.errors import ConnectError, FlinkRestError, NotLeaderError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
-
-if TYPE_CHECKING:
-    from flink_autoscaler.clients.auth.authentication import Authenticator, Proof
 
 ATTEMPTS: Final = 3
 """Times that a GET is tried; aiohttp itself repeats one at once when a kept connection turns out to be closed."""
@@ -48,7 +48,7 @@ class _Sending(NamedTuple):
     Attributes:
         address: Base URL and headers.
         path: Path below the base URL, quoted, without query.
-        query: Parameters, quoted; empty without any.
+        query: Parameters; commas in values stay as they are.
         body: JSON of a PUT; None for a GET.
         seconds: What the whole exchange may take.
         proof: Shows the server who this side is, after it has asked.
@@ -57,10 +57,10 @@ class _Sending(NamedTuple):
 
     address: Address
     path: str
-    query: str
+    query: Mapping[str, str]
     body: bytes | None
     seconds: float
-    proof: Proof | None = None
+    proof: KerberosProof | None = None
     is_own: bool = True
 
     @property
@@ -73,7 +73,8 @@ class _Sending(NamedTuple):
 
     @property
     def url(self) -> str:
-        return f"{self.address.url}{self.path}{'?' if self.query else ''}{self.query}"
+        query = urlencode(self.query, safe=",", quote_via=quote)
+        return f"{self.address.url}{self.path}{'?' if query else ''}{query}"
 
 
 class HttpTransport:
@@ -104,8 +105,8 @@ class HttpTransport:
         self._connections: Connections | None = None
         self._cookies = KeptCookies()
         self._answered: set[str] = set()
-        self._authenticator: Authenticator | None = None
-        self._user = f"user.name={quote(endpoint.user_name, safe='')}" if endpoint.user_name else ""
+        self._authenticator: KerberosAuthenticator | None = None
+        self._user = {"user.name": endpoint.user_name} if endpoint.user_name else {}
 
     async def get_json(
         self, path: str, *, params: Mapping[str, str] | None = None, timeout: float | None = None
@@ -124,14 +125,8 @@ class HttpTransport:
             RefusedError: An HTTP error status; :class:`JobGoneError` when the job is unknown.
             ConfigError: A file for TLS or Kerberos cannot be used.
         """
-        query = urlencode(params, safe=",", quote_via=quote) if params else ""
-        sending = self._sending(path, query, None, timeout)
-        try:
-            async with asyncio.timeout(sending.seconds):
-                answer = await self._patiently(sending)
-        except TimeoutError as exc:
-            raise _too_late(sending) from exc
-        return json_of(answer, sending.what)
+        sending = self._sending(path, params or {}, None, timeout)
+        return json_of(await _in_time(sending, self._patiently(sending)), sending.what)
 
     async def put_json(self, path: str, body: object, *, timeout: float | None = None) -> object:
         """Return the decoded answer of a PUT, None when it is empty.
@@ -152,12 +147,8 @@ class HttpTransport:
         """
         # YARN's web proxy drops line breaks, and characters that are not ASCII.
         content = json.dumps(body, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
-        sending = self._sending(path, "", content, timeout)
-        try:
-            async with asyncio.timeout(sending.seconds):
-                answer = await self._exchange(sending)
-        except TimeoutError as exc:
-            raise _too_late(sending) from exc
+        sending = self._sending(path, {}, content, timeout)
+        answer = await _in_time(sending, self._exchange(sending))
         return json_of(answer, sending.what) if answer.body else None
 
     async def aclose(self) -> None:
@@ -165,10 +156,9 @@ class HttpTransport:
         if self._connections is not None:
             await self._connections.aclose()
 
-    def _sending(self, path: str, query: str, body: bytes | None, timeout: float | None) -> _Sending:
-        if self._user:
-            query = f"{query}&{self._user}" if query else self._user
-        return _Sending(self._address, path, query, body, self._endpoint.timeout if timeout is None else timeout)
+    def _sending(self, path: str, params: Mapping[str, str], body: bytes | None, timeout: float | None) -> _Sending:
+        seconds = self._endpoint.timeout if timeout is None else timeout
+        return _Sending(self._address, path, {**params, **self._user}, body, seconds)
 
     async def _patiently(self, sending: _Sending) -> Answer:
         """Ask again while that may help. Retries are prepared when they are needed: that takes 20 µs per request."""
@@ -189,16 +179,11 @@ class HttpTransport:
                 if sending.proof is not None:
                     sending.proof.check(answer.challenge)
         if answer.status >= httpx.codes.MULTIPLE_CHOICES:
-            raise refusal(answer, sending.path, sending.what, shown=self._shown(sending))
+            authorization = sending.address.headers.get("authorization", "")
+            is_named = sending.is_own and self._endpoint.user_name is not None
+            shown = shown_by(authorization, is_named=is_named, is_kerberos=sending.proof is not None)
+            raise refusal(answer, sending.path, sending.what, shown=shown)
         return answer
-
-    def _shown(self, sending: _Sending) -> set[str]:
-        """Return the kinds of credentials that a request carried."""
-        return shown_by(
-            sending.address.headers.get("authorization", ""),
-            is_named=sending.is_own and self._endpoint.user_name is not None,
-            is_kerberos=sending.proof is not None,
-        )
 
     async def _again(self, sending: _Sending, answer: Answer) -> _Sending | None:
         """Return how to send a request anew that did nothing so far; None when the answer is final."""
@@ -208,7 +193,7 @@ class HttpTransport:
             return await self._with_credentials(sending, answer)
         if answer.status == httpx.codes.METHOD_NOT_ALLOWED and sending.body is not None:
             return self._direct(sending)
-        if self._endpoint.approves_proxy and is_page(answer.content_type) and is_warning(answer.body):
+        if self._endpoint.approves_proxy and answer.is_proxy_warning:
             return self._approved(sending)
         return None
 
@@ -221,17 +206,16 @@ class HttpTransport:
         """Return the same PUT past a proxy that carries none."""
         if self._put_address is None:
             return None
-        return _Sending(self._put_address, sending.path, "", sending.body, sending.seconds, is_own=False)
+        return _Sending(self._put_address, sending.path, {}, sending.body, sending.seconds, is_own=False)
 
     def _approved(self, sending: _Sending) -> _Sending:
         """Confirm YARN's warning page, whose cookie has been kept."""
-        if APPROVAL in sending.query:
+        if APPROVAL.keys() <= sending.query.keys():
             raise ResponseError(
                 f"{sending.what}: the web proxy of YARN repeats its warning although it was confirmed; "
                 "does something on the way drop its cookies?"
             )
-        query = f"{sending.query}&{APPROVAL}" if sending.query else APPROVAL
-        return sending._replace(query=query, proof=None)
+        return sending._replace(query={**sending.query, **APPROVAL}, proof=None)
 
     async def _send(self, sending: _Sending) -> Answer:
         connections = self._connections or await self._open()
@@ -251,10 +235,7 @@ class HttpTransport:
         """Read files, once; other requests wait meanwhile."""
         async with self._opening:
             if self._connections is None:
-                if self._endpoint.kerberos is not None:
-                    from flink_autoscaler.clients.auth.authentication import authenticator_for  # noqa: PLC0415 - rarely used
-
-                    self._authenticator = authenticator_for(self._endpoint)
+                self._authenticator = authenticator_for(self._endpoint)
                 self._connections = await Connections.open(self._endpoint)
         return self._connections
 
@@ -293,7 +274,9 @@ class HttpTransport:
         if sending.is_own:
             response.request = request
             self._cookies.take(response)
-        return _answer(response, body, is_checked=sending.proof is not None)
+        headers = response.headers
+        content_type, location = headers.get("content-type", ""), headers.get("location", "")
+        return Answer(response.status_code, content_type, body, location, headers.get("www-authenticate", ""))
 
     async def _body(self, response: httpx.Response, what: str) -> bytes:
         """Read the whole body; the announced length may lie and a compressed body may grow, so bytes are counted."""
@@ -308,14 +291,9 @@ class HttpTransport:
         return b"".join(chunks)
 
 
-def _answer(response: httpx.Response, body: bytes, *, is_checked: bool) -> Answer:
-    headers = response.headers
-    content_type = headers.get("content-type", "")
-    if response.is_success and not is_checked:  # as good as always
-        return Answer(response.status_code, content_type, body)
-    location, challenge = headers.get("location", ""), headers.get("www-authenticate", "")
-    return Answer(response.status_code, content_type, body, location, challenge)
-
-
-def _too_late(sending: _Sending) -> ConnectError:
-    return ConnectError(f"{sending.what}: no complete answer within {sending.seconds:g} s")
+async def _in_time(sending: _Sending, answer: Awaitable[Answer]) -> Answer:
+    try:
+        async with asyncio.timeout(sending.seconds):
+            return await answer
+    except TimeoutError as exc:
+        raise ConnectError(f"{sending.what}: no complete answer within {sending.seconds:g} s") from exc

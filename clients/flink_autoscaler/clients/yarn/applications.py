@@ -1,16 +1,30 @@
-"""Applications of a YARN cluster, and which of them are looked after."""
+"""Applications of a YARN cluster: which of them are looked after, and where their JobManagers are.
+
+What is the same answer of a ResourceManager looks different between versions: an empty list is ``null``, ``{}`` or
+``""``, a list of one is sometimes the element alone, and texts that look like numbers are sometimes numbers. An
+ApplicationMaster can register anything, so that nothing goes into a URL unchecked.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
+from urllib.parse import SplitResult, urlsplit, urlunsplit
+
+from flink_autoscaler.clients.http.json_object import JsonObject, objects_in, wrong
 
 RUNNING: Final = "RUNNING"
 ENDED: Final = frozenset({"FINISHED", "FAILED", "KILLED"})
 """States of an application that will never run again."""
 
 _ROOT: Final = "root."
+_APPLICATION_ID: Final = re.compile(r"application_[0-9]+_[0-9]+")
+_NOTHING: Final[tuple[object, ...]] = (None, "", {}, [])
+_ADDRESS: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
+_HIGHEST_PORT: Final = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +122,109 @@ def is_same_queue(one: str, other: str) -> bool:
 
 def _can_be_listed(values: tuple[str, ...]) -> bool:
     return bool(values) and not any("," in value for value in values)
+
+
+def direct_url(application: Application, scheme: str) -> str | None:
+    """Return the URL of the REST server on the node where it runs; None while no usable address is shown."""
+    match = _ADDRESS.fullmatch(application.am_rpc_address)
+    if match is None or not 0 < int(match["port"]) <= _HIGHEST_PORT:
+        return None
+    return f"{scheme}://{match['host']}:{int(match['port'])}"
+
+
+def proxy_url(application: Application) -> str | None:
+    """Return the URL of the application in YARN's web proxy; None where the tracking URL is not one.
+
+    The ResourceManager makes that URL, on its own host or on that of a separate proxy, for every application that it
+    manages. The tracking URL of an unmanaged one is the owner's own choice, and credentials are sent there: it is
+    never taken.
+    """
+    parts = _split(application.tracking_url)
+    if parts is None or application.is_unmanaged:
+        return None
+    path = parts.path.rstrip("/")
+    if not path.endswith(f"/proxy/{application.application_id}"):
+        return None
+    return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
+
+
+def origin(url: str) -> tuple[str, str, int | None]:
+    """Return scheme, host in lower case, and port of a URL."""
+    parts = urlsplit(url)
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    return parts.scheme, parts.hostname or "", port
+
+
+def _split(url: str) -> SplitResult | None:
+    """Take a URL of the web apart; None where it is none, or contains what a base URL does not."""
+    try:
+        parts = urlsplit(url)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return None
+    is_bare = "@" not in parts.netloc and not parts.query and not parts.fragment
+    return parts if is_usable and is_bare and url.isascii() and url.isprintable() and " " not in url else None
+
+
+def applications(answer: object) -> tuple[Application, ...]:
+    """Decode ``/ws/v1/cluster/apps``. An application that is listed twice is there once, as it is most complete.
+
+    Raises:
+        ResponseError: It has another shape, or an application without an id.
+    """
+    found: dict[str, Application] = {}
+    for entry in _listed(answer):
+        decoded = _application(entry)
+        known = found.get(decoded.application_id)
+        if known is None or not known.am_rpc_address:
+            found[decoded.application_id] = decoded
+    return tuple(found.values())
+
+
+def application(answer: object) -> Application:
+    """Decode ``/ws/v1/cluster/apps/<id>``.
+
+    Raises:
+        ResponseError: It has another shape.
+    """
+    return _application(JsonObject(JsonObject(answer, "the answer").get("app"), "app"))
+
+
+def ha_state(answer: object) -> str | None:
+    """Decode the state of ``/ws/v1/cluster/info``, in upper case; None where the answer does not tell."""
+    info = answer.get("clusterInfo") if isinstance(answer, Mapping) else None
+    state = info.get("haState") if isinstance(info, Mapping) else None
+    return state.upper() if isinstance(state, str) and state else None
+
+
+def _listed(answer: object) -> list[JsonObject]:
+    if answer == {}:
+        return []
+    fields = JsonObject(answer, "the list of applications")
+    if "apps" not in fields:
+        raise wrong("the list of applications", "an object with apps", sorted(fields)[:3])
+    apps = fields.get("apps")
+    entries = None if apps in _NOTHING else JsonObject(apps, "apps").get("app")
+    if entries in _NOTHING:
+        return []
+    return [JsonObject(entries, "apps.app")] if isinstance(entries, dict) else objects_in(entries, "apps.app")
+
+
+def _application(entry: JsonObject) -> Application:
+    application_id = entry.named("application").plain_text("id")
+    if _APPLICATION_ID.fullmatch(application_id) is None:
+        raise wrong("application.id", "application_<number>_<number>", entry.get("id"))
+    entry = entry.named(application_id)
+    return Application(
+        application_id=application_id,
+        name=entry.plain_text("name"),
+        user=entry.plain_text("user"),
+        queue=entry.plain_text("queue"),
+        state=entry.plain_text("state").upper(),
+        application_type=entry.plain_text("applicationType"),
+        tags=frozenset(tag.strip().lower() for tag in entry.plain_text("applicationTags").split(",")) - {""},
+        tracking_url=entry.plain_text("trackingUrl"),
+        am_rpc_address=entry.plain_text("amRPCAddress"),
+        am_logs=entry.plain_text("amContainerLogs"),
+        is_unmanaged=entry.plain_text("unmanagedApplication").lower() == "true",
+    )

@@ -7,8 +7,9 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final, TypeVar
 
+from flink_autoscaler.clients.http.json_object import decoded
 from flink_autoscaler.clients.http.transport import HttpTransport
-from flink_autoscaler.clients.yarn import decode
+from flink_autoscaler.clients.yarn import applications
 from flink_autoscaler.clients.yarn.applications import Application, ApplicationFilter
 from flink_autoscaler.core.errors import ConnectError, FlinkRestError, RefusedError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
@@ -53,7 +54,7 @@ class ResourceManagerClient:
             FlinkRestError: No ResourceManager gave a list.
         """
         # The filter again: which parameters a ResourceManager knows depends on its version.
-        listed = await self._decoded(APPS, decode.applications, wanted.query())
+        listed = await self._decoded(APPS, applications.applications, wanted.query())
         return tuple(each for each in listed if each.state in ("RUNNING", "") and wanted.takes(each))
 
     async def application(self, application_id: str) -> Application | None:
@@ -63,7 +64,7 @@ class ResourceManagerClient:
             FlinkRestError: No ResourceManager answered.
         """
         try:
-            return await self._decoded(f"{APPS}/{application_id}", decode.application, is_answer=_is_not_found)
+            return await self._decoded(f"{APPS}/{application_id}", applications.application, is_answer=_is_not_found)
         except RefusedError as error:
             if _is_not_found(error):
                 return None
@@ -99,22 +100,16 @@ class ResourceManagerClient:
         async with aclosing(self._candidates(failures)) as candidates:
             async for url in candidates:
                 try:
-                    answer = await self._ask(url, path, decoder, params)
+                    answer = await self._transports[url].get_json(path, params=params)
+                    decoded_answer = decoded(answer, decoder, f"GET {url}{path}")
                 except FlinkRestError as error:
                     if is_answer(error):
                         raise
                     failures[url] = error
                 else:
                     self.active_url = url
-                    return answer
+                    return decoded_answer
         raise _nobody(failures)
-
-    async def _ask(self, url: str, path: str, decoder: Callable[[object], T], params: Mapping[str, str] | None) -> T:
-        answer = await self._transports[url].get_json(path, params=params)
-        try:
-            return decoder(answer)
-        except ResponseError as exc:
-            raise ResponseError(f"GET {url}{path}: {exc}") from exc
 
     async def _candidates(self, failures: dict[str, FlinkRestError]) -> AsyncGenerator[str, None]:
         """Give out who may be active, one after the other; ``failures`` is read and completed in between."""
@@ -134,17 +129,21 @@ class ResourceManagerClient:
                         yield url
                     elif state is None:
                         silent.append(url)
+                    elif isinstance(state, FlinkRestError):
+                        failures[url] = state
                     else:
-                        failures[url] = _not_active(url, state)
+                        failures[url] = ResponseError(f"{url}: its state is {state}")
         finally:
-            await _cancel(pending)
+            for task in pending:
+                task.cancel()
+            await asyncio.gather(*pending, return_exceptions=True)
         for url in silent:
             yield url
 
     async def _state(self, url: str) -> str | FlinkRestError | None:
         """Return what a ResourceManager says about itself: None where it does not tell, or why it says nothing."""
         try:
-            return decode.ha_state(await self._transports[url].get_json(INFO))
+            return applications.ha_state(await self._transports[url].get_json(INFO))
         except RefusedError as error:
             return None if error.status in _NO_INFO else error
         except FlinkRestError as error:
@@ -153,16 +152,6 @@ class ResourceManagerClient:
 
 def _is_not_found(error: FlinkRestError) -> bool:
     return isinstance(error, RefusedError) and error.status == _NOT_FOUND
-
-
-async def _cancel(tasks: Mapping[asyncio.Task[str | FlinkRestError | None], str]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _not_active(url: str, state: str | FlinkRestError) -> FlinkRestError:
-    return state if isinstance(state, FlinkRestError) else ResponseError(f"{url}: its state is {state}")
 
 
 def _nobody(failures: Mapping[str, FlinkRestError]) -> FlinkRestError:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from flink_autoscaler.clients import EventLoopThread, FlinkRestClient, JobOverview
-from flink_autoscaler.clients.http.concurrent import run_all
+from flink_autoscaler.clients.http.event_loop import run_all
 from flink_autoscaler.core.errors import FlinkRestError, JobGoneError
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import Aggregate

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.flink.passes import read_cluster_within, run_passes, settled
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
-from flink_autoscaler.clients.http.client_cache import ClientCache
 from flink_autoscaler.core.cycle.unevaluated import failed
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.model.decision import PassOutcome, PassRequest

@@ -4,40 +4,45 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Final
 
 import structlog
 
-from flink_autoscaler.clients import FlinkRestClient
-from flink_autoscaler.clients.http.blocking import EventLoopThread
+from flink_autoscaler.clients import EventLoopThread, FlinkRestClient, ParallelismBounds
 from flink_autoscaler.core.errors import FlinkRestError, JobGoneError, RealizeError, RefusedError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import ConfigChanges
 from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizationTerms, RealizeResult
-from flink_autoscaler.realizers.in_place.requirements import (
-    Requirements,
+from flink_autoscaler.core.ports.task_managers import is_reactive
+from flink_autoscaler.realizers.realization import (
+    CONFIG_NOT_APPLIED,
+    GRACE,
+    REFUSED,
+    UNCHANGED,
+    BoundedMemory,
+    Throttle,
+    changed_keys,
     check_overrides,
-    describe_change,
-    wanted_requirements,
+    refused,
+    setup_of,
 )
-from flink_autoscaler.realizers.remembered import BoundedMemory
-from flink_autoscaler.realizers.throttle import Throttle
 
 SCALING = "Scaling"
 REACTIVE_MODE = "ReactiveModeNotRescalable"
 NOT_SUPPORTED = "RescaleNotSupported"
-CONFIG_NOT_APPLIED = "ConfigNotApplied"
+
+LOWER_BOUND: Final = 1
+"""With fewer slots than wanted a job keeps running at what fits, instead of waiting for all of them; unless it is told
+otherwise."""
+
+Requirements = Mapping[VertexId, ParallelismBounds]
+"""Lower and upper bound of the parallelism of every vertex of a job."""
 
 _NOT_RUNNING = "job_not_running"
-
-_UNCHANGED = Realization(RealizeResult.UNCHANGED)
-_REFUSED = Realization(RealizeResult.REFUSED)
 _REQUESTS = 2
 """One GET and at most one PUT; each has the endpoint's timeout."""
-_GRACE = 5.0
-"""Seconds that the event loop may need on top of the timeouts it keeps itself."""
 
 _TEXTS = {
     REACTIVE_MODE: "The job runs in reactive mode, in which its parallelism follows the number of TaskManagers and "
@@ -47,13 +52,6 @@ _TEXTS = {
 }
 
 log = structlog.get_logger(__name__)
-
-
-class _Change(NamedTuple):
-    """Requirements of all vertices before and after; equal when nothing had to be sent."""
-
-    before: Requirements
-    after: Requirements
 
 
 class RescaleApiRealizer:
@@ -102,19 +100,20 @@ class RescaleApiRealizer:
             return refusal
         check_overrides(overrides)
         try:
-            change = self._request(context, overrides, terms)
+            change = _change(self._clients(context.endpoint), context.job_id or "", overrides, terms)
+            before, after = self._loop.run(change, _REQUESTS * context.endpoint.timeout + GRACE)
         except FlinkRestError as error:
             return self._failure(context, error)
-        if change is None:
+        if after is None:
             log.info("requirements_changed_meanwhile", cluster=context.cluster, job_key=context.job_key)
-            return _UNCHANGED
-        return _realization(change, overrides)
+            return UNCHANGED
+        return _realization(before, after, overrides)
 
     def realize_config(self, context: JobAutoScalerContext, changes: ConfigChanges) -> Realization:
         """Refuse: a job that is rescaled in place keeps its configuration."""
-        if not changes.overrides and not changes.removals:
-            return _UNCHANGED
-        keys = ", ".join(sorted({*changes.overrides, *changes.removals}))
+        keys = changed_keys(changes)
+        if not keys:
+            return UNCHANGED
         text = f"Configuration cannot be changed by an in-place rescale; set it yourself and restart the job: {keys}"
         if not context.options.improves(context.options.problem_events):
             return self._refuse_with_line(context, CONFIG_NOT_APPLIED, keys=keys)
@@ -126,7 +125,7 @@ class RescaleApiRealizer:
     def _refusal(self, context: JobAutoScalerContext, *, is_repair: bool) -> Realization | None:
         """Tell whether the job cannot be rescaled at all, without asking the cluster."""
         flink = context.flink_options
-        if flink.scheduler_mode.strip().lower() == "reactive":
+        if is_reactive(context):
             return self._refuse_with_event(context, REACTIVE_MODE, _TEXTS[REACTIVE_MODE])
         if flink.scheduler.strip().lower() != "adaptive":
             return self._refuse_with_line(context, "scheduler_not_adaptive", scheduler=flink.scheduler)
@@ -134,7 +133,7 @@ class RescaleApiRealizer:
         if not is_ready or context.job_id is None:
             return self._refuse_with_line(context, _NOT_RUNNING, status=context.status.value)
         remembered = self._refused_for_good.get(context.job_key)
-        if remembered is not None and remembered[0] == _setup(context):
+        if remembered is not None and remembered[0] == setup_of(context):
             return self._refuse_with_event(context, remembered[1], _TEXTS[remembered[1]])
         return None
 
@@ -143,47 +142,38 @@ class RescaleApiRealizer:
         write = log.debug if context.status.is_terminal or reason == _NOT_RUNNING else log.warning
         if self._throttle.admits(context, reason):
             write("rescale_refused", cluster=context.cluster, job_key=context.job_key, reason=reason, **facts)
-        return _REFUSED
+        return REFUSED
 
     def _refuse_with_event(self, context: JobAutoScalerContext, reason: str, text: str) -> Realization:
-        if not self._throttle.admits(context, reason):
-            return _REFUSED
-        event = Event(EventType.WARNING, reason, text, reason, context.options.scaling_event_interval)
-        return Realization(RealizeResult.REFUSED, events=(event,))
-
-    def _request(
-        self, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], terms: RealizationTerms
-    ) -> _Change | None:
-        client = self._clients(context.endpoint)
-        timeout = _REQUESTS * context.endpoint.timeout + _GRACE
-        return self._loop.run(_change(client, context.job_id or "", overrides, terms), timeout)
+        return refused(context, reason, text) if self._throttle.admits(context, reason) else REFUSED
 
     def _failure(self, context: JobAutoScalerContext, error: FlinkRestError) -> Realization:
         reason = _lasting_reason(error)
         if reason is not None:
-            self._refused_for_good.put(context.job_key, (_setup(context), reason))
+            self._refused_for_good.put(context.job_key, (setup_of(context), reason))
             return self._refuse_with_event(context, reason, _TEXTS[reason])
         if isinstance(error, JobGoneError):
             log.debug("job_gone", cluster=context.cluster, job_key=context.job_key, error=str(error))
-            return _REFUSED
+            return REFUSED
         raise RealizeError(f"job {context.job_id} was not rescaled: {error}") from error
 
 
 async def _change(
     client: FlinkRestClient, job_id: str, overrides: Mapping[VertexId, int], terms: RealizationTerms
-) -> _Change | None:
+) -> tuple[Requirements, Requirements | None]:
     """Send one GET, and one PUT with all vertices when a bound differs; Flink refuses a PUT that leaves one out.
 
     Returns:
-        None when a bound differs, but somebody else changed the requirements since they were read for the decision.
+        Requirements of all vertices before and after, equal when nothing had to be sent. None instead of the latter
+        when a bound differs, but somebody else changed the requirements since they were read for the decision.
     """
     before = await client.resource_requirements(job_id)
     after = wanted_requirements(before, overrides, terms.least)
     if after != before:
         if terms.found is not None and terms.found != before:
-            return None
+            return before, None
         await client.set_resource_requirements(job_id, after)
-    return _Change(before, after)
+    return before, after
 
 
 def _lasting_reason(error: FlinkRestError) -> str | None:
@@ -197,17 +187,38 @@ def _lasting_reason(error: FlinkRestError) -> str | None:
     return NOT_SUPPORTED if text.startswith("not found") else None
 
 
-def _realization(change: _Change, overrides: Mapping[VertexId, int]) -> Realization:
-    if change.after == change.before:
-        return _UNCHANGED
-    text = f"Requested new bounds of the parallelism: {describe_change(change.before, change.after)}"
-    requested = {vertex_id: bounds.upper for vertex_id, bounds in change.after.items() if vertex_id in overrides}
+def _realization(before: Requirements, after: Requirements, overrides: Mapping[VertexId, int]) -> Realization:
+    if after == before:
+        return UNCHANGED
+    text = f"Requested new bounds of the parallelism: {describe_change(before, after)}"
+    requested = {vertex_id: bounds.upper for vertex_id, bounds in after.items() if vertex_id in overrides}
     return Realization(RealizeResult.REQUESTED, requested, (Event(EventType.NORMAL, SCALING, text),))
 
 
-def _setup(context: JobAutoScalerContext) -> int:
-    """Return a digest of what has to change before a refusal for good is worth another try.
+def wanted_requirements(
+    current: Requirements, overrides: Mapping[VertexId, int], least: Mapping[VertexId, int] | None = None
+) -> dict[VertexId, ParallelismBounds]:
+    """Return the requirements of all vertices of the job, those with an override replaced.
 
-    A digest, so that the configurations of all such jobs, with what they may hold, are not kept in memory.
+    Overrides of vertices that the job does not have are ignored; vertices without an override keep both bounds.
     """
-    return hash((context.job_id, frozenset(context.configuration.items())))
+    wanted = dict(current)
+    for vertex_id in current.keys() & overrides.keys():
+        upper = overrides[vertex_id]
+        lower = max(LOWER_BOUND, (least or {}).get(vertex_id, LOWER_BOUND))
+        wanted[vertex_id] = ParallelismBounds(min(lower, upper), upper)
+    return wanted
+
+
+def describe_change(current: Requirements, wanted: Requirements) -> str:
+    """Return one entry per vertex: ``id 1..2 -> 1..4``, or ``id 1..2`` where it stays."""
+    return ", ".join(
+        f"{vertex_id} {_text(bounds)}"
+        if bounds == wanted[vertex_id]
+        else f"{vertex_id} {_text(bounds)} -> {_text(wanted[vertex_id])}"
+        for vertex_id, bounds in current.items()
+    )
+
+
+def _text(bounds: ParallelismBounds) -> str:
+    return f"{bounds.lower}..{bounds.upper}"

@@ -42,7 +42,7 @@ async def read_reactive_job(client: FlinkRestClient, context: JobAutoScalerConte
     job_id = context.job_id or ""
     details = await client.job_details(job_id)
     jobs = await client.jobs_overview()
-    version = (await client.cluster_config_info()).flink_version
+    version = await client.flink_version()
     interval_ms = await _interval(client, job_id)
     limits = {vertex.vertex_id: vertex.max_parallelism for vertex in details.vertices}
     problems = (*_job_problems(context, jobs), *_checkpoint_problems(context.configuration, version, interval_ms))

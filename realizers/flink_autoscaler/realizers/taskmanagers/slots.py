@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from threading import Lock
-from typing import Final
+from dataclasses import dataclass
 
 from flink_autoscaler.clients import EventLoopThread, FlinkRestClient
 from flink_autoscaler.core.errors import AutoscalerError, RealizeError
 from flink_autoscaler.core.model.events import Event
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext
-from flink_autoscaler.core.ports.task_managers import TaskManagerFleet, TaskManagerSupply
-from flink_autoscaler.realizers.taskmanagers.count import Supplies
+from flink_autoscaler.core.ports.task_managers import TaskManagerFleet
+from flink_autoscaler.realizers.taskmanagers.clusters import SuppliedCluster, SuppliedClusters, Supplies
 from flink_autoscaler.realizers.taskmanagers.course import Step, SupplyCourse
-from flink_autoscaler.realizers.taskmanagers.fleet_memory import FleetMemory
-
-_GRACE: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,30 +49,11 @@ class Released:
     events: tuple[Event, ...] = ()
 
 
-@dataclass
-class _Cluster:
-    """What is remembered about a cluster; one thread at a time uses it.
-
-    Attributes:
-        idle_since: When each TaskManager was first seen without work, seconds of the clock.
-    """
-
-    supply: TaskManagerSupply
-    course: SupplyCourse
-    idle_since: dict[str, float] = field(default_factory=dict)
-    memory: FleetMemory = field(default_factory=FleetMemory)
-    lock: Lock = field(default_factory=Lock)
-
-
 class SlotSupply:
     """Keeps a cluster at the slots that its jobs need. Level-triggered, meant for every pass; never waits.
 
-    Args:
-        clients: Gives the client of a cluster; the caller owns it.
-        loop: Runs the requests of those clients; owned by the caller.
-        supplies: Who gives a cluster its TaskManagers; owned by the caller.
-        may_act: Tells whether anything may be changed; asked before every change.
-        clock: Seconds that never run backward.
+    The arguments are those of :class:`SuppliedClusters`; ``may_act`` tells whether anything may be changed, and is
+    asked before every change.
     """
 
     def __init__(
@@ -89,22 +65,17 @@ class SlotSupply:
         may_act: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._clients = clients
-        self._loop = loop
-        self._supplies = supplies
+        self._clusters = SuppliedClusters(clients, loop, supplies, clock)
         self._may_act = may_act
-        self._clock = clock
-        self._clusters: dict[str, _Cluster] = {}
-        self._lock = Lock()
 
     def addable(self, context: JobAutoScalerContext) -> int | None:
         """Return the slots that could still be added to a cluster: 0 where nobody adds any, None without a limit."""
-        cluster = self._cluster(context.cluster)
+        cluster = self._clusters.get(context.cluster)
         if cluster is None:
             return 0
         try:
             with cluster.lock:
-                fleet = self._fleet(context, cluster)
+                fleet = self._clusters.fleet(context, cluster)
         except AutoscalerError:  # told by ensure; until then nothing is counted on
             return 0
         if fleet.info.maximum is None:
@@ -124,7 +95,7 @@ class SlotSupply:
         Raises:
             FlinkRestError: The cluster did not say which TaskManagers there are.
         """
-        cluster = self._cluster(context.cluster)
+        cluster = self._clusters.get(context.cluster)
         if cluster is None or not self._may_act():
             return None
         with cluster.lock:
@@ -143,38 +114,18 @@ class SlotSupply:
         Raises:
             FlinkRestError: The cluster did not say which TaskManagers there are.
         """
-        cluster = self._cluster(context.cluster)
+        cluster = self._clusters.get(context.cluster)
         if cluster is None or not self._may_act():
             return Released()
         with cluster.lock:
             return self._released(context, cluster, slots_needed)
 
-    def _cluster(self, name: str) -> _Cluster | None:
-        supply = self._supplies(name)
-        if supply is None:
-            return None
-        with self._lock:
-            known = self._clusters.get(name)
-            if known is None or known.supply is not supply:
-                known = self._clusters[name] = _Cluster(supply, SupplyCourse(supply, self._clock))
-            return known
-
-    def _fleet(self, context: JobAutoScalerContext, cluster: _Cluster) -> TaskManagerFleet:
-        request = self._clients(context.endpoint).taskmanagers()
-        registered = self._loop.run(request, context.endpoint.timeout + _GRACE)
-        info = cluster.supply.provider.describe()
-        return cluster.memory.fleet(
-            info,
-            registered,
-            cluster.supply.rules,
-            configured_slots=context.flink_options.task_slots,
-            now=self._clock(),
-        )
-
-    def _ensured(self, context: JobAutoScalerContext, cluster: _Cluster, slots_needed: int) -> SlotsComing | None:
+    def _ensured(
+        self, context: JobAutoScalerContext, cluster: SuppliedCluster, slots_needed: int
+    ) -> SlotsComing | None:
         course, interval = cluster.course, context.options.scaling_event_interval
         try:
-            fleet = self._fleet(context, cluster)
+            fleet = self._clusters.fleet(context, cluster)
         except RealizeError as error:
             return _coming(None, 0, course.fail(str(error), interval), course)
         count = max(fleet.count_for(slots_needed), fleet.info.desired or 0)
@@ -184,10 +135,10 @@ class SlotSupply:
             return None
         return _coming(fleet, count, step, course)
 
-    def _released(self, context: JobAutoScalerContext, cluster: _Cluster, slots_needed: int) -> Released:
+    def _released(self, context: JobAutoScalerContext, cluster: SuppliedCluster, slots_needed: int) -> Released:
         course, interval = cluster.course, context.options.scaling_event_interval
         try:
-            fleet = self._fleet(context, cluster)
+            fleet = self._clusters.fleet(context, cluster)
         except RealizeError as error:
             return Released(events=course.fail(str(error), interval).events)
         idle = self._idle(cluster, fleet)
@@ -199,9 +150,9 @@ class SlotSupply:
         step = course.step(fleet, desired - surplus, victims=idle[:surplus], why=why, interval=interval)
         return Released(surplus if step.is_requested else 0, step.events)
 
-    def _idle(self, cluster: _Cluster, fleet: TaskManagerFleet) -> list[str]:
+    def _idle(self, cluster: SuppliedCluster, fleet: TaskManagerFleet) -> list[str]:
         """Return the provider's TaskManagers that have been empty for long enough, the longest first."""
-        now = self._clock()
+        now = self._clusters.clock()
         empty = {each.taskmanager_id for each in fleet.own if each.slots and each.free_slots == each.slots}
         cluster.idle_since = {each: cluster.idle_since.get(each, now) for each in empty}
         long = [each for each, since in cluster.idle_since.items() if now - since >= cluster.supply.rules.idle]

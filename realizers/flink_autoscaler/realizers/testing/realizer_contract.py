@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -133,10 +133,10 @@ class ScalingRealizerContract(ABC):
 
     def test_threads_realize_different_jobs_at_the_same_time(self, realizer: ScalingRealizer) -> None:
         jobs = [dataclasses.replace(self.running_job(), job_key=f"job-{number}") for number in range(_THREADS)]
-        realize = self._realizing(realizer, dict.fromkeys(self.vertices(), 3))
+        overrides = dict.fromkeys(self.vertices(), 3)
 
         with ThreadPoolExecutor(_THREADS) as threads:
-            realizations = list(threads.map(realize, jobs))
+            realizations = list(threads.map(lambda job: realizer.realize_overrides(job, overrides), jobs))
 
         assert {realization.result for realization in realizations} <= {
             RealizeResult.REQUESTED,
@@ -148,8 +148,3 @@ class ScalingRealizerContract(ABC):
 
         realizer.close()
         realizer.close()
-
-    def _realizing(
-        self, realizer: ScalingRealizer, overrides: dict[str, int]
-    ) -> Callable[[JobAutoScalerContext], Realization]:
-        return lambda job: realizer.realize_overrides(job, overrides)

@@ -11,15 +11,13 @@ from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.realizers.taskmanagers.providers import (
     CommandProvider,
     CommandSpec,
-    ComposeSpec,
     HttpProvider,
     ProcessProvider,
     ProcessSpec,
     ProviderLimits,
     compose_provider,
 )
-from flink_autoscaler.realizers.taskmanagers.providers.command import COUNT
-from flink_autoscaler.realizers.taskmanagers.providers.compose import DOCKER_COMPOSE
+from flink_autoscaler.realizers.taskmanagers.providers.command import COUNT, DOCKER_COMPOSE
 from flink_autoscaler.realizers.taskmanagers.providers.process import ID
 from flink_autoscaler.standalone.fetchers.access import Access
 from flink_autoscaler.standalone.settings.schema.provider_settings import ProviderSettings
@@ -88,12 +86,10 @@ def compose(cluster: str, provider: ProviderSettings) -> CommandProvider:
         ConfigError: The service is missing.
     """
     return compose_provider(
-        ComposeSpec(
-            _required(cluster, "service", provider.service),
-            provider.command or DOCKER_COMPOSE,
-            timeout=provider.command_timeout,
-            limits=_limits(cluster, provider),
-        )
+        _required(cluster, "service", provider.service),
+        provider.command or DOCKER_COMPOSE,
+        timeout=provider.command_timeout,
+        limits=_limits(cluster, provider),
     )
 
 

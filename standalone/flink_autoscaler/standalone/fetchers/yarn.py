@@ -13,8 +13,8 @@ import structlog
 
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.clients.flink.capacity import with_capacity
+from flink_autoscaler.clients.flink.client_cache import Admission
 from flink_autoscaler.clients.flink.decode import JobOverview
-from flink_autoscaler.clients.http.admission import Admission
 from flink_autoscaler.clients.yarn import Application, ApplicationFilter, ResourceManagerClient
 from flink_autoscaler.clients.yarn.capacity import YarnCapacity, yarn_capacity
 from flink_autoscaler.core.errors import AutoscalerError, FlinkRestError, ResponseError

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol
 
 from flink_autoscaler.clients import FlinkRestClient, JobOverview
 from flink_autoscaler.clients.flink.capacity import read_capacity
-from flink_autoscaler.clients.http.admission import Admission
+from flink_autoscaler.clients.flink.client_cache import Admission
 from flink_autoscaler.clients.yarn import Application
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, FlinkRestError, ResponseError
 from flink_autoscaler.core.model import syntax
@@ -32,7 +32,7 @@ _HA_ID: Final = "high-availability.cluster-id"
 
 
 class Clients(Protocol):
-    """Gives clients on the event loop, as :class:`~flink_autoscaler.clients.http.client_cache.ClientCache` does."""
+    """Gives clients on the event loop, as :class:`~flink_autoscaler.clients.flink.client_cache.ClientCache` does."""
 
     async def get(self, endpoint: Endpoint) -> FlinkRestClient:
         """Return the client of an endpoint. May raise :class:`ConfigError`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from flink_autoscaler.clients.yarn import Application, direct_url, proxy_url
-from flink_autoscaler.clients.yarn.addresses import origin
+from flink_autoscaler.clients.yarn.applications import origin
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.standalone.fetchers.access import DELEGATION_TOKEN, Access

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from flink_autoscaler.clients import EventLoopThread
-from flink_autoscaler.clients.http.client_cache import ClientCache
+from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.core.errors import ConfigError, FlinkRestError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.pipeline.data_source import endpoint_options

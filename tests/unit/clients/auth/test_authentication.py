@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import pytest
 from kerberos import REALM, Identity, Realm, SilentPort
 
-from flink_autoscaler.clients.auth.authentication import Authenticator, Proof, authenticator_for
+from flink_autoscaler.clients.auth.authentication import KerberosAuthenticator, KerberosProof, authenticator_for
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, ConnectError
 from flink_autoscaler.core.model.job import Endpoint, Kerberos
 from flink_cluster.waiting import wait_until
@@ -39,7 +39,7 @@ def endpoint(who: Identity | None = None, **kerberos: Any) -> Endpoint:
     return Endpoint(URL, timeout=20.0, kerberos=Kerberos(**{**values, **kerberos}))
 
 
-def authenticator(who: Identity | None = None, **kerberos: Any) -> Authenticator:
+def authenticator(who: Identity | None = None, **kerberos: Any) -> KerberosAuthenticator:
     made = authenticator_for(endpoint(who, **kerberos))
     assert made is not None
     return made
@@ -49,7 +49,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(work)
 
 
-def answered(who: Identity | None = None, *, url: str = URL, **kerberos: Any) -> Proof:
+def answered(who: Identity | None = None, *, url: str = URL, **kerberos: Any) -> KerberosProof:
     return run(authenticator(who, **kerberos).answer(url, OFFER))
 
 
@@ -60,7 +60,7 @@ class Acceptor:
         self._gssapi = importlib.import_module("gssapi")  # only here: the extra may be missing
         self._credentials = self._gssapi.Credentials(usage="accept", store={"keytab": str(keytab)})
 
-    def accept(self, proof: Proof) -> tuple[str, str]:
+    def accept(self, proof: KerberosProof) -> tuple[str, str]:
         """Return who showed the proof, and the challenge that shows who accepted it."""
         scheme, _, token = proof.headers["authorization"].partition(" ")
         assert scheme == "Negotiate"
@@ -158,7 +158,7 @@ def test_server_that_shows_nothing_is_accepted(identity: Identity) -> None:
 
 
 def test_parallel_first_requests_ask_the_kdc_once(realm: Realm, identity: Identity) -> None:
-    async def sixteen() -> list[Proof]:
+    async def sixteen() -> list[KerberosProof]:
         made = authenticator(identity)
         return await asyncio.gather(*(made.answer(URL, OFFER) for _ in range(16)))
 
@@ -369,12 +369,10 @@ def test_realm_that_is_configured_nowhere_is_explained(
     ],
 )
 def test_error_that_is_hard_to_bring_about_is_explained(realm: Realm, code: int, expected: str) -> None:
-    krb5, failures = (
-        importlib.import_module(name) for name in ("krb5", "flink_autoscaler.clients.auth.kerberos_failures")
-    )
-    case = failures.Case("HTTP/rm", "scaler", "/etc/scaler.keytab")
+    krb5, failures = (importlib.import_module(name) for name in ("krb5", "flink_autoscaler.clients.auth.kerberos"))
+    scaler = Kerberos("scaler", "/etc/scaler.keytab")
 
-    error = failures.explained(krb5.Krb5Error(krb5.init_context(), code), case)
+    error = failures.explained(krb5.Krb5Error(krb5.init_context(), code), "HTTP/rm", scaler)
 
     assert str(error).startswith("Kerberos for HTTP/rm: ")
     assert expected in str(error)

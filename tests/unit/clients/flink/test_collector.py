@@ -8,10 +8,15 @@ from dataclasses import replace
 import pytest
 from fake_flink import Canned, FakeFlink, FakeJob, Fault, chain, flink_error
 
-from flink_autoscaler.clients.flink.collector import RestMetricCollector, read_cluster, read_job
-from flink_autoscaler.clients.flink.remembered_names import REFRESH_MS, REFRESH_WITHOUT_LAG_MS
+from flink_autoscaler.clients.flink.collector import (
+    REFRESH_MS,
+    REFRESH_WITHOUT_LAG_MS,
+    RestMetricCollector,
+    read_cluster,
+    read_job,
+)
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
-from flink_autoscaler.clients.http.blocking import EventLoopThread
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import (
     AutoscalerError,
     ConfigError,

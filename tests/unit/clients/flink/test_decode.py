@@ -189,7 +189,7 @@ def test_missing_required_field_is_an_error() -> None:
         decode.metric_values,
         decode.aggregates,
         decode.resource_requirements,
-        decode.cluster_info,
+        decode.flink_version,
     ],
 )
 @pytest.mark.parametrize("answer", [None, 7, "text", [7], {"jobs": 7}, {"x": 7}, [{}], [[]]], ids=repr)
@@ -273,8 +273,8 @@ def test_user_configuration_is_text() -> None:
 
 
 @pytest.mark.parametrize(("version", "expected"), [("1.20", "1.20.4"), ("2.3", "2.3.0")])
-def test_cluster_info_tells_the_version(version: str, expected: str) -> None:
-    assert decode.cluster_info(recorded(version, "config")).flink_version == expected
+def test_config_tells_the_version(version: str, expected: str) -> None:
+    assert decode.flink_version(recorded(version, "config")) == expected
 
 
 @both_versions
@@ -422,7 +422,7 @@ def places(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int
         (decode.configuration, "job_jobmanager_config"),
         (decode.user_configuration, "job_config"),
         (decode.resource_requirements, "resource_requirements"),
-        (decode.cluster_info, "config"),
+        (decode.flink_version, "config"),
     ],
 )
 @given(data=st.data())

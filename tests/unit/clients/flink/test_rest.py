@@ -44,11 +44,11 @@ def test_client_reads_what_the_cluster_says_about_a_job(flink: FakeFlink) -> Non
 
 
 def test_client_reads_what_the_cluster_says_about_itself(flink: FakeFlink) -> None:
-    info = ask(flink, lambda client: client.cluster_config_info())
+    version = ask(flink, lambda client: client.flink_version())
     configuration = ask(flink, lambda client: client.cluster_configuration())
     slots = ask(flink, lambda client: client.jobmanager_metrics(("taskSlotsTotal", "noSuchMetric")))
 
-    assert info.flink_version == "2.3.0"
+    assert version == "2.3.0"
     assert configuration == {"jobmanager.scheduler": "adaptive"}
     assert slots == {"taskSlotsTotal": "16"}
 

@@ -10,8 +10,8 @@ import pytest
 from fake_flink import Canned, FakeFlink
 from fake_flink.server import FakeRequest, Server
 
-from flink_autoscaler.clients.auth.challenges import asked_for
-from flink_autoscaler.clients.http.cookies import LONGEST_COOKIE, MOST_COOKIES
+from flink_autoscaler.clients.auth.authentication import asked_for
+from flink_autoscaler.clients.http.connections import LONGEST_COOKIE, MOST_COOKIES
 from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.core.errors import RefusedError
 from flink_autoscaler.core.model.job import Endpoint

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flink_autoscaler.clients.yarn import Application, direct_url, proxy_url
-from flink_autoscaler.clients.yarn.addresses import origin
+from flink_autoscaler.clients.yarn.applications import origin
 
 ID = "application_1_1"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.clients.yarn.capacity import METRICS_PATH, SCHEDULER_PATH, queue_headroom, yarn_capacity
+from flink_autoscaler.clients.yarn.capacity import METRICS_PATH, SCHEDULER_PATH, yarn_capacity
 from flink_autoscaler.core.decide.limits.headroom import TaskManagerSize, room_in
 from flink_autoscaler.core.errors import ResponseError
 from flink_autoscaler.core.model.job import Headroom
@@ -108,9 +108,11 @@ def test_a_real_capacity_scheduler_tells_what_is_left(queue: str, user: str | No
 
 
 def test_queues_that_are_not_listed_are_left_out() -> None:
-    found = asyncio.run(queue_headroom(RECORDED, ["orders", "nowhere", "root.streaming"]))
+    capacity = asyncio.run(yarn_capacity(RECORDED))
 
-    assert {queue: headroom.memory for queue, headroom in found.items()} == {
+    found = {queue: capacity.headroom(queue) for queue in ("orders", "nowhere", "root.streaming")}
+
+    assert {queue: headroom.memory for queue, headroom in found.items() if headroom is not None} == {
         "orders": 2688 * MB,
         "root.streaming": 2688 * MB,
     }
@@ -144,7 +146,7 @@ def test_empty_lists_of_any_shape_are_read(nothing: object) -> None:
     leaf = a_queue("leaf", queues=nothing, users=nothing)
 
     assert left_in(Answers(metrics(), capacity_scheduler({"queue": [leaf]})), "leaf", "alice") == (8000, None)
-    assert asyncio.run(queue_headroom(Answers(metrics(), capacity_scheduler(nothing)), ["leaf"])) == {}
+    assert asyncio.run(yarn_capacity(Answers(metrics(), capacity_scheduler(nothing)))).headroom("leaf") is None
 
 
 @pytest.mark.parametrize(
@@ -297,7 +299,7 @@ def test_the_fifo_scheduler_has_one_queue_that_only_the_nodes_limit() -> None:
 def test_a_scheduler_of_the_future_has_no_headroom() -> None:
     answers = Answers(metrics(), {"scheduler": {"schedulerInfo": {"type": "planetScheduler"}}})
 
-    assert asyncio.run(queue_headroom(answers, ["default"])) == {}
+    assert asyncio.run(yarn_capacity(answers)).headroom("default") is None
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.clients.yarn import Application, decode
+from flink_autoscaler.clients.yarn import Application
+from flink_autoscaler.clients.yarn import applications as decode
 from flink_autoscaler.core.errors import ResponseError
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "yarn"

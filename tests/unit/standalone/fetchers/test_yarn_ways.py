@@ -15,7 +15,7 @@ from fake_yarn import FakeApplication, FakeYarn
 from fake_yarn.fetching import Clock, FetcherOf, fetchers_of, keys
 from tls_setup import Authority, TlsFront, server_context
 
-from flink_autoscaler.clients import BlockingFlinkRestClient, EventLoopThread, ParallelismBounds
+from flink_autoscaler.clients import EventLoopThread, FlinkRestClient, ParallelismBounds
 from flink_autoscaler.core.errors import FlinkRestError, NotReadyError
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER
@@ -289,9 +289,9 @@ def test_a_rescale_arrives_whatever_the_proxy_passes_on(
     wanted = {vertex.vertex_id: ParallelismBounds(1, 3) for vertex in job.vertices}
 
     loop = EventLoopThread()
-    client = BlockingFlinkRestClient(context.endpoint, loop)
-    client.set_resource_requirements(job.job_id, wanted)
-    client.close()
+    client = FlinkRestClient(context.endpoint)
+    loop.run(client.set_resource_requirements(job.job_id, wanted))
+    loop.run(client.aclose())
     loop.close()
 
     assert set(job.requirements.values()) == {(1, 3)}

@@ -4,8 +4,7 @@
 pytest and is therefore not imported here.
 """
 
-from flink_autoscaler.realizers.taskmanagers.providers.command import CommandProvider, CommandSpec
-from flink_autoscaler.realizers.taskmanagers.providers.compose import ComposeSpec, compose_provider
+from flink_autoscaler.realizers.taskmanagers.providers.command import CommandProvider, CommandSpec, compose_provider
 from flink_autoscaler.realizers.taskmanagers.providers.http import HttpProvider
 from flink_autoscaler.realizers.taskmanagers.providers.limits import ProviderLimits
 from flink_autoscaler.realizers.taskmanagers.providers.process import ProcessProvider, ProcessSpec
@@ -13,7 +12,6 @@ from flink_autoscaler.realizers.taskmanagers.providers.process import ProcessPro
 __all__ = [
     "CommandProvider",
     "CommandSpec",
-    "ComposeSpec",
     "HttpProvider",
     "ProcessProvider",
     "ProcessSpec",

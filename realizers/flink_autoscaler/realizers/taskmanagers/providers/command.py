@@ -1,22 +1,35 @@
-"""TaskManagers that commands of the operator start and stop."""
+"""TaskManagers that commands of the operator start and stop, such as Docker Compose."""
 
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import signal
+import subprocess
+import tempfile
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from flink_autoscaler.core.errors import RealizeError
-from flink_autoscaler.core.ports.task_managers import OperationState, Progress, ProviderInfo
-from flink_autoscaler.realizers.taskmanagers.providers.description import described
-from flink_autoscaler.realizers.taskmanagers.providers.limits import ProviderLimits, checked_count
-from flink_autoscaler.realizers.taskmanagers.providers.running_command import RunningCommand
+from flink_autoscaler.core.ports.task_managers import DONE, PENDING, OperationState, Progress, ProviderInfo
+from flink_autoscaler.realizers.taskmanagers.providers.limits import (
+    UNKNOWN_OPERATION,
+    ProviderLimits,
+    described,
+    with_desired,
+)
 
 COUNT: Final = "{n}"
 VICTIMS: Final = "{victims}"
+DOCKER_COMPOSE: Final = ("docker", "compose")
+
 _MOST_OUTPUT: Final = 1 << 20
+_SHOWN: Final = 500
+"""Characters of the output in a message."""
 
 Reading = Callable[[str, ProviderInfo], ProviderInfo]
 """Lays what the describing command wrote over what is known without it."""
@@ -70,41 +83,29 @@ class CommandProvider:
         self._read = read
         self._desired: int | None = None
         self._operation_id = ""
-        self._run: RunningCommand | None = None
+        self._run: _RunningCommand | None = None
 
     def describe(self) -> ProviderInfo:
         """Run the describing command where there is one; else only what was asked for last is known."""
-        limits = self._spec.limits
-        info = ProviderInfo(
-            desired=self._desired,
-            running=None,
-            minimum=limits.minimum,
-            maximum=limits.maximum,
-            slots_per_taskmanager=limits.slots_per_taskmanager,
-            typical_startup=limits.typical_startup,
-            can_pick_victims=VICTIMS in self._spec.command,
-        )
-        if not self._spec.describe:
-            return info
-        found = self._read(self._described(), info)
-        return found if found.desired is not None else replace(found, desired=found.running)
+        info = replace(self._spec.limits.info(self._desired), can_pick_victims=VICTIMS in self._spec.command)
+        return with_desired(self._read(self._described(), info)) if self._spec.describe else info
 
     def set_desired(self, count: int, victims: Sequence[str] = ()) -> str:
         """Run the command in the background, unless it runs for that count."""
-        checked_count(count, self._spec.limits)
+        self._spec.limits.check(count)
         if self._run is not None and self._run.state().progress is Progress.PENDING:
             if count == self._desired:
                 return self._operation_id
             raise RealizeError(f"{self._spec.command[0]} still runs for {self._desired} TaskManagers")
         self.close()
-        self._run = RunningCommand(self._command(count, victims), timeout=self._spec.timeout)
+        self._run = _RunningCommand(self._command(count, victims), timeout=self._spec.timeout)
         self._desired, self._operation_id = count, secrets.token_hex(8)
         return self._operation_id
 
     def operation(self, operation_id: str) -> OperationState:
         """Tell whether the command has ended, and how."""
         if self._run is None or operation_id != self._operation_id:
-            return OperationState(Progress.FAILED, "not known: begun by another daemon, or followed by another one")
+            return UNKNOWN_OPERATION
         state = self._run.state()
         if state.progress is Progress.FAILED:
             self._desired = None  # what it did before it failed is not known
@@ -123,11 +124,94 @@ class CommandProvider:
         return arguments
 
     def _described(self) -> str:
-        run = RunningCommand(self._spec.describe, timeout=self._spec.describe_timeout)
+        run = _RunningCommand(self._spec.describe, timeout=self._spec.describe_timeout)
         try:
-            state = run.wait()
-            if state.progress is not Progress.DONE:
-                raise RealizeError(state.reason)
-            return run.output(_MOST_OUTPUT)
+            return run.whole_output()
         finally:
             run.close()
+
+
+def compose_provider(
+    service: str, base: Sequence[str], *, limits: ProviderLimits, timeout: float = 300.0
+) -> CommandProvider:
+    """Make a provider that scales a service of Docker Compose, and counts its containers.
+
+    Docker Compose chooses which containers it removes; it sends them SIGTERM first.
+
+    Args:
+        service: Name of the service that runs TaskManagers.
+        base: Docker Compose with its own options, such as ``--file`` and ``--project-name``.
+        timeout: Seconds that scaling may take, pulling images included.
+        limits: How many containers there may be.
+    """
+    scale = (*base, "up", "--detach", "--no-recreate", "--scale", f"{service}={COUNT}", service)
+    command = CommandSpec(scale, describe=(*base, "ps", "--quiet", service), timeout=timeout, limits=limits)
+    # One line each: the id of a running container.
+    return CommandProvider(command, read=lambda text, info: replace(info, running=len(text.split())))
+
+
+class _RunningCommand:
+    """One run of a command, begun at once in the background. Nothing of its output is kept in memory.
+
+    Args:
+        command: Program and arguments; no shell.
+        timeout: Seconds after which it is killed, with what it has started.
+
+    Raises:
+        RealizeError: It could not be started.
+    """
+
+    def __init__(self, command: Sequence[str], *, timeout: float) -> None:
+        self._name = command[0]
+        self._timeout = timeout
+        self._ends_at = time.monotonic() + timeout
+        self._state: OperationState | None = None
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - read when the command has ended
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - the operator's own command, without a shell
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._output.close()
+            raise RealizeError(f"{self._name} could not be started: {error.strerror or error}") from error
+
+    def state(self) -> OperationState:
+        """Tell how far it came; it is killed here when its time is over."""
+        if self._state is None:
+            code = self._process.poll()
+            if code is not None:
+                self._state = DONE if code == 0 else self._failure(f"ended with code {code}")
+            elif time.monotonic() >= self._ends_at:
+                with suppress(ProcessLookupError):  # it may have ended just now
+                    os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+                self._state = self._failure(f"did not end within {self._timeout:g} s")
+        return self._state or PENDING
+
+    def whole_output(self) -> str:
+        """Wait for the end, at most for what is left of its time, and return what it wrote; only before it is closed.
+
+        Raises:
+            RealizeError: It has failed.
+        """
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(max(0.0, self._ends_at - time.monotonic()))
+        state = self.state()
+        if state.progress is not Progress.DONE:
+            raise RealizeError(state.reason)
+        self._output.seek(0)
+        return self._output.read(_MOST_OUTPUT).decode(errors="replace")
+
+    def close(self) -> None:
+        """Give up the output. The command goes on by itself."""
+        self._output.close()
+
+    def _failure(self, how: str) -> OperationState:
+        self._output.seek(0, os.SEEK_END)
+        self._output.seek(max(0, self._output.tell() - 4 * _SHOWN))
+        text = " ".join(self._output.read(4 * _SHOWN).decode(errors="replace").split())[-_SHOWN:]
+        return OperationState(Progress.FAILED, f"{self._name} {how}{': ' if text else ''}{text}")

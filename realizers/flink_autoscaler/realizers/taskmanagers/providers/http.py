@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
 from typing import Final, TypeVar
 from urllib.parse import quote
 
@@ -12,14 +11,13 @@ from flink_autoscaler.clients import EventLoopThread, HttpTransport
 from flink_autoscaler.core.errors import AutoscalerError, RealizeError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.task_managers import DONE, PENDING, OperationState, Progress, ProviderInfo
-from flink_autoscaler.realizers.taskmanagers.providers.description import described
-from flink_autoscaler.realizers.taskmanagers.providers.limits import ProviderLimits, checked_count
+from flink_autoscaler.realizers.realization import GRACE
+from flink_autoscaler.realizers.taskmanagers.providers.limits import ProviderLimits, described, with_desired
 
 T = TypeVar("T")
 
-_GRACE: Final = 5.0
-"""Seconds that the event loop may need on top of the timeout that the transport keeps."""
 _LONGEST_ID: Final = 200
+_STATES: Final = {"pending": PENDING, "done": DONE}
 
 
 class HttpProvider:
@@ -53,21 +51,12 @@ class HttpProvider:
 
     def describe(self) -> ProviderInfo:
         """Ask the service."""
-        limits = self._limits
-        known = ProviderInfo(
-            desired=None,
-            running=None,
-            minimum=limits.minimum,
-            maximum=limits.maximum,
-            slots_per_taskmanager=limits.slots_per_taskmanager,
-            typical_startup=limits.typical_startup,
-        )
-        found = described(self._run(lambda transport: transport.get_json("")), known)
-        return found if found.desired is not None else replace(found, desired=found.running)
+        answer = self._run(lambda transport: transport.get_json(""))
+        return with_desired(described(answer, self._limits.info()))
 
     def set_desired(self, count: int, victims: Sequence[str] = ()) -> str:
         """Send the count."""
-        checked_count(count, self._limits)
+        self._limits.check(count)
         body = {"desired": count, "victims": list(victims)}
         answer = self._run(lambda transport: transport.put_json("", body))
         operation = answer.get("operation") if isinstance(answer, Mapping) else None
@@ -91,12 +80,12 @@ class HttpProvider:
         """Close the connections."""
         made, self._made = self._made, None
         if made is not None:
-            self._loop.run(made[1].aclose(), _GRACE)
+            self._loop.run(made[1].aclose(), GRACE)
 
     def _run(self, request: Callable[[HttpTransport], Coroutine[object, object, T]]) -> T:
         try:
             transport, timeout = self._transport()
-            return self._loop.run(request(transport), timeout + _GRACE)
+            return self._loop.run(request(transport), timeout + GRACE)
         except RealizeError:
             raise
         except AutoscalerError as error:
@@ -112,10 +101,8 @@ class HttpProvider:
 
 def _operation_state(answer: object) -> OperationState:
     status = answer.get("status") if isinstance(answer, Mapping) else None
-    if status == "pending":
-        return PENDING
-    if status == "done":
-        return DONE
+    if isinstance(status, str) and status in _STATES:
+        return _STATES[status]
     if status == "failed":
         reason = answer.get("reason") if isinstance(answer, Mapping) else None
         return OperationState(Progress.FAILED, str(reason or "the service gave no reason")[:500])

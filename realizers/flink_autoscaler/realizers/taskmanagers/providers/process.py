@@ -17,9 +17,16 @@ import structlog
 
 from flink_autoscaler.core.errors import RealizeError
 from flink_autoscaler.core.ports.task_managers import DONE, PENDING, OperationState, Progress, ProviderInfo
-from flink_autoscaler.realizers.taskmanagers.providers import linux_process
-from flink_autoscaler.realizers.taskmanagers.providers.limits import ProviderLimits, checked_count
-from flink_autoscaler.realizers.taskmanagers.providers.process_table import Ended, ProcessTable, Started, TableFile
+from flink_autoscaler.realizers.taskmanagers.providers.limits import UNKNOWN_OPERATION, ProviderLimits
+from flink_autoscaler.realizers.taskmanagers.providers.process_table import (
+    ID_VARIABLE,
+    Ended,
+    ProcessTable,
+    Started,
+    TableFile,
+    find_by_id,
+    send_to_group,
+)
 
 ID: Final = "{id}"
 """Place of the TaskManager's id in the command."""
@@ -104,7 +111,7 @@ class ProcessProvider:
 
     def set_desired(self, count: int, victims: Sequence[str] = ()) -> str:
         """Start what is missing or stop what is too many, victims first, then the youngest."""
-        checked_count(count, self._spec.limits)
+        self._spec.limits.check(count)
         with self._file.locked():
             table = replace(self._looked_at(), desired=count)
             surplus = len(table.staying) - count
@@ -120,7 +127,7 @@ class ProcessProvider:
         """Tell whether the processes are there, or gone."""
         operation = self._operation
         if operation is None or operation.operation_id != operation_id:
-            return OperationState(Progress.FAILED, "not known: begun by another daemon, or followed by another one")
+            return UNKNOWN_OPERATION
         with self._file.locked():
             table = self._looked_at()
         ended = [self._endings[each] for each in operation.started if each in self._endings]
@@ -133,19 +140,16 @@ class ProcessProvider:
         self._children.clear()
 
     def _info(self, table: ProcessTable) -> ProviderInfo:
-        limits = self._spec.limits
-        has_ids = any(ID in argument for argument in self._spec.command)
-        leaving = {each.taskmanager_id for each in table.leaving} | {each.taskmanager_id for each in table.ended}
-        return ProviderInfo(
-            desired=len(table.staying) if table.desired is None else table.desired,
-            running=len(table.staying),
-            minimum=limits.minimum,
-            maximum=limits.maximum,
-            slots_per_taskmanager=limits.slots_per_taskmanager,
-            typical_startup=limits.typical_startup,
-            can_pick_victims=has_ids,
-            taskmanager_ids=frozenset(each.taskmanager_id for each in table.staying) if has_ids else None,
-            leaving_ids=frozenset(leaving) if has_ids else frozenset(),
+        running = len(table.staying)
+        info = self._spec.limits.info(running if table.desired is None else table.desired, running)
+        if not any(ID in argument for argument in self._spec.command):
+            return info
+        return replace(
+            info,
+            can_pick_victims=True,
+            taskmanager_ids=frozenset(each.taskmanager_id for each in table.staying),
+            leaving_ids=frozenset(each.taskmanager_id for each in table.leaving)
+            | frozenset(each.taskmanager_id for each in table.ended),
         )
 
     def _looked_at(self) -> ProcessTable:
@@ -169,14 +173,12 @@ class ProcessProvider:
     def _present(self, entry: Started) -> Started | None:
         """Return an entry whose process is alive; it may have to be found first."""
         if entry.pid is None:
-            pid = linux_process.find_by_id(entry.taskmanager_id)
-            ticks = None if pid is None else linux_process.start_ticks(pid)
-            if pid is None or ticks is None:
-                return None
-            return replace(entry, pid=pid, start_ticks=ticks, boot=linux_process.boot_id())
+            pid = find_by_id(entry.taskmanager_id)
+            found = None if pid is None else entry.running_as(pid)
+            return found if found is not None and found.is_alive else None
         child = self._children.get(entry.pid)
         code = None if child is None else child.poll()
-        if code is None and linux_process.is_same(entry.pid, entry.start_ticks, entry.boot):
+        if code is None and entry.is_alive:
             return entry
         self._children.pop(entry.pid, None)
         self._asked.discard(entry.taskmanager_id)
@@ -232,7 +234,7 @@ class ProcessProvider:
 
     def _start(self, entry: Started) -> Started:
         command = [argument.replace(ID, entry.taskmanager_id) for argument in self._spec.command]
-        environment = {**self._environment(), linux_process.ID_VARIABLE: entry.taskmanager_id}
+        environment = {**self._environment(), ID_VARIABLE: entry.taskmanager_id}
         with self._output(entry.taskmanager_id).open("ab") as output:
             child = subprocess.Popen(  # noqa: S603 - the operator's own command, without a shell
                 command,
@@ -244,9 +246,8 @@ class ProcessProvider:
                 start_new_session=True,
             )
         self._children[child.pid] = child
-        ticks = linux_process.start_ticks(child.pid) or 0
         log.info("taskmanager_started", taskmanager_id=entry.taskmanager_id, pid=child.pid)
-        return replace(entry, pid=child.pid, start_ticks=ticks, boot=linux_process.boot_id())
+        return entry.running_as(child.pid)
 
     def _environment(self) -> dict[str, str]:
         wanted = self._spec.environment
@@ -257,8 +258,8 @@ class ProcessProvider:
         }
 
     def _signal(self, entry: Started, number: signal.Signals) -> None:
-        if entry.pid is not None and linux_process.is_same(entry.pid, entry.start_ticks, entry.boot):
-            linux_process.send_to_group(entry.pid, number)
+        if entry.pid is not None and entry.is_alive:
+            send_to_group(entry.pid, number)
             log.info("taskmanager_stopped", taskmanager_id=entry.taskmanager_id, pid=entry.pid, signal=number.name)
 
     def _output(self, taskmanager_id: str) -> Path:

@@ -1,20 +1,29 @@
-"""Which processes were started, kept in a file so that the next daemon finds them again."""
+"""The processes that were started: a file by which the next daemon finds them, and what Linux says about them."""
 
 from __future__ import annotations
 
 import fcntl
 import json
 import os
+import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 from flink_autoscaler.core.errors import RealizeError
 
+ID_VARIABLE: Final = "FLINK_AUTOSCALER_TASKMANAGER_ID"
+"""Environment variable by which a started process is found whose pid could not be written down any more."""
+
 _VERSION: Final = 1
 _MODE: Final = 0o700
+
+_PROC: Final = Path("/proc")
+_STATE, _START_TICKS = 0, 19
+"""Fields of ``/proc/<pid>/stat`` behind the name of the program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +45,15 @@ class Started:
     boot: str = ""
     began: float = 0.0
     stopping: float | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process is alive and the very one that began then, not a later one with its pid."""
+        return self.pid is not None and self.boot == boot_id() and start_ticks(self.pid) == self.start_ticks
+
+    def running_as(self, pid: int) -> Started:
+        """Return the entry with its process; one that has ended already counts as begun at 0."""
+        return replace(self, pid=pid, start_ticks=start_ticks(pid) or 0, boot=boot_id())
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +80,7 @@ class ProcessTable:
 
     desired: int | None = None
     started: tuple[Started, ...] = ()
-    ended: tuple[Ended, ...] = field(default=())
+    ended: tuple[Ended, ...] = ()
 
     @property
     def staying(self) -> tuple[Started, ...]:
@@ -164,3 +182,45 @@ def _sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@cache
+def boot_id() -> str:
+    """Return the id of this boot: pids and start times begin anew with the next."""
+    return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+
+
+def start_ticks(pid: int) -> int | None:
+    """Return when a process began, in ticks since the boot; None when there is none, or it waits to be reaped."""
+    try:
+        stat = (_PROC / str(pid) / "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The name of the program stands in parentheses and may hold any characters.
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[_STATE] in ("Z", "X") else int(fields[_START_TICKS])
+
+
+def find_by_id(taskmanager_id: str) -> int | None:
+    """Return the pid of the first process that was started with an id in its environment; None without any."""
+    needle = f"{ID_VARIABLE}={taskmanager_id}".encode()
+    pids = [int(entry.name) for entry in _PROC.iterdir() if entry.name.isdecimal()]
+    found = [pid for pid in pids if needle in _environment(pid)]
+    alive = [(ticks, pid) for pid in found if (ticks := start_ticks(pid)) is not None]
+    return min(alive)[1] if alive else None
+
+
+def send_to_group(pid: int, number: signal.Signals) -> None:
+    """Send a signal to a process that leads a group, and to what it has started; nothing when it is gone."""
+    with suppress(ProcessLookupError):
+        if os.getpgid(pid) == pid:
+            os.killpg(pid, number)
+        else:
+            os.kill(pid, number)
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        return (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:  # it has ended, or belongs to somebody else
+        return []

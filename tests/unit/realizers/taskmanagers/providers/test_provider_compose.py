@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.core.ports.task_managers import Progress, TaskManagerProvider
-from flink_autoscaler.realizers.taskmanagers.providers import ComposeSpec, ProviderLimits, compose_provider
+from flink_autoscaler.realizers.taskmanagers.providers import CommandProvider, ProviderLimits, compose_provider
 from flink_autoscaler.realizers.testing.provider_contract import TaskManagerProviderContract, ended
 
 # Stands in for Docker: records its arguments, keeps the scale, and lists as many containers.
@@ -28,8 +28,9 @@ def docker(tmp_path: Path) -> Path:
     return docker
 
 
-def spec_for(docker: Path) -> ComposeSpec:
-    return ComposeSpec("taskmanager", (str(docker), "compose", "-f", "flink.yaml"), limits=ProviderLimits(maximum=4))
+def provider_for(docker: Path) -> CommandProvider:
+    base = (str(docker), "compose", "-f", "flink.yaml")
+    return compose_provider("taskmanager", base, limits=ProviderLimits(maximum=4))
 
 
 class TestComposeProvider(TaskManagerProviderContract):
@@ -38,14 +39,14 @@ class TestComposeProvider(TaskManagerProviderContract):
         self.docker = docker
 
     def make_provider(self) -> TaskManagerProvider:
-        return compose_provider(spec_for(self.docker))
+        return provider_for(self.docker)
 
     def running(self) -> int:
         return int((self.docker.parent / "scale").read_text())
 
 
 def test_the_service_is_scaled_without_touching_what_runs(docker: Path) -> None:
-    provider = compose_provider(spec_for(docker))
+    provider = provider_for(docker)
 
     ended(provider, provider.set_desired(3))
     info = provider.describe()
@@ -59,7 +60,7 @@ def test_the_service_is_scaled_without_touching_what_runs(docker: Path) -> None:
 
 def test_what_docker_says_when_it_fails_is_told(docker: Path) -> None:
     docker.write_text("#!/bin/sh\necho 'no such service: taskmanager' >&2\nexit 1\n")
-    provider = compose_provider(spec_for(docker))
+    provider = provider_for(docker)
 
     state = ended(provider, provider.set_desired(1))
 

@@ -16,7 +16,7 @@ import pytest
 from flink_autoscaler.core.errors import RealizeError
 from flink_autoscaler.core.ports.task_managers import Progress, TaskManagerProvider
 from flink_autoscaler.realizers.taskmanagers.providers import ProcessProvider, ProcessSpec, ProviderLimits
-from flink_autoscaler.realizers.taskmanagers.providers import linux_process as processes
+from flink_autoscaler.realizers.taskmanagers.providers import process_table as processes
 from flink_autoscaler.realizers.testing.provider_contract import TaskManagerProviderContract, ended
 
 # Becomes a program that does nothing, with the id among its arguments' environment.

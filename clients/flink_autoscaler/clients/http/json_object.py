@@ -1,0 +1,156 @@
+"""Typed access to decoded JSON; every mismatch is a :class:`ResponseError` that names the field."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeVar
+
+from flink_autoscaler.core.errors import ResponseError
+
+T = TypeVar("T")
+
+_MISSING: Final = object()
+_WORDS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_SHOWN: Final = 40
+
+
+class JsonObject:
+    """A JSON object. Fields that are not read are ignored.
+
+    Args:
+        value: Decoded JSON.
+        where: What the object is, for messages.
+
+    Raises:
+        ResponseError: The value is no object.
+    """
+
+    __slots__ = ("_fields", "_where")
+
+    def __init__(self, value: object, where: str) -> None:
+        if not isinstance(value, dict):
+            raise wrong(where, "an object", value)
+        self._fields: Mapping[str, object] = value
+        self._where = where
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def named(self, where: str) -> JsonObject:
+        """Return the same object under another name."""
+        return JsonObject(self._fields, where)
+
+    def get(self, name: str) -> object:
+        """Return a field as it is, None where it is missing."""
+        return self._fields.get(name)
+
+    def text(self, name: str) -> str:
+        """Return a required text. Halves of surrogate pairs, which nobody could print or store, become ``?``."""
+        value = self._fields.get(name, _MISSING)
+        if isinstance(value, str):
+            return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+        raise self._wrong(name, "text", value)
+
+    def optional_text(self, name: str) -> str | None:
+        """Return a text, None where it is missing or null."""
+        return None if self._fields.get(name) is None else self.text(name)
+
+    def plain_text(self, name: str) -> str:
+        """Return a text, or the text of a number or truth value; empty where it is missing or null."""
+        value = self._fields.get(name)
+        if isinstance(value, bool | int | float):
+            return str(value)
+        return "" if value is None else self.text(name)
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """Return an integer; the default where it is missing or null, without a default it is required."""
+        value = self._fields.get(name, _MISSING)
+        if type(value) is int:
+            return value
+        if default is not None and (value is None or value is _MISSING):
+            return default
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+        raise self._wrong(name, "an integer", value)
+
+    def number(self, name: str) -> float | None:
+        """Return a number, None where it is missing or null. Flink writes NaN and infinities as text."""
+        value = self._fields.get(name)
+        if type(value) is float or value is None:
+            return value
+        if type(value) is int:
+            return _as_float(value)
+        if isinstance(value, str) and value in _WORDS:
+            return _WORDS[value]
+        raise self._wrong(name, "a number", value)
+
+    def flag(self, name: str) -> bool:
+        """Return a boolean, True where it is missing or null."""
+        value = self._fields.get(name)
+        if value is None or isinstance(value, bool):
+            return value is not False
+        raise self._wrong(name, "true or false", value)
+
+    def child(self, name: str, where: str | None = None) -> JsonObject:
+        """Return a field that is a JSON object, under another name; an empty one where it is missing or null."""
+        value = self._fields.get(name)
+        path = f"{self._where}.{name}"
+        found = JsonObject({} if value is None else value, path)
+        return found if where is None else found.named(where)
+
+    def children(self, name: str, where: str | None = None) -> list[JsonObject]:
+        """Return a field that is a JSON array of objects; an empty one where it is missing or null."""
+        value = self._fields.get(name)
+        return [] if value is None else objects_in(value, f"{self._where}.{name}", where)
+
+    def texts(self, where: str) -> dict[str, str]:
+        """Return all fields as texts; plain values that are none become their JSON text."""
+        return {name: _plain(value, f"{where}.{name}") for name, value in self._fields.items()}
+
+    def _wrong(self, name: str, expected: str, value: object) -> ResponseError:
+        return wrong(f"{self._where}.{name}", expected, value)
+
+
+def objects_in(value: object, where: str, each: str | None = None) -> list[JsonObject]:
+    """Return the objects of a JSON array, each under a name of its own."""
+    if not isinstance(value, list):
+        raise wrong(where, "an array", value)
+    found = [JsonObject(item, where) for item in value]
+    return found if each is None else [item.named(each) for item in found]
+
+
+def decoded(answer: object, decoder: Callable[[object], T], what: str) -> T:
+    """Decode an answer; a :class:`ResponseError` then says which request it was of, too."""
+    try:
+        return decoder(answer)
+    except ResponseError as exc:
+        raise ResponseError(f"{what}: {exc}") from exc
+
+
+def wrong(where: str, expected: str, value: object) -> ResponseError:
+    """Make the error for a value of the wrong type."""
+    if value is _MISSING:
+        return ResponseError(f"{where} is missing, expected {expected}")
+    shown = repr(value)
+    return ResponseError(f"{where} is {shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '...'}, expected {expected}")
+
+
+def _plain(value: object, where: str) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    raise wrong(where, "text", value)
+
+
+def _as_float(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
