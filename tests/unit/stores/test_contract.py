@@ -10,7 +10,7 @@ import pytest
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, MetricSample, ScalingMetric
 from flink_autoscaler.core.model.numbers import INFINITY, NAN
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.stores.testing.contract import full_state, same_state
+from flink_autoscaler.stores.testing.store_contract import full_state, same_state
 
 
 @pytest.mark.parametrize(

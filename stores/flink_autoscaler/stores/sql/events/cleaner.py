@@ -12,8 +12,8 @@ import structlog
 from sqlalchemy import Connection, delete, select
 
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.stores.sql.database.database import Database
-from flink_autoscaler.stores.sql.fence import Fence, LeaseLostError
+from flink_autoscaler.stores.sql.database.database import Database, Fence
+from flink_autoscaler.stores.sql.database.failures import LeaseLostError
 from flink_autoscaler.stores.sql.tables import EVENTS
 
 log = structlog.get_logger(__name__)
@@ -69,14 +69,13 @@ class EventCleaner:
     def clean(self) -> int:
         """Do one run and return how many rows it removed. Failures end the run and are logged."""
         cut_off = self._database.local_time(self._clock() - self._ttl)
-        removed = 0
         try:
-            removed += self._clean(cut_off)
+            return self._clean(cut_off)
         except LeaseLostError:
             log.debug("event_clean_up_left_to_the_leader")
         except StoreError as error:
             log.error("event_clean_up_failed", error=str(error))
-        return removed
+        return 0
 
     def _clean(self, cut_off: datetime) -> int:
         removed = 0
@@ -98,12 +97,10 @@ class EventCleaner:
 
     def _remove(self, start: int, cut_off: datetime) -> int:
         def remove(connection: Connection) -> int:
-            if self._fence is not None:
-                self._fence.check(connection)
             expired = EVENTS.c.id.between(start, start + BATCH - 1) & (EVENTS.c.create_time < cut_off)
             return connection.execute(delete(EVENTS).where(expired)).rowcount
 
-        return self._database.run(remove)
+        return self._database.run(remove, fence=self._fence)
 
     def _run_daily(self) -> None:
         wait = random.uniform(*self._first_run)  # noqa: S311 - spreads load, keeps no secret

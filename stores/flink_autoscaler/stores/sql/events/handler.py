@@ -13,10 +13,8 @@ from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.stores.logging_handler import REPORT_KEY, REPORT_REASON
-from flink_autoscaler.stores.sql.database.conditions import same_key
-from flink_autoscaler.stores.sql.database.database import Database
+from flink_autoscaler.stores.sql.database.database import Database, Fence, same_key
 from flink_autoscaler.stores.sql.events.cleaner import EventCleaner
-from flink_autoscaler.stores.sql.fence import Fence
 from flink_autoscaler.stores.sql.tables import EVENTS
 
 _KEY_LENGTH = 40
@@ -56,7 +54,7 @@ class SqlEventHandler:
         Raises:
             StoreError: It could not be written, or that is not sure.
         """
-        self._database.run(lambda connection: self._write(connection, context.job_key, event))
+        self._database.run(lambda connection: self._write(connection, context.job_key, event), fence=self._fence)
 
     def handle_scaling_report(self, context: JobAutoScalerContext, report: ScalingReport) -> None:
         """Write one report; one that is not executed counts as a repetition while its parallelisms are the same.
@@ -74,36 +72,37 @@ class SqlEventHandler:
             self._cleaner.stop()
 
     def _write(self, connection: Connection, job_key: JobKey, event: Event) -> None:
-        if self._fence is not None:
-            self._fence.check(connection)
         now = self._database.local_time(self._clock())
-        key = event_key(job_key, event)
-        if event.interval is None or not self._count(connection, (job_key, event, key), now, event.interval):
-            row = {"job_key": job_key, "reason": event.reason, "event_type": event.type.value, "event_key": key}
-            times = {"create_time": now, "update_time": now}
-            message = _storable(event.message)
-            connection.execute(insert(EVENTS).inline().values(**row, **times, message=message, event_count=1))
+        if event.interval is None or not _count(connection, job_key, event, now, event.interval):
+            insert_event(connection, job_key, event, now)
 
-    @staticmethod
-    def _count(connection: Connection, identity: tuple[JobKey, Event, str], now: datetime, interval: Duration) -> bool:
-        """Count a repetition in the latest row of an event; False when there is none within the interval."""
-        job_key, event, key = identity
-        condition = same_key(connection, EVENTS.c.job_key, job_key)
-        latest = connection.execute(
-            select(EVENTS.c.id, EVENTS.c.create_time)
-            .where(condition, EVENTS.c.reason == event.reason, EVENTS.c.event_key == key)
-            .order_by(EVENTS.c.id.desc())
-            .limit(1)
-        ).first()
-        if latest is None or not latest.create_time > now - timedelta(seconds=interval.exact_seconds):
-            return False
-        counted = connection.execute(
-            update(EVENTS)
-            .where(EVENTS.c.id == latest.id)
-            .values(update_time=now, message=_storable(event.message), event_count=EVENTS.c.event_count + 1)
-        )
-        # None when the cleaner was faster.
-        return counted.rowcount == 1
+
+def insert_event(connection: Connection, job_key: JobKey, event: Event, now: datetime) -> None:
+    """Write a row of its own for an event."""
+    row = {"job_key": job_key, "reason": event.reason, "event_type": event.type.value, "event_count": 1}
+    times = {"create_time": now, "update_time": now}
+    text = {"message": _storable(event.message), "event_key": event_key(job_key, event)}
+    connection.execute(insert(EVENTS).inline().values(**row, **times, **text))
+
+
+def _count(connection: Connection, job_key: JobKey, event: Event, now: datetime, interval: Duration) -> bool:
+    """Count a repetition in the latest row of an event; False when there is none within the interval."""
+    condition = same_key(connection, EVENTS.c.job_key, job_key)
+    latest = connection.execute(
+        select(EVENTS.c.id, EVENTS.c.create_time)
+        .where(condition, EVENTS.c.reason == event.reason, EVENTS.c.event_key == event_key(job_key, event))
+        .order_by(EVENTS.c.id.desc())
+        .limit(1)
+    ).first()
+    if latest is None or not latest.create_time > now - timedelta(seconds=interval.exact_seconds):
+        return False
+    counted = connection.execute(
+        update(EVENTS)
+        .where(EVENTS.c.id == latest.id)
+        .values(update_time=now, message=_storable(event.message), event_count=EVENTS.c.event_count + 1)
+    )
+    # None when the cleaner was faster.
+    return counted.rowcount == 1
 
 
 def event_key(job_key: JobKey, event: Event) -> str:
