@@ -236,47 +236,39 @@ def _bins(files: Files, found: FolderListing, large_rows: int, done: Maintained)
 
 def _merge(storage: HistoryStorage, folder: Folder, names: Sequence[str], upkeep: Upkeep, done: Maintained) -> None:
     """Replace files by one."""
-    merged = _merged(storage, folder, names, done)
-    if merged is None:
+    read, rows = _read(storage, folder, names, done)
+    if len(read) < 2:  # noqa: PLR2004 - one file alone stays as it is
         return
+    distinct = distinct_rows(TABLES[folder.table], rows)
+    duplicates = len(rows) - len(distinct)
+    del rows  # so that they are not in memory twice while they are written
     files = storage.files
     identity = f"{new_id(upkeep.now_ms)}-compacted"
     compacted = f"{identity}{SUFFIX}"
-    [staged] = storage.parts.write([merged.rows], f"{STAGING}/{identity}")
+    [staged] = storage.parts.write([distinct], f"{STAGING}/{identity}")
     note = f"{folder.path}/{note_of(compacted)}"
-    files.create(note, json.dumps(sorted(merged.names)).encode())
+    files.create(note, json.dumps(sorted(read)).encode())
     files.move(staged, f"{folder.path}/{compacted}")
-    for name in merged.names:
+    for name in read:
         files.remove(f"{folder.path}/{name}")
     files.remove(note)
     files.remove(f"{STAGING}/{identity}")
-    done.before += len(merged.names)
+    done.before += len(read)
     done.after += 1
-    done.duplicates += merged.duplicates
+    done.duplicates += duplicates
 
 
-@dataclass(frozen=True, slots=True)
-class _Merged:
-    rows: pa.Table
-    names: Sequence[str]
-    duplicates: int
-
-
-def _merged(storage: HistoryStorage, folder: Folder, names: Sequence[str], done: Maintained) -> _Merged | None:
-    """Read files and put their rows together; None where fewer than two can be read. What was read is let go of."""
+def _read(
+    storage: HistoryStorage, folder: Folder, names: Sequence[str], done: Maintained
+) -> tuple[Sequence[str], pa.Table]:
+    """Return the names of the files that can be read, and their rows."""
     pieces: dict[str, pa.Table] = {}
     for name in names:
         try:
             pieces[name] = storage.parts.read(f"{folder.path}/{name}", TABLES[folder.table])
         except HistoryError as error:
             done.damaged.append(str(error))
-    if len(pieces) < 2:  # noqa: PLR2004 - one file alone stays as it is
-        return None
-    read = list(pieces)
-    rows = pa.concat_tables(pieces.values())
-    pieces.clear()
-    distinct = distinct_rows(TABLES[folder.table], rows)
-    return _Merged(distinct, read, len(rows) - len(distinct))
+    return list(pieces), pa.concat_tables([TABLES[folder.table].schema.empty_table(), *pieces.values()])
 
 
 def distinct_rows(table: HistoryTable, rows: pa.Table) -> pa.Table:

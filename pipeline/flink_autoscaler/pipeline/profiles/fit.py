@@ -24,7 +24,7 @@ from flink_autoscaler.core.model.load_profile import (
     base_rate,
     upper_quantile,
 )
-from flink_autoscaler.pipeline.profiles.settings import ProfileSettings
+from flink_autoscaler.pipeline.profiles import ProfileSettings
 
 
 def theil_sen(points: Sequence[tuple[float, float]]) -> float:

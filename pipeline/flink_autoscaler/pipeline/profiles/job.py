@@ -24,7 +24,7 @@ from flink_autoscaler.core.model.load_profile import (
     LoadProfile,
 )
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
-from flink_autoscaler.pipeline.profiles.settings import ProfileSettings
+from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.source import META, MetaTask
 from flink_autoscaler.pipeline.spark.arrow import map_in_arrow
 

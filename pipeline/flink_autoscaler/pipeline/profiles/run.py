@@ -20,9 +20,9 @@ from flink_autoscaler.pipeline.history.layout import SUFFIX, Folder, Selection
 from flink_autoscaler.pipeline.history.reader import read
 from flink_autoscaler.pipeline.history.schema import SAMPLES
 from flink_autoscaler.pipeline.history.spark_files import advice
-from flink_autoscaler.pipeline.history.storage import HistoryStorage, spark_storage
+from flink_autoscaler.pipeline.history.storage import spark_storage
+from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.job import profiles_of, results
-from flink_autoscaler.pipeline.profiles.settings import ProfileSettings
 from flink_autoscaler.pipeline.spark.session import PassSession, SparkSettings, open_session
 from flink_autoscaler.pipeline.spark.supply import SparkLostError, reason_of
 
@@ -60,30 +60,17 @@ def samples_at(path: str, settings: ProfileSettings) -> Reader:
         is_connect = not hasattr(spark, "_jsc")
         if not is_connect and not path.endswith(SUFFIX):
             storage = spark_storage(path, spark)
-            if is_history(storage.files):
-                return history_samples(spark, storage, settings)
+            if _is_history(storage.files):
+                days = Selection(settings.begin * 1000, settings.asof * 1000)
+                return _conformed(read(spark, storage, SAMPLES, days).frame)
         return parquet_samples(spark, path)
 
     return read_samples
 
 
-def is_history(files: Files) -> bool:
-    """Tell whether there are folders of a metric history with samples.
-
-    Raises:
-        HistoryError: They cannot be listed.
-    """
+def _is_history(files: Files) -> bool:
+    """Tell whether there are folders of a metric history with samples."""
     return files.exists() and any(Folder.of(entry.folder) for entry in files.list(SAMPLES.name))
-
-
-def history_samples(spark: SparkSession, storage: HistoryStorage, settings: ProfileSettings) -> DataFrame:
-    """Read the days of a metric history that profiles are made from; damaged files are left out with a warning.
-
-    Raises:
-        HistoryError: It cannot be listed.
-    """
-    found = read(spark, storage, SAMPLES, Selection(settings.begin * 1000, settings.asof * 1000))
-    return _conformed(found.frame)
 
 
 def parquet_samples(spark: SparkSession, path: str) -> DataFrame:

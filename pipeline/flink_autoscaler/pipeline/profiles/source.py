@@ -15,8 +15,8 @@ import pyarrow as pa
 from flink_autoscaler.core.forecast.guard import Score, exceed_of, wape_of
 from flink_autoscaler.core.forecast.online import RECENT, bounded_median, faded
 from flink_autoscaler.core.model.load_profile import BUCKET, BUCKETS_PER_WEEK, LEAST_OF_DAYS, VERSION
+from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.fit import Fit, History, Series
-from flink_autoscaler.pipeline.profiles.settings import ProfileSettings
 
 LEADS: Final = (2, 4, 8)
 """How far ahead, in quarter hours: 30, 60 and 120 minutes."""
