@@ -30,6 +30,10 @@ Row = dict[str, Any]
 Accepted = Mapping[str, frozenset[str]]
 """By column the values that it may have; other columns may have any."""
 
+NAME: Final = "flink_metrics"
+_CONDITIONS: Final = frozenset({"cluster", "job_id", "job_name", "metric"})
+"""Columns whose conditions save requests or rows."""
+
 
 @dataclass
 class ClusterShare(InputPartition):
@@ -180,12 +184,6 @@ def _known(number: float | None) -> float | None:
 def _instant(milliseconds: int) -> int | None:
     """Return an instant as Arrow counts it, in microseconds; Flink's 0 and -1 mean never."""
     return milliseconds * 1000 if milliseconds > 0 else None
-
-
-NAME: Final = "flink_metrics"
-
-_CONDITIONS: Final = frozenset({"cluster", "job_id", "job_name", "metric"})
-"""Columns whose conditions save requests or rows."""
 
 
 class FlinkMetrics(DataSource):

@@ -26,6 +26,10 @@ _ASIDE: Final = "damaged-"
 _SHORTEST: Final = 4096
 """Bytes within which the description of the columns ends; a file that is shorter may have been interrupted there."""
 
+BATCHES_KEPT: Final = 4
+"""Batches of the greatest size that wait for a path that is away; then the oldest ones are given up."""
+_log = structlog.get_logger(__name__)
+
 
 class Spill:
     """The rows of one batch on disk; locked as long as the process that holds it lives.
@@ -175,12 +179,6 @@ def _opened(stream: pa.OSFile, size: int) -> pa.RecordBatchStreamReader | None:
         if size < _SHORTEST:
             return None
         raise
-
-
-BATCHES_KEPT: Final = 4
-"""Batches of the greatest size that wait for a path that is away; then the oldest ones are given up."""
-
-_log = structlog.get_logger(__name__)
 
 
 class Buffer:

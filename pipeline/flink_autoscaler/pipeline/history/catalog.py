@@ -15,6 +15,12 @@ from flink_autoscaler.pipeline.history.layout import EVERYTHING, REPLACES, STAGI
 from flink_autoscaler.pipeline.history.schema import TABLES, HistoryTable
 from flink_autoscaler.pipeline.history.storage import footer
 
+_T = TypeVar("_T")
+_LOOKS: Final = 5
+"""After so many changes while it was looked at, a history is taken as it is."""
+Progress = Callable[[int, int], None]
+"""Told how many files of how many are done."""
+
 
 @dataclass(frozen=True, slots=True)
 class FolderListing:
@@ -47,15 +53,6 @@ class FileHealth:
     rows: int | None
     problem: str | None = None
     is_gone: bool = False
-
-
-_T = TypeVar("_T")
-
-_LOOKS: Final = 5
-"""After so many changes while it was looked at, a history is taken as it is."""
-
-Progress = Callable[[int, int], None]
-"""Told how many files of how many are done."""
 
 
 def unheard(_done: int, _of: int) -> None:

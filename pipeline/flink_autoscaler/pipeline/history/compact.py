@@ -48,6 +48,11 @@ from flink_autoscaler.pipeline.history.storage import HistoryStorage
 STALE_MS: Final = 6 * 3_600_000
 """A lock that old was left behind; no compaction takes so long."""
 
+LARGE_ROWS: Final = 100_000
+"""Rows of a compacted file at most: so many are in memory at once, and take about 1 kB each while they are sorted."""
+LEFT_BEHIND_MS: Final = 86_400_000
+"""Files in the staging folder that are so old belong to a process that has ended."""
+
 
 class LockedError(HistoryError):
     """Another process is at work."""
@@ -97,13 +102,6 @@ def _busy(files: Files, holder: dict[str, Any]) -> str:
         f"{files.root}: process {holder['pid']} on {holder['host']} has been compacting it since {since}; "
         f"if it is gone, remove {files.root}/{LOCK}"
     )
-
-
-LARGE_ROWS: Final = 100_000
-"""Rows of a compacted file at most: so many are in memory at once, and take about 1 kB each while they are sorted."""
-
-LEFT_BEHIND_MS: Final = 86_400_000
-"""Files in the staging folder that are so old belong to a process that has ended."""
 
 
 @dataclass

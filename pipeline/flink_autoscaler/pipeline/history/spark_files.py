@@ -41,6 +41,14 @@ _NO_CLASS: Final = ("ClassNotFoundException", "NoClassDefFoundError", "No FileSy
 _NO_HOST: Final = "UnknownHostException"
 _WHERE: Final = " in autoscaler.engine.spark-config (Spark Connect: of the server)"
 
+FAILURES: Final = (Py4JError, PySparkException, OSError, pa.ArrowException)
+"""What Spark raises, also when its JVM is gone."""
+_MISSING: Final = "java.io.FileNotFoundException"
+_INDEX: Final = "part"
+_PLACE: Final = "place"
+_GONE: Final = ("PATH_NOT_FOUND", "FILE_NOT_EXIST", "FileNotFoundException")
+"""What Spark calls a file that is not there when it plans to read it, or comes to it."""
+
 
 def advice(path: str, problem: str, *, hadoop: str | None = None) -> str | None:
     """Return what to do about a path that Spark cannot reach; None where the problem is another one.
@@ -66,12 +74,6 @@ def _package(scheme: str, hadoop: str) -> str | None:
     if package is None:
         return f"Spark has no file system for {scheme}://; add the jar that brings one to spark.jars{_WHERE}"
     return f"Spark has no file system for {scheme}://; add the package {package} to spark.jars.packages{_WHERE}"
-
-
-FAILURES: Final = (Py4JError, PySparkException, OSError, pa.ArrowException)
-"""What Spark raises, also when its JVM is gone."""
-
-_MISSING: Final = "java.io.FileNotFoundException"
 
 
 class HadoopFiles:
@@ -204,12 +206,6 @@ def _cause(error: BaseException) -> str:
     except FAILURES:  # the JVM is gone
         pass
     return reason_of(error)
-
-
-_INDEX: Final = "part"
-_PLACE: Final = "place"
-_GONE: Final = ("PATH_NOT_FOUND", "FILE_NOT_EXIST", "FileNotFoundException")
-"""What Spark calls a file that is not there when it plans to read it, or comes to it."""
 
 
 class SparkParts:

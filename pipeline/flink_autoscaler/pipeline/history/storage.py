@@ -29,6 +29,9 @@ _MAGIC: Final = b"PAR1"
 _FOOTER_GUESS: Final = 1 << 16
 _LONGEST_FOOTER: Final = 1 << 26
 
+Sessions = Callable[[], AbstractContextManager["SparkSession"]]
+"""Lends a Spark session; may raise anything when there is none."""
+
 
 class ParquetFiles(Protocol):
     """Parquet files below the root of a history. Every method raises :class:`HistoryError` and nothing else."""
@@ -111,10 +114,6 @@ class HistoryStorage:
 def needs_spark(path: str, writer: Writer = Writer.AUTO) -> bool:
     """Tell whether Spark is needed: for paths that are not local, or where it is asked for."""
     return writer is Writer.SPARK or not is_local(path)
-
-
-Sessions = Callable[[], AbstractContextManager["SparkSession"]]
-"""Lends a Spark session; may raise anything when there is none."""
 
 
 @contextmanager

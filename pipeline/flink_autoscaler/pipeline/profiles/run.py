@@ -42,6 +42,16 @@ _DEFAULTS: Final[Mapping[str, Any]] = {"span": None, "is_running": True}
 Reader = Callable[[SparkSession], DataFrame]
 """Gives samples with the columns ``COLUMNS``."""
 
+BATCH_CONF: Final[Mapping[str, str]] = {
+    # The session of the passes is made for a moment's work on little; this is the opposite.
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.shuffle.partitions": "16",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
+}
+_CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
+Opener = Callable[[SparkSettings], PassSession]
+"""Opens a session, which the caller closes."""
+
 
 def samples_at(path: str, settings: ProfileSettings) -> Reader:
     """Return what reads a metric history, or the Parquet files of others; what is there decides.
@@ -94,19 +104,6 @@ def parquet_samples(spark: SparkSession, path: str) -> DataFrame:
 def _conformed(found: DataFrame) -> DataFrame:
     given = {name: found[name] if name in found.columns else F.lit(_DEFAULTS[name]) for name in COLUMNS}
     return found.select(*(given[name].cast(kind).alias(name) for name, kind in COLUMNS.items()))
-
-
-BATCH_CONF: Final[Mapping[str, str]] = {
-    # The session of the passes is made for a moment's work on little; this is the opposite.
-    "spark.sql.adaptive.enabled": "true",
-    "spark.sql.shuffle.partitions": "16",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
-}
-
-_CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
-
-Opener = Callable[[SparkSettings], PassSession]
-"""Opens a session, which the caller closes."""
 
 
 def build_profiles(

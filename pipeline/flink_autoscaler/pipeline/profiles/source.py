@@ -23,6 +23,15 @@ LEADS: Final = (2, 4, 8)
 STRIDE: Final = 4
 """Quarter hours from origin to origin."""
 
+META: Final = (
+    "job_key string, source_id string, level double, growth double, weeks int, missing double, wape double, "
+    "exceed double, asof double, timezone string, version int, problem string"
+)
+"""``forecast_meta``: a row per source; without a profile ``level`` is null and ``problem`` says why."""
+_ARROW: Final = {"string": pa.string(), "int": pa.int32(), "double": pa.float64()}
+SCHEMA: Final = pa.schema([(name, _ARROW[kind]) for name, kind in map(str.split, META.split(", "))])
+"""``forecast_meta`` in Arrow."""
+
 
 @dataclass(frozen=True, slots=True)
 class ProfileBacktest:
@@ -70,17 +79,6 @@ def _correction(history: History, series: Series, settings: ProfileSettings, fit
         if place is not None and quantiles is not None and quantiles.q50 > 0.0:
             ratios.append(series.rate[place] / (fit.base(index) * quantiles.q50))
     return bounded_median(ratios, settings.online.k_bounds)
-
-
-META: Final = (
-    "job_key string, source_id string, level double, growth double, weeks int, missing double, wape double, "
-    "exceed double, asof double, timezone string, version int, problem string"
-)
-"""``forecast_meta``: a row per source; without a profile ``level`` is null and ``problem`` says why."""
-
-_ARROW: Final = {"string": pa.string(), "int": pa.int32(), "double": pa.float64()}
-SCHEMA: Final = pa.schema([(name, _ARROW[kind]) for name, kind in map(str.split, META.split(", "))])
-"""``forecast_meta`` in Arrow."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from functools import cache, partial
 from typing import Final, NamedTuple
 
@@ -72,10 +73,8 @@ class SqlOrderBook:
     def change(self, job_key: JobKey, command: Command) -> Ordered:
         """Apply a command to the orders of one job, and write the event about it."""
         for _ in range(_ATTEMPTS - 1):
-            try:
+            with suppress(ConflictError):  # somebody else made the row at the same time
                 return self._database.run(partial(self._change, job_key, command))
-            except ConflictError:
-                continue  # somebody else made the row at the same time
         return self._database.run(partial(self._change, job_key, command))
 
     def tidy(self, cluster: str, now_ms: int) -> None:

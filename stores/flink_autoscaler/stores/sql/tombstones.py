@@ -36,7 +36,8 @@ class SqlTombstones:
 
     def marked(self, cluster: str) -> frozenset[JobKey]:
         """Return the jobs of a cluster that are marked as gone."""
-        return self._database.run(lambda connection: frozenset(self._marked(connection, cluster)), read_only=True)
+        with self._database.transaction(read_only=True) as connection:
+            return frozenset(self._marked(connection, cluster))
 
     def mark(self, cluster: str, job_keys: Collection[JobKey]) -> None:
         """Mark jobs as gone from now on, as far as they have a state of ours; marked ones keep their time."""
@@ -51,7 +52,9 @@ class SqlTombstones:
 
     def due(self, cluster: str, seconds: float) -> frozenset[JobKey]:
         """Return the jobs of a cluster that were marked at least so long ago."""
-        return self._database.run(lambda connection: self._due(connection, cluster, seconds), read_only=True)
+        with self._database.transaction(read_only=True) as connection:
+            latest = self._database.now_ms(connection) - round(seconds * 1000)
+            return frozenset(self._marked(connection, cluster, TOMBSTONES.c.gone_at_ms <= latest))
 
     def unseen(self, cluster: str, present: Collection[JobKey], seconds: float) -> frozenset[JobKey]:
         """Return jobs of a cluster with a state of ours that are not present and were not seen for so long."""
@@ -69,10 +72,6 @@ class SqlTombstones:
                 # A mark that was left behind by another cluster of the same keys is out of date.
                 connection.execute(delete(TOMBSTONES).where(TOMBSTONES.c.job_key.in_(ours)))
                 connection.execute(insert(TOMBSTONES), rows)
-
-    def _due(self, connection: Connection, cluster: str, seconds: float) -> frozenset[JobKey]:
-        latest = self._database.now_ms(connection) - round(seconds * 1000)
-        return frozenset(self._marked(connection, cluster, TOMBSTONES.c.gone_at_ms <= latest))
 
     def _unseen(
         self, connection: Connection, cluster: str, present: Collection[JobKey], seconds: float

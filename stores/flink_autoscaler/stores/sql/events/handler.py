@@ -29,6 +29,8 @@ _DAY = 86_400.0
 _FIRST_RUN = (60.0, 600.0)
 """Seconds after the start, so that daemons that are restarted every day clean up, too, and not all at once."""
 
+_KEY_LENGTH = 40
+
 
 class EventCleaner:
     """Removes events older than a time, in small steps with pauses so that nobody else has to wait.
@@ -112,9 +114,6 @@ class EventCleaner:
         while not self._stopped.wait(wait):
             self.clean()
             wait = _DAY
-
-
-_KEY_LENGTH = 40
 
 
 class SqlEventHandler:
