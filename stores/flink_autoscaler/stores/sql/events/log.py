@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from itertools import starmap
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, Select, func, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.core.model.job import JobKey
@@ -103,23 +103,18 @@ def newest_events(database: Database, wanted: EventFilter, limit: int) -> Iterat
         StoreError: The database could not be read.
     """
     ids = _newest_ids(database, wanted, limit)
-    if ids is None:
-        return
-    first, last = ids
-    while True:
+    for start in range(0, len(ids), PAGE):
         with database.transaction(read_only=True) as connection:
-            in_range = EVENTS.c.id.between(first, last)
-            rows = connection.execute(_whole(wanted).where(in_range).order_by(EVENTS.c.id).limit(PAGE)).all()
-        yield from (event for event in starmap(StoredEvent, rows) if wanted.takes(event.job_key, event.reason))
-        if len(rows) < PAGE:
-            return
-        first = rows[-1].id + 1
+            events = _events_with_ids(connection, wanted, ids[start : start + PAGE])
+        yield from events
 
 
 def _events_with_ids(connection: Connection, wanted: EventFilter, ids: Sequence[int]) -> list[StoredEvent]:
     """Return the wanted ones among the events with some ids, at most :data:`PAGE` of them, by id."""
-    rows = connection.execute(_whole(wanted).where(EVENTS.c.id.in_(ids)).order_by(EVENTS.c.id))
-    return [event for event in starmap(StoredEvent, rows) if wanted.takes(event.job_key, event.reason)]
+    found = select(EVENTS).where(*wanted.conditions(), EVENTS.c.id.in_(ids)).order_by(EVENTS.c.id)
+    return [
+        event for event in starmap(StoredEvent, connection.execute(found)) if wanted.takes(event.job_key, event.reason)
+    ]
 
 
 def _counts_by_id(connection: Connection, wanted: EventFilter, *conditions: ColumnElement[bool]) -> dict[int, int]:
@@ -137,27 +132,19 @@ def _counts_by_id(connection: Connection, wanted: EventFilter, *conditions: Colu
         last = rows[-1].id
 
 
-def _newest_ids(database: Database, wanted: EventFilter, limit: int) -> tuple[int, int] | None:
-    """Return the ids between which the newest events are, as many as wanted."""
+def _newest_ids(database: Database, wanted: EventFilter, limit: int) -> list[int]:
+    """Return the ids of the newest events, as many as wanted, in ascending order."""
     columns = EVENTS.c
     query = select(columns.id, columns.job_key, columns.reason).where(*wanted.conditions()).order_by(columns.id.desc())
-    first = last = None
-    count = 0
+    ids: list[int] = []
     below: tuple[ColumnElement[bool], ...] = ()
     while True:
         with database.transaction(read_only=True) as connection:
             rows = connection.execute(query.where(*below).limit(_LIGHT_PAGE)).all()
-        for row in (row for row in rows if wanted.takes(row.job_key, row.reason)):
-            first, last, count = row.id, last or row.id, count + 1
-            if count == limit:
-                return first, last
-        if len(rows) < _LIGHT_PAGE:
-            return None if first is None or last is None else (first, last)
+        ids += [row.id for row in rows if wanted.takes(row.job_key, row.reason)]
+        if len(ids) >= limit or len(rows) < _LIGHT_PAGE:
+            return ids[:limit][::-1]
         below = (columns.id < rows[-1].id,)
-
-
-def _whole(wanted: EventFilter) -> Select[Any]:
-    return select(EVENTS).where(*wanted.conditions())
 
 
 def _matches(job_key: JobKey, pattern: str) -> bool:
