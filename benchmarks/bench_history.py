@@ -38,11 +38,9 @@ from flink_autoscaler.pipeline.history.compact import LARGE_ROWS, Upkeep, mainta
 from flink_autoscaler.pipeline.history.export import ExportSelection, Format, export
 from flink_autoscaler.pipeline.history.files import LocalFiles
 from flink_autoscaler.pipeline.history.layout import Selection, new_id
-from flink_autoscaler.pipeline.history.parts import ArrowParts
 from flink_autoscaler.pipeline.history.rows import NamedRow, rows_of
 from flink_autoscaler.pipeline.history.schema import TABLES, VERTICES, HistoryTable
-from flink_autoscaler.pipeline.history.storage import HistoryStorage
-from flink_autoscaler.pipeline.history.writer import Batch, append
+from flink_autoscaler.pipeline.history.storage import ArrowParts, Batch, HistoryStorage, append
 from flink_autoscaler.standalone.history.turns import Turns
 
 DAY_MS: Final = 86_400_000

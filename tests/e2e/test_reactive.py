@@ -24,7 +24,7 @@ from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
-from flink_autoscaler.stores.heap.state import HeapStateStore
+from flink_autoscaler.stores.heap import HeapStateStore
 from flink_cluster import FlinkApplicationCluster, job
 
 pytestmark = [pytest.mark.e2e, pytest.mark.rescue]

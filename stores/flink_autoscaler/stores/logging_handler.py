@@ -7,9 +7,9 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Protocol
 
 import structlog
+from structlog.typing import FilteringBoundLogger
 
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport, VertexReport
 from flink_autoscaler.core.model.job import JobAutoScalerContext
@@ -23,30 +23,6 @@ _REMEMBERED = 10_000
 """Events whose repetitions are recognised."""
 
 
-class EventLogger(Protocol):
-    """The part of a structlog logger that is used here; called from several threads."""
-
-    def info(self, event: str, **facts: object) -> object:
-        """Write a line at level info."""
-        ...
-
-    def warning(self, event: str, **facts: object) -> object:
-        """Write a line at level warning."""
-        ...
-
-    def debug(self, event: str, **facts: object) -> object:
-        """Write a line at level debug."""
-        ...
-
-
-class Write(Protocol):
-    """Writes a line at some level."""
-
-    def __call__(self, event: str, **facts: object) -> object:
-        """Write a line."""
-        ...
-
-
 class LoggingEventHandler:
     """Writes events to the log; a repetition within its interval is written at level debug.
 
@@ -54,8 +30,8 @@ class LoggingEventHandler:
     field, for programs, and an ``autoscaler_event`` with the text of the report, for people.
     """
 
-    def __init__(self, log: EventLogger | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._log: EventLogger = log if log is not None else structlog.get_logger("flink_autoscaler.events")
+    def __init__(self, log: FilteringBoundLogger | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._log: FilteringBoundLogger = log if log is not None else structlog.get_logger("flink_autoscaler.events")
         self._clock = clock
         self._lock = threading.Lock()
         self._written_at: OrderedDict[tuple[str, ...], float] = OrderedDict()
@@ -82,7 +58,7 @@ class LoggingEventHandler:
         return False
 
     @staticmethod
-    def _write_event(write: Write, context: JobAutoScalerContext, event: Event) -> None:
+    def _write_event(write: Callable[..., object], context: JobAutoScalerContext, event: Event) -> None:
         write(
             "autoscaler_event",
             **context.labels,

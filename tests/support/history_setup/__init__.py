@@ -11,11 +11,9 @@ import pyarrow as pa
 from flink_autoscaler.pipeline.history.catalog import find
 from flink_autoscaler.pipeline.history.files import FileEntry, Files, HistoryError, LocalFiles
 from flink_autoscaler.pipeline.history.layout import new_id
-from flink_autoscaler.pipeline.history.parts import ArrowParts
 from flink_autoscaler.pipeline.history.rows import NamedRow
 from flink_autoscaler.pipeline.history.schema import SAMPLES, TABLES, HistoryTable
-from flink_autoscaler.pipeline.history.storage import HistoryStorage
-from flink_autoscaler.pipeline.history.writer import Batch, append
+from flink_autoscaler.pipeline.history.storage import ArrowParts, Batch, HistoryStorage, append
 
 DAY_MS = 86_400_000
 NOON_MS = 1_769_860_800_000

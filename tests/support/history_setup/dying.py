@@ -17,9 +17,7 @@ import pyarrow as pa
 
 from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
 from flink_autoscaler.pipeline.history.files import LocalFiles
-from flink_autoscaler.pipeline.history.parts import ArrowParts
-from flink_autoscaler.pipeline.history.storage import HistoryStorage
-from flink_autoscaler.pipeline.history.writer import append
+from flink_autoscaler.pipeline.history.storage import ArrowParts, HistoryStorage, append
 from history_setup import DAY_MS, NOON_MS, CrashingFiles, a_batch, a_storage, sample_rows, write
 
 BATCH = "1769860800000-abc"

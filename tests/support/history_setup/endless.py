@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 from recorded_passes import window_filling
 
-from flink_autoscaler.pipeline.history.choices import Writer
+from flink_autoscaler.pipeline.history import Writer
 from flink_autoscaler.pipeline.history.storage import own_session
 from flink_autoscaler.pipeline.spark.session import SparkSettings
 from flink_autoscaler.standalone.history.sink import HistorySink

@@ -13,7 +13,7 @@ from history_setup import a_storage
 
 from flink_autoscaler.pipeline.history.layout import new_id
 from flink_autoscaler.pipeline.history.schema import SAMPLES
-from flink_autoscaler.pipeline.history.writer import Batch, append
+from flink_autoscaler.pipeline.history.storage import Batch, append
 
 ASOF: Final = "2026-11-02T00:00Z"
 """The end of the samples, for ``--asof``."""

@@ -46,10 +46,10 @@ class TextStore:
         return self.states.get(job_key, EMPTY_STATE)
 
     def save(self, job_key: str, state: JobState) -> None:
-        samples, supervision = own_state(own_state_text(state), state.samples)
-        assert supervision == state.supervision
-        assert samples == state.samples
-        self.states[job_key] = replace(state, supervision=supervision)
+        kept = own_state(own_state_text(state), state.samples)
+        assert kept.supervision == state.supervision
+        assert kept.samples == state.samples
+        self.states[job_key] = replace(state, supervision=kept.supervision)
 
     def delete(self, job_key: str) -> None:
         self.states.pop(job_key, None)

@@ -23,7 +23,7 @@ from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_autoscaler.stores import HeapStateStore
-from flink_autoscaler.stores.heap.tombstones import HeapTombstones
+from flink_autoscaler.stores.heap import HeapTombstones
 from flink_cluster import FlinkCluster, HarnessError, job
 from rescue.telling import Telling, Told
 

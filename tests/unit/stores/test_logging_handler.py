@@ -14,7 +14,12 @@ from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.syntax import parse_duration
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
 from flink_autoscaler.stores import LoggingEventHandler
-from flink_autoscaler.stores.testing.contract import AutoScalerEventHandlerContract, RecordedEvent, a_context, a_report
+from flink_autoscaler.stores.testing.event_handler_contract import (
+    AutoScalerEventHandlerContract,
+    RecordedEvent,
+    a_context,
+    a_report,
+)
 
 Line = MutableMapping[str, Any]
 

@@ -15,6 +15,12 @@ JobKey = str
 """Identity of a job within the daemon: ``<cluster>/<job name>`` by default."""
 
 
+def cluster_of(job_key: JobKey) -> str:
+    """Return the cluster that a job key names; empty when it is a mere job id."""
+    cluster, slash, _ = job_key.partition("/")
+    return cluster if slash else ""
+
+
 class JobStatus(StrEnum):
     """Status of a Flink job; UNKNOWN for one that this version does not know."""
 

@@ -25,9 +25,9 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
 from flink_autoscaler.pipeline.backtest.past import Quarters
 from flink_autoscaler.pipeline.backtest.subject import Subject
+from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.fit import History, Series
-from flink_autoscaler.pipeline.profiles.settings import ProfileSettings
-from flink_autoscaler.pipeline.profiles.sources import learned, missing_share
+from flink_autoscaler.pipeline.profiles.source import learned, missing_share
 
 _KEPT: Final = 8
 """Jobs times settings whose profiles are kept; a few megabytes each."""

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from flink_autoscaler.core.model.load_profile import BUCKET, LEAST_MINUTES, MINUTE, MINUTES, slot_of, zone_named
+from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.fit import Series
-from flink_autoscaler.pipeline.profiles.settings import ProfileSettings
 
 
 class Rate(NamedTuple):

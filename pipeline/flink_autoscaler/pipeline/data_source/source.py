@@ -1,10 +1,12 @@
-"""The data source, as Spark sees it."""
+"""The data source: as Spark sees it, and asking a cluster for the rows of a table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import datasource
@@ -12,15 +14,176 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.clients import EventLoopThread, FlinkRestClient, JobOverview
+from flink_autoscaler.clients.http.event_loop import run_all
+from flink_autoscaler.core.errors import ConfigError, FlinkRestError, JobGoneError
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.metrics import Aggregate
+from flink_autoscaler.core.model.topology import JobDetails, VertexDetails
 from flink_autoscaler.pipeline.data_source.choices import Choices, choices_of
-from flink_autoscaler.pipeline.data_source.reading import Share, read_share
-from flink_autoscaler.pipeline.data_source.tables import TABLES
+from flink_autoscaler.pipeline.data_source.tables import JOBS, METRICS, TABLES
+
+JOBS_AT_ONCE: Final = 16
+"""Jobs whose rows are gathered together: bounds memory, and gives Spark its first rows early."""
+
+Row = dict[str, Any]
+Accepted = Mapping[str, frozenset[str]]
+"""By column the values that it may have; other columns may have any."""
 
 NAME: Final = "flink_metrics"
-
 _CONDITIONS: Final = frozenset({"cluster", "job_id", "job_name", "metric"})
 """Columns whose conditions save requests or rows."""
+
+
+@dataclass
+class ClusterShare(InputPartition):
+    """One task's share of a cluster: the jobs whose ids fall on its index. Holds no credentials."""
+
+    cluster: str
+    index: int
+
+
+def read_share(choices: Choices, share: ClusterShare, accepted: Accepted) -> Iterator[pa.RecordBatch]:
+    """Give the rows of a share.
+
+    Raises:
+        FlinkRestError: The cluster does not answer as documented, unless that is to be skipped. A job that goes
+            meanwhile has no rows.
+        ConfigError: A file for TLS or Kerberos cannot be used.
+    """
+    loop = EventLoopThread("flink-metrics")
+    reading = _Reading(choices, share, accepted, FlinkRestClient(choices.clusters[share.cluster]))
+    try:
+        jobs = loop.run(reading.jobs())
+        for start in range(0, len(jobs), JOBS_AT_ONCE):
+            rows = loop.run(reading.rows(jobs[start : start + JOBS_AT_ONCE]))
+            if rows:
+                yield pa.RecordBatch.from_pylist(rows, TABLES[choices.table].schema)
+    except FlinkRestError as error:
+        if not choices.skips_unreachable:
+            raise FlinkRestError(f"cluster {share.cluster}: {error}") from error
+    finally:
+        loop.run(reading.client.aclose())
+        loop.close()
+
+
+class _Reading:
+    """One share being read."""
+
+    def __init__(self, choices: Choices, share: ClusterShare, accepted: Accepted, client: FlinkRestClient) -> None:
+        self._choices = choices
+        self._share = share
+        self._accepted = accepted
+        self.client = client
+        self._observed_us = time.time_ns() // 1_000
+
+    async def jobs(self) -> list[JobOverview]:
+        if not self._accepts("cluster", self._share.cluster):
+            return []
+        return [job for job in await self.client.jobs_overview() if self._is_wanted(job)]
+
+    async def rows(self, jobs: Sequence[JobOverview]) -> list[Row]:
+        if self._choices.table == JOBS.name:
+            return [self._job_row(job) for job in jobs]
+        found = await run_all({job.job_id: self._rows_of(job) for job in jobs})
+        return [row for rows in found.values() for row in rows]
+
+    def _is_wanted(self, job: JobOverview) -> bool:
+        wanted = self._choices.jobs
+        return (
+            int(job.job_id[:8], 16) % self._choices.partitions == self._share.index
+            and (not wanted or not wanted.isdisjoint((job.job_id, job.name)))
+            and self._accepts("job_id", job.job_id)
+            and self._accepts("job_name", job.name)
+            and (self._choices.table == JOBS.name or not JobStatus.of(job.state).is_terminal)
+        )
+
+    def _accepts(self, column: str, value: str) -> bool:
+        return column not in self._accepted or value in self._accepted[column]
+
+    def _job_row(self, job: JobOverview) -> Row:
+        return {
+            **self._about(job),
+            "state": job.state,
+            "job_type": job.job_type,
+            "scheduler_type": job.scheduler_type,
+            "tasks_total": job.tasks.get("total"),
+            "tasks_running": job.tasks.get("running"),
+            "started_at": _instant(job.start_ms),
+            "ended_at": _instant(job.end_ms),
+        }
+
+    def _about(self, job: JobOverview) -> Row:
+        return {
+            "cluster": self._share.cluster,
+            "job_id": job.job_id,
+            "job_name": job.name,
+            "observed_at": self._observed_us,
+        }
+
+    async def _rows_of(self, job: JobOverview) -> list[Row]:
+        try:
+            details = await self.client.job_details(job.job_id)
+            if self._choices.table != METRICS.name:
+                return [self._vertex_row(job, details, vertex) for vertex in details.vertices]
+            found = await run_all({v.vertex_id: self._metrics(job, v) for v in details.vertices})
+        except JobGoneError:
+            return []
+        return [
+            {**self._about_vertex(job, vertex), "metric": metric, **_numbers(value)}
+            for vertex in details.vertices
+            for metric, value in found[vertex.vertex_id].items()
+        ]
+
+    def _about_vertex(self, job: JobOverview, vertex: VertexDetails) -> Row:
+        return {**self._about(job), "vertex_id": vertex.vertex_id, "vertex_name": vertex.name}
+
+    def _vertex_row(self, job: JobOverview, details: JobDetails, vertex: VertexDetails) -> Row:
+        io = vertex.io
+        inputs = [edge for node in details.plan if node.vertex_id == vertex.vertex_id for edge in node.inputs]
+        return {
+            **self._about_vertex(job, vertex),
+            "status": vertex.status,
+            "parallelism": vertex.parallelism,
+            "max_parallelism": vertex.max_parallelism if vertex.max_parallelism > 0 else None,
+            "slot_sharing_group": vertex.slot_sharing_group,
+            "inputs": [{"vertex_id": upstream, "ship_strategy": str(strategy)} for upstream, strategy in inputs],
+            "records_in": io.records_in if io.is_complete else None,
+            "records_out": io.records_out if io.is_complete else None,
+            "busy_ms": _known(io.busy_ms),
+        }
+
+    async def _metrics(self, job: JobOverview, vertex: VertexDetails) -> dict[str, Aggregate]:
+        names = await self.client.vertex_metric_names(job.job_id, vertex.vertex_id)
+        wanted = self._choices.metrics
+        chosen = [name for name in names if (not wanted or name in wanted) and self._accepts("metric", name)]
+        return {name: value async for name, value in self._values(job, vertex, sorted(chosen))}
+
+    async def _values(
+        self, job: JobOverview, vertex: VertexDetails, names: Sequence[str]
+    ) -> AsyncIterator[tuple[str, Aggregate]]:
+        """Give metrics that have a value. One without empties a whole answer, so it is looked for in halves."""
+        found = await self.client.vertex_metrics(job.job_id, vertex.vertex_id, names) if names else {}
+        for item in found.items():
+            yield item
+        if not found and len(names) > 1:
+            middle = len(names) // 2
+            for half in (names[:middle], names[middle:]):
+                async for item in self._values(job, vertex, half):
+                    yield item
+
+
+def _numbers(value: Aggregate) -> Row:
+    return {name: _known(number) for name, number in value._asdict().items()}
+
+
+def _known(number: float | None) -> float | None:
+    return None if number is None or math.isnan(number) else number
+
+
+def _instant(milliseconds: int) -> int | None:
+    """Return an instant as Arrow counts it, in microseconds; Flink's 0 and -1 mean never."""
+    return milliseconds * 1000 if milliseconds > 0 else None
 
 
 class FlinkMetrics(DataSource):
@@ -54,14 +217,6 @@ class FlinkMetrics(DataSource):
         return FilteringReader(choices) if choices.pushes_down else MetricsReader(choices)
 
 
-@dataclass
-class ClusterShare(InputPartition):
-    """One task's share of the jobs of a cluster. Holds no credentials."""
-
-    cluster: str
-    index: int
-
-
 class MetricsReader(DataSourceReader):
     """Reads a table, one task per cluster and share of its jobs."""
 
@@ -79,7 +234,7 @@ class MetricsReader(DataSourceReader):
             AutoscalerError: It does not answer as documented, and that is not to be skipped.
         """
         assert isinstance(partition, ClusterShare)  # noqa: S101 - as made above
-        yield from read_share(self._choices, Share(partition.cluster, partition.index), self._accepts())
+        yield from read_share(self._choices, partition, self._accepts())
 
     def _clusters(self) -> Iterable[str]:
         return self._choices.clusters

@@ -3,3 +3,20 @@
 :mod:`.schema` declares the tables, :mod:`.layout` where their files are. Importing this package imports neither Spark
 nor Arrow.
 """
+
+from enum import StrEnum
+
+
+class Partition(StrEnum):
+    """How each table is divided into folders: by UTC day and cluster, or by day alone."""
+
+    CLUSTER = "cluster"
+    DATE = "date"
+
+
+class Writer(StrEnum):
+    """Who writes and reads the files: Arrow in this process where the path is local, or Spark."""
+
+    AUTO = "auto"
+    ARROW = "arrow"
+    SPARK = "spark"

@@ -8,10 +8,15 @@ Removing the others and the note comes last, and is made up for by the next comp
 from __future__ import annotations
 
 import json
+import os
+import socket
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import reduce
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +33,7 @@ from flink_autoscaler.pipeline.history.catalog import (
 from flink_autoscaler.pipeline.history.files import Files, HistoryError
 from flink_autoscaler.pipeline.history.layout import (
     EVERYTHING,
+    LOCK,
     STAGING,
     SUFFIX,
     Folder,
@@ -36,15 +42,66 @@ from flink_autoscaler.pipeline.history.layout import (
     made_ms,
     new_id,
 )
-from flink_autoscaler.pipeline.history.lock import maintenance
 from flink_autoscaler.pipeline.history.schema import TABLES, HistoryTable
 from flink_autoscaler.pipeline.history.storage import HistoryStorage
 
+STALE_MS: Final = 6 * 3_600_000
+"""A lock that old was left behind; no compaction takes so long."""
+
 LARGE_ROWS: Final = 100_000
 """Rows of a compacted file at most: so many are in memory at once, and take about 1 kB each while they are sorted."""
-
 LEFT_BEHIND_MS: Final = 86_400_000
 """Files in the staging folder that are so old belong to a process that has ended."""
+
+
+class LockedError(HistoryError):
+    """Another process is at work."""
+
+
+@contextmanager
+def maintenance(files: Files, now_ms: int) -> Iterator[None]:
+    """Keep others from compacting and removing meanwhile.
+
+    Raises:
+        LockedError: Another process does so right now.
+        HistoryError: The history cannot be written.
+    """
+    content = {"host": socket.gethostname(), "pid": os.getpid(), "at_ms": now_ms}
+    written = json.dumps(content).encode()
+    if not files.create(LOCK, written):
+        holder = _holder(files)
+        if holder is not None and not _is_stale(holder, now_ms):
+            raise LockedError(_busy(files, holder))
+        files.remove(LOCK)
+        if not files.create(LOCK, written):
+            raise LockedError(f"{files.root}: another process has just begun to compact it")
+    try:
+        yield
+    finally:
+        files.remove(LOCK)
+
+
+def _holder(files: Files) -> dict[str, Any] | None:
+    """Return who holds the lock; None where that is not to be read, or it was given back meanwhile."""
+    try:
+        holder = json.loads(files.read(LOCK))
+        return {"host": str(holder["host"]), "pid": int(holder["pid"]), "at_ms": int(holder["at_ms"])}
+    except (HistoryError, ValueError, TypeError, LookupError):
+        return None
+
+
+def _is_stale(holder: dict[str, Any], now_ms: int) -> bool:
+    is_here = holder["host"] == socket.gethostname()
+    is_gone = is_here and not Path(f"/proc/{holder['pid']}").exists() and Path("/proc/self").exists()
+    return is_gone or now_ms - holder["at_ms"] > STALE_MS
+
+
+def _busy(files: Files, holder: dict[str, Any]) -> str:
+    since = datetime.fromtimestamp(holder["at_ms"] / 1000, UTC).isoformat(timespec="seconds")
+    return (
+        f"{files.root}: process {holder['pid']} on {holder['host']} has been compacting it since {since}; "
+        f"if it is gone, remove {files.root}/{LOCK}"
+    )
 
 
 @dataclass
@@ -177,47 +234,39 @@ def _bins(files: Files, found: FolderListing, large_rows: int, done: Maintained)
 
 def _merge(storage: HistoryStorage, folder: Folder, names: Sequence[str], upkeep: Upkeep, done: Maintained) -> None:
     """Replace files by one."""
-    merged = _merged(storage, folder, names, done)
-    if merged is None:
+    read, rows = _read(storage, folder, names, done)
+    if len(read) < 2:  # noqa: PLR2004 - one file alone stays as it is
         return
+    distinct = distinct_rows(TABLES[folder.table], rows)
+    duplicates = len(rows) - len(distinct)
+    del rows  # so that they are not in memory twice while they are written
     files = storage.files
     identity = f"{new_id(upkeep.now_ms)}-compacted"
     compacted = f"{identity}{SUFFIX}"
-    [staged] = storage.parts.write([merged.rows], f"{STAGING}/{identity}")
+    [staged] = storage.parts.write([distinct], f"{STAGING}/{identity}")
     note = f"{folder.path}/{note_of(compacted)}"
-    files.create(note, json.dumps(sorted(merged.names)).encode())
+    files.create(note, json.dumps(sorted(read)).encode())
     files.move(staged, f"{folder.path}/{compacted}")
-    for name in merged.names:
+    for name in read:
         files.remove(f"{folder.path}/{name}")
     files.remove(note)
     files.remove(f"{STAGING}/{identity}")
-    done.before += len(merged.names)
+    done.before += len(read)
     done.after += 1
-    done.duplicates += merged.duplicates
+    done.duplicates += duplicates
 
 
-@dataclass(frozen=True, slots=True)
-class _Merged:
-    rows: pa.Table
-    names: Sequence[str]
-    duplicates: int
-
-
-def _merged(storage: HistoryStorage, folder: Folder, names: Sequence[str], done: Maintained) -> _Merged | None:
-    """Read files and put their rows together; None where fewer than two can be read. What was read is let go of."""
+def _read(
+    storage: HistoryStorage, folder: Folder, names: Sequence[str], done: Maintained
+) -> tuple[Sequence[str], pa.Table]:
+    """Return the names of the files that can be read, and their rows."""
     pieces: dict[str, pa.Table] = {}
     for name in names:
         try:
             pieces[name] = storage.parts.read(f"{folder.path}/{name}", TABLES[folder.table])
         except HistoryError as error:
             done.damaged.append(str(error))
-    if len(pieces) < 2:  # noqa: PLR2004 - one file alone stays as it is
-        return None
-    read = list(pieces)
-    rows = pa.concat_tables(pieces.values())
-    pieces.clear()
-    distinct = distinct_rows(TABLES[folder.table], rows)
-    return _Merged(distinct, read, len(rows) - len(distinct))
+    return list(pieces), pa.concat_tables([TABLES[folder.table].schema.empty_table(), *pieces.values()])
 
 
 def distinct_rows(table: HistoryTable, rows: pa.Table) -> pa.Table:

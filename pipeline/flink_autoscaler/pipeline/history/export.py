@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,9 +22,8 @@ from flink_autoscaler.pipeline.history.catalog import FolderListing, Progress, f
 from flink_autoscaler.pipeline.history.compact import distinct_rows
 from flink_autoscaler.pipeline.history.files import GoneError, HistoryError
 from flink_autoscaler.pipeline.history.layout import EVERYTHING, Selection
-from flink_autoscaler.pipeline.history.parts import COMPRESSION
 from flink_autoscaler.pipeline.history.schema import HistoryTable
-from flink_autoscaler.pipeline.history.storage import HistoryStorage
+from flink_autoscaler.pipeline.history.storage import COMPRESSION, HistoryStorage
 
 
 class Format(StrEnum):
@@ -87,7 +87,7 @@ def export(
         pieces = iter([distinct_rows(wanted.table, pa.concat_tables([wanted.table.schema.empty_table(), *pieces]))])
     with _sink(stream, form, wanted.table) as sink:
         for rows in pieces:
-            sink.write(rows)
+            sink(rows)
             count += len(rows)
     return Exported(count, sum(len(each.entries) for each in found), tuple(damaged))
 
@@ -130,58 +130,40 @@ def _instant(at_ms: int) -> pa.Scalar:
     return pa.scalar(at_ms * 1000, pa.timestamp("us", "UTC"))
 
 
-class _Sink(Protocol):
-    def write(self, rows: pa.Table) -> None: ...
+Sink = Callable[[pa.Table], None]
+"""Takes rows."""
 
 
 @contextmanager
-def _sink(stream: IO[bytes], form: Format, table: HistoryTable) -> Iterator[_Sink]:
+def _sink(stream: IO[bytes], form: Format, table: HistoryTable) -> Iterator[Sink]:
     if form is Format.PARQUET:
         with pq.ParquetWriter(stream, table.schema, compression=COMPRESSION) as writer:
-            yield _ParquetSink(writer)
+            yield writer.write_table
         return
-    yield _JsonSink(stream) if form is Format.JSON else _CsvSink(stream, table)
+    text = io.TextIOWrapper(stream, "utf-8", newline="", write_through=True)
+    try:
+        yield _json_sink(text) if form is Format.JSON else _csv_sink(text, table.schema.names)
+    finally:
+        text.detach()  # the stream stays open
 
 
-class _ParquetSink:
-    def __init__(self, writer: pq.ParquetWriter) -> None:
-        self._writer = writer
-
-    def write(self, rows: pa.Table) -> None:
-        self._writer.write_table(rows)
-
-
-class _JsonSink:
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-
-    def write(self, rows: pa.Table) -> None:
+def _json_sink(stream: IO[str]) -> Sink:
+    def write(rows: pa.Table) -> None:
         for row in rows.to_pylist():
-            text = json.dumps(_plain(row), default=_written, ensure_ascii=False, allow_nan=False)
-            self._stream.write(text.encode() + b"\n")
+            stream.write(json.dumps(_plain(row), default=_written, ensure_ascii=False, allow_nan=False) + "\n")
+
+    return write
 
 
-class _CsvSink:
+def _csv_sink(stream: IO[str], names: Sequence[str]) -> Sink:
     """Lists are JSON inside their cell; what is not known is an empty cell."""
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(names)
 
-    def __init__(self, stream: IO[bytes], table: HistoryTable) -> None:
-        self._names = table.schema.names
-        self._writer = csv.writer(_Encoded(stream), lineterminator="\n")
-        self._writer.writerow(self._names)
+    def write(rows: pa.Table) -> None:
+        writer.writerows([_cell(_plain(row[name])) for name in names] for row in rows.to_pylist())
 
-    def write(self, rows: pa.Table) -> None:
-        for row in rows.to_pylist():
-            self._writer.writerow([_cell(_plain(row[name])) for name in self._names])
-
-
-class _Encoded:
-    """Takes text for a stream of bytes, and leaves that open."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        return self._stream.write(text.encode())
+    return write
 
 
 def _plain(value: Any) -> Any:

@@ -9,17 +9,12 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Final
 from urllib.parse import quote, unquote
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from flink_autoscaler.pipeline.history.choices import Partition
-from flink_autoscaler.pipeline.history.schema import TABLES, VERSION, HistoryTable
+from flink_autoscaler.pipeline.history.schema import TABLES, VERSION
 
 STAGING: Final = "_staging"
 PENDING: Final = "_pending"
@@ -108,28 +103,3 @@ def made_ms(identity: str) -> int | None:
     """Return the instant in a name made by :func:`new_id`; None for a name of another kind."""
     head = identity.partition("-")[0]
     return int(head) if head.isdecimal() else None
-
-
-def divided(table: HistoryTable, rows: pa.Table, partition: Partition) -> Iterator[tuple[Folder, pa.Table]]:
-    """Divide rows into the folders that they belong to, sorted so that equal texts are next to each other.
-
-    Args:
-        table: The declaration of the rows.
-        rows: At least one row; every row has an instant.
-        partition: How to divide.
-    """
-    days = pc.floor_temporal(rows.column("ts"), unit="day").cast(pa.date32())
-    for day in sorted(pc.unique(days).to_pylist()):
-        of_day = rows.filter(pc.equal(days, pa.scalar(day, pa.date32())))
-        if partition is Partition.DATE:
-            yield Folder(table.name, day), arranged(table, of_day)
-            continue
-        names = pc.fill_null(of_day.column("cluster"), "")
-        for cluster in sorted(pc.unique(names).to_pylist()):
-            folder = Folder(table.name, day, cluster or NO_CLUSTER)
-            yield folder, arranged(table, of_day.filter(pc.equal(names, cluster)))
-
-
-def arranged(table: HistoryTable, rows: pa.Table) -> pa.Table:
-    """Sort rows by what tells them apart."""
-    return rows.sort_by([(name, "ascending") for name in table.key])

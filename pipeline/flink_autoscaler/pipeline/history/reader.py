@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 from flink_autoscaler.pipeline.history.catalog import FileHealth, examine, find, require, settled
 from flink_autoscaler.pipeline.history.layout import EVERYTHING, Selection
 from flink_autoscaler.pipeline.history.schema import HistoryTable
-from flink_autoscaler.pipeline.history.spark_parts import empty, spark_schema, uri
+from flink_autoscaler.pipeline.history.spark_files import empty, spark_schema, uri
 from flink_autoscaler.pipeline.history.storage import HistoryStorage
 
 _log = structlog.get_logger(__name__)

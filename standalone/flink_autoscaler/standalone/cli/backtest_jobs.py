@@ -14,7 +14,7 @@ from flink_autoscaler.pipeline.backtest.records import Choice
 from flink_autoscaler.pipeline.backtest.runner import Runner
 from flink_autoscaler.pipeline.backtest.subject import FittedHistory
 from flink_autoscaler.pipeline.history.files import HistoryError, MissingHistoryError
-from flink_autoscaler.pipeline.profiles.settings import BACKTEST_WEEKS
+from flink_autoscaler.pipeline.profiles import BACKTEST_WEEKS
 from flink_autoscaler.standalone.cli import backtest_view
 from flink_autoscaler.standalone.history.access import HistorySelection, selection_of
 from flink_autoscaler.standalone.settings.schema.settings import Settings

@@ -22,8 +22,8 @@ from flink_autoscaler.standalone.settings.schema.sections import JobKeyMode
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.database.diagnosis import Level, diagnose
+from flink_autoscaler.stores.sql.known_jobs import Adoption, AdoptionResult, adopt, leading_daemon
 from flink_autoscaler.stores.sql.schema import SchemaStatus, require_current, status, upgrade
-from flink_autoscaler.stores.sql.state.adoption import Adoption, AdoptionResult, adopt, leading_daemon
 
 _UPGRADE_TIMEOUT = 3600.0
 """Seconds that one statement of an upgrade may take: an index on many events is not made in a moment."""

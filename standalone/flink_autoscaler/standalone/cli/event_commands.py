@@ -22,8 +22,7 @@ from flink_autoscaler.standalone.ha.databases import open_database
 from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.settings.preparation import prepare
 from flink_autoscaler.stores.sql.database.database import Database
-from flink_autoscaler.stores.sql.events.follower import EventFollower
-from flink_autoscaler.stores.sql.events.log import EventFilter, StoredEvent, newest_events
+from flink_autoscaler.stores.sql.events.log import EventFilter, EventFollower, StoredEvent, newest_events
 
 POLL_INTERVAL: Final = 1.0
 RETRY_INTERVAL: Final = 5.0

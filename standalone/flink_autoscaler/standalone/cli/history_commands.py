@@ -17,11 +17,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.options.option import nearest
+from flink_autoscaler.pipeline.history.catalog import HistoryInfo, describe
 from flink_autoscaler.pipeline.history.catalog import Progress as Tell
 from flink_autoscaler.pipeline.history.compact import Maintained, Upkeep, maintain
 from flink_autoscaler.pipeline.history.export import ExportSelection, Format, export
 from flink_autoscaler.pipeline.history.files import HistoryError
-from flink_autoscaler.pipeline.history.info import HistoryInfo, describe
 from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.history.schema import TABLES, HistoryTable
 from flink_autoscaler.standalone.cli import report_view

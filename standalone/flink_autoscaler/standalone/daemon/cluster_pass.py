@@ -27,8 +27,7 @@ from flink_autoscaler.standalone.daemon.vanished import Patience, VanishedJobs
 from flink_autoscaler.standalone.fetchers.roster import Roster
 from flink_autoscaler.standalone.ha.leadership import Leadership, SoleLeader
 from flink_autoscaler.standalone.records.writer import PassRecorder
-from flink_autoscaler.stores.heap.orders import HeapOrderBook
-from flink_autoscaler.stores.heap.tombstones import HeapTombstones
+from flink_autoscaler.stores.heap import HeapOrderBook, HeapTombstones
 
 if TYPE_CHECKING:
     from flink_autoscaler.standalone.history.sink import HistorySink

@@ -24,14 +24,11 @@ from flink_autoscaler.standalone.ha.leadership import (
 from flink_autoscaler.standalone.ha.store_watch import WORKING, Probe, StoreStatus, StoreWatch
 from flink_autoscaler.standalone.ha.watched import WatchedEventHandler, WatchedOrderBook, WatchedStore
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.stores.heap.forecasts import HeapForecastStore
-from flink_autoscaler.stores.heap.orders import HeapOrderBook
-from flink_autoscaler.stores.heap.tombstones import HeapTombstones
+from flink_autoscaler.stores.heap import HeapForecastStore, HeapOrderBook, HeapTombstones
 
 if TYPE_CHECKING:
     from flink_autoscaler.standalone.records.writer import PassRecorder
-    from flink_autoscaler.stores.sql.database.database import Database
-    from flink_autoscaler.stores.sql.fence import Fence
+    from flink_autoscaler.stores.sql.database.database import Database, Fence
 
 JDBC: Final = "jdbc"
 """Name of the plug-ins that keep states and events in the database of the settings."""
@@ -143,13 +140,13 @@ class Storage:
         return database
 
     def _make_watch(self, database: Database, on_hopeless: Callable[[ConfigError], None]) -> StoreWatch:
-        from flink_autoscaler.stores.sql.database.outage import is_lasting, ping  # noqa: PLC0415
+        from flink_autoscaler.stores.sql.database.failures import is_lasting  # noqa: PLC0415
         from flink_autoscaler.stores.sql.schema import require_current  # noqa: PLC0415
 
         upgrades = self._settings.standalone.jdbc_upgrade_at_start
         probe = Probe(
             prepare=lambda: require_current(database, upgrades_at_start=upgrades),
-            ping=lambda: ping(database),
+            ping=database.ping,
             is_lasting=is_lasting,
         )
         return StoreWatch(probe, on_hopeless=on_hopeless)

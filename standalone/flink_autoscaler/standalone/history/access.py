@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.pipeline.history.choices import Writer
+from flink_autoscaler.pipeline.history import Writer
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.history.storage import HistoryStorage, opened, own_session

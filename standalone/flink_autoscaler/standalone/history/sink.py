@@ -17,14 +17,12 @@ import structlog
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.decision import PassOutcome
 from flink_autoscaler.core.model.job import JobAutoScalerContext
-from flink_autoscaler.pipeline.history.buffer import Buffer
+from flink_autoscaler.pipeline.history.buffer import Buffer, size_of
 from flink_autoscaler.pipeline.history.compact import Upkeep
 from flink_autoscaler.pipeline.history.files import is_local, local_path
 from flink_autoscaler.pipeline.history.layout import PENDING
 from flink_autoscaler.pipeline.history.rows import NamedRow
-from flink_autoscaler.pipeline.history.spill import size_of
-from flink_autoscaler.pipeline.history.storage import Sessions, opened
-from flink_autoscaler.pipeline.history.writer import append
+from flink_autoscaler.pipeline.history.storage import Sessions, append, opened
 from flink_autoscaler.standalone.history.status import HistoryCounts, HistoryStatus
 from flink_autoscaler.standalone.history.turns import Turns
 from flink_autoscaler.standalone.history.upkeep import keep_in_order

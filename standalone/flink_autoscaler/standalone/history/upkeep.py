@@ -7,9 +7,8 @@ from typing import Final
 import structlog
 
 from flink_autoscaler.pipeline.history.catalog import unheard
-from flink_autoscaler.pipeline.history.compact import Maintained, Upkeep, maintain
+from flink_autoscaler.pipeline.history.compact import LockedError, Maintained, Upkeep, maintain
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
-from flink_autoscaler.pipeline.history.lock import LockedError
 from flink_autoscaler.pipeline.history.storage import HistoryStorage
 
 log = structlog.get_logger(__name__)

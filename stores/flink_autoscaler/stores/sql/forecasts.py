@@ -12,12 +12,13 @@ from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.load_profile import BUCKETS_PER_WEEK, VERSION, LoadProfile
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.ports.forecast_store import ProfileResult, revision_of
-from flink_autoscaler.stores.sql.database.conditions import same_key
-from flink_autoscaler.stores.sql.database.database import Database
+from flink_autoscaler.stores.sql.database.database import Database, same_key
 from flink_autoscaler.stores.sql.tables import FORECAST_META, FORECAST_PROFILE
 
 _META: Final = FORECAST_META.c
 _PROFILE: Final = FORECAST_PROFILE.c
+_FACTS: Final = ("level", "growth", "weeks", "missing", "wape", "exceed", "timezone")
+"""What a profile and its row call by the same name."""
 
 
 class SqlForecastStore:
@@ -79,8 +80,7 @@ def _meta_row(result: ProfileResult) -> dict[str, Any]:
         "problem": result.problem,
         "revision": result.revision,
     }
-    names = ("level", "growth", "weeks", "missing", "wape", "exceed", "timezone")
-    return row if result.profile is None else row | {name: getattr(result.profile, name) for name in names}
+    return row if result.profile is None else row | {name: getattr(result.profile, name) for name in _FACTS}
 
 
 def _profile_rows(result: ProfileResult, profile: LoadProfile) -> list[dict[str, Any]]:
@@ -107,17 +107,21 @@ def _result(job_key: JobKey, rows: Sequence[Row[Any]]) -> ProfileResult:
     """Make the result of the rows of one source; there is at least one."""
     meta = rows[0]
     asof = meta.asof_ms / 1000
-    if meta.version != VERSION:
-        problem = f"the profile was made by another version ({meta.version}, not {VERSION}); build it again"
-        return ProfileResult(job_key, meta.source_id, asof, problem=problem, is_readable=False)
-    profile = None if meta.level is None else _profile(meta, rows)
-    if profile is not None and (damage := profile.damage()):
-        problem = f"the profile in the database is damaged: {damage}; build it again"
-        return ProfileResult(job_key, meta.source_id, asof, problem=problem, is_readable=False)
-    if profile is None and meta.problem is None:
-        problem = "the profile in the database is damaged: it has neither a level nor a problem; build it again"
-        return ProfileResult(job_key, meta.source_id, asof, problem=problem, is_readable=False)
+    profile = _profile(meta, rows) if meta.version == VERSION and meta.level is not None else None
+    if damage := _damage(meta, profile):
+        return ProfileResult(job_key, meta.source_id, asof, problem=f"{damage}; build it again", is_readable=False)
     return ProfileResult(job_key, meta.source_id, asof, profile, meta.problem)
+
+
+def _damage(meta: Row[Any], profile: LoadProfile | None) -> str | None:
+    """Say why a result cannot be used; None where it can."""
+    if meta.version != VERSION:
+        return f"the profile was made by another version ({meta.version}, not {VERSION})"
+    if profile is not None:
+        damage = profile.damage()
+    else:
+        damage = "it has neither a level nor a problem" if meta.problem is None else None
+    return f"the profile in the database is damaged: {damage}" if damage else None
 
 
 def _profile(meta: Row[Any], rows: Sequence[Row[Any]]) -> LoadProfile:
@@ -126,8 +130,7 @@ def _profile(meta: Row[Any], rows: Sequence[Row[Any]]) -> LoadProfile:
         tuple(getattr(known[slot], name) if slot in known else None for slot in range(BUCKETS_PER_WEEK))
         for name in ("q50", "q90")
     )
-    names = ("weeks", "level", "growth", "timezone", "missing", "wape", "exceed")
-    return LoadProfile(q50, q90, asof=meta.asof_ms / 1000, **{name: getattr(meta, name) for name in names})
+    return LoadProfile(q50, q90, asof=meta.asof_ms / 1000, **{name: getattr(meta, name) for name in _FACTS})
 
 
 def _forget(job_keys: Collection[JobKey], connection: Connection) -> None:

@@ -10,8 +10,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import Connection, Row, func, insert, select, text, update
 
 from flink_autoscaler.stores.sql.database.database import Database
-from flink_autoscaler.stores.sql.database.failures import ConflictError
-from flink_autoscaler.stores.sql.fence import LeaseLostError
+from flink_autoscaler.stores.sql.database.failures import ConflictError, LeaseLostError
 from flink_autoscaler.stores.sql.tables import LEASE
 
 MARGIN: Final = 0.1

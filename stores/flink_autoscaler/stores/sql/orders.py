@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from functools import cache, partial
 from typing import Final, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import ColumnElement, Connection, String, bindparam, delete, func, insert, select, update
 
-from flink_autoscaler.core.model.events import Event
-from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.job import JobKey, cluster_of
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, Signed
 from flink_autoscaler.core.supervise.order_book import Command, Ordered, settled
-from flink_autoscaler.stores.sql.database.conditions import same_key
-from flink_autoscaler.stores.sql.database.database import Database
+from flink_autoscaler.stores.sql.database.database import Database, Fence, same_key
 from flink_autoscaler.stores.sql.database.failures import ConflictError
-from flink_autoscaler.stores.sql.events.handler import event_key
-from flink_autoscaler.stores.sql.fence import Fence
-from flink_autoscaler.stores.sql.state.rows import cluster_of
-from flink_autoscaler.stores.sql.tables import EVENTS, ORDERS
+from flink_autoscaler.stores.sql.events.handler import insert_event
+from flink_autoscaler.stores.sql.tables import ORDERS
 
 _ATTEMPTS: Final = 3
 
@@ -76,10 +73,8 @@ class SqlOrderBook:
     def change(self, job_key: JobKey, command: Command) -> Ordered:
         """Apply a command to the orders of one job, and write the event about it."""
         for _ in range(_ATTEMPTS - 1):
-            try:
+            with suppress(ConflictError):  # somebody else made the row at the same time
                 return self._database.run(partial(self._change, job_key, command))
-            except ConflictError:
-                continue  # somebody else made the row at the same time
         return self._database.run(partial(self._change, job_key, command))
 
     def tidy(self, cluster: str, now_ms: int) -> None:
@@ -87,12 +82,12 @@ class SqlOrderBook:
         page = self._pages.get(cluster)
         for job_key, orders in page.orders.items() if page is not None else ():
             if settled(orders, now_ms) != orders:
-                self._database.run(partial(self._settle, job_key, now_ms))
+                self._database.run(partial(self._settle, job_key, now_ms), fence=self._fence)
 
     def forget(self, job_keys: Collection[JobKey]) -> None:
         """Delete the orders for some jobs."""
         if job_keys:
-            self._database.run(partial(self._forget, job_keys))
+            self._database.run(partial(_forget, job_keys), fence=self._fence)
 
     def _read(self, cluster: str, connection: Connection) -> _Page:
         version = ORDERS.c.version
@@ -112,29 +107,17 @@ class SqlOrderBook:
         ordered = command(entry.orders, now_ms)
         _write(connection, job_key, entry, ordered.orders, now_ms)
         if self._keeps_events and ordered.event is not None:
-            self._tell(connection, job_key, ordered.event, now_ms)
+            insert_event(connection, job_key, ordered.event, self._database.local_time(now_ms / 1000))
         return ordered
 
     def _settle(self, job_key: JobKey, now_ms: int, connection: Connection) -> None:
-        self._check(connection)
         entry = _locked(connection, job_key)
         _write(connection, job_key, entry, settled(entry.orders, now_ms), self._database.now_ms(connection))
 
-    def _forget(self, job_keys: Collection[JobKey], connection: Connection) -> None:
-        self._check(connection)
-        is_key = same_key(connection, ORDERS.c.job_key, bindparam("key", type_=String()))
-        connection.execute(delete(ORDERS).where(is_key), [{"key": job_key} for job_key in job_keys])
 
-    def _tell(self, connection: Connection, job_key: JobKey, event: Event, now_ms: int) -> None:
-        now = self._database.local_time(now_ms / 1000)
-        row = {"job_key": job_key, "reason": event.reason, "event_type": event.type.value, "message": event.message}
-        times = {"create_time": now, "update_time": now}
-        values = {**row, **times, "event_key": event_key(job_key, event), "event_count": 1}
-        connection.execute(insert(EVENTS).inline().values(values))
-
-    def _check(self, connection: Connection) -> None:
-        if self._fence is not None:
-            self._fence.check(connection)
+def _forget(job_keys: Collection[JobKey], connection: Connection) -> None:
+    is_key = same_key(connection, ORDERS.c.job_key, bindparam("key", type_=String()))
+    connection.execute(delete(ORDERS).where(is_key), [{"key": job_key} for job_key in job_keys])
 
 
 def _orders_where(connection: Connection, condition: ColumnElement[bool]) -> dict[JobKey, Orders]:

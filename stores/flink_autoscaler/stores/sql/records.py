@@ -8,10 +8,8 @@ from typing import Final
 from sqlalchemy import Connection, delete, insert, select
 
 from flink_autoscaler.core.cycle.recording import StoredRecord
-from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.stores.sql.database.conditions import same_key
-from flink_autoscaler.stores.sql.database.database import Database
-from flink_autoscaler.stores.sql.state.rows import cluster_of
+from flink_autoscaler.core.model.job import JobKey, cluster_of
+from flink_autoscaler.stores.sql.database.database import Database, same_key
 from flink_autoscaler.stores.sql.tables import DECISIONS
 
 BATCH: Final = 200

@@ -20,158 +20,139 @@ from sqlalchemy import (
     SmallInteger,
     String,
     Table,
-    Text,
     UniqueConstraint,
 )
-from sqlalchemy.dialects.mysql import LONGTEXT, VARCHAR
-from sqlalchemy.engine import Dialect
-from sqlalchemy.types import TypeEngine
+from sqlalchemy.dialects.mysql import VARCHAR
+from sqlalchemy.schema import SchemaItem
+
+from flink_autoscaler.stores.sql.columns import (
+    ID,
+    LONG_TEXT,
+    MYSQL_TABLE,
+    exact_key,
+    exact_text,
+    is_not_postgresql,
+    text_or,
+)
 
 JOB_KEY_LENGTH = 191
 """Characters that fit into a unique index of the oldest MySQL supported."""
-BINARY_COLLATION = "utf8mb4_bin"
 
 METADATA = MetaData()
 
-_ID = BigInteger().with_variant(Integer(), "sqlite")
-_LONG_TEXT = Text().with_variant(LONGTEXT(), "mysql")
-_JOB_KEY = String(JOB_KEY_LENGTH).with_variant(VARCHAR(JOB_KEY_LENGTH, collation=BINARY_COLLATION), "mysql")
-_MYSQL: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_general_ci"}
+_JOB_KEY = exact_key(JOB_KEY_LENGTH)
 
 
-def _text(mysql: TypeEngine[str]) -> TypeEngine[str]:
-    """Make the type of a text that only MySQL wants to know the length of."""
-    return Text().with_variant(mysql, "mysql")
+def _table(name: str, *items: SchemaItem, **options: Any) -> Table:
+    return Table(name, METADATA, *items, **MYSQL_TABLE, **options)
 
 
-def _is_not_postgresql(*_: object, dialect: Dialect, **__: object) -> bool:
-    """Tell where the key of the state table has a name."""
-    return dialect.name != "postgresql"
-
-
-STATE = Table(
+STATE = _table(
     "t_flink_autoscaler_state_store",
-    METADATA,
-    Column("id", _ID, primary_key=True, autoincrement=True),
+    Column("id", ID, primary_key=True, autoincrement=True),
     Column("update_time", DateTime, nullable=False),
-    Column("job_key", _text(VARCHAR(JOB_KEY_LENGTH, collation=BINARY_COLLATION)), nullable=False),
-    Column("state_type", _text(VARCHAR(100)), nullable=False),
-    Column("state_value", _LONG_TEXT, nullable=False),
-    UniqueConstraint("job_key", "state_type", name="un_job_state_type_inx").ddl_if(callable_=_is_not_postgresql),
+    Column("job_key", text_or(exact_text(JOB_KEY_LENGTH)), nullable=False),
+    Column("state_type", text_or(VARCHAR(100)), nullable=False),
+    Column("state_value", LONG_TEXT, nullable=False),
+    UniqueConstraint("job_key", "state_type", name="un_job_state_type_inx").ddl_if(callable_=is_not_postgresql),
     UniqueConstraint("job_key", "state_type").ddl_if(dialect="postgresql"),
-    **_MYSQL,
 )
 """One row per job and kind of state, shared with the Java process."""
 
-EVENTS = Table(
+EVENTS = _table(
     "t_flink_autoscaler_event_handler",
-    METADATA,
-    Column("id", _ID, Identity(always=True), primary_key=True),
+    Column("id", ID, Identity(always=True), primary_key=True),
     Column("create_time", DateTime, nullable=False),
     Column("update_time", DateTime, nullable=False),
     Column("job_key", _JOB_KEY, nullable=False),
     Column("reason", String(500).with_variant(VARCHAR(191), "mysql"), nullable=False),
     Column("event_type", String(100), nullable=False),
-    Column("message", _LONG_TEXT, nullable=False),
+    Column("message", LONG_TEXT, nullable=False),
     Column("event_count", Integer, nullable=False),
     Column("event_key", String(100), nullable=False),
     Index("job_key_reason_event_key_idx", "job_key", "reason", "event_key"),
     Index("job_key_reason_create_time_idx", "job_key", "reason", "create_time"),
     sqlite_autoincrement=True,
-    **_MYSQL,
 )
 """One row per event and interval, shared with the Java process."""
 
-JOBS = Table(
+JOBS = _table(
     "fa_job",
-    METADATA,
     Column("job_key", _JOB_KEY, primary_key=True),
     Column("cluster", String(JOB_KEY_LENGTH), nullable=False),
     Column("job_id", String(100)),
-    Column("own_state", _LONG_TEXT),
+    Column("own_state", LONG_TEXT),
     Column("writer", String(JOB_KEY_LENGTH), nullable=False),
     Column("updated_at", DateTime, nullable=False),
-    **_MYSQL,
 )
 """One row per job: what the Java process has no column for.
 
 ``cluster`` is empty where job keys do not name one, ``own_state`` is JSON, ``writer`` names the installation.
 """
 
-SET_ASIDE = Table(
+SET_ASIDE = _table(
     "fa_set_aside",
-    METADATA,
-    Column("id", _ID, primary_key=True, autoincrement=True),
+    Column("id", ID, primary_key=True, autoincrement=True),
     Column("job_key", _JOB_KEY, nullable=False),
     Column("state_type", String(100), nullable=False),
-    Column("state_value", _LONG_TEXT, nullable=False),
+    Column("state_value", LONG_TEXT, nullable=False),
     Column("problem", String(500), nullable=False),
     Column("set_aside_at", DateTime, nullable=False),
     Index("fa_set_aside_job_key_idx", "job_key"),
-    **_MYSQL,
 )
 """State values that could not be read, to the letter."""
 
-LEASE = Table(
+LEASE = _table(
     "fa_lease",
-    METADATA,
     Column("name", _JOB_KEY, primary_key=True),
     Column("owner", String(JOB_KEY_LENGTH), nullable=False),
     Column("token", BigInteger, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
     Column("renewed_at", BigInteger, nullable=False),
-    **_MYSQL,
 )
 """One row per group of daemons of which one leads; times are epoch milliseconds by the database's clock."""
 
-TOMBSTONES = Table(
+TOMBSTONES = _table(
     "fa_tombstone",
-    METADATA,
     Column("job_key", _JOB_KEY, primary_key=True),
     Column("cluster", String(JOB_KEY_LENGTH), nullable=False),
     Column("gone_at_ms", BigInteger, nullable=False),
-    **_MYSQL,
 )
 """Jobs that are not listed any more, and since when."""
 
-ORDERS = Table(
+ORDERS = _table(
     "fa_order",
-    METADATA,
     Column("job_key", _JOB_KEY, primary_key=True),
     Column("cluster", _JOB_KEY, nullable=False),
-    Column("orders", _LONG_TEXT, nullable=False),
+    Column("orders", LONG_TEXT, nullable=False),
     Column("version", BigInteger, nullable=False),
     Index("fa_order_cluster_version_idx", "cluster", "version"),
-    **_MYSQL,
 )
 """One row per job with orders of people, as JSON.
 
 ``version`` is the instant of the last change, epoch milliseconds by the database's clock, and grows with every change.
 """
 
-DECISIONS = Table(
+DECISIONS = _table(
     "fa_decision",
-    METADATA,
-    Column("id", _ID, primary_key=True, autoincrement=True),
+    Column("id", ID, primary_key=True, autoincrement=True),
     Column("job_key", _JOB_KEY, nullable=False),
     Column("cluster", String(JOB_KEY_LENGTH), nullable=False),
     Column("at_ms", BigInteger, nullable=False),
     Column("phase", String(40), nullable=False),
     Column("decision", String(20), nullable=False),
     Column("writer", String(JOB_KEY_LENGTH), nullable=False),
-    Column("record", _LONG_TEXT, nullable=False),
+    Column("record", LONG_TEXT, nullable=False),
     Index("fa_decision_job_key_at_idx", "job_key", "at_ms"),
     Index("fa_decision_at_idx", "at_ms"),
-    **_MYSQL,
 )
 """One row per recorded pass over a job: when, how far it came, and with what it was decided.
 
 ``at_ms`` is the instant of the pass by the clock of the daemon, ``record`` is compressed JSON.
 """
 
-FORECAST_META = Table(
+FORECAST_META = _table(
     "fa_forecast_meta",
-    METADATA,
     Column("job_key", _JOB_KEY, primary_key=True),
     Column("source_id", _JOB_KEY, primary_key=True),
     Column("asof_ms", BigInteger, nullable=False),
@@ -183,24 +164,21 @@ FORECAST_META = Table(
     Column("exceed", Double),
     Column("timezone", String(64)),
     Column("version", Integer, nullable=False),
-    Column("problem", _LONG_TEXT),
+    Column("problem", LONG_TEXT),
     Column("revision", String(16)),
-    **_MYSQL,
 )
 """One row per source: what the nightly job came to. Without a profile ``problem`` says why and ``level`` is null.
 
 ``revision`` is a check sum of the result; null where a version without it has saved it.
 """
 
-FORECAST_PROFILE = Table(
+FORECAST_PROFILE = _table(
     "fa_forecast_profile",
-    METADATA,
     Column("job_key", _JOB_KEY, primary_key=True),
     Column("source_id", _JOB_KEY, primary_key=True),
     Column("slot", SmallInteger, primary_key=True, autoincrement=False),
     Column("q50", Double, nullable=False),
     Column("q90", Double, nullable=False),
     Column("weeks", Integer, nullable=False),
-    **_MYSQL,
 )
 """One row per source and known quarter hour of the week: quantiles of the load relative to the level."""

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Select, delete, insert, select, update
 
-from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.stores.sql.database.database import Database
-from flink_autoscaler.stores.sql.fence import Fence
-from flink_autoscaler.stores.sql.state.rows import cluster_of
+from flink_autoscaler.core.model.job import JobKey, cluster_of
+from flink_autoscaler.stores.sql.database.database import Database, Fence
 from flink_autoscaler.stores.sql.tables import JOBS, TOMBSTONES
-
-T = TypeVar("T")
 
 BATCH: Final = 200
 """Keys in one statement."""
@@ -41,29 +36,33 @@ class SqlTombstones:
 
     def marked(self, cluster: str) -> frozenset[JobKey]:
         """Return the jobs of a cluster that are marked as gone."""
-        return self._database.run(lambda connection: frozenset(self._marked(connection, cluster)), read_only=True)
+        with self._database.transaction(read_only=True) as connection:
+            return frozenset(self._marked(connection, cluster))
 
     def mark(self, cluster: str, job_keys: Collection[JobKey]) -> None:
         """Mark jobs as gone from now on, as far as they have a state of ours; marked ones keep their time."""
         if job_keys:
-            self._database.run(lambda connection: self._mark(connection, cluster, job_keys))
+            self._database.run(lambda connection: self._mark(connection, cluster, job_keys), fence=self._fence)
 
     def clear(self, cluster: str, job_keys: Collection[JobKey]) -> None:
         """Remove the marks of jobs."""
         del cluster  # keys are unique
         if job_keys:
-            self._database.run(lambda connection: self._clear(connection, job_keys))
+            self._database.run(lambda connection: _clear(connection, job_keys), fence=self._fence)
 
     def due(self, cluster: str, seconds: float) -> frozenset[JobKey]:
         """Return the jobs of a cluster that were marked at least so long ago."""
-        return self._database.run(lambda connection: self._due(connection, cluster, seconds), read_only=True)
+        with self._database.transaction(read_only=True) as connection:
+            latest = self._database.now_ms(connection) - round(seconds * 1000)
+            return frozenset(self._marked(connection, cluster, TOMBSTONES.c.gone_at_ms <= latest))
 
     def unseen(self, cluster: str, present: Collection[JobKey], seconds: float) -> frozenset[JobKey]:
         """Return jobs of a cluster with a state of ours that are not present and were not seen for so long."""
-        return self._database.run(lambda connection: self._unseen(connection, cluster, present, seconds))
+        return self._database.run(
+            lambda connection: self._unseen(connection, cluster, present, seconds), fence=self._fence
+        )
 
     def _mark(self, connection: Connection, cluster: str, job_keys: Collection[JobKey]) -> None:
-        self._check(connection)
         present = {*self._marked(connection, cluster)}
         now_ms = self._database.now_ms(connection)
         for batch in _batches([job_key for job_key in job_keys if job_key not in present]):
@@ -74,19 +73,9 @@ class SqlTombstones:
                 connection.execute(delete(TOMBSTONES).where(TOMBSTONES.c.job_key.in_(ours)))
                 connection.execute(insert(TOMBSTONES), rows)
 
-    def _clear(self, connection: Connection, job_keys: Collection[JobKey]) -> None:
-        self._check(connection)
-        for batch in _batches(job_keys):
-            connection.execute(delete(TOMBSTONES).where(TOMBSTONES.c.job_key.in_(batch)))
-
-    def _due(self, connection: Connection, cluster: str, seconds: float) -> frozenset[JobKey]:
-        latest = self._database.now_ms(connection) - round(seconds * 1000)
-        return frozenset(self._marked(connection, cluster, TOMBSTONES.c.gone_at_ms <= latest))
-
     def _unseen(
         self, connection: Connection, cluster: str, present: Collection[JobKey], seconds: float
     ) -> frozenset[JobKey]:
-        self._check(connection)
         self._note_as_seen(connection, cluster, present)
         oldest = self._database.local_time(self._database.now_ms(connection) / 1000 - seconds)
         # A row whose key does not name its cluster may belong to any of them.
@@ -110,12 +99,13 @@ class SqlTombstones:
         in_cluster = JOBS.c.cluster.in_({cluster, cluster_of("")})
         return select(JOBS.c.job_key).where(JOBS.c.writer == self._writer, in_cluster)
 
-    def _check(self, connection: Connection) -> None:
-        if self._fence is not None:
-            self._fence.check(connection)
+
+def _clear(connection: Connection, job_keys: Collection[JobKey]) -> None:
+    for batch in _batches(job_keys):
+        connection.execute(delete(TOMBSTONES).where(TOMBSTONES.c.job_key.in_(batch)))
 
 
-def _batches(job_keys: Collection[T]) -> Iterator[list[T]]:
-    keys = iter(job_keys)
-    while batch := list(islice(keys, BATCH)):
-        yield batch
+def _batches(job_keys: Collection[JobKey]) -> Iterator[list[JobKey]]:
+    keys = list(job_keys)
+    for start in range(0, len(keys), BATCH):
+        yield keys[start : start + BATCH]

@@ -24,19 +24,16 @@ from pyspark.sql import SparkSession
 from structlog.testing import capture_logs
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.pipeline.history.catalog import find
-from flink_autoscaler.pipeline.history.choices import Partition, Writer
+from flink_autoscaler.pipeline.history import Partition, Writer
+from flink_autoscaler.pipeline.history.catalog import describe, find
 from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
 from flink_autoscaler.pipeline.history.files import GoneError, HistoryError, MissingHistoryError
-from flink_autoscaler.pipeline.history.hadoop import HadoopFiles
-from flink_autoscaler.pipeline.history.info import describe
 from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.history.reader import read
 from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES, TABLES
-from flink_autoscaler.pipeline.history.spark_parts import SparkParts
-from flink_autoscaler.pipeline.history.storage import HistoryStorage, needs_spark, opened, own_session
-from flink_autoscaler.pipeline.history.writer import append
-from flink_autoscaler.pipeline.profiles.samples import parquet_samples
+from flink_autoscaler.pipeline.history.spark_files import HadoopFiles, SparkParts
+from flink_autoscaler.pipeline.history.storage import HistoryStorage, append, needs_spark, opened, own_session
+from flink_autoscaler.pipeline.profiles.run import parquet_samples
 from flink_autoscaler.pipeline.spark.session import SparkSettings
 
 pytestmark = pytest.mark.spark

@@ -23,13 +23,12 @@ from flink_autoscaler.core.model.load_profile import BUCKET, WEEK, LoadProfile, 
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
 from flink_autoscaler.pipeline.history.layout import new_id
 from flink_autoscaler.pipeline.history.schema import SAMPLES
-from flink_autoscaler.pipeline.history.storage import own_session
-from flink_autoscaler.pipeline.history.writer import Batch, append
+from flink_autoscaler.pipeline.history.storage import Batch, append, own_session
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.fit import History, Series
-from flink_autoscaler.pipeline.profiles.job import profiles_of, quarter_hours
-from flink_autoscaler.pipeline.profiles.samples import samples_at
-from flink_autoscaler.pipeline.profiles.tables import META, PROFILE, results
+from flink_autoscaler.pipeline.profiles.job import PROFILE, profiles_of, quarter_hours, results
+from flink_autoscaler.pipeline.profiles.run import samples_at
+from flink_autoscaler.pipeline.profiles.source import META
 from flink_autoscaler.pipeline.spark.session import SparkSettings
 from flink_autoscaler.standalone.cli.forecast_commands import BuildArguments, build_forecasts
 

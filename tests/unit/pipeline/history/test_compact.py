@@ -29,17 +29,13 @@ from history_setup import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.pipeline.history.catalog import find
-from flink_autoscaler.pipeline.history.compact import Upkeep, distinct_rows, maintain
+from flink_autoscaler.pipeline.history.catalog import describe, find
+from flink_autoscaler.pipeline.history.compact import STALE_MS, LockedError, Upkeep, distinct_rows, maintain
 from flink_autoscaler.pipeline.history.export import ExportSelection, Format, export
 from flink_autoscaler.pipeline.history.files import FileEntry, HistoryError, LocalFiles, MissingHistoryError
-from flink_autoscaler.pipeline.history.info import describe
 from flink_autoscaler.pipeline.history.layout import LOCK, STAGING, new_id
-from flink_autoscaler.pipeline.history.lock import STALE_MS, LockedError
-from flink_autoscaler.pipeline.history.parts import ArrowParts
 from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES, HistoryTable
-from flink_autoscaler.pipeline.history.storage import HistoryStorage
-from flink_autoscaler.pipeline.history.writer import append
+from flink_autoscaler.pipeline.history.storage import ArrowParts, HistoryStorage, append
 
 TOMORROW = Upkeep(NOON_MS + DAY_MS)
 FOLDER = "samples/version=1/date=2026-01-31/cluster=main"

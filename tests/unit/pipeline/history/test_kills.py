@@ -12,7 +12,7 @@ from history_setup import DAY_MS, NOON_MS, a_batch, a_storage, files_of, rates
 from history_setup.dying import BATCH, EVENING, ROWS
 
 from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
-from flink_autoscaler.pipeline.history.writer import append
+from flink_autoscaler.pipeline.history.storage import append
 
 DYING = Path(__file__).parents[3] / "support" / "history_setup" / "dying.py"
 LATER = Upkeep(NOON_MS + 3 * DAY_MS)

@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flink_autoscaler.pipeline.profiles import ProfileSettings
-from flink_autoscaler.pipeline.profiles.backtest import backtest
-from flink_autoscaler.pipeline.profiles.fit import Fit, History, Quantiles, Series, shrunk
-from flink_autoscaler.pipeline.profiles.growth import theil_sen, weekly_growth
-from flink_autoscaler.pipeline.profiles.sources import SCHEMA, MetaTask
+from flink_autoscaler.pipeline.profiles.fit import Fit, History, Quantiles, Series, shrunk, theil_sen, weekly_growth
+from flink_autoscaler.pipeline.profiles.source import SCHEMA, MetaTask, backtest
 
 END = 1_992_864
 SETTINGS = ProfileSettings(asof=END * 900)

@@ -17,7 +17,7 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.daemon.vanished import Patience, VanishedJobs
-from flink_autoscaler.stores.heap.tombstones import HeapTombstones
+from flink_autoscaler.stores.heap import HeapTombstones
 
 VERTEX = "ab" * 16
 

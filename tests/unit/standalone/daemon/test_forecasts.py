@@ -13,7 +13,7 @@ from flink_autoscaler.core.model.load_profile import LoadProfile
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
-from flink_autoscaler.stores.heap.forecasts import HeapForecastStore
+from flink_autoscaler.stores.heap import HeapForecastStore
 
 JOB = a_context({"forecast.enabled": "true"})
 WITHOUT = a_context()

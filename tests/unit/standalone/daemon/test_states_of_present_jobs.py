@@ -19,7 +19,7 @@ from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.daemon.vanished import Patience, VanishedJobs
-from flink_autoscaler.stores.heap.tombstones import HeapTombstones
+from flink_autoscaler.stores.heap import HeapTombstones
 
 KEYS = ("c/a", "c/b", "c/c", "c/d")
 RETENTION = 100.0

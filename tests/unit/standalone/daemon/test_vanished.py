@@ -9,7 +9,7 @@ from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.standalone.daemon.vanished import FIRST_SWEEP, Patience, VanishedJobs
-from flink_autoscaler.stores.heap.tombstones import HeapTombstones
+from flink_autoscaler.stores.heap import HeapTombstones
 
 HOUR = 3600.0
 

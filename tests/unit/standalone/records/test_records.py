@@ -13,37 +13,47 @@ from structlog.testing import capture_logs
 from flink_autoscaler.core.cycle.recording import StoredRecord
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.standalone.records.codec import decode
 from flink_autoscaler.standalone.records.writer import PassRecorder
-from flink_autoscaler.stores.heap.records import HeapRecordStore
 
 PATIENCE = 20.0
 
 
 @dataclass
-class FailingStore(HeapRecordStore):
-    """Takes nothing until it is repaired."""
+class FakeRecordStore:
+    """Keeps everything that it is given, oldest first; takes nothing while it is broken."""
 
-    is_broken: bool = True
+    is_broken: bool = False
     tried: threading.Event = field(default_factory=threading.Event)
-
-    def __post_init__(self) -> None:
-        super().__init__(most_per_job=100)
+    records: list[StoredRecord] = field(default_factory=list)
 
     def add(self, records: Sequence[StoredRecord]) -> None:
         self.tried.set()
         if self.is_broken:
             raise StoreError("away")
-        super().add(records)
+        self.records.extend(records)
+
+    def latest(self, job_key: JobKey, at_ms: int | None = None) -> StoredRecord | None:
+        found = [each for each in self.records if each.job_key == job_key and (at_ms is None or each.at_ms <= at_ms)]
+        return found[-1] if found else None
+
+    def job_keys(self) -> frozenset[JobKey]:
+        return frozenset(record.job_key for record in self.records)
+
+    def expire(self, before_ms: int) -> int:
+        expired = [record for record in self.records if record.at_ms < before_ms]
+        self.records = [record for record in self.records if record.at_ms >= before_ms]
+        return len(expired)
 
 
 @pytest.fixture
-def store() -> HeapRecordStore:
-    return HeapRecordStore()
+def store() -> FakeRecordStore:
+    return FakeRecordStore()
 
 
 @pytest.fixture
-def recorder(store: HeapRecordStore) -> Iterator[PassRecorder]:
+def recorder(store: FakeRecordStore) -> Iterator[PassRecorder]:
     recorder = PassRecorder(store, interval=600.0, retention=86_400.0)
     yield recorder
     recorder.close()
@@ -68,7 +78,7 @@ def a_decision() -> tuple[PassRequest, PassOutcome]:
     return record.request, record.outcome
 
 
-def test_a_recorded_pass_can_be_read_again(recorder: PassRecorder, store: HeapRecordStore) -> None:
+def test_a_recorded_pass_can_be_read_again(recorder: PassRecorder, store: FakeRecordStore) -> None:
     request, outcome = a_decision()
 
     recorder.put(request, outcome)
@@ -86,7 +96,7 @@ def test_passes_that_come_to_the_same_are_recorded_now_and_then(recorder: PassRe
     assert [instant - instants[0] for instant in instants] == [0, 600_000, 1_200_000]
 
 
-def test_a_pass_that_is_not_to_be_recorded_is_not(recorder: PassRecorder, store: HeapRecordStore) -> None:
+def test_a_pass_that_is_not_to_be_recorded_is_not(recorder: PassRecorder, store: FakeRecordStore) -> None:
     request, outcome = a_decision()
 
     recorder.put(replace(request, recorded=None), outcome)
@@ -104,7 +114,7 @@ def test_a_job_that_was_forgotten_begins_anew(recorder: PassRecorder) -> None:
 
 
 def test_what_the_store_does_not_take_waits_until_it_does() -> None:
-    store = FailingStore()
+    store = FakeRecordStore(is_broken=True)
     recorder = PassRecorder(store, interval=600.0, retention=86_400.0, retry=0.01)
     recorder.put(*a_decision())
     assert store.tried.wait(PATIENCE)
@@ -117,7 +127,7 @@ def test_what_the_store_does_not_take_waits_until_it_does() -> None:
 
 
 def test_while_the_store_is_away_the_oldest_passes_are_given_up_and_that_is_said() -> None:
-    store = FailingStore()
+    store = FakeRecordStore(is_broken=True)
     request, outcome = a_decision()
     with capture_logs() as lines:
         recorder = PassRecorder(store, interval=600.0, retention=86_400.0, retry=0.01, most_waiting=50)
@@ -133,7 +143,7 @@ def test_while_the_store_is_away_the_oldest_passes_are_given_up_and_that_is_said
     assert any(line["event"] == "pass_records_lost" for line in lines)
 
 
-def test_a_pass_that_cannot_be_written_does_not_keep_others_from_it(store: HeapRecordStore) -> None:
+def test_a_pass_that_cannot_be_written_does_not_keep_others_from_it(store: FakeRecordStore) -> None:
     request, outcome = a_decision()
     with capture_logs() as lines:
         recorder = PassRecorder(store, interval=600.0, retention=86_400.0)
@@ -147,7 +157,7 @@ def test_a_pass_that_cannot_be_written_does_not_keep_others_from_it(store: HeapR
     assert [line["event"] for line in lines] == ["pass_not_recorded"]
 
 
-def test_old_records_are_removed_in_time(store: HeapRecordStore) -> None:
+def test_old_records_are_removed_in_time(store: FakeRecordStore) -> None:
     request, outcome = a_decision()
     now = [request.now_ms / 1000]
     recorder = PassRecorder(store, interval=600.0, retention=3600.0, clock=lambda: now[0])

@@ -8,21 +8,21 @@ from dataclasses import replace
 import pytest
 from databases import counting, rows_of
 from sqlalchemy import Table, text, update
-
-from flink_autoscaler.core.ports.forecast_store import ForecastStore
-from flink_autoscaler.stores.heap.forecasts import HeapForecastStore
-from flink_autoscaler.stores.sql.database.database import Database
-from flink_autoscaler.stores.sql.forecasts import SqlForecastStore
-from flink_autoscaler.stores.sql.migrations import VERSION_TABLE
-from flink_autoscaler.stores.sql.schema import upgrade
-from flink_autoscaler.stores.sql.tables import FORECAST_META, FORECAST_PROFILE
-from flink_autoscaler.stores.testing.forecast_store_contract import (
+from store_contracts.forecasts import (
     ASOF,
     ForecastStoreContract,
     a_profile,
     a_result,
     without_profile,
 )
+
+from flink_autoscaler.core.ports.forecast_store import ForecastStore
+from flink_autoscaler.stores.heap import HeapForecastStore
+from flink_autoscaler.stores.sql.database.database import Database
+from flink_autoscaler.stores.sql.forecasts import SqlForecastStore
+from flink_autoscaler.stores.sql.migrations import VERSION_TABLE
+from flink_autoscaler.stores.sql.schema import upgrade
+from flink_autoscaler.stores.sql.tables import FORECAST_META, FORECAST_PROFILE
 
 
 class TestHeapForecastStore(ForecastStoreContract):

@@ -17,7 +17,7 @@ from sqlalchemy import delete, update
 
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
-from flink_autoscaler.stores.sql.fence import LeaseLostError
+from flink_autoscaler.stores.sql.database.failures import LeaseLostError
 from flink_autoscaler.stores.sql.lease import MARGIN, Lease, LeaseFence, elapsed
 from flink_autoscaler.stores.sql.tables import LEASE
 from flink_cluster.waiting import wait_until

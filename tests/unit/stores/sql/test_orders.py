@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 from databases import counting, rows_of
 from sqlalchemy import insert, update
+from store_contracts.orders import OrderBookContract, pausing, pinning, resuming
 
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.orders import PauseScope
 from flink_autoscaler.core.supervise.order_book import OrderBook
-from flink_autoscaler.stores.heap.orders import HeapOrderBook
+from flink_autoscaler.stores.heap import HeapOrderBook
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
-from flink_autoscaler.stores.sql.fence import LeaseLostError
+from flink_autoscaler.stores.sql.database.failures import LeaseLostError
 from flink_autoscaler.stores.sql.known_jobs import KnownJob, known_jobs
 from flink_autoscaler.stores.sql.lease import Lease, LeaseFence
 from flink_autoscaler.stores.sql.orders import SqlOrderBook
 from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, ORDERS
-from flink_autoscaler.stores.testing.order_book_contract import OrderBookContract, pausing, pinning, resuming
 
 _FOREVER = 10**15
 

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 from databases import rows_of
 from sqlalchemy import insert, update
+from store_contracts.tombstones import JobTombstonesContract
 
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.ports.deployment import JobTombstones
-from flink_autoscaler.stores.heap.tombstones import HeapTombstones
+from flink_autoscaler.stores.heap import HeapTombstones
 from flink_autoscaler.stores.sql.database.database import Database
-from flink_autoscaler.stores.sql.fence import LeaseLostError
+from flink_autoscaler.stores.sql.database.failures import LeaseLostError
 from flink_autoscaler.stores.sql.lease import Lease, LeaseFence
 from flink_autoscaler.stores.sql.tables import JOBS, TOMBSTONES
 from flink_autoscaler.stores.sql.tombstones import BATCH, SqlTombstones
-from flink_autoscaler.stores.testing.tombstone_contract import JobTombstonesContract
 
 OURS = "our installation"
 DAY = timedelta(days=1)

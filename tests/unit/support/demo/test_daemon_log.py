@@ -12,7 +12,7 @@ from demo.daemon_log import Change, Considered, Decision, Fact, Listening, LogRe
 
 from flink_autoscaler.standalone.observability.logs import configure_logging
 from flink_autoscaler.stores import LoggingEventHandler
-from flink_autoscaler.stores.testing.contract import a_context, a_report
+from flink_autoscaler.stores.testing.event_handler_contract import a_context, a_report
 
 AT = "2026-01-01T00:00:10.500000Z"
 EPOCH = 1767225610.5

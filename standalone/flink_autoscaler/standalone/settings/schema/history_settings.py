@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from flink_autoscaler.core.model.load_profile import BUCKET
-from flink_autoscaler.pipeline.history.choices import Partition, Writer
+from flink_autoscaler.pipeline.history import Partition, Writer
 from flink_autoscaler.standalone.settings.schema.fields import Count, Flag, OptionalText, Seconds, Syntax, member_of
 from flink_autoscaler.standalone.settings.schema.section import Section
 

@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
+import math
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, TypeVar, cast
+from typing import Any, Literal, Protocol, TypeVar, cast
 
-from sqlalchemy import Connection, Engine, text
+import sqlalchemy
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    LargeBinary,
+    String,
+    and_,
+    create_engine,
+    event,
+    func,
+    literal,
+    literal_column,
+    select,
+    text,
+)
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
 
-from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.stores.sql.database.engines import make_engine
-from flink_autoscaler.stores.sql.database.failures import is_retryable, store_error
+from flink_autoscaler.core.errors import ConfigError, StoreError
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.stores.sql.database.failures import RetryableError, store_error
 from flink_autoscaler.stores.sql.database.jdbc_url import translate
 
 Dialect = Literal["sqlite", "postgresql", "mysql"]
 T = TypeVar("T")
 
 _ATTEMPTS = 3
+_STRICT = "SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',STRICT_ALL_TABLES'), time_zone = '+00:00'"
+"""Without strictness MySQL cuts off what is too long instead of refusing it."""
 _EPOCH_MS = {
     "sqlite": "SELECT CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)",
     "postgresql": "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
@@ -52,6 +72,21 @@ class DatabaseSettings:
     query_timeout: float = 30.0
 
 
+class Fence(Protocol):
+    """Keeps a daemon that is not the leader any more from writing.
+
+    Called as the first statement of every transaction that writes, from any thread.
+    """
+
+    def check(self, connection: Connection) -> None:
+        """Lock the lease, so that its token cannot change before the transaction ends.
+
+        Raises:
+            LeaseLostError: The token of this daemon is not the current one.
+        """
+        ...
+
+
 class Database:
     """A pool of connections to one database. Connects when first used; safe to use from several threads.
 
@@ -73,13 +108,7 @@ class Database:
         self.name = _safe_name(url)
         self._turns = threading.RLock()
         self._patience = settings.query_timeout
-        self._engine = make_engine(
-            url,
-            pool_size=settings.pool_size,
-            pool_timeout=settings.pool_timeout,
-            connect_timeout=settings.connect_timeout,
-            query_timeout=settings.query_timeout,
-        )
+        self._engine = _make_engine(url, settings)
 
     @property
     def engine(self) -> Engine:
@@ -124,25 +153,36 @@ class Database:
         finally:
             self._turns.release()
 
-    def run(self, work: Callable[[Connection], T], *, read_only: bool = False) -> T:
+    def run(self, work: Callable[[Connection], T], *, read_only: bool = False, fence: Fence | None = None) -> T:
         """Do something in one transaction, again when the database chose it as the victim of a deadlock.
 
         Args:
             work: May be called up to three times, each time in a new transaction.
             read_only: As for :meth:`transaction`.
+            fence: Checked first in every transaction.
 
         Raises:
+            LeaseLostError: The fence does not let it write.
             StoreError: As for :meth:`transaction`.
         """
         for _ in range(_ATTEMPTS - 1):
-            try:
-                with self.transaction(read_only=read_only) as connection:
-                    return work(connection)
-            except StoreError as error:
-                if not is_retryable(error):
-                    raise
+            with suppress(RetryableError):
+                return self._run(work, read_only, fence)
+        return self._run(work, read_only, fence)
+
+    def _run(self, work: Callable[[Connection], T], read_only: bool, fence: Fence | None) -> T:
         with self.transaction(read_only=read_only) as connection:
+            if fence is not None:
+                fence.check(connection)
             return work(connection)
+
+    def ping(self) -> None:
+        """Make sure that the database answers.
+
+        Raises:
+            StoreError: It does not.
+        """
+        self.run(lambda connection: connection.execute(select(literal(1))).scalar_one(), read_only=True)
 
     def now_ms(self, connection: Connection) -> int:
         """Return the epoch milliseconds of the database's clock."""
@@ -173,3 +213,94 @@ def _safe_name(url: URL) -> str:
     port = f":{url.port}" if url.port else ""
     kind = {"postgresql": "PostgreSQL", "mysql": "MySQL"}[url.get_backend_name()]
     return f"{kind} '{url.database or ''}' at {host}{port}"
+
+
+def _make_engine(url: URL, settings: DatabaseSettings) -> Engine:
+    """Make an engine whose connections are checked before use and never wait for ever.
+
+    Args:
+        url: With the login; the one of the settings does not count.
+        settings: Pool and timeouts.
+
+    Raises:
+        ConfigError: The driver is not installed.
+    """
+    backend = url.get_backend_name()
+    options: dict[str, Any] = {} if backend == "sqlite" else {"isolation_level": "READ COMMITTED"}
+    options |= {"pool_size": settings.pool_size, "pool_timeout": settings.pool_timeout}
+    options |= {"max_overflow": 0, "pool_recycle": 1800, "pool_pre_ping": True}
+    arguments = _arguments(url, settings)
+    try:
+        engine = create_engine(url, connect_args=arguments, hide_parameters=True, enable_from_linting=False, **options)
+    except (NoSuchModuleError, ModuleNotFoundError) as error:
+        raise ConfigError(f"the driver for this database is not installed: {error}") from error
+    if backend == "sqlite":
+        _prepare_sqlite(engine)
+    elif backend == "postgresql":
+        _prepare_postgresql(engine, settings.query_timeout)
+    return engine
+
+
+def _arguments(url: URL, settings: DatabaseSettings) -> dict[str, Any]:
+    """Return what the driver is told besides the URL."""
+    if url.get_backend_name() == "sqlite":
+        return {"timeout": settings.query_timeout, "check_same_thread": False}
+    timeout = math.ceil(settings.connect_timeout)
+    if url.get_backend_name() == "postgresql":
+        # libpq counts in whole seconds and takes less than two as two.
+        return {"connect_timeout": max(2, timeout), "application_name": "flink-autoscaler"}
+    # The driver itself would take only passwords in Latin-1.
+    login = {} if url.password is None else {"password": str(url.password).encode("utf-8")}
+    patience = {"read_timeout": settings.query_timeout, "write_timeout": settings.query_timeout}
+    return {**login, **patience, "connect_timeout": max(1, timeout), "charset": "utf8mb4", "init_command": _STRICT}
+
+
+def _prepare_sqlite(engine: Engine) -> None:
+    """Let SQLAlchemy begin transactions, and writing ones take the lock at once: upgrading it later may fail."""
+
+    def connected(connection: sqlite3.Connection, _: object) -> None:
+        connection.isolation_level = None
+        connection.text_factory = _decode
+        connection.execute("PRAGMA foreign_keys = ON")
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            # The file or its folder is read-only: reading works without.
+            return
+
+    def begin(connection: Connection) -> None:
+        is_read_only = connection.get_execution_options().get("read_only", False)
+        connection.exec_driver_sql("BEGIN" if is_read_only else "BEGIN IMMEDIATE")
+
+    event.listen(engine, "connect", connected)
+    event.listen(engine, "begin", begin)
+
+
+def _decode(text: bytes) -> str:
+    """Keep bytes that are not UTF-8, so that one damaged value does not hide the other rows."""
+    return text.decode("utf-8", "surrogateescape")
+
+
+def _prepare_postgresql(engine: Engine, query_timeout: float) -> None:
+    # Imported here: the driver need not be installed for the other databases.
+    from flink_autoscaler.stores.sql.database.bounded_postgresql import connect  # noqa: PLC0415
+
+    def do_connect(dialect: object, record: object, arguments: list[Any], parameters: dict[str, Any]) -> object:
+        del dialect, record, arguments
+        return connect(query_timeout, parameters)
+
+    event.listen(engine, "do_connect", do_connect)
+
+
+def same_key(connection: Connection, column: Column[str], job_key: JobKey | ColumnElement[str]) -> ColumnElement[bool]:
+    """Compare a job key to the letter.
+
+    In MySQL a column of the Java process's own schema takes ``job`` and ``JOB``, and any column ``job`` and ``job``
+    with a blank after it, for equal. The plain comparison stays for the index.
+    """
+    key = literal(job_key, String) if isinstance(job_key, str) else job_key
+    plain = column == key
+    if connection.dialect.name not in ("mysql", "mariadb"):
+        return plain
+    stored = func.convert(column.op("USING")(literal_column("utf8mb4")))
+    return and_(plain, sqlalchemy.cast(stored, LargeBinary) == sqlalchemy.cast(key, LargeBinary))

@@ -21,6 +21,7 @@ CLOCK_TOLERANCE: Final = 5.0
 
 _AHEAD: Final = timedelta(minutes=5)
 _PROBE: Final = "flink-autoscaler db check"
+_PROBED: Final = (STATE, EVENTS, JOBS, SET_ASIDE, LEASE, TOMBSTONES, ORDERS)
 _VERSION = {"sqlite": "SELECT sqlite_version()", "postgresql": "SHOW server_version", "mysql": "SELECT VERSION()"}
 # The inspector leaves out a collation that is the default of the table.
 _COLLATION = (
@@ -53,6 +54,10 @@ class Finding:
     facts: dict[str, Any]
 
 
+Found = tuple[Level, str, dict[str, Any]]
+"""A finding without its name."""
+
+
 def diagnose(database: Database) -> Iterator[Finding]:
     """Yield one finding after the other; ends with the first error that makes the others pointless. Never raises.
 
@@ -67,33 +72,34 @@ def diagnose(database: Database) -> Iterator[Finding]:
         yield _tried(check, database)
 
 
-def _tried(check: Callable[[Database], Finding], database: Database) -> Finding:
+def _tried(check: Callable[[Database], Found], database: Database) -> Finding:
+    name = check.__name__.strip("_").replace("_", " ")
     try:
-        return check(database)
+        return Finding(name, *check(database))
     except StoreError as error:
-        return Finding(check.__name__.strip("_").replace("_", " "), Level.ERROR, str(error), {})
+        return Finding(name, Level.ERROR, str(error), {})
 
 
-def _connection(database: Database) -> Finding:
+def _connection(database: Database) -> Found:
     started = time.monotonic()
     with database.transaction(read_only=True) as connection:
         version = str(connection.scalar(text(_VERSION[database.dialect])))
     seconds = round(time.monotonic() - started, 4)
     told = f"{database.name}, {database.dialect} {version}, connected in {seconds * 1000:.0f} ms"
     facts = {"database": database.name, "dialect": database.dialect, "version": version, "seconds": seconds}
-    return Finding("connection", Level.OK, told, facts)
+    return Level.OK, told, facts
 
 
-def _schema(database: Database) -> Finding:
+def _schema(database: Database) -> Found:
     found = status(database)
     facts = {"current": found.current, "head": found.head, "missing": list(found.missing)}
     if found.problem is None:
-        return Finding("schema", Level.OK, f"revision {found.current}", facts)
+        return Level.OK, f"revision {found.current}", facts
     remedy = "" if found.is_newer else "; run flink-autoscaler db upgrade"
-    return Finding("schema", Level.ERROR, found.problem + remedy, facts)
+    return Level.ERROR, found.problem + remedy, facts
 
 
-def _clock(database: Database) -> Finding:
+def _clock(database: Database) -> Found:
     before = time.time()
     with database.transaction(read_only=True) as connection:
         there = database.now_ms(connection) / 1000
@@ -101,14 +107,14 @@ def _clock(database: Database) -> Finding:
     ahead = round(there - (before + time.time()) / 2, 3)
     facts = {"database_ahead_seconds": ahead}
     if abs(ahead) <= CLOCK_TOLERANCE:
-        return Finding("clock", Level.OK, f"the database's clock differs by {ahead:+.3f} s", facts)
+        return Level.OK, f"the database's clock differs by {ahead:+.3f} s", facts
     told = (
         f"the database's clock differs by {ahead:+.1f} s from this host's: synchronise them, so that times make sense"
     )
-    return Finding("clock", Level.WARNING, told, facts)
+    return Level.WARNING, told, facts
 
 
-def _time_zone(database: Database) -> Finding:
+def _time_zone(database: Database) -> Found:
     """Look for rows from the future: all processes have to write the local time of one zone."""
     with database.transaction(read_only=True) as connection:
         now = database.now(connection)
@@ -123,31 +129,26 @@ def _time_zone(database: Database) -> Finding:
             f"the newest row is of {latest:%Y-%m-%d %H:%M:%S}, which has not come yet in this process's time zone"
             f" ({zone.tzname()}): another process writes in another one; give all of them the same TZ"
         )
-        return Finding("time zone", Level.WARNING, told, facts)
+        return Level.WARNING, told, facts
     if zone.utcoffset():
         told = f"{zone.tzname()}; every process that shares the database needs the same; TZ=UTC never jumps"
-        return Finding("time zone", Level.WARNING, told, facts)
-    return Finding("time zone", Level.OK, str(zone.tzname()), facts)
+        return Level.WARNING, told, facts
+    return Level.OK, str(zone.tzname()), facts
 
 
-def _writing(database: Database) -> Finding:
+def _writing(database: Database) -> Found:
     with database.transaction() as connection, connection.begin_nested() as trial:
-        for table, row in _probe_rows(database.now(connection)):
-            _write_and_delete(connection, table, row)
+        for table in _PROBED:
+            _write_and_delete(connection, table, _probe(table, database.now(connection)))
         trial.rollback()
-    return Finding("writing", Level.OK, "rows can be inserted, updated and deleted in every table", {})
+    return Level.OK, "rows can be inserted, updated and deleted in every table", {}
 
 
-def _probe_rows(now: datetime) -> Iterator[tuple[Table, dict[str, Any]]]:
-    job = {"job_key": _PROBE}
-    yield STATE, {**job, "state_type": _PROBE, "state_value": "", "update_time": now}
-    event = {"reason": _PROBE, "event_type": "Normal", "message": "", "event_count": 1, "event_key": ""}
-    yield EVENTS, {**job, **event, "create_time": now, "update_time": now}
-    yield JOBS, {**job, "cluster": "", "writer": "", "updated_at": now}
-    yield SET_ASIDE, {**job, "state_type": "", "state_value": "", "problem": "", "set_aside_at": now}
-    yield LEASE, {"name": _PROBE, "owner": "", "token": 0, "expires_at": 0, "renewed_at": 0}
-    yield TOMBSTONES, {**job, "cluster": "", "gone_at_ms": 0}
-    yield ORDERS, {**job, "cluster": "", "orders": "{}", "version": 0}
+def _probe(table: Table, now: datetime) -> dict[str, Any]:
+    """Make a row of whatever kind: it never outlives the transaction."""
+    values = {str: _PROBE, int: 0, datetime: now}
+    wanted = (column for column in table.columns if not column.nullable and column.name != "id")
+    return {column.name: values[column.type.python_type] for column in wanted}
 
 
 def _write_and_delete(connection: Connection, table: Table, row: dict[str, Any]) -> None:
@@ -157,7 +158,7 @@ def _write_and_delete(connection: Connection, table: Table, row: dict[str, Any])
     connection.execute(table.delete().where(table.c[key] == _PROBE))
 
 
-def _job_keys(database: Database) -> Finding:
+def _job_keys(database: Database) -> Found:
     """Look at the collation of job keys: the Java process's script for MySQL makes them ignore case."""
     collation = None
     if database.dialect == "mysql":
@@ -165,26 +166,26 @@ def _job_keys(database: Database) -> Finding:
             collation = connection.scalar(text(_COLLATION), {"table": STATE.name})
     facts = {"collation": collation}
     if collation is None or not collation.endswith("_ci"):
-        return Finding("job keys", Level.OK, "compared to the letter", facts)
+        return Level.OK, "compared to the letter", facts
     told = f"compared by {collation}, so jobs whose names differ in case only cannot both be stored; rename one"
-    return Finding("job keys", Level.WARNING, told, facts)
+    return Level.WARNING, told, facts
 
 
-def _contents(database: Database) -> Finding:
+def _contents(database: Database) -> Found:
     jobs = select(func.count(STATE.c.job_key.distinct()))
     events = select(func.count(), func.min(EVENTS.c.create_time)).select_from(EVENTS)
     with database.transaction(read_only=True) as connection:
         job_count = connection.scalar(jobs) or 0
         event_count, oldest = connection.execute(events).one()
     told = f"state of {job_count} jobs, {event_count} events" + (f" since {oldest:%Y-%m-%d}" if oldest else "")
-    return Finding("contents", Level.OK, told, {"jobs": job_count, "events": event_count})
+    return Level.OK, told, {"jobs": job_count, "events": event_count}
 
 
-def _set_aside(database: Database) -> Finding:
+def _set_aside(database: Database) -> Found:
     with database.transaction(read_only=True) as connection:
         count, newest = connection.execute(select(func.count(), func.max(SET_ASIDE.c.set_aside_at))).one()
     facts = {"set_aside": count}
     if not count:
-        return Finding("set aside", Level.OK, "every value could be read", facts)
+        return Level.OK, "every value could be read", facts
     told = f"{count} values that could not be read are in {SET_ASIDE.name}, the last of {newest:%Y-%m-%d %H:%M:%S}"
-    return Finding("set aside", Level.WARNING, told, facts)
+    return Level.WARNING, told, facts

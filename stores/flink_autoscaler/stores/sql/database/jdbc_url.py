@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import parse_qsl, unquote
 
 from sqlalchemy.engine import URL, make_url
@@ -132,7 +132,7 @@ def _mysql_query(parameters: Mapping[str, str]) -> dict[str, str]:
     mode = _mysql_ssl_mode({key.lower(): value.lower() for key, value in parameters.items()})
     if mode == "DISABLED":
         return {"ssl_disabled": _TRUE}
-    files = dict(_mysql_files(parameters))
+    files = {ours: parameters[key] for key, ours in _MYSQL_FILES.items() if key in parameters}
     if mode == "PREFERRED":
         return files
     if mode == "REQUIRED":
@@ -153,12 +153,6 @@ def _mysql_ssl_mode(lower: Mapping[str, str]) -> str:
     if lower.get("verifyservercertificate") == _TRUE:
         return "VERIFY_CA"
     return "REQUIRED" if _TRUE in (lower.get("requiressl"), lower.get("usessl")) else "PREFERRED"
-
-
-def _mysql_files(parameters: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for key, ours in _MYSQL_FILES.items():
-        if key in parameters:
-            yield ours, parameters[key]
 
 
 def _system_authorities() -> str:

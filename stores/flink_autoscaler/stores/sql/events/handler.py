@@ -1,25 +1,119 @@
-"""Events and scaling reports as rows of a database."""
+"""Events and scaling reports as rows of a database; old ones are removed in the background."""
 
 from __future__ import annotations
 
 import hashlib
+import random
+import threading
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, insert, select, update
+import structlog
+from sqlalchemy import Connection, delete, insert, select, update
 
+from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.stores.logging_handler import REPORT_KEY, REPORT_REASON
-from flink_autoscaler.stores.sql.database.conditions import same_key
-from flink_autoscaler.stores.sql.database.database import Database
-from flink_autoscaler.stores.sql.events.cleaner import EventCleaner
-from flink_autoscaler.stores.sql.fence import Fence
+from flink_autoscaler.stores.sql.database.database import Database, Fence, same_key
+from flink_autoscaler.stores.sql.database.failures import LeaseLostError
 from flink_autoscaler.stores.sql.tables import EVENTS
 
+log = structlog.get_logger(__name__)
+
+BATCH = 2000
+"""Consecutive ids looked at by one DELETE."""
+_DAY = 86_400.0
+_FIRST_RUN = (60.0, 600.0)
+"""Seconds after the start, so that daemons that are restarted every day clean up, too, and not all at once."""
+
 _KEY_LENGTH = 40
+
+
+class EventCleaner:
+    """Removes events older than a time, in small steps with pauses so that nobody else has to wait.
+
+    Args:
+        database: Where the table is.
+        ttl: Age in seconds after which a row is removed; more than 0.
+        fence: Checked first in every transaction; without the lease nothing is removed.
+        clock: Epoch seconds.
+        first_run: Least and most seconds from the start to the first run.
+        pause: Seconds after each DELETE.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        ttl: float,
+        fence: Fence | None = None,
+        clock: Callable[[], float] = time.time,
+        first_run: tuple[float, float] = _FIRST_RUN,
+        pause: float = 1.0,
+    ) -> None:
+        self._database = database
+        self._ttl = ttl
+        self._fence = fence
+        self._clock = clock
+        self._first_run = first_run
+        self._pause = pause
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run_daily, name="event-cleaner", daemon=True)
+
+    def start(self) -> None:
+        """Begin to clean: soon, and then every day. Called at most once."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End at once, between two steps. A step under way is waited for."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def clean(self) -> int:
+        """Do one run and return how many rows it removed. Failures end the run and are logged."""
+        cut_off = self._database.local_time(self._clock() - self._ttl)
+        try:
+            return self._clean(cut_off)
+        except LeaseLostError:
+            log.debug("event_clean_up_left_to_the_leader")
+        except StoreError as error:
+            log.error("event_clean_up_failed", error=str(error))
+        return 0
+
+    def _clean(self, cut_off: datetime) -> int:
+        removed = 0
+        start = self._first_expired(cut_off)
+        while start is not None and not self._stopped.is_set():
+            gone = self._remove(start, cut_off)
+            removed += gone
+            self._stopped.wait(self._pause)
+            # Less than a full batch means a gap in the ids, or the end: look where it goes on.
+            start = start + BATCH if gone == BATCH else self._first_expired(cut_off)
+        log.info("events_cleaned_up", rows=removed, older_than=cut_off.isoformat(" ", "seconds"))
+        return removed
+
+    def _first_expired(self, cut_off: datetime) -> int | None:
+        """Return the id of the very first row, if that has expired."""
+        first = select(EVENTS.c.id, EVENTS.c.create_time).order_by(EVENTS.c.id).limit(1)
+        row = self._database.run(lambda connection: connection.execute(first).first(), read_only=True)
+        return row.id if row is not None and row.create_time < cut_off else None
+
+    def _remove(self, start: int, cut_off: datetime) -> int:
+        def remove(connection: Connection) -> int:
+            expired = EVENTS.c.id.between(start, start + BATCH - 1) & (EVENTS.c.create_time < cut_off)
+            return connection.execute(delete(EVENTS).where(expired)).rowcount
+
+        return self._database.run(remove, fence=self._fence)
+
+    def _run_daily(self) -> None:
+        wait = random.uniform(*self._first_run)  # noqa: S311 - spreads load, keeps no secret
+        while not self._stopped.wait(wait):
+            self.clean()
+            wait = _DAY
 
 
 class SqlEventHandler:
@@ -56,7 +150,7 @@ class SqlEventHandler:
         Raises:
             StoreError: It could not be written, or that is not sure.
         """
-        self._database.run(lambda connection: self._write(connection, context.job_key, event))
+        self._database.run(lambda connection: self._write(connection, context.job_key, event), fence=self._fence)
 
     def handle_scaling_report(self, context: JobAutoScalerContext, report: ScalingReport) -> None:
         """Write one report; one that is not executed counts as a repetition while its parallelisms are the same.
@@ -74,36 +168,37 @@ class SqlEventHandler:
             self._cleaner.stop()
 
     def _write(self, connection: Connection, job_key: JobKey, event: Event) -> None:
-        if self._fence is not None:
-            self._fence.check(connection)
         now = self._database.local_time(self._clock())
-        key = event_key(job_key, event)
-        if event.interval is None or not self._count(connection, (job_key, event, key), now, event.interval):
-            row = {"job_key": job_key, "reason": event.reason, "event_type": event.type.value, "event_key": key}
-            times = {"create_time": now, "update_time": now}
-            message = _storable(event.message)
-            connection.execute(insert(EVENTS).inline().values(**row, **times, message=message, event_count=1))
+        if event.interval is None or not _count(connection, job_key, event, now, event.interval):
+            insert_event(connection, job_key, event, now)
 
-    @staticmethod
-    def _count(connection: Connection, identity: tuple[JobKey, Event, str], now: datetime, interval: Duration) -> bool:
-        """Count a repetition in the latest row of an event; False when there is none within the interval."""
-        job_key, event, key = identity
-        condition = same_key(connection, EVENTS.c.job_key, job_key)
-        latest = connection.execute(
-            select(EVENTS.c.id, EVENTS.c.create_time)
-            .where(condition, EVENTS.c.reason == event.reason, EVENTS.c.event_key == key)
-            .order_by(EVENTS.c.id.desc())
-            .limit(1)
-        ).first()
-        if latest is None or not latest.create_time > now - timedelta(seconds=interval.exact_seconds):
-            return False
-        counted = connection.execute(
-            update(EVENTS)
-            .where(EVENTS.c.id == latest.id)
-            .values(update_time=now, message=_storable(event.message), event_count=EVENTS.c.event_count + 1)
-        )
-        # None when the cleaner was faster.
-        return counted.rowcount == 1
+
+def insert_event(connection: Connection, job_key: JobKey, event: Event, now: datetime) -> None:
+    """Write a row of its own for an event."""
+    row = {"job_key": job_key, "reason": event.reason, "event_type": event.type.value, "event_count": 1}
+    times = {"create_time": now, "update_time": now}
+    text = {"message": _storable(event.message), "event_key": event_key(job_key, event)}
+    connection.execute(insert(EVENTS).inline().values(**row, **times, **text))
+
+
+def _count(connection: Connection, job_key: JobKey, event: Event, now: datetime, interval: Duration) -> bool:
+    """Count a repetition in the latest row of an event; False when there is none within the interval."""
+    condition = same_key(connection, EVENTS.c.job_key, job_key)
+    latest = connection.execute(
+        select(EVENTS.c.id, EVENTS.c.create_time)
+        .where(condition, EVENTS.c.reason == event.reason, EVENTS.c.event_key == event_key(job_key, event))
+        .order_by(EVENTS.c.id.desc())
+        .limit(1)
+    ).first()
+    if latest is None or not latest.create_time > now - timedelta(seconds=interval.exact_seconds):
+        return False
+    counted = connection.execute(
+        update(EVENTS)
+        .where(EVENTS.c.id == latest.id)
+        .values(update_time=now, message=_storable(event.message), event_count=EVENTS.c.event_count + 1)
+    )
+    # None when the cleaner was faster.
+    return counted.rowcount == 1
 
 
 def event_key(job_key: JobKey, event: Event) -> str:

@@ -1,14 +1,16 @@
-"""Reads the table of events, a page at a time."""
+"""Reads the table of events: a page at a time, or as they are written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from itertools import starmap
+from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, Select, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.core.model.job import JobKey
@@ -21,10 +23,19 @@ _LIGHT_PAGE: Final = 5000
 """Rows read at once without their messages."""
 _ESCAPE: Final = "!"
 
+NEAR: Final = 10_000
+"""Ids below the newest that are looked at in every poll: rows appear later than their ids say, and are updated."""
+SWEEP_INTERVAL: Final = 30.0
+"""Seconds between searches of the whole table for older rows that were updated."""
+
+_CLOCK_MARGIN: Final = timedelta(minutes=5)
+"""How far the clocks of those who write may differ, for updates of rows that are not near."""
+_REMEMBERED: Final = 4 * NEAR
+
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """One row: an event, and how often it happened within its interval.
+    """One row, in the order of its columns: an event, and how often it happened within its interval.
 
     Attributes:
         created_at: First occurrence, local time without a zone.
@@ -37,10 +48,10 @@ class StoredEvent:
     created_at: datetime
     updated_at: datetime
     job_key: JobKey
-    event_type: str
     reason: str
-    count: int
+    event_type: str
     message: str
+    count: int
     key: str
 
 
@@ -92,26 +103,21 @@ def newest_events(database: Database, wanted: EventFilter, limit: int) -> Iterat
         StoreError: The database could not be read.
     """
     ids = _newest_ids(database, wanted, limit)
-    if ids is None:
-        return
-    first, last = ids
-    while True:
+    for start in range(0, len(ids), PAGE):
         with database.transaction(read_only=True) as connection:
-            in_range = EVENTS.c.id.between(first, last)
-            rows = connection.execute(_whole(wanted).where(in_range).order_by(EVENTS.c.id).limit(PAGE)).all()
-        yield from (event for event in map(stored_event, rows) if wanted.takes(event.job_key, event.reason))
-        if len(rows) < PAGE:
-            return
-        first = rows[-1].id + 1
+            events = _events_with_ids(connection, wanted, ids[start : start + PAGE])
+        yield from events
 
 
-def events_with_ids(connection: Connection, wanted: EventFilter, ids: Sequence[int]) -> list[StoredEvent]:
+def _events_with_ids(connection: Connection, wanted: EventFilter, ids: Sequence[int]) -> list[StoredEvent]:
     """Return the wanted ones among the events with some ids, at most :data:`PAGE` of them, by id."""
-    rows = connection.execute(_whole(wanted).where(EVENTS.c.id.in_(ids)).order_by(EVENTS.c.id))
-    return [event for event in map(stored_event, rows) if wanted.takes(event.job_key, event.reason)]
+    found = select(EVENTS).where(*wanted.conditions(), EVENTS.c.id.in_(ids)).order_by(EVENTS.c.id)
+    return [
+        event for event in starmap(StoredEvent, connection.execute(found)) if wanted.takes(event.job_key, event.reason)
+    ]
 
 
-def counts_by_id(connection: Connection, wanted: EventFilter, *conditions: ColumnElement[bool]) -> dict[int, int]:
+def _counts_by_id(connection: Connection, wanted: EventFilter, *conditions: ColumnElement[bool]) -> dict[int, int]:
     """Return how often events happened, by id in ascending order, for those that meet the conditions too."""
     columns = EVENTS.c
     query = select(columns.id, columns.event_count).where(*wanted.conditions(), *conditions).order_by(columns.id)
@@ -126,42 +132,19 @@ def counts_by_id(connection: Connection, wanted: EventFilter, *conditions: Colum
         last = rows[-1].id
 
 
-def stored_event(row: Any) -> StoredEvent:
-    """Make an event of a row with all columns."""
-    return StoredEvent(
-        row.id,
-        row.create_time,
-        row.update_time,
-        row.job_key,
-        row.event_type,
-        row.reason,
-        row.event_count,
-        row.message,
-        row.event_key,
-    )
-
-
-def _newest_ids(database: Database, wanted: EventFilter, limit: int) -> tuple[int, int] | None:
-    """Return the ids between which the newest events are, as many as wanted."""
+def _newest_ids(database: Database, wanted: EventFilter, limit: int) -> list[int]:
+    """Return the ids of the newest events, as many as wanted, in ascending order."""
     columns = EVENTS.c
     query = select(columns.id, columns.job_key, columns.reason).where(*wanted.conditions()).order_by(columns.id.desc())
-    first = last = None
-    count = 0
+    ids: list[int] = []
     below: tuple[ColumnElement[bool], ...] = ()
     while True:
         with database.transaction(read_only=True) as connection:
             rows = connection.execute(query.where(*below).limit(_LIGHT_PAGE)).all()
-        for row in (row for row in rows if wanted.takes(row.job_key, row.reason)):
-            first, last, count = row.id, last or row.id, count + 1
-            if count == limit:
-                return first, last
-        if len(rows) < _LIGHT_PAGE:
-            return None if first is None or last is None else (first, last)
+        ids += [row.id for row in rows if wanted.takes(row.job_key, row.reason)]
+        if len(ids) >= limit or len(rows) < _LIGHT_PAGE:
+            return ids[:limit][::-1]
         below = (columns.id < rows[-1].id,)
-
-
-def _whole(wanted: EventFilter) -> Select[Any]:
-    return select(EVENTS).where(*wanted.conditions())
 
 
 def _matches(job_key: JobKey, pattern: str) -> bool:
@@ -174,3 +157,81 @@ def _like(pattern: str) -> str:
     literal, bracket, _ = pattern.partition("[")
     special = {"*": "%", "?": "_"} | {each: _ESCAPE + each for each in ("%", "_", _ESCAPE)}
     return "".join(special.get(character, character) for character in literal) + ("%" if bracket else "")
+
+
+class EventFollower:
+    """Gives events that are new or happened again since the last look.
+
+    A row is recognised by its id and its count, not by its time, so nothing is missed when a transaction with a lower
+    id commits later, or when writers' clocks differ. Rows more than :data:`NEAR` ids old are found by their update
+    time, within :data:`SWEEP_INTERVAL`. What happened while the database was away is found afterwards.
+
+    Args:
+        database: The database.
+        wanted: Which events; its ``since`` does not matter.
+        clock: Seconds of a clock that never goes back.
+
+    Raises:
+        StoreError: The database could not be read.
+    """
+
+    def __init__(self, database: Database, wanted: EventFilter, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._database = database
+        self._wanted = replace(wanted, since=None)
+        self._clock = clock
+        with database.transaction(read_only=True) as connection:
+            self._newest = _newest_id(connection)
+            self._swept_to = database.now(connection)
+            self._next_sweep = clock() + SWEEP_INTERVAL
+            self._known = self._found(connection, sweeps=True)
+
+    def mark_shown(self, event: StoredEvent) -> None:
+        """Leave out an event in later polls until it happens again."""
+        self._known[event.id] = event.count
+
+    def poll(self) -> Generator[StoredEvent, None, None]:
+        """Yield what is new, by id; what was not taken from the iterator comes again in the next poll.
+
+        Raises:
+            StoreError: The database could not be read; the next poll finds what this one did not.
+        """
+        sweeps = self._clock() >= self._next_sweep
+        with self._database.transaction(read_only=True) as connection:
+            now = self._database.now(connection)
+            newest = _newest_id(connection)
+            found = self._found(connection, sweeps=sweeps)
+        changed = {each: count for each, count in found.items() if self._known.get(each) != count}
+        yield from self._changed_events(changed)
+        self._newest = max(self._newest, newest)
+        if sweeps:
+            self._swept_to, self._next_sweep = now, self._clock() + SWEEP_INTERVAL
+        self._forget()
+
+    def _changed_events(self, changed: Mapping[int, int]) -> Iterator[StoredEvent]:
+        """Yield events outside of a transaction: whoever takes them may be slow."""
+        for start in range(0, len(changed), PAGE):
+            ids = list(changed)[start : start + PAGE]
+            with self._database.transaction(read_only=True) as connection:
+                events = _events_with_ids(connection, self._wanted, ids)
+            for event in events:
+                yield event
+                self.mark_shown(event)
+            # What the database let through and nobody wants is not looked at again either.
+            shown = {event.id for event in events}
+            self._known |= {each: changed[each] for each in ids if each not in shown}
+
+    def _found(self, connection: Connection, *, sweeps: bool) -> dict[int, int]:
+        near = EVENTS.c.id > self._newest - NEAR
+        if sweeps:
+            since: datetime = self._swept_to - _CLOCK_MARGIN
+            near |= EVENTS.c.update_time >= since
+        return _counts_by_id(connection, self._wanted, near)
+
+    def _forget(self) -> None:
+        """Keep memory bounded: the oldest ids go first."""
+        if len(self._known) > _REMEMBERED:
+            self._known = dict(sorted(self._known.items())[-_REMEMBERED // 2 :])
+
+
+def _newest_id(connection: Connection) -> int:
+    return connection.scalar(select(func.max(EVENTS.c.id))) or 0

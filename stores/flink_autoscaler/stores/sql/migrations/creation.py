@@ -1,47 +1,17 @@
-"""What the revisions have in common: column types, and creating what is not there yet.
+"""Creating what is not there yet.
 
-Revisions describe their tables themselves, with these types: what ``tables`` says changes with the versions.
+Revisions describe their tables themselves: what ``tables`` says changes with the versions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Dialect, Inspector, Integer, MetaData, String, Table, Text, inspect
-from sqlalchemy.dialects.mysql import LONGTEXT, VARCHAR
+from sqlalchemy import Connection, Inspector, MetaData, Table, inspect
 from sqlalchemy.schema import SchemaItem
-from sqlalchemy.types import TypeEngine
 
 from flink_autoscaler.core.errors import StoreError
-
-ID: Final = BigInteger().with_variant(Integer(), "sqlite")
-LONG_TEXT: Final = Text().with_variant(LONGTEXT(), "mysql")
-MYSQL_TABLE: Final[Mapping[str, Any]] = {
-    "mysql_engine": "InnoDB",
-    "mysql_charset": "utf8mb4",
-    "mysql_collate": "utf8mb4_general_ci",
-}
-
-
-def text_or(mysql: TypeEngine[str]) -> TypeEngine[str]:
-    """Make the type of a text that only MySQL wants to know the length of."""
-    return Text().with_variant(mysql, "mysql")
-
-
-def exact_text(length: int) -> VARCHAR:
-    """Make MySQL's type of a text that is compared byte by byte."""
-    return VARCHAR(length, collation="utf8mb4_bin")
-
-
-def exact_key(length: int) -> TypeEngine[str]:
-    """Make the type of a key that is compared byte by byte in every database."""
-    return String(length).with_variant(exact_text(length), "mysql")
-
-
-def is_not_postgresql(*_: object, dialect: Dialect, **__: object) -> bool:
-    """Tell whether the key of the state table has a name, in the form that ``ddl_if`` asks for it."""
-    return dialect.name != "postgresql"
+from flink_autoscaler.stores.sql.columns import MYSQL_TABLE
 
 
 def table(name: str, *items: SchemaItem, **options: Any) -> Table:

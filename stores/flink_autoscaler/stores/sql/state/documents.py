@@ -35,7 +35,7 @@ def read_document(text: str, *, exact: bool = False) -> Any:
         Dictionaries with text keys, lists, and scalars; the scalars of YAML are all text.
 
     Raises:
-        UnreadableError: It is too long, too deep, damaged, or something else.
+        DocumentError: It is too long, too deep, damaged, or something else.
     """
     if len(text) > TEXT_LIMIT:
         raise DocumentError(f"longer than {TEXT_LIMIT >> 20} Mi characters")

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
-from flink_autoscaler.core.model.metrics import MetricSample
-from flink_autoscaler.core.model.state import ForecastMemory, JobState, PolicyMemories
+from flink_autoscaler.core.model.metrics import MetricSample, VertexId, WaitingTime
+from flink_autoscaler.core.model.state import EMPTY_STATE, ForecastMemory, JobState, PolicyMemories
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Supervision
-from flink_autoscaler.stores.sql.state.waited_columns import waited_columns, waited_rows
 
 _INCOMPLETE = "incomplete"
 _SUPERVISION = "supervision"
@@ -22,6 +22,18 @@ _FORECAST = "forecast"
 _WAITED = "waited"
 _AT_MS = "at_ms"
 _VERTICES = "vertices"
+
+Column = list[float | None]
+"""Milliseconds; None where a sample does not tell."""
+
+
+class OwnState(NamedTuple):
+    """The parts of a job's state that are kept, wholly or in part, as our own JSON."""
+
+    samples: tuple[MetricSample, ...] = ()
+    supervision: Supervision = NO_SUPERVISION
+    policies: PolicyMemories = EMPTY_STATE.policies
+    forecast: ForecastMemory = EMPTY_STATE.forecast
 
 
 def own_state_text(state: JobState) -> str | None:
@@ -42,7 +54,7 @@ def own_state_text(state: JobState) -> str | None:
     return json.dumps(kept, separators=(",", ":")) if kept else None
 
 
-def own_state(text: str | None, samples: tuple[MetricSample, ...]) -> tuple[tuple[MetricSample, ...], Supervision]:
+def own_state(text: str | None, samples: tuple[MetricSample, ...]) -> OwnState:
     """Read what :func:`own_state_text` wrote.
 
     Args:
@@ -50,49 +62,31 @@ def own_state(text: str | None, samples: tuple[MetricSample, ...]) -> tuple[tupl
         samples: The samples as the Java process would know them.
 
     Returns:
-        The samples with their incomplete vertices, and the supervision. Of a text that cannot be read only one thing is
-        sure: that something was incomplete. Then everything is, and no rescale is followed any more.
+        The samples with what is known besides, and the other parts. Of a text, or of parts of it, that cannot be read
+        only one thing is sure: that something was incomplete. Then everything is, and no rescale is followed any more.
+        Policies, forecasts and waiting times that cannot be read are forgotten.
     """
     if text is None:
-        return samples, NO_SUPERVISION
+        return OwnState(samples)
+    known: Any = None
     try:
-        kept = json.loads(text)
-        incomplete = _incomplete(kept.get(_INCOMPLETE, {}))
-        supervision = _supervisions().validate_python(kept.get(_SUPERVISION, {}))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ValidationError):
-        return tuple(replace(sample, incomplete=frozenset(sample.vertices)) for sample in samples), NO_SUPERVISION
-    return _marked(samples, incomplete), supervision
+        known = json.loads(text)
+        incomplete = _incomplete(known.get(_INCOMPLETE, {}))
+        supervision = _supervisions().validate_python(known.get(_SUPERVISION, {}))
+    except (ValueError, TypeError, AttributeError, RecursionError, ValidationError):
+        incomplete = {sample.at_ms: frozenset(sample.vertices) for sample in samples}
+        supervision = NO_SUPERVISION
+    waited = _waited(_object(known, _WAITED))
+    return OwnState(
+        tuple(_completed(sample, incomplete, waited) for sample in samples),
+        supervision,
+        {name: memory for name, memory in _object(known, _POLICIES).items() if isinstance(memory, dict)},
+        _object(known, _FORECAST),
+    )
 
 
-def own_policies(text: str | None) -> PolicyMemories:
-    """Read what policies remember from what :func:`own_state_text` wrote; nothing from a text that cannot be read."""
-    return {name: memory for name, memory in _object(text, _POLICIES).items() if isinstance(memory, dict)}
-
-
-def own_forecast(text: str | None) -> ForecastMemory:
-    """Read what forecasts remember from what :func:`own_state_text` wrote; nothing from a text that cannot be read."""
-    return _object(text, _FORECAST)
-
-
-def own_waited(text: str | None, samples: tuple[MetricSample, ...]) -> tuple[MetricSample, ...]:
-    """Add to samples how long vertices had waited, from what :func:`own_state_text` wrote.
-
-    Samples of other instants, such as those of the Java process, and of a text that cannot be read, tell nothing.
-    """
-    document = _object(text, _WAITED)
-    try:
-        instants = [int(at_ms) for at_ms in document.get(_AT_MS, ())]
-        waited = dict(zip(instants, waited_rows(document.get(_VERTICES, {}), len(instants)), strict=True))
-    except (ValueError, TypeError, AttributeError):
-        return samples
-    return tuple(replace(s, waited=waited[s.at_ms]) if waited.get(s.at_ms) else s for s in samples)
-
-
-def _object(text: str | None, name: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text or "{}").get(name)
-    except (ValueError, AttributeError, RecursionError):
-        return {}
+def _object(document: Any, name: str) -> dict[str, Any]:
+    found = document.get(name) if isinstance(document, dict) else None
     return found if isinstance(found, dict) else {}
 
 
@@ -100,13 +94,65 @@ def _incomplete(entries: Mapping[str, list[str]]) -> dict[int, frozenset[str]]:
     return {int(at_ms): frozenset(map(str, names)) for at_ms, names in entries.items()}
 
 
-def _marked(samples: tuple[MetricSample, ...], incomplete: Mapping[int, frozenset[str]]) -> tuple[MetricSample, ...]:
-    return tuple(
-        replace(sample, incomplete=incomplete[sample.at_ms]) if sample.at_ms in incomplete else sample
-        for sample in samples
+def _waited(document: Mapping[str, Any]) -> Mapping[int, Mapping[VertexId, WaitingTime]]:
+    """Return how long vertices had waited, by the instants of samples; nothing where that cannot be read."""
+    try:
+        instants = [int(at_ms) for at_ms in document.get(_AT_MS, ())]
+        return dict(zip(instants, waited_rows(document.get(_VERTICES, {}), len(instants)), strict=True))
+    except (ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _completed(
+    sample: MetricSample,
+    incomplete: Mapping[int, frozenset[str]],
+    waited: Mapping[int, Mapping[VertexId, WaitingTime]],
+) -> MetricSample:
+    at_ms = sample.at_ms
+    return replace(
+        sample, incomplete=incomplete.get(at_ms, sample.incomplete), waited=waited.get(at_ms) or sample.waited
     )
 
 
 @cache
 def _supervisions() -> TypeAdapter[Supervision]:
     return TypeAdapter(Supervision)
+
+
+def waited_columns(samples: Sequence[MetricSample]) -> dict[VertexId, list[Column]]:
+    """Return two columns per vertex, its idle and its backpressured time; empty when no sample tells anything."""
+    vertices = dict.fromkeys(vertex_id for sample in samples for vertex_id in sample.waited)
+    return {v: _columns([sample.waited.get(v) for sample in samples]) for v in vertices}
+
+
+def _columns(times: Sequence[WaitingTime | None]) -> list[Column]:
+    return [
+        [None if time is None else _short(time.idle_ms) for time in times],
+        [None if time is None else _short(time.backpressured_ms) for time in times],
+    ]
+
+
+def _short(milliseconds: float) -> float:
+    """Return the same number, without a fraction of 0: Flink counts whole milliseconds."""
+    return int(milliseconds) if milliseconds.is_integer() else milliseconds
+
+
+def waited_rows(columns: Mapping[str, Any], count: int) -> list[dict[VertexId, WaitingTime]]:
+    """Return what :func:`waited_columns` made of so many samples, by sample.
+
+    Raises:
+        ValueError, TypeError, AttributeError: They are something else.
+    """
+    rows: list[dict[VertexId, WaitingTime]] = [{} for _ in range(count)]
+    for vertex_id, (idle, backpressured) in columns.items():
+        for row, *times in zip(rows, idle, backpressured, strict=True):
+            if None not in times:
+                row[str(vertex_id)] = _waiting_time(*times)
+    return rows
+
+
+def _waiting_time(idle: float, backpressured: float) -> WaitingTime:
+    time = WaitingTime(float(idle), float(backpressured))
+    if not all(map(math.isfinite, time)):
+        raise ValueError("a time is not finite")
+    return time

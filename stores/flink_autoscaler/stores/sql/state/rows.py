@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from sqlalchemy import BindParameter, Connection, String, bindparam, case, delete, func, insert, literal, select, update
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    DateTime,
+    String,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    update,
+)
 
-from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.stores.sql.database.conditions import same_key
+from flink_autoscaler.core.model.job import JobKey, cluster_of
+from flink_autoscaler.stores.sql.database.database import same_key
 from flink_autoscaler.stores.sql.state.codec import KINDS, StateType, decode
 from flink_autoscaler.stores.sql.state.documents import TEXT_LIMIT, DocumentError
-from flink_autoscaler.stores.sql.state.set_aside import keep_original
-from flink_autoscaler.stores.sql.tables import JOBS, STATE
+from flink_autoscaler.stores.sql.tables import JOBS, SET_ASIDE, STATE
 
+_PROBLEM_LENGTH = 500
 _TYPES = {state_type.value: state_type for state_type in StateType}
 
 
@@ -54,28 +67,35 @@ class StoredJob:
     record: JobRecord | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class RowChanges:
     """What has to be written about a job.
 
     Attributes:
+        stored: What the database holds.
         keep: What was wrong with values that have to be kept before they are replaced.
         inserts: New texts by kind.
         updates: Replaced texts by kind.
         deletes: Kinds that have no value any more.
+        parts: What the database holds afterwards, by kind.
         record: The row in our own table; None when it stays as it is.
-        has_record: Whether there is one already.
     """
 
-    keep: Mapping[StateType, str]
-    inserts: Mapping[StateType, str]
-    updates: Mapping[StateType, str]
-    deletes: Sequence[StateType]
-    record: JobRecord | None
-    has_record: bool
+    stored: StoredJob
+    keep: dict[StateType, str] = field(default_factory=dict)
+    inserts: dict[StateType, str] = field(default_factory=dict)
+    updates: dict[StateType, str] = field(default_factory=dict)
+    deletes: list[StateType] = field(default_factory=list)
+    parts: dict[StateType, StoredPart] = field(default_factory=dict)
+    record: JobRecord | None = None
 
     def __bool__(self) -> bool:
         return bool(self.keep or self.inserts or self.updates or self.deletes or self.record)
+
+    @property
+    def after(self) -> StoredJob:
+        """What the database holds afterwards."""
+        return StoredJob(self.parts, self.record or self.stored.record)
 
 
 def digest(text: str) -> bytes:
@@ -113,7 +133,7 @@ def _part(state_type: StateType, text: object) -> StoredPart:
 def write_job(connection: Connection, job_key: JobKey, changes: RowChanges, *, now: datetime, writer: str) -> None:
     """Write changes of one job, inside the transaction of the caller. Rows that somebody removed are made again."""
     for state_type, problem in changes.keep.items():
-        keep_original(connection, job_key, state_type, problem=problem, now=now)
+        _set_aside(connection, job_key, state_type, problem=problem, now=now)
     if changes.deletes:
         connection.execute(
             delete(STATE).where(same_key(connection, STATE.c.job_key, job_key), STATE.c.state_type.in_(changes.deletes))
@@ -124,7 +144,17 @@ def write_job(connection: Connection, job_key: JobKey, changes: RowChanges, *, n
         _update(connection, job_key, changes.updates, now)
     if changes.record is not None:
         values = {**changes.record._asdict(), "cluster": cluster_of(job_key), "writer": writer, "updated_at": now}
-        _write_record(connection, job_key, values, has_record=changes.has_record)
+        _write_record(connection, job_key, values, has_record=changes.stored.record is not None)
+
+
+def _set_aside(connection: Connection, job_key: JobKey, state_type: str, *, problem: str, now: datetime) -> None:
+    """Copy a stored value to the letter before it is replaced. It does not pass through this process."""
+    told, at = literal(problem[:_PROBLEM_LENGTH], String), literal(now, DateTime)
+    condition = same_key(connection, STATE.c.job_key, job_key)
+    original = select(STATE.c.job_key, STATE.c.state_type, STATE.c.state_value, told, at)
+    columns = ["job_key", "state_type", "state_value", "problem", "set_aside_at"]
+    kept = original.where(condition, STATE.c.state_type == state_type)
+    connection.execute(insert(SET_ASIDE).from_select(columns, kept))
 
 
 def _insert(connection: Connection, job_key: JobKey, texts: Mapping[StateType, str], now: datetime) -> None:
@@ -159,12 +189,6 @@ def _write_record(connection: Connection, job_key: JobKey, values: dict[str, Any
         if connection.execute(update(JOBS).where(condition).values(values)).rowcount:
             return
     connection.execute(insert(JOBS).values(job_key=job_key, **values))
-
-
-def cluster_of(job_key: JobKey) -> str:
-    """Return the cluster that a job key names; empty when it is a mere job id."""
-    cluster, slash, _ = job_key.partition("/")
-    return cluster if slash else ""
 
 
 def delete_job(connection: Connection, job_key: JobKey) -> None:

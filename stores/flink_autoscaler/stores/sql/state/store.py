@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,17 +15,10 @@ from sqlalchemy import Connection
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
-from flink_autoscaler.stores.sql.database.database import Database
-from flink_autoscaler.stores.sql.database.failures import ConflictError
-from flink_autoscaler.stores.sql.fence import Fence, LeaseLostError
+from flink_autoscaler.stores.sql.database.database import Database, Fence
+from flink_autoscaler.stores.sql.database.failures import ConflictError, LeaseLostError
 from flink_autoscaler.stores.sql.state.codec import KINDS, StateType, encode
-from flink_autoscaler.stores.sql.state.own_state import (
-    own_forecast,
-    own_policies,
-    own_state,
-    own_state_text,
-    own_waited,
-)
+from flink_autoscaler.stores.sql.state.own_state import own_state, own_state_text
 from flink_autoscaler.stores.sql.state.rows import (
     JobRecord,
     RowChanges,
@@ -54,17 +47,6 @@ class _View:
 
     state: JobState
     stored: StoredJob | None
-
-
-@dataclass
-class _Plan:
-    """What a save does: statements, and what the database holds after them."""
-
-    keep: dict[StateType, str] = field(default_factory=dict)
-    inserts: dict[StateType, str] = field(default_factory=dict)
-    updates: dict[StateType, str] = field(default_factory=dict)
-    deletes: list[StateType] = field(default_factory=list)
-    parts: dict[StateType, StoredPart] = field(default_factory=dict)
 
 
 class SqlStateStore:
@@ -133,13 +115,13 @@ class SqlStateStore:
         """
         generation = self._generation
         view = self._views.get(job_key)
-        plan = None if view is None or view.stored is None else _changes(view.stored, state)
-        if plan is not None and not plan[0]:
-            self._remember(job_key, _View(state, plan[1]), generation)
+        changes = None if view is None or view.stored is None else _changes(view.stored, state)
+        if changes is not None and not changes:
+            self._remember(job_key, _View(state, changes.after), generation)
             return
         try:
             _check_key(job_key)
-            stored = self._database.run(partial(self._write, job_key, state, plan))
+            stored = self._database.run(partial(self._write, job_key, state, changes), fence=self._fence)
         except (ConflictError, LeaseLostError) as error:
             self._drop(job_key)
             raise self._explained(job_key, error) from error
@@ -157,7 +139,7 @@ class SqlStateStore:
         """
         _check_key(job_key)
         self._drop(job_key)
-        self._database.run(partial(self._delete, job_key))
+        self._database.run(lambda connection: delete_job(connection, job_key), fence=self._fence)
 
     def job_keys(self) -> frozenset[JobKey]:
         """Return the keys of all jobs in the database, whoever wrote them, and of those not written yet.
@@ -188,26 +170,16 @@ class SqlStateStore:
         with self._lock:
             self._views.pop(job_key, None)
 
-    def _write(
-        self, job_key: JobKey, state: JobState, plan: tuple[RowChanges, StoredJob] | None, connection: Connection
-    ) -> StoredJob:
+    def _write(self, job_key: JobKey, state: JobState, changes: RowChanges | None, connection: Connection) -> StoredJob:
         """Write what differs, and return what is stored then. Runs again after a deadlock, hence keeps nothing."""
-        if self._fence is not None:
-            self._fence.check(connection)
-        if plan is None:
+        if changes is None:
             stored = read_job(connection, job_key)
             self._report_problems(job_key, stored)
-            plan = _changes(stored, state)
-        changes, after = plan
+            changes = _changes(stored, state)
         if changes:
             now = self._database.local_time(self._clock())
             write_job(connection, job_key, changes, now=now, writer=self._writer)
-        return after
-
-    def _delete(self, job_key: JobKey, connection: Connection) -> None:
-        if self._fence is not None:
-            self._fence.check(connection)
-        delete_job(connection, job_key)
+        return changes.after
 
     def _explained(self, job_key: JobKey, error: StoreError) -> StoreError:
         """Say so when the conflict is with another job, whose key is the same to the database."""
@@ -252,42 +224,38 @@ def _check_key(job_key: JobKey) -> None:
 def _state(stored: StoredJob) -> JobState:
     parts: dict[str, Any] = {KINDS[state_type].name: part.part for state_type, part in stored.parts.items()}
     if stored.record is not None:
-        parts["job_id"] = stored.record.job_id
-        parts["samples"], parts["supervision"] = own_state(stored.record.own_state, parts.get("samples", ()))
-        parts["samples"] = own_waited(stored.record.own_state, parts["samples"])
-        parts["policies"] = own_policies(stored.record.own_state)
-        parts["forecast"] = own_forecast(stored.record.own_state)
+        own = own_state(stored.record.own_state, parts.get("samples", ()))
+        parts |= {"job_id": stored.record.job_id, **own._asdict()}
     return JobState(**parts) if parts else EMPTY_STATE
 
 
-def _changes(stored: StoredJob, state: JobState) -> tuple[RowChanges, StoredJob]:
-    """Return what has to be written so that the database holds a state, and what it holds then."""
-    plan = _Plan()
+def _changes(stored: StoredJob, state: JobState) -> RowChanges:
+    """Return what has to be written so that the database holds a state."""
+    changes = RowChanges(stored)
     for state_type, kind in KINDS.items():
-        _compare(plan, state_type, stored.parts, getattr(state, kind.name))
+        _compare(changes, state_type, getattr(state, kind.name))
     record = JobRecord(state.job_id, own_state_text(state))
-    is_new = stored.record is None and (plan.parts or record != JobRecord(None, None))
-    is_changed = stored.record is not None and record != stored.record
-    written = record if is_new or is_changed else None
-    changes = RowChanges(plan.keep, plan.inserts, plan.updates, plan.deletes, written, stored.record is not None)
-    return changes, StoredJob(plan.parts, written or stored.record)
+    is_new = stored.record is None and (changes.parts or record != JobRecord(None, None))
+    if is_new or (stored.record is not None and record != stored.record):
+        changes.record = record
+    return changes
 
 
-def _compare(plan: _Plan, state_type: StateType, parts: Mapping[StateType, StoredPart], part: Any) -> None:
-    """Add to a plan what has to be done about one kind of state."""
-    old = parts.get(state_type)
+def _compare(changes: RowChanges, state_type: StateType, part: Any) -> None:
+    """Add what has to be done about one kind of state."""
+    old = changes.stored.parts.get(state_type)
     if old is not None and old.digest and (part is old.part or part == old.part == KINDS[state_type].empty):
-        plan.parts[state_type] = old
+        changes.parts[state_type] = old
         return
     text = encode(state_type, part)
     new_digest = b"" if text is None else digest(text)
     if old is not None and text is not None and new_digest == old.digest:
-        plan.parts[state_type] = StoredPart(part, old.digest, old.problem)
+        changes.parts[state_type] = StoredPart(part, old.digest, old.problem)
         return
     if old is not None and old.problem is not None:
-        plan.keep[state_type] = old.problem
+        changes.keep[state_type] = old.problem
     if text is not None:
-        (plan.inserts if old is None else plan.updates)[state_type] = text
-        plan.parts[state_type] = StoredPart(part, new_digest)
+        (changes.inserts if old is None else changes.updates)[state_type] = text
+        changes.parts[state_type] = StoredPart(part, new_digest)
     elif old is not None:
-        plan.deletes.append(state_type)
+        changes.deletes.append(state_type)

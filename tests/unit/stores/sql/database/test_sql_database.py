@@ -29,7 +29,8 @@ from flink_autoscaler.stores.sql.database.failures import store_error
 from flink_autoscaler.stores.sql.events.handler import SqlEventHandler
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import LEASE
-from flink_autoscaler.stores.testing.contract import a_context, full_state, same_state
+from flink_autoscaler.stores.testing.event_handler_contract import a_context
+from flink_autoscaler.stores.testing.store_contract import full_state, same_state
 
 VERTEX = "a6b7102b8d3e3a9564998c1ffeb5e2b7"
 OVERRIDES = JobState(overrides={VERTEX: 4})

@@ -12,9 +12,8 @@ from sqlalchemy import text
 
 from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.stores.sql.database.database import Database
-from flink_autoscaler.stores.sql.events import follower as event_follower
-from flink_autoscaler.stores.sql.events.follower import EventFollower
-from flink_autoscaler.stores.sql.events.log import PAGE, EventFilter, newest_events
+from flink_autoscaler.stores.sql.events import log as event_log
+from flink_autoscaler.stores.sql.events.log import PAGE, EventFilter, EventFollower, newest_events
 from flink_autoscaler.stores.sql.tables import EVENTS
 
 EVERYTHING = EventFilter()
@@ -213,7 +212,7 @@ def test_event_that_was_not_taken_comes_again(database: Database, follower: Even
 def test_sweep_finds_repetitions_of_old_events(database: Database, clock: Clock) -> None:
     [old] = write_events(database, an_event(message="old"))
     with database.transaction() as connection:
-        far = {**an_event(message="far"), "id": old + event_follower.NEAR + 1}
+        far = {**an_event(message="far"), "id": old + event_log.NEAR + 1}
         overriding = " OVERRIDING SYSTEM VALUE" if database.dialect == "postgresql" else ""
         columns = ", ".join(far)
         values = ", ".join(f":{name}" for name in far)
@@ -224,7 +223,7 @@ def test_sweep_finds_repetitions_of_old_events(database: Database, clock: Clock)
     happen_again(database, old, at=now)
     assert polled(follower) == []
 
-    clock.now += event_follower.SWEEP_INTERVAL
+    clock.now += event_log.SWEEP_INTERVAL
 
     assert polled(follower) == ["old"]
     assert polled(follower) == []

@@ -13,8 +13,8 @@ from sqlalchemy import Connection, insert, text
 from watching import LogLines
 
 from flink_autoscaler.stores.sql.database.database import Database
-from flink_autoscaler.stores.sql.events.cleaner import BATCH, EventCleaner
-from flink_autoscaler.stores.sql.fence import LeaseLostError
+from flink_autoscaler.stores.sql.database.failures import LeaseLostError
+from flink_autoscaler.stores.sql.events.handler import BATCH, EventCleaner
 from flink_autoscaler.stores.sql.tables import EVENTS
 from flink_cluster.waiting import wait_until
 

@@ -19,10 +19,15 @@ from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.syntax import parse_duration
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
 from flink_autoscaler.stores.sql.database.database import Database
+from flink_autoscaler.stores.sql.database.failures import LeaseLostError
 from flink_autoscaler.stores.sql.events.handler import SqlEventHandler, event_key
-from flink_autoscaler.stores.sql.fence import LeaseLostError
 from flink_autoscaler.stores.sql.tables import EVENTS
-from flink_autoscaler.stores.testing.contract import AutoScalerEventHandlerContract, RecordedEvent, a_context, a_report
+from flink_autoscaler.stores.testing.event_handler_contract import (
+    AutoScalerEventHandlerContract,
+    RecordedEvent,
+    a_context,
+    a_report,
+)
 
 SAMPLES = Path(__file__).parents[4] / "fixtures" / "jdbc-java"
 START = 1_704_283_200.0

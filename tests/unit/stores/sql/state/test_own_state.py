@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from flink_autoscaler.core.model.metrics import MetricSample, WaitingTime
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Supervision
-from flink_autoscaler.stores.sql.state.own_state import own_state, own_state_text, own_waited
+from flink_autoscaler.stores.sql.state.own_state import OwnState, own_state, own_state_text
 
 st.register_type_strategy(
     Mapping, lambda kind: st.dictionaries(*map(st.from_type, get_args(kind))) if get_args(kind) else st.just({})
@@ -23,14 +23,14 @@ SAMPLES = (MetricSample(1, {"a": {}, "b": {}}, {}, frozenset({"b"})), MetricSamp
 
 def test_a_job_of_which_there_is_nothing_to_keep_has_no_text() -> None:
     assert own_state_text(EMPTY_STATE) is None
-    assert own_state(None, SAMPLES) == (SAMPLES, NO_SUPERVISION)
+    assert own_state(None, SAMPLES) == OwnState(SAMPLES)
 
 
 @given(SUPERVISIONS)
 def test_supervision_comes_back_as_it_was(supervision: Supervision) -> None:
     text = own_state_text(replace(EMPTY_STATE, supervision=supervision))
 
-    assert own_state(text, ())[1] == supervision
+    assert own_state(text, ()).supervision == supervision
 
 
 def test_incomplete_vertices_come_back_with_their_samples() -> None:
@@ -38,7 +38,7 @@ def test_incomplete_vertices_come_back_with_their_samples() -> None:
 
     text = own_state_text(replace(EMPTY_STATE, samples=SAMPLES))
 
-    assert own_state(text, bare)[0] == SAMPLES
+    assert own_state(text, bare).samples == SAMPLES
 
 
 @pytest.mark.parametrize(
@@ -47,10 +47,10 @@ def test_incomplete_vertices_come_back_with_their_samples() -> None:
     ids=["cut off", "a list", "no map", "an unknown phase", "no object"],
 )
 def test_of_a_damaged_text_everything_counts_as_incomplete(text: str) -> None:
-    samples, supervision = own_state(text, SAMPLES)
+    own = own_state(text, SAMPLES)
 
-    assert [sample.incomplete for sample in samples] == [frozenset("ab"), frozenset("a")]
-    assert supervision == NO_SUPERVISION
+    assert [sample.incomplete for sample in own.samples] == [frozenset("ab"), frozenset("a")]
+    assert own.supervision == NO_SUPERVISION
 
 
 WAITED = (
@@ -64,17 +64,15 @@ BARE = tuple(replace(sample, waited={}) for sample in WAITED)
 def test_waiting_times_come_back_with_their_samples() -> None:
     text = own_state_text(replace(EMPTY_STATE, samples=WAITED))
 
-    assert own_waited(text, BARE) == WAITED
-    assert text is not None
-    assert own_state(text, BARE)[0] == BARE  # nothing else is touched
+    assert own_state(text, BARE) == OwnState(WAITED)  # nothing else is touched
 
 
 def test_samples_of_another_writer_have_no_waiting_times() -> None:
     text = own_state_text(replace(EMPTY_STATE, samples=WAITED))
     foreign = MetricSample(4, {"a": {}}, {})
 
-    assert own_waited(text, (*BARE[1:], foreign)) == (*WAITED[1:], foreign)
-    assert own_waited(None, BARE) == BARE
+    assert own_state(text, (*BARE[1:], foreign)).samples == (*WAITED[1:], foreign)
+    assert own_state(None, BARE).samples == BARE
 
 
 @pytest.mark.parametrize(
@@ -89,8 +87,10 @@ def test_samples_of_another_writer_have_no_waiting_times() -> None:
     ids=["a number", "more times than samples", "text", "not a number", "no list"],
 )
 def test_of_damaged_waiting_times_nothing_is_known(waited: str) -> None:
-    assert own_waited(f'{{"waited": {waited}}}', BARE) == BARE
+    assert own_state(f'{{"waited": {waited}}}', BARE) == OwnState(BARE)
 
 
 def test_fields_of_a_later_version_are_ignored() -> None:
-    assert own_state('{"supervision": {"asked": {"a": 2}, "mood": "good"}}', ())[1] == Supervision(asked={"a": 2})
+    assert own_state('{"supervision": {"asked": {"a": 2}, "mood": "good"}}', ()).supervision == Supervision(
+        asked={"a": 2}
+    )

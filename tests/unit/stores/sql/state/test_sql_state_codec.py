@@ -29,7 +29,7 @@ from flink_autoscaler.core.model.state import (
 from flink_autoscaler.stores.sql.state.codec import KINDS, StateType, decode, encode
 from flink_autoscaler.stores.sql.state.documents import DocumentError
 from flink_autoscaler.stores.sql.state.instants import instant_text, parse_instant, parse_seconds
-from flink_autoscaler.stores.testing.contract import full_state, same_state
+from flink_autoscaler.stores.testing.store_contract import full_state, same_state
 
 SAMPLES = Path(__file__).parents[4] / "fixtures" / "jdbc-java"
 UNUSUAL, NORMAL, EMPTY = "3de64ea3323f03de0a24165dcc2f506b", "53f2be87e462401f4e4248df258a83f5", "0" * 29 + "c0c"
@@ -63,7 +63,7 @@ def test_every_value_of_the_java_process_is_read_and_written_so_that_it_reads_it
         state_type = StateType(row["state_type"])
         decoded = decode(state_type, row["state_value"])
 
-        text = KINDS[state_type].encode(decoded.part)
+        text = KINDS[state_type].shape.write(decoded.part)
 
         assert decoded.problem is None
         check_readable(state_type, text)

@@ -21,13 +21,12 @@ from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState, ScalingRecord
 from flink_autoscaler.core.ports.deployment import AutoScalerStateStore
 from flink_autoscaler.stores.sql.database.database import Database
-from flink_autoscaler.stores.sql.database.failures import ConflictError
-from flink_autoscaler.stores.sql.fence import LeaseLostError
+from flink_autoscaler.stores.sql.database.failures import ConflictError, LeaseLostError
 from flink_autoscaler.stores.sql.state.codec import StateType
 from flink_autoscaler.stores.sql.state.documents import TEXT_LIMIT
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import JOBS, METADATA, SET_ASIDE, STATE
-from flink_autoscaler.stores.testing.contract import AutoScalerStateStoreContract, full_state, same_state
+from flink_autoscaler.stores.testing.store_contract import AutoScalerStateStoreContract, full_state, same_state
 
 SAMPLES = Path(__file__).parents[4] / "fixtures" / "jdbc-java"
 NORMAL, EMPTY = "53f2be87e462401f4e4248df258a83f5", "0" * 29 + "c0c"

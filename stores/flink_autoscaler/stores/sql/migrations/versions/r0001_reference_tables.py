@@ -6,16 +6,8 @@ from alembic import op
 from sqlalchemy import Column, DateTime, Identity, Index, Integer, String, UniqueConstraint
 from sqlalchemy.dialects.mysql import VARCHAR
 
-from flink_autoscaler.stores.sql.migrations.creation import (
-    ID,
-    LONG_TEXT,
-    create_missing,
-    exact_key,
-    exact_text,
-    is_not_postgresql,
-    table,
-    text_or,
-)
+from flink_autoscaler.stores.sql.columns import ID, LONG_TEXT, exact_key, exact_text, is_not_postgresql, text_or
+from flink_autoscaler.stores.sql.migrations.creation import create_missing, table
 
 revision = "0001"
 down_revision = None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from alembic import op
 from sqlalchemy import BigInteger, Column, DateTime, Index, String
 
-from flink_autoscaler.stores.sql.migrations.creation import ID, LONG_TEXT, create_missing, exact_key, table
+from flink_autoscaler.stores.sql.columns import ID, LONG_TEXT, exact_key
+from flink_autoscaler.stores.sql.migrations.creation import create_missing, table
 
 revision = "0002"
 down_revision = "0001"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from alembic import op
 from sqlalchemy import BigInteger, Column, Double, Integer, SmallInteger, String
 
-from flink_autoscaler.stores.sql.migrations.creation import LONG_TEXT, create_missing, exact_key, table
+from flink_autoscaler.stores.sql.columns import LONG_TEXT, exact_key
+from flink_autoscaler.stores.sql.migrations.creation import create_missing, table
 
 revision = "0005"
 down_revision = "0004"

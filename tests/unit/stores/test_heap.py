@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from flink_autoscaler.core.ports.deployment import AutoScalerStateStore
 from flink_autoscaler.stores import HeapStateStore
-from flink_autoscaler.stores.testing.contract import AutoScalerStateStoreContract, full_state
+from flink_autoscaler.stores.testing.store_contract import AutoScalerStateStoreContract, full_state
 
 
 class TestHeapStateStore(AutoScalerStateStoreContract):

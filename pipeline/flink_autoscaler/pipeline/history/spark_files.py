@@ -1,26 +1,79 @@
-"""The files of a history on any file system that Hadoop knows, through the JVM of a Spark session."""
+"""The files of a history on any file system that Hadoop knows, through a Spark session."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
-from flink_autoscaler.pipeline.history.files import GONE, FileEntry, GoneError, HistoryError
-from flink_autoscaler.pipeline.history.layout import STAGING, new_id
-from flink_autoscaler.pipeline.history.schemes import advice
+from flink_autoscaler.pipeline.history.files import GONE, FileEntry, Files, GoneError, HistoryError
+from flink_autoscaler.pipeline.history.layout import STAGING, SUFFIX, new_id
+from flink_autoscaler.pipeline.history.schema import HistoryTable
+from flink_autoscaler.pipeline.history.storage import COMPRESSION
 from flink_autoscaler.pipeline.spark.supply import reason_of
+
+_CONFIGURATION: Final = "HADOOP_CONF_DIR"
+
+_HADOOP_MODULES: Final = {
+    "s3a": "hadoop-aws",
+    "abfs": "hadoop-azure",
+    "abfss": "hadoop-azure",
+    "wasb": "hadoop-azure",
+    "wasbs": "hadoop-azure",
+    "oss": "hadoop-aliyun",
+    "cosn": "hadoop-cos",
+    "obs": "hadoop-huaweicloud",
+}
+"""Modules of Hadoop that are not in Spark's distribution, by scheme; each has the version of Hadoop itself."""
+
+_OTHER_PACKAGES: Final = {"gs": "com.google.cloud.bigdataoss:gcs-connector (a version for Hadoop 3)"}
+_OLD_SCHEMES: Final = frozenset({"s3", "s3n"})
+_NO_CLASS: Final = ("ClassNotFoundException", "NoClassDefFoundError", "No FileSystem for scheme")
+_NO_HOST: Final = "UnknownHostException"
+_WHERE: Final = " in autoscaler.engine.spark-config (Spark Connect: of the server)"
 
 FAILURES: Final = (Py4JError, PySparkException, OSError, pa.ArrowException)
 """What Spark raises, also when its JVM is gone."""
-
 _MISSING: Final = "java.io.FileNotFoundException"
+_INDEX: Final = "part"
+_PLACE: Final = "place"
+_GONE: Final = ("PATH_NOT_FOUND", "FILE_NOT_EXIST", "FileNotFoundException")
+"""What Spark calls a file that is not there when it plans to read it, or comes to it."""
+
+
+def advice(path: str, problem: str, *, hadoop: str | None = None) -> str | None:
+    """Return what to do about a path that Spark cannot reach; None where the problem is another one.
+
+    Args:
+        path: With its scheme.
+        problem: What Hadoop said.
+        hadoop: Version of the Hadoop that said it; None where that is not known.
+    """
+    scheme = urlsplit(path).scheme.lower()
+    if any(text in problem for text in _NO_CLASS):
+        return _package(scheme, hadoop or "<version of Hadoop there>")
+    if _NO_HOST in problem and scheme == "hdfs" and not os.environ.get(_CONFIGURATION):
+        return f"if that is a name service, set {_CONFIGURATION} to the folder with the hdfs-site.xml that knows it"
+    return None
+
+
+def _package(scheme: str, hadoop: str) -> str | None:
+    if scheme in _OLD_SCHEMES:
+        return f"Hadoop has no {scheme}:// any more, write s3a://"
+    module = _HADOOP_MODULES.get(scheme)
+    package = f"org.apache.hadoop:{module}:{hadoop}" if module else _OTHER_PACKAGES.get(scheme)
+    if package is None:
+        return f"Spark has no file system for {scheme}://; add the jar that brings one to spark.jars{_WHERE}"
+    return f"Spark has no file system for {scheme}://; add the package {package} to spark.jars.packages{_WHERE}"
 
 
 class HadoopFiles:
@@ -153,3 +206,62 @@ def _cause(error: BaseException) -> str:
     except FAILURES:  # the JVM is gone
         pass
     return reason_of(error)
+
+
+class SparkParts:
+    """Files written and read by Spark jobs (``Parts``)."""
+
+    def __init__(self, spark: SparkSession, files: Files) -> None:
+        # A session of its own within the same Spark, so that its settings are not those of others.
+        self._spark = spark.newSession()
+        self._spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        self._files = files
+
+    def write(self, tables: Sequence[pa.Table], folder: str) -> Sequence[str]:
+        """Write each table to a file of its own in one Spark job; return their paths, in the order of the tables."""
+        numbered = pa.concat_tables([_numbered(rows, index) for index, rows in enumerate(tables)])
+        try:
+            frame = self._spark.createDataFrame(numbered).coalesce(1).sortWithinPartitions(_INDEX, _PLACE)
+            writer = frame.drop(_PLACE).write.partitionBy(_INDEX).option("compression", COMPRESSION)
+            writer.parquet(uri(self._files, folder))
+        except FAILURES as error:
+            raise HistoryError(f"{uri(self._files, folder)}: {reason_of(error)}") from error
+        return [self._written(f"{folder}/{_INDEX}={index}") for index in range(len(tables))]
+
+    def read(self, path: str, table: HistoryTable) -> pa.Table:
+        """Return the rows of one file of any version, with the columns of this one."""
+        try:
+            reader = self._spark.read.schema(spark_schema(self._spark, table))
+            return table.conform(reader.parquet(uri(self._files, path)).toArrow())
+        except FAILURES as error:
+            if any(text in str(error) for text in _GONE):
+                raise GoneError(f"{uri(self._files, path)}: {GONE}") from error
+            raise HistoryError(f"{uri(self._files, path)}: {reason_of(error)}") from error
+
+    def _written(self, folder: str) -> str:
+        found = [entry.path for entry in self._files.list(folder) if entry.path.endswith(SUFFIX)]
+        if len(found) != 1:
+            raise HistoryError(f"{uri(self._files, folder)}: Spark left {len(found)} files instead of one")
+        return found[0]
+
+
+def uri(files: Files, path: str) -> str:
+    """Return what Spark calls a file, or a folder, of a history."""
+    root = f"file:{files.root}" if files.root.startswith("/") else files.root
+    return f"{root}/{path}"
+
+
+def spark_schema(spark: SparkSession, table: HistoryTable) -> StructType:
+    """Return the columns of a table, as Spark sees them."""
+    return empty(spark, table).schema
+
+
+def empty(spark: SparkSession, table: HistoryTable) -> DataFrame:
+    """Return a table without rows."""
+    return spark.createDataFrame(table.schema.empty_table())
+
+
+def _numbered(rows: pa.Table, index: int) -> pa.Table:
+    count = len(rows)
+    numbers = pa.array([index] * count, pa.int32())
+    return rows.append_column(_INDEX, numbers).append_column(_PLACE, pa.array(range(count), pa.int32()))

@@ -9,8 +9,8 @@ from databases import rows_of
 from sql_setup import NOON, state_rows, write_state
 
 from flink_autoscaler.stores.sql.database.database import Database
+from flink_autoscaler.stores.sql.known_jobs import Adoption, AdoptionResult, adopt, leading_daemon
 from flink_autoscaler.stores.sql.lease import Lease
-from flink_autoscaler.stores.sql.state.adoption import Adoption, AdoptionResult, adopt, leading_daemon
 from flink_autoscaler.stores.sql.tables import JOBS, STATE
 
 JOB_ID = "3de64ea3d0a34a5f9c3f4f1f5c0f7a11"

@@ -10,7 +10,7 @@ import pytest
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, MetricSample, ScalingMetric
 from flink_autoscaler.core.model.numbers import INFINITY, NAN
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.stores.testing.contract import full_state, same_state
+from flink_autoscaler.stores.testing.store_contract import full_state, same_state
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_same_state_sees_an_incomplete_flag() -> None:
 
 
 def test_stores_can_be_imported_without_pytest() -> None:
-    roots = [str(Path(__file__).parents[3] / part) for part in ("core", "stores")]
+    roots = [str(Path(__file__).parents[4] / part) for part in ("core", "stores")]
     code = f"import sys; sys.path[:0] = {roots}; import flink_autoscaler.stores; assert 'pytest' not in sys.modules"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

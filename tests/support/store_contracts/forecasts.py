@@ -1,7 +1,5 @@
 """The tests that every store of load profiles has to pass."""
 
-# ruff: noqa: S101, D102 - these are tests: they assert, and their names are their documentation
-
 from __future__ import annotations
 
 from abc import ABC, abstractmethod

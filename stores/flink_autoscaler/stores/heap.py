@@ -1,0 +1,159 @@
+"""States, orders, load profiles and marks of gone jobs in the memory of the process, until that ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from flink_autoscaler.core.model.job import JobKey, cluster_of
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
+from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.ports.forecast_store import ProfileResult, revision_of
+from flink_autoscaler.core.supervise.order_book import Command, Ordered, settled
+
+
+class HeapStateStore:
+    """Remembers job states until the process ends.
+
+    States are immutable, so they are kept and handed out as they are: whoever builds a :class:`JobState` from a
+    dictionary does not change that dictionary afterwards. Each method is one operation on a dictionary, which
+    threads see as done or not done; no lock is needed.
+    """
+
+    def __init__(self) -> None:
+        self._states: dict[JobKey, JobState] = {}
+
+    def load(self, job_key: JobKey) -> JobState:
+        """Return what was saved last, or an empty state."""
+        return self._states.get(job_key, EMPTY_STATE)
+
+    def save(self, job_key: JobKey, state: JobState) -> None:
+        """Replace the state of one job."""
+        self._states[job_key] = state
+
+    def delete(self, job_key: JobKey) -> None:
+        """Forget one job. Deleting an unknown job does nothing."""
+        self._states.pop(job_key, None)
+
+    def job_keys(self) -> frozenset[JobKey]:
+        """Return the keys of all jobs with a state."""
+        return frozenset(self._states.copy())
+
+    def close(self) -> None:
+        """Release nothing: what was saved stays until the process ends."""
+
+
+class HeapOrderBook:
+    """Keeps orders until the process ends (``OrderBook``), for programs that give them in the process itself.
+
+    Args:
+        now_ms: Epoch milliseconds.
+    """
+
+    def __init__(self, *, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self._now_ms = now_ms
+        self._lock = threading.Lock()
+        self._orders: dict[JobKey, Orders] = {}
+
+    def orders(self, cluster: str) -> Mapping[JobKey, Orders]:
+        """Return the orders for jobs of a cluster, and for those whose keys do not name one."""
+        with self._lock:
+            return {key: orders for key, orders in self._orders.items() if cluster_of(key) in ("", cluster)}
+
+    def change(self, job_key: JobKey, command: Command) -> Ordered:
+        """Apply a command to the orders of one job."""
+        with self._lock:
+            ordered = command(self._orders.get(job_key, NO_ORDERS), self._now_ms())
+            self._replace(job_key, ordered.orders)
+        return ordered
+
+    def tidy(self, cluster: str, now_ms: int) -> None:
+        """Remove what is over from the orders for jobs of a cluster."""
+        for job_key in self.orders(cluster):
+            with self._lock:
+                self._replace(job_key, settled(self._orders.get(job_key, NO_ORDERS), now_ms))
+
+    def forget(self, job_keys: Collection[JobKey]) -> None:
+        """Delete the orders for some jobs."""
+        with self._lock:
+            for job_key in job_keys:
+                self._orders.pop(job_key, None)
+
+    def _replace(self, job_key: JobKey, orders: Orders) -> None:
+        if orders == NO_ORDERS:
+            self._orders.pop(job_key, None)
+        else:
+            self._orders[job_key] = orders
+
+
+class HeapForecastStore:
+    """Keeps the newest result of every source until the process ends (``ForecastStore``)."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: dict[JobKey, dict[VertexId, ProfileResult]] = {}
+
+    def save(self, results: Iterable[ProfileResult]) -> None:
+        """Replace what is kept about the sources of the results."""
+        for result in results:  # outside the lock: the results may still have to be computed
+            with self._lock:
+                self._jobs.setdefault(result.job_key, {})[result.source_id] = result
+
+    def load(self, job_key: JobKey) -> Mapping[VertexId, ProfileResult]:
+        """Return the results of a job by source."""
+        with self._lock:
+            return dict(self._jobs.get(job_key, {}))
+
+    def revisions(self) -> Mapping[JobKey, str]:
+        """Return the revision of every job that has results."""
+        with self._lock:
+            jobs = {job_key: dict(kept) for job_key, kept in self._jobs.items()}
+        return {
+            job_key: revision_of({source: each.revision for source, each in kept.items()})
+            for job_key, kept in jobs.items()
+        }
+
+    def forget(self, job_keys: Collection[JobKey]) -> None:
+        """Delete the results of some jobs."""
+        with self._lock:
+            for job_key in job_keys:
+                self._jobs.pop(job_key, None)
+
+
+class HeapTombstones:
+    """Marks gone jobs until the process ends (``JobTombstones``), for stores that have nothing of the kind.
+
+    Args:
+        clock: Seconds of a clock that never goes back.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._gone_at: dict[tuple[str, JobKey], float] = {}
+
+    def marked(self, cluster: str) -> frozenset[JobKey]:
+        """Return the jobs of a cluster that are marked as gone."""
+        return self.due(cluster, 0.0)
+
+    def mark(self, cluster: str, job_keys: Collection[JobKey]) -> None:
+        """Mark jobs as gone from now on. Those that are marked already keep their time."""
+        for job_key in job_keys:
+            self._gone_at.setdefault((cluster, job_key), self._clock())
+
+    def clear(self, cluster: str, job_keys: Collection[JobKey]) -> None:
+        """Remove the marks of jobs."""
+        for job_key in job_keys:
+            self._gone_at.pop((cluster, job_key), None)
+
+    def due(self, cluster: str, seconds: float) -> frozenset[JobKey]:
+        """Return the jobs of a cluster that were marked at least so long ago."""
+        latest = self._clock() - seconds
+        gone_at = self._gone_at.copy().items()
+        return frozenset(job_key for (place, job_key), at in gone_at if place == cluster and at <= latest)
+
+    def unseen(self, cluster: str, present: Collection[JobKey], seconds: float) -> frozenset[JobKey]:
+        """Return nothing: what this process has not seen, it does not know."""
+        del cluster, present, seconds
+        return frozenset()

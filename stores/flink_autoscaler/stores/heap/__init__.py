@@ -1,1 +1,0 @@
-"""State, orders, records and profiles in the memory of the process."""
