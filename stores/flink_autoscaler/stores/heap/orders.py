@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Mapping
 
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
-from flink_autoscaler.core.supervise.order_book import Command, Ordered, settled
+from flink_autoscaler.core.ports.order_book import Command, Ordered
+from flink_autoscaler.core.supervise.order_book import settled
 
 
 class HeapOrderBook:

@@ -12,7 +12,7 @@ from sqlalchemy import insert, update
 
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.orders import PauseScope
-from flink_autoscaler.core.supervise.order_book import OrderBook
+from flink_autoscaler.core.ports.order_book import OrderBook
 from flink_autoscaler.stores.heap.orders import HeapOrderBook
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.fence import LeaseLostError
