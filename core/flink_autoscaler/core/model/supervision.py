@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Final
 
 from flink_autoscaler.core.model.metrics import VertexId
 
@@ -13,6 +14,10 @@ Vector = Mapping[VertexId, int]
 
 Requirements = Mapping[VertexId, tuple[int, int]]
 """Resource requirements of a job: the least and the greatest parallelism of its vertices."""
+
+_KEPT_MS: Final = 14 * 86_400_000
+_KEPT_RECORDS: Final = 200
+"""Past rescales that are remembered."""
 
 
 class Stage(StrEnum):
@@ -226,6 +231,21 @@ class Supervision:
     def is_active(self) -> bool:
         """Whether a rescale is under way or on probation, so that the job has to be looked at more closely."""
         return self.under_way is not None or self.phase is not SupervisionPhase.STABLE
+
+    def entered(self, phase: SupervisionPhase, now_ms: int) -> Supervision:
+        """Enter a phase."""
+        return replace(self, phase=phase, since_ms=now_ms, hits={})
+
+    def without_probation(self, now_ms: int) -> Supervision:
+        """End a probation in which there is nothing to prove any more."""
+        return self.entered(SupervisionPhase.STABLE, now_ms) if self.phase is SupervisionPhase.PROBATION else self
+
+    def retired(self, now_ms: int) -> Supervision:
+        """Put the rescale that was followed to those of the past."""
+        if self.current is None:
+            return self
+        recent = tuple(record for record in self.rescales if record.decided_ms >= now_ms - _KEPT_MS)
+        return replace(self, current=None, past=recent[-_KEPT_RECORDS:])
 
 
 NO_SUPERVISION = Supervision()

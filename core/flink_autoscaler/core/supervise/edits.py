@@ -16,16 +16,7 @@ from flink_autoscaler.core.model.supervision import (
     Vector,
 )
 from flink_autoscaler.core.supervise.rolling_back import abandoned
-from flink_autoscaler.core.supervise.transition import (
-    SupervisionInput,
-    Transition,
-    hold,
-    remember,
-    retired,
-    superseded,
-    tell,
-    without_probation,
-)
+from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, hold, remember, superseded, tell
 
 _LATE_MS: Final = 600_000
 """How long a request that was given up may still arrive."""
@@ -105,12 +96,12 @@ def _edited(state: JobState, given: SupervisionInput, found: Requirements) -> Tr
     """Leave the job to whoever changed it; nothing of ours is followed or wanted any more."""
     respect, before = given.options.edit_respect, state.supervision.seen
     supervision = superseded(state.supervision, given, "somebody else changed the requirements")
-    supervision = without_probation(supervision, given)
+    supervision = supervision.without_probation(given.now_ms)
     if supervision.phase is SupervisionPhase.ROLLING_BACK:
         why = "somebody else changed the requirements while a rescale was rolled back"
         supervision = abandoned(supervision, given, why)
     edit = ForeignEdit(given.now_ms, dict(found), given.now_ms + respect.ms)
-    supervision = replace(retired(supervision, given), seen=dict(found), edit=edit, asked={})
+    supervision = replace(supervision.retired(given.now_ms), seen=dict(found), edit=edit, asked={})
     text = (
         f"Somebody else changed the resource requirements: {_difference(given, before, found)}."
         f" The job is left as it is for {respect}."

@@ -36,8 +36,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from flink_autoscaler.core.model.events import Event
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import JobState, ScalingRecord
 from flink_autoscaler.core.model.supervision import Stage, Supervision, SupervisionPhase
 from flink_autoscaler.core.supervise.edits import has_strayed, notice_edit, respect_edit
@@ -51,20 +49,15 @@ from flink_autoscaler.core.supervise.under_way import see_progress, see_request
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
-    """What following came to.
+class Followed(Transition):
+    """What all steps came to.
 
     Attributes:
-        state: To go on with.
-        holds: Why nothing may be decided in this pass; empty when it may.
         is_repair: Whether what is wanted undoes a failed rescale, so that it is realized although the job fails.
         is_blind: Whether the requirements, known before, could not be seen now: what somebody else may have changed
             is not overwritten.
     """
 
-    state: JobState
-    holds: tuple[Reason, ...] = ()
-    events: tuple[Event, ...] = ()
     is_repair: bool = False
     is_blind: bool = False
 
@@ -77,7 +70,7 @@ def follow(given: SupervisionInput) -> Followed:
     is_repair = is_repairing(supervision) or has_strayed(supervision, given)
     # What a job needs to survive is sent all the same, at the risk of overwriting somebody's change.
     is_blind = given.is_blind(supervision) and supervision.phase is not SupervisionPhase.ROLLING_BACK
-    return Followed(done.state, done.holds, done.events, is_repair, is_blind)
+    return Followed(done.state, done.events, done.holds, is_repair, is_blind)
 
 
 def is_repairing(supervision: Supervision) -> bool:

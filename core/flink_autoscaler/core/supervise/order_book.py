@@ -171,7 +171,7 @@ def no_rollback(supervision: Supervision) -> str | None:
     if supervision.initial and supervision.initial.keys() != last.target.keys():
         return f"{what} was of another job graph"
     # Such as a decision that the user's own override kept from doing anything.
-    return None if last.changed else f"{what} changed nothing"
+    return None if last.changed & last.before.keys() else f"{what} changed nothing"
 
 
 def apply_orders(state: JobState, given: SupervisionInput) -> Transition:

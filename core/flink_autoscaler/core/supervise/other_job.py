@@ -10,15 +10,7 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import SupervisionPhase
 from flink_autoscaler.core.supervise.paused import end_pause
 from flink_autoscaler.core.supervise.rolling_back import abandoned
-from flink_autoscaler.core.supervise.transition import (
-    SupervisionInput,
-    Transition,
-    remember,
-    retired,
-    superseded,
-    void,
-    without_probation,
-)
+from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, remember, superseded, void
 
 _OUT_OF_ORDER_MS: Final = 120_000
 """An answer that is older than the one before by more than this tells of a clock that was set back."""
@@ -71,7 +63,7 @@ def _end_with_job(state: JobState, given: SupervisionInput, why: str) -> Transit
     """Stop following what belongs to an execution that is gone; a pause that only a person ends stays."""
     supervision, current = state.supervision, state.supervision.under_way
     events = () if current is None else (void(given, current, why),)
-    supervision = replace(retired(superseded(supervision, given, why), given), asked={})
+    supervision = replace(superseded(supervision, given, why).retired(given.now_ms), asked={})
     if given.is_other_job or set(supervision.seen) != set(given.facts.running or {}):
         # Else they are of the new graph, seen before it ran.
         supervision = replace(supervision, seen={}, seen_start_ms=None, edit=None)
@@ -80,4 +72,4 @@ def _end_with_job(state: JobState, given: SupervisionInput, why: str) -> Transit
         return done if supervision.pause.for_good else done.then(end_pause(done.state, given, why))
     if supervision.phase is SupervisionPhase.ROLLING_BACK:
         return remember(state, abandoned(supervision, given, why), *events)
-    return remember(state, without_probation(supervision, given), *events)
+    return remember(state, supervision.without_probation(given.now_ms), *events)

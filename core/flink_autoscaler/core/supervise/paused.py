@@ -17,16 +17,7 @@ from flink_autoscaler.core.model.supervision import (
     SupervisionPhase,
 )
 from flink_autoscaler.core.supervise.error_checkers import MEMORY_PRESSURE, NETWORK_MEMORY
-from flink_autoscaler.core.supervise.transition import (
-    SupervisionInput,
-    Transition,
-    entered,
-    hold,
-    remember,
-    retired,
-    settled,
-    tell,
-)
+from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, hold, remember, settled, tell
 
 ROLLBACK_FAILED: Final = "rollback-failed"
 DAY_MS: Final = 86_400_000
@@ -51,7 +42,7 @@ def paused(supervision: Supervision, given: SupervisionInput, cause: str, text: 
         until_ms=None if length is None else given.now_ms + length.ms,
         for_good=is_ordered or cause == ROLLBACK_FAILED or is_often,
     )
-    return entered(replace(retired(supervision, given), pause=pause), given, SupervisionPhase.PAUSED)
+    return replace(supervision.retired(given.now_ms), pause=pause).entered(SupervisionPhase.PAUSED, given.now_ms)
 
 
 def rollbacks_today(supervision: Supervision, given: SupervisionInput) -> tuple[int, ...]:
@@ -87,7 +78,7 @@ def watch_pause(state: JobState, given: SupervisionInput) -> Transition:
 
 def end_pause(state: JobState, given: SupervisionInput, why: str) -> Transition:
     """End a pause."""
-    stable = entered(replace(state.supervision, pause=None), given, SupervisionPhase.STABLE)
+    stable = replace(state.supervision, pause=None).entered(SupervisionPhase.STABLE, given.now_ms)
     return remember(state, stable, tell("ScalingResumed", f"Scaling goes on: {why}"))
 
 

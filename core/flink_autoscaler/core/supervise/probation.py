@@ -12,17 +12,9 @@ from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Superv
 from flink_autoscaler.core.ports.plugins import CheckInput
 from flink_autoscaler.core.supervise.error_checkers import RESTARTS
 from flink_autoscaler.core.supervise.paused import quarantined
-from flink_autoscaler.core.supervise.rolling_back import Finding, abandoned, roll_back
+from flink_autoscaler.core.supervise.rolling_back import RollbackCause, abandoned, roll_back
 from flink_autoscaler.core.supervise.timers import observation_ms
-from flink_autoscaler.core.supervise.transition import (
-    SupervisionInput,
-    Transition,
-    entered,
-    remember,
-    settled,
-    tell,
-    without_probation,
-)
+from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, remember, settled, tell
 
 _LONGEST_PROBATION_MS: Final = 86_400_000
 
@@ -38,15 +30,15 @@ def judge(state: JobState, given: SupervisionInput) -> Transition:
     if restarts is not None and RESTARTS not in supervision.baseline:
         # The number as it was when it could first be read: the cluster was not asked before the rescale.
         supervision = replace(supervision, baseline={**supervision.baseline, RESTARTS: float(restarts)})
-    examined, finding = _examined(replace(state, supervision=supervision), given, current)
-    if finding is not None:
-        return examined.then(trigger_rollback(examined.state, given, finding))
+    examined, cause = _examined(replace(state, supervision=supervision), given, current)
+    if cause is not None:
+        return examined.then(trigger_rollback(examined.state, given, cause))
     return examined.then(_proved(examined.state, given, current))
 
 
 def _proved(state: JobState, given: SupervisionInput, current: RescaleRecord) -> Transition:
     """End the probation of a job that is well, or that was not for so long that it cannot be the rescale."""
-    stable = entered(state.supervision, given, SupervisionPhase.STABLE)
+    stable = state.supervision.entered(SupervisionPhase.STABLE, given.now_ms)
     if current.stage.is_final and _has_proved(given, current):
         stable = replace(stable, last_stable=dict(given.facts.running or current.reached))
         text = f"The job is well with {given.described(current.before, current.reached)}"
@@ -67,13 +59,17 @@ def _has_proved(given: SupervisionInput, current: RescaleRecord) -> bool:
     return given.now_ms - current.settled_ms >= observation_ms(given.context, given.facts)
 
 
-def _examined(state: JobState, given: SupervisionInput, current: RescaleRecord) -> tuple[Transition, Finding | None]:
+def _examined(
+    state: JobState, given: SupervisionInput, current: RescaleRecord
+) -> tuple[Transition, RollbackCause | None]:
     """Ask all checkers; return what to remember and tell of their answers, and the first that has found enough."""
     answers = {name: _answer(name, state.supervision, given, current) for name in given.options.rollback_checkers}
     before = state.supervision.hits
     hits = {**before, **{name: before.get(name, 0) + 1 if text else 0 for name, (text, _) in answers.items()}}
     enough = (
-        Finding(name, text) for name, (text, _) in answers.items() if text and hits[name] >= _hits_wanted(name, given)
+        RollbackCause(name, text)
+        for name, (text, _) in answers.items()
+        if text and hits[name] >= _hits_wanted(name, given)
     )
     supervision = replace(state.supervision, hits={name: count for name, count in hits.items() if count})
     problems = [problem for _, problem in answers.values() if problem is not None]
@@ -103,15 +99,15 @@ def _problem(name: str, text: str, given: SupervisionInput) -> Event:
     return Event(EventType.WARNING, "PluginProblem", f"error checker {name!r} {text}", key, interval)
 
 
-def trigger_rollback(state: JobState, given: SupervisionInput, finding: Finding) -> Transition:
+def trigger_rollback(state: JobState, given: SupervisionInput, cause: RollbackCause) -> Transition:
     """Undo the rescale; where that is not wanted, advise it once."""
     is_dry = given.options.dry_run or given.request.orders.dry_run is not None
     if given.options.rollback_enabled and not is_dry:
-        return roll_back(state, given, finding)
-    if state.supervision.hits.get(finding.cause) != 1:
+        return roll_back(state, given, cause)
+    if state.supervision.hits.get(cause.name) != 1:
         return Transition(state)
     why = "this is a dry run" if is_dry else "rollback is off"
-    text = f"The rescale should be undone ({finding}), but {why}"
+    text = f"The rescale should be undone ({cause}), but {why}"
     return remember(state, state.supervision, tell("RollbackAdvised", text, warns=True))
 
 
@@ -126,7 +122,7 @@ def record_terminal_failure(state: JobState, given: SupervisionInput) -> Transit
     if supervision.phase is SupervisionPhase.STABLE and current.stage.is_final:
         return Transition(state)
     done = _dead(state, given, current) if is_failed else Transition(state)
-    return done.then(remember(done.state, without_probation(done.state.supervision, given)))
+    return done.then(remember(done.state, done.state.supervision.without_probation(given.now_ms)))
 
 
 def _end_rollback(state: JobState, given: SupervisionInput) -> Transition:
@@ -144,10 +140,10 @@ def _end_rollback(state: JobState, given: SupervisionInput) -> Transition:
 
 def _dead(state: JobState, given: SupervisionInput, current: RescaleRecord) -> Transition:
     """Find out whether a job has failed for good because of its rescale."""
-    examined, finding = _examined(state, given, current)
-    if finding is None:
+    examined, cause = _examined(state, given, current)
+    if cause is None:
         return examined
-    supervision = quarantined(examined.state.supervision, given, current, finding.cause)
-    text = f"The job has failed for good after its rescale ({finding}); start it again with less parallelism"
+    supervision = quarantined(examined.state.supervision, given, current, cause.name)
+    text = f"The job has failed for good after its rescale ({cause}); start it again with less parallelism"
     event = tell("RollbackImpossible", text, warns=True)
     return examined.then(remember(examined.state, supervision, event, overrides=current.before))

@@ -25,64 +25,60 @@ from flink_autoscaler.core.supervise.paused import (
     rollbacks_today,
 )
 from flink_autoscaler.core.supervise.timers import expected_downtime
-from flink_autoscaler.core.supervise.transition import (
-    SupervisionInput,
-    Transition,
-    begun,
-    entered,
-    remember,
-    tell,
-)
+from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, begun, remember, tell
 
 _OPERATOR: Final = "operator"
 _INITIAL_TRIED: Final = "initial-tried"
 _EXTRA_MS: Final = 300_000
 
 
-class Finding(NamedTuple):
-    """Why a rescale is undone: the name of the checker, or who wants it, and the evidence, for people."""
+class RollbackCause(NamedTuple):
+    """Why a rescale is undone: the name of the checker that found it out, and the evidence, for people."""
 
-    cause: str
+    name: str
     evidence: str
 
     def __str__(self) -> str:
-        return f"{self.cause}: {self.evidence}"
+        return f"{self.name}: {self.evidence}"
 
 
-def roll_back(state: JobState, given: SupervisionInput, why: Finding) -> Transition:
+def roll_back(state: JobState, given: SupervisionInput, cause: RollbackCause) -> Transition:
     """Go back from the rescale that is followed, because the job does not survive it; remember what failed."""
     failed = state.supervision.current
     if failed is None:
         return Transition(state)
     goal = _goal(state.supervision, given, failed)
     if goal == dict(failed.target):
-        return _give_up(state, given, why.cause, f"{why.evidence}; there is no other parallelism to go back to")
-    supervision = quarantined(state.supervision, given, failed, why.cause)
-    return _go_back(replace(state, supervision=supervision), given, failed, goal, why)
+        return _give_up(state, given, cause.name, f"{cause.evidence}; there is no other parallelism to go back to")
+    supervision = quarantined(state.supervision, given, failed, cause.name)
+    return _go_back(replace(state, supervision=supervision), given, failed, goal, cause)
 
 
 def roll_back_as_ordered(state: JobState, given: SupervisionInput, who: str) -> Transition:
     """Go back to before the last rescale, because a person wants it; there has to be one, and nothing has failed."""
     *earlier, last = state.supervision.rescales
     supervision = replace(state.supervision, current=last, past=tuple(earlier), edit=None)
+    cause = RollbackCause(_OPERATOR, f"{who} wanted it")
     goal = _reverted(given, last, last.before)
-    return _go_back(replace(state, supervision=supervision), given, last, goal, Finding(_OPERATOR, f"{who} wanted it"))
+    return _go_back(replace(state, supervision=supervision), given, last, goal, cause)
 
 
-def _go_back(state: JobState, given: SupervisionInput, failed: RescaleRecord, goal: Vector, why: Finding) -> Transition:
+def _go_back(
+    state: JobState, given: SupervisionInput, failed: RescaleRecord, goal: Vector, cause: RollbackCause
+) -> Transition:
     undone = replace(
         failed,
         reverted=True,
         stage=failed.stage if failed.stage.is_final else Stage.SUPERSEDED,
         settled_ms=failed.settled_ms or given.now_ms,
-        reason=f"rolled back: {why.evidence}",
+        reason=f"rolled back: {cause.evidence}",
     )
-    origin = Origin.OPERATOR if why.cause == _OPERATOR else Origin.ROLLBACK
+    origin = Origin.OPERATOR if cause.name == _OPERATOR else Origin.ROLLBACK
     supervision = replace(state.supervision, current=undone)
-    supervision = begun(supervision, given, failed.target, goal, origin, str(why))
+    supervision = begun(supervision, given, failed.target, goal, origin, str(cause))
     supervision = replace(supervision, rollbacks_ms=(*rollbacks_today(supervision, given), given.now_ms))
-    supervision = entered(supervision, given, SupervisionPhase.ROLLING_BACK)
-    text = f"Rolling back {given.described(failed.target, goal)}, because of {why}"
+    supervision = supervision.entered(SupervisionPhase.ROLLING_BACK, given.now_ms)
+    text = f"Rolling back {given.described(failed.target, goal)}, because of {cause}"
     return remember(state, supervision, tell("RollbackStarted", text, warns=True), overrides=goal)
 
 
@@ -125,7 +121,7 @@ def watch_rollback(state: JobState, given: SupervisionInput) -> Transition:
         text = f"the job is not well {limit_ms // 1000} s after the rollback"
         return _give_up(state, given, ROLLBACK_FAILED, text)
     supervision = begun(supervision, given, record.target, goal, Origin.ROLLBACK, record.reason)
-    supervision = replace(entered(supervision, given, SupervisionPhase.ROLLING_BACK), hits={_INITIAL_TRIED: 1})
+    supervision = replace(supervision.entered(SupervisionPhase.ROLLING_BACK, given.now_ms), hits={_INITIAL_TRIED: 1})
     text = f"The job is not well after the rollback, trying its first parallelism: {_text(given, goal)}"
     return remember(state, supervision, tell("RollbackRetried", text, warns=True), overrides=goal)
 
@@ -163,7 +159,7 @@ def abandoned(supervision: Supervision, given: SupervisionInput, why: str) -> Su
     count = len(rollbacks_today(supervision, given))
     if count >= given.options.rollback_max_per_day:
         return paused(supervision, given, "rollback", f"{count} rollbacks within a day; {why}")
-    return entered(supervision, given, SupervisionPhase.STABLE)
+    return supervision.entered(SupervisionPhase.STABLE, given.now_ms)
 
 
 def _text(given: SupervisionInput, vector: Vector) -> str:

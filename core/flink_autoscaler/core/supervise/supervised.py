@@ -127,8 +127,10 @@ def _facts(reading: JobReading) -> RescaleFacts:
 
 def _may_begin(request: PassRequest, outcome: PassOutcome) -> bool:
     """Tell whether what is wanted is a rescale of its own, and the job has not ended."""
-    is_going_back = outcome.state.supervision.phase is SupervisionPhase.ROLLING_BACK
-    return not (is_going_back or _is_followed(outcome) or request.context.status.is_terminal)
+    supervision, under_way = outcome.state.supervision, outcome.state.supervision.under_way
+    is_followed = under_way is not None and not _differs(outcome.wanted, under_way.target)
+    is_going_back = supervision.phase is SupervisionPhase.ROLLING_BACK
+    return not (is_followed or is_going_back or request.context.status.is_terminal)
 
 
 def _least(bound: LowerBound, wanted: Vector, current: RescaleRecord | None) -> dict[VertexId, int]:
@@ -148,9 +150,3 @@ def _running(outcome: PassOutcome, reading: JobReading) -> dict[VertexId, int]:
 
 def _differs(wanted: Vector, running: Vector) -> bool:
     return any(running.get(vertex_id, parallelism) != parallelism for vertex_id, parallelism in wanted.items())
-
-
-def _is_followed(outcome: PassOutcome) -> bool:
-    """Tell whether a rescale that is open already leads to what is wanted, such as a rollback."""
-    current = outcome.state.supervision.current
-    return current is not None and not current.stage.is_final and not _differs(outcome.wanted, current.target)

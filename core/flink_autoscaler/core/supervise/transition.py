@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from flink_autoscaler.core.model.decision import PassRequest
 from flink_autoscaler.core.model.events import Event, EventType
@@ -23,17 +22,12 @@ from flink_autoscaler.core.model.supervision import (
     RescaleRecord,
     Stage,
     Supervision,
-    SupervisionPhase,
     Vector,
     described,
 )
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.ports.plugins import UnrecoverableErrorChecker
 from flink_autoscaler.core.ports.task_managers import is_reactive
-
-_KEPT_MS: Final = 14 * 86_400_000
-_KEPT_RECORDS: Final = 200
-"""Past rescales that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +147,6 @@ def void(given: SupervisionInput, record: RescaleRecord, why: str) -> Event:
     return tell("RescaleSuperseded", f"The rescale {change} is void: {why}")
 
 
-def entered(supervision: Supervision, given: SupervisionInput, phase: SupervisionPhase) -> Supervision:
-    """Enter a phase now."""
-    return replace(supervision, phase=phase, since_ms=given.now_ms, hits={})
-
-
-def without_probation(supervision: Supervision, given: SupervisionInput) -> Supervision:
-    """End a probation in which there is nothing to prove any more."""
-    is_probation = supervision.phase is SupervisionPhase.PROBATION
-    return entered(supervision, given, SupervisionPhase.STABLE) if is_probation else supervision
-
-
 def settled(record: RescaleRecord, given: SupervisionInput, stage: Stage, reason: str) -> RescaleRecord:
     """Give a rescale its final stage."""
     reached = dict(given.facts.running or {})
@@ -175,15 +158,6 @@ def superseded(supervision: Supervision, given: SupervisionInput, why: str) -> S
     if supervision.under_way is None:
         return supervision
     return replace(supervision, current=settled(supervision.under_way, given, Stage.SUPERSEDED, why))
-
-
-def retired(supervision: Supervision, given: SupervisionInput) -> Supervision:
-    """Put the rescale that was followed to those of the past."""
-    if supervision.current is None:
-        return supervision
-    since_ms = given.now_ms - _KEPT_MS
-    kept = tuple(record for record in supervision.rescales if record.decided_ms >= since_ms)[-_KEPT_RECORDS:]
-    return replace(supervision, current=None, past=kept)
 
 
 def begun(
@@ -198,5 +172,5 @@ def begun(
         origin=origin,
         reason=reason,
     )
-    past = retired(superseded(supervision, given, "another rescale was decided"), given)
-    return replace(past, current=record, since_ms=given.now_ms, hits={})
+    past = superseded(supervision, given, "another rescale was decided")
+    return replace(past.retired(given.now_ms), current=record, since_ms=given.now_ms, hits={})

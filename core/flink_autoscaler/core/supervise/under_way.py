@@ -11,16 +11,7 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision, SupervisionPhase, Vector
 from flink_autoscaler.core.ports.task_managers import slots_came
 from flink_autoscaler.core.supervise.timers import accept_ms, allowed_ms, expected_downtime
-from flink_autoscaler.core.supervise.transition import (
-    SupervisionInput,
-    Transition,
-    entered,
-    remember,
-    settled,
-    tell,
-    void,
-    without_probation,
-)
+from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, remember, settled, tell, void
 
 _STUCK_FACTOR: Final = 3
 
@@ -71,16 +62,12 @@ def _accepted(supervision: Supervision, given: SupervisionInput, current: Rescal
     """Wait for the job from now on, which is on probation; a rollback has no probation of its own."""
     pending = replace(supervision, current=replace(current, stage=Stage.PENDING, accepted_ms=given.now_ms))
     is_stable = supervision.phase is SupervisionPhase.STABLE
-    return entered(pending, given, SupervisionPhase.PROBATION) if is_stable else pending
+    return pending.entered(SupervisionPhase.PROBATION, given.now_ms) if is_stable else pending
 
 
 def _is_asked_for(facts: RescaleFacts, current: RescaleRecord) -> bool:
-    requirements = facts.requirements
-    return bool(requirements) and all(
-        requirements[vertex_id][1] == parallelism
-        for vertex_id, parallelism in current.target.items()
-        if requirements and vertex_id in requirements
-    )
+    found = facts.requirements or {}
+    return bool(found) and all(found[v][1] == parallelism for v, parallelism in current.target.items() if v in found)
 
 
 def _runs(facts: RescaleFacts) -> bool:
@@ -169,7 +156,7 @@ def _ended(state: JobState, given: SupervisionInput, current: RescaleRecord) -> 
     if given.context.status is JobStatus.FAILED:
         return _refused(state, given, current, why)
     supervision = replace(state.supervision, current=settled(current, given, Stage.SUPERSEDED, why))
-    return remember(state, without_probation(supervision, given), void(given, current, why))
+    return remember(state, supervision.without_probation(given.now_ms), void(given, current, why))
 
 
 def _refused(state: JobState, given: SupervisionInput, current: RescaleRecord, why: str) -> Transition:
@@ -178,7 +165,7 @@ def _refused(state: JobState, given: SupervisionInput, current: RescaleRecord, w
     text = f"The rescale {given.described(current.before, current.target)} did not happen: {why}"
     event = tell("RescaleRefused", text, warns=True)
     overrides = _unless_rolling_back(state, current.before)
-    return remember(state, without_probation(supervision, given), event, overrides=overrides)
+    return remember(state, supervision.without_probation(given.now_ms), event, overrides=overrides)
 
 
 def _unless_rolling_back(state: JobState, overrides: Vector) -> Vector:
