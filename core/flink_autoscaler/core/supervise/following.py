@@ -10,14 +10,18 @@ Stages of a rescale, with the functions that change them::
               │
               └─▶ SUPERSEDED, from PENDING too: meet_job, meet_graph, notice_edit (somebody else's change),
                   apply_orders and judge (rolled back), begun (another decision), see_request and see_progress
-                  (the job was ended on purpose); record_terminal_failure refuses a rollback that is under way
+                  (the job was ended on purpose)
+
+    A rollback that is under way ends with its phase, too: REACHED or REFUSED by watch_rollback (paused), REFUSED by
+    record_terminal_failure.
 
 Phases of a job::
 
     STABLE ──see_request (accepted)──▶ PROBATION ──judge (proved, or a day is over)──▶ STABLE
                                         │     └──refused, superseded, or the job has ended──▶ STABLE
                                         │
-                                        └──judge (trigger_rollback)──▶ ROLLING_BACK
+                                        ├──judge (trigger_rollback)──▶ ROLLING_BACK
+                                        └──judge (trigger_rollback, nothing to go back to)──▶ PAUSED
     any phase ──apply_orders (a person's rollback)─────────────────▶ ROLLING_BACK
 
     ROLLING_BACK ──watch_rollback (not well: to the first parallelism, once)──▶ ROLLING_BACK

@@ -20,7 +20,7 @@ from flink_autoscaler.core.supervise.error_checkers import MEMORY_PRESSURE, NETW
 from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, hold, remember, settled, tell
 
 ROLLBACK_FAILED: Final = "rollback-failed"
-DAY_MS: Final = 86_400_000
+_DAY_MS: Final = 86_400_000
 _GROWTH: Final = 1.1
 """By how much a memory figure has to grow before a failed parallelism is tried again."""
 
@@ -47,7 +47,7 @@ def paused(supervision: Supervision, given: SupervisionInput, cause: str, text: 
 
 def rollbacks_today(supervision: Supervision, given: SupervisionInput) -> tuple[int, ...]:
     """Return when the rollbacks of the last day began."""
-    return tuple(at_ms for at_ms in supervision.rollbacks_ms if at_ms > given.now_ms - DAY_MS)
+    return tuple(at_ms for at_ms in supervision.rollbacks_ms if at_ms > given.now_ms - _DAY_MS)
 
 
 def how_to_resume(supervision: Supervision, given: SupervisionInput) -> str:
@@ -129,5 +129,5 @@ def expire_quarantine(state: JobState, given: SupervisionInput) -> Transition:
 
 def _may_try(each: Quarantined, given: SupervisionInput) -> bool:
     if each.memory is None:
-        return given.now_ms - each.since_ms > DAY_MS
+        return given.now_ms - each.since_ms > _DAY_MS
     return _has_grown(each.memory, given.fingerprint, each.cause)

@@ -1,7 +1,7 @@
 """What the transitions of the rescale machine are made of.
 
 A transition takes what is remembered and what is seen, and returns what to remember, what to tell people, and why
-nothing may be decided. It has no other effect, so a pass can be repeated, replayed, and followed by a killed daemon's.
+nothing may be decided. It has no other effect, so that a pass can be repeated and replayed.
 """
 
 from __future__ import annotations
