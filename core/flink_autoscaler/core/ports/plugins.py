@@ -1,9 +1,9 @@
-"""Plug-in points inside a pass.
+"""Plug-in points inside a pass: metric evaluators, scaling executors, alignment modes, resource checks, policies.
 
-Metric evaluators, scaling executors, alignment modes, resource checks, policies and error checkers. A plug-in is chosen
-per job by its ``class`` option, which is compared with the plug-in's identity: the ``module.Class`` name of the object
-that its entry point leads to; checks and policies by the name of their entry point. Plug-ins are pure like everything
-in a pass: they may run in a Spark task, and the same inputs have to give the same result.
+A plug-in is chosen per job by its ``class`` option, which is compared with the plug-in's identity: the
+``module.Class`` name of the object that its entry point leads to; checks and policies by the name of their entry
+point. Plug-ins are pure like everything in a pass: they may run in a Spark task, and the same inputs have to give the
+same result.
 """
 
 from __future__ import annotations
