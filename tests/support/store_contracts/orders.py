@@ -10,8 +10,9 @@ import pytest
 
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseScope, Signed
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
+from flink_autoscaler.core.ports.order_book import Command, OrderBook, Ordered
 from flink_autoscaler.core.supervise import order_book
-from flink_autoscaler.core.supervise.order_book import KEPT_MS, Command, OrderBook, Ordered
+from flink_autoscaler.core.supervise.order_book import KEPT_MS
 
 _HOUR_MS = 3_600_000
 _PEOPLE = 8

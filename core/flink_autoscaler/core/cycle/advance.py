@@ -27,7 +27,7 @@ from flink_autoscaler.core.observe.observation import Observed, finished_vertice
 from flink_autoscaler.core.options.checks import validate_policies
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
-from flink_autoscaler.core.supervise.supervised import followed, with_rescale
+from flink_autoscaler.core.supervise.supervised import follow_up, followed
 
 MIN_SAMPLES = 2
 """Fewer samples have no rate."""
@@ -59,7 +59,9 @@ def advance(
         is_repair=watched.is_repair,
         wanted={} if watched.is_blind else realizable(outcome, request, reading.details),
     )
-    return with_rescale(outcome, request, reading, cluster)
+    taken = follow_up(outcome, request, reading, cluster)
+    state = replace(outcome.state, supervision=taken.supervision)
+    return replace(outcome, state=state, least=taken.least, found=taken.found)
 
 
 def _observed(

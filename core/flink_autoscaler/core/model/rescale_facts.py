@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.supervision import Fingerprint
+from flink_autoscaler.core.model.supervision import Fingerprint, Requirements, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class RescaleFacts:
         all_running: Whether every task is RUNNING or FINISHED.
         running_since_ms: Since when all tasks run, by the clock of the JobManager; None when not known.
         stopped_ms: When the execution before was stopped, the same; None when not known.
-        requirements: Least and greatest parallelism that the cluster was asked for.
+        requirements: What the cluster was asked for.
         exceptions: Newest first.
         restarts: Restarts so far, rescales not counted where Flink counts them apart.
         attempts: Rescales, newest first; None where the cluster keeps no history of them.
@@ -93,11 +92,11 @@ class RescaleFacts:
 
     now_ms: int | None = None
     initialized_ms: int | None = None
-    running: Mapping[VertexId, int] | None = None
+    running: Vector | None = None
     all_running: bool = False
     running_since_ms: int | None = None
     stopped_ms: int | None = None
-    requirements: Mapping[VertexId, tuple[int, int]] | None = None
+    requirements: Requirements | None = None
     exceptions: tuple[JobException, ...] | None = None
     checkpoints: CheckpointFacts | None = None
     taskmanagers: tuple[TaskManagerFacts, ...] | None = None

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Final
 
 from flink_autoscaler.core.model.metrics import VertexId
 
 Vector = Mapping[VertexId, int]
 """Parallelism of every vertex of a job."""
+
+Requirements = Mapping[VertexId, tuple[int, int]]
+"""Resource requirements of a job: the least and the greatest parallelism of its vertices."""
+
+_KEPT_MS: Final = 14 * 86_400_000
+_KEPT_RECORDS: Final = 200
+"""Past rescales that are remembered."""
 
 
 class Stage(StrEnum):
@@ -162,12 +170,12 @@ class ForeignEdit:
     """Somebody else changed the resource requirements of the job.
 
     Attributes:
-        requirements: Least and greatest parallelism by vertex, as they were found.
+        requirements: As they were found.
         until_ms: How long that is left as it is.
     """
 
     at_ms: int
-    requirements: Mapping[VertexId, tuple[int, int]]
+    requirements: Requirements
     until_ms: int
 
 
@@ -197,7 +205,7 @@ class Supervision:
     initial: Vector = field(default_factory=dict)
     last_stable: Vector = field(default_factory=dict)
     asked: Vector = field(default_factory=dict)
-    seen: Mapping[VertexId, tuple[int, int]] = field(default_factory=dict)
+    seen: Requirements = field(default_factory=dict)
     seen_start_ms: int | None = None
     hits: Mapping[str, int] = field(default_factory=dict)
     baseline: Mapping[str, float] = field(default_factory=dict)
@@ -210,10 +218,44 @@ class Supervision:
     heard_ms: int | None = None
 
     @property
+    def under_way(self) -> RescaleRecord | None:
+        """The rescale of which more is to come."""
+        return None if self.current is None or self.current.stage.is_final else self.current
+
+    @property
+    def rescales(self) -> tuple[RescaleRecord, ...]:
+        """All that are remembered, oldest first."""
+        return self.past if self.current is None else (*self.past, self.current)
+
+    @property
     def is_active(self) -> bool:
         """Whether a rescale is under way or on probation, so that the job has to be looked at more closely."""
-        is_open = self.current is not None and not self.current.stage.is_final
-        return is_open or self.phase is not SupervisionPhase.STABLE
+        return self.under_way is not None or self.phase is not SupervisionPhase.STABLE
+
+    def entered(self, phase: SupervisionPhase, now_ms: int) -> Supervision:
+        """Enter a phase."""
+        return replace(self, phase=phase, since_ms=now_ms, hits={})
+
+    def without_probation(self, now_ms: int) -> Supervision:
+        """End a probation in which there is nothing to prove any more."""
+        return self.entered(SupervisionPhase.STABLE, now_ms) if self.phase is SupervisionPhase.PROBATION else self
+
+    def retired(self, now_ms: int) -> Supervision:
+        """Put the rescale that was followed to those of the past."""
+        if self.current is None:
+            return self
+        recent = tuple(record for record in self.rescales if record.decided_ms >= now_ms - _KEPT_MS)
+        return replace(self, current=None, past=recent[-_KEPT_RECORDS:])
 
 
 NO_SUPERVISION = Supervision()
+
+
+def described(names: Mapping[VertexId, str], before: Vector, after: Vector) -> str:
+    """Return what changes between two vectors, for people: ``work 2 -> 4, sink 1 -> 2``."""
+    changes = [
+        f"{names.get(vertex_id) or vertex_id} {before.get(vertex_id, '?')} -> {parallelism}"
+        for vertex_id, parallelism in after.items()
+        if before.get(vertex_id) != parallelism
+    ]
+    return ", ".join(changes) or "nothing"

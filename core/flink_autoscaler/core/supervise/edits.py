@@ -2,46 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
-from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.supervision import ForeignEdit, RescaleRecord, Stage, SupervisionPhase, Vector
-from flink_autoscaler.core.supervise.follow_run import FollowRun
-from flink_autoscaler.core.supervise.rollback import abandon_rollback
-
-Requirements = Mapping[VertexId, tuple[int, int]]
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.supervision import (
+    ForeignEdit,
+    Requirements,
+    Stage,
+    Supervision,
+    SupervisionPhase,
+    Vector,
+)
+from flink_autoscaler.core.supervise.rolling_back import abandoned
+from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, hold, remember, superseded, tell
 
 _LATE_MS: Final = 600_000
 """How long a request that was given up may still arrive."""
 
 
-def notice_edit(run: FollowRun) -> None:
+def notice_edit(state: JobState, given: SupervisionInput) -> Transition:
     """Compare the requirements of the job with what they were after our own last change."""
-    supervision, found = run.supervision, run.facts.requirements
-    if found is None or run.is_reactive:
-        return
-    if not supervision.seen:
-        _begin_to_look(run, found)
-    elif dict(found) == dict(supervision.seen):
-        run.change(seen_start_ms=run.facts.initialized_ms or supervision.seen_start_ms)
-    elif _is_ours(run, found):
-        run.change(seen=dict(found), seen_start_ms=run.facts.initialized_ms)
-    elif _was_restarted(run):
-        _lost(run)
-    else:
-        _edited(run, found)
+    supervision, found, start_ms = state.supervision, given.facts.requirements, given.facts.initialized_ms
+    if found is None or given.is_reactive:
+        return Transition(state)
+    is_ours = _is_ours(supervision, given, found)
+    if not supervision.seen and state.overrides and not is_ours:
+        return Transition(state)  # they are not what we want yet; there is nothing to compare them with
+    if dict(found) == dict(supervision.seen):
+        return remember(state, replace(supervision, seen_start_ms=start_ms or supervision.seen_start_ms))
+    if not supervision.seen or is_ours:
+        return remember(state, replace(supervision, seen=dict(found), seen_start_ms=start_ms))
+    if start_ms is not None and supervision.seen_start_ms is not None and start_ms > supervision.seen_start_ms:
+        return _lost(state, given)
+    return _edited(state, given, found)
 
 
-def _begin_to_look(run: FollowRun, found: Requirements) -> None:
-    """Take the requirements for ours where they are what we want, or where we want nothing yet."""
-    if not run.overrides or _is_ours(run, found):
-        run.change(seen=dict(found), seen_start_ms=run.facts.initialized_ms)
-
-
-def _is_ours(run: FollowRun, found: Requirements) -> bool:
-    seen = run.supervision.seen
-    return any(_holds(found, vector) and _keeps_others(found, vector, seen) for vector in _own_vectors(run))
+def _is_ours(supervision: Supervision, given: SupervisionInput, found: Requirements) -> bool:
+    vectors = _own_vectors(supervision, given)
+    return any(_holds(found, vector) and _keeps_others(found, vector, supervision.seen) for vector in vectors)
 
 
 def _keeps_others(found: Requirements, vector: Vector, seen: Requirements) -> bool:
@@ -49,12 +49,12 @@ def _keeps_others(found: Requirements, vector: Vector, seen: Requirements) -> bo
     return not seen or all(bounds == seen.get(v) for v, bounds in found.items() if v not in vector)
 
 
-def has_strayed(run: FollowRun) -> bool:
+def has_strayed(supervision: Supervision, given: SupervisionInput) -> bool:
     """Tell whether a request of ours that was given up came true, so that it has to be taken back at once."""
-    found, asked = run.facts.requirements, run.supervision.asked
-    if found is None or not asked or run.supervision.edit is not None or _holds(found, asked):
+    found, asked = given.facts.requirements, supervision.asked
+    if found is None or not asked or supervision.edit is not None or _holds(found, asked):
         return False
-    return any(_holds(found, record.target) for record in run.supervision.past if _may_arrive(run, record))
+    return any(_holds(found, vector) for vector in _given_up(supervision, given))
 
 
 def _holds(found: Requirements, vector: Vector) -> bool:
@@ -62,73 +62,68 @@ def _holds(found: Requirements, vector: Vector) -> bool:
     return bool(common) and all(found[v][1] == vector[v] for v in common)
 
 
-def _own_vectors(run: FollowRun) -> Iterator[Vector]:
+def _own_vectors(supervision: Supervision, given: SupervisionInput) -> Iterator[Vector]:
     """Yield what we have asked for, given up requests included that may still arrive."""
-    yield run.supervision.asked
-    current = run.supervision.current
-    if current is not None:
-        yield current.target
-    yield from (record.target for record in run.supervision.past if _may_arrive(run, record))
+    yield supervision.asked
+    if supervision.current is not None:
+        yield supervision.current.target
+    yield from _given_up(supervision, given)
 
 
-def _may_arrive(run: FollowRun, record: RescaleRecord) -> bool:
-    is_of_this_graph = record.target.keys() == (run.facts.requirements or {}).keys()
-    is_given_up = record.reverted or record.accepted_ms is None
-    return is_of_this_graph and is_given_up and run.now_ms - (record.settled_ms or record.decided_ms) <= _LATE_MS
+def _given_up(supervision: Supervision, given: SupervisionInput) -> Iterator[Vector]:
+    """Yield what was asked for and given up, as long as the request may still arrive."""
+    present = (given.facts.requirements or {}).keys()
+    for record in supervision.past:
+        is_given_up = record.reverted or record.accepted_ms is None
+        is_recent = given.now_ms - (record.settled_ms or record.decided_ms) <= _LATE_MS
+        if is_given_up and is_recent and record.target.keys() == present:
+            yield record.target
 
 
-def _was_restarted(run: FollowRun) -> bool:
-    """Tell whether the JobMaster began anew since: then its requirements may be lost."""
-    began_ms, seen_ms = run.facts.initialized_ms, run.supervision.seen_start_ms
-    return began_ms is not None and seen_ms is not None and began_ms > seen_ms
-
-
-def _lost(run: FollowRun) -> None:
+def _lost(state: JobState, given: SupervisionInput) -> Transition:
     """Ask again for what a fail-over of the JobManager made the cluster forget."""
-    run.change(seen={}, seen_start_ms=None)
-    current = run.supervision.current
+    supervision, current = replace(state.supervision, seen={}, seen_start_ms=None), state.supervision.current
     if current is not None and current.stage is Stage.PENDING:
-        run.update(stage=Stage.REQUESTED, accepted_ms=None)
-        run.change(since_ms=run.now_ms)
-    if run.overrides:
-        run.tell(
-            "RequirementsLost", "The JobManager was restarted and has forgotten the requirements; they are sent again"
-        )
+        again = replace(current, stage=Stage.REQUESTED, accepted_ms=None)
+        supervision = replace(supervision, current=again, since_ms=given.now_ms)
+    if not state.overrides:
+        return remember(state, supervision)
+    text = "The JobManager was restarted and has forgotten the requirements; they are sent again"
+    return remember(state, supervision, tell("RequirementsLost", text))
 
 
-def _edited(run: FollowRun, found: Requirements) -> None:
-    before = run.supervision.seen
-    current = run.supervision.current
-    if current is not None and not current.stage.is_final:
-        run.settle(Stage.SUPERSEDED, "somebody else changed the requirements")
-    if run.supervision.phase is SupervisionPhase.PROBATION:
-        run.to_phase(SupervisionPhase.STABLE)
-    elif run.supervision.phase is SupervisionPhase.ROLLING_BACK:
-        abandon_rollback(run, "somebody else changed the requirements while a rescale was rolled back")
-    run.retire()
-    until_ms = run.now_ms + run.options.edit_respect.ms
-    run.change(seen=dict(found), edit=ForeignEdit(run.now_ms, dict(found), until_ms), asked={})
-    run.overrides = {}
-    text = f"Somebody else changed the resource requirements: {_difference(run, before, found)}"
-    respect = run.options.edit_respect
-    run.tell("RequirementsEdited", f"{text}. The job is left as it is for {respect}.", warns=True)
+def _edited(state: JobState, given: SupervisionInput, found: Requirements) -> Transition:
+    """Leave the job to whoever changed it; nothing of ours is followed or wanted any more."""
+    respect, before = given.options.edit_respect, state.supervision.seen
+    supervision = superseded(state.supervision, given, "somebody else changed the requirements")
+    supervision = supervision.without_probation(given.now_ms)
+    if supervision.phase is SupervisionPhase.ROLLING_BACK:
+        why = "somebody else changed the requirements while a rescale was rolled back"
+        supervision = abandoned(supervision, given, why)
+    edit = ForeignEdit(given.now_ms, dict(found), given.now_ms + respect.ms)
+    supervision = replace(supervision.retired(given.now_ms), seen=dict(found), edit=edit, asked={})
+    text = (
+        f"Somebody else changed the resource requirements: {_difference(given, before, found)}."
+        f" The job is left as it is for {respect}."
+    )
+    return remember(state, supervision, tell("RequirementsEdited", text, warns=True), overrides={})
 
 
-def respect_edit(run: FollowRun) -> None:
+def respect_edit(state: JobState, given: SupervisionInput) -> Transition:
     """Let nothing be decided for a while after somebody else's change."""
-    edit = run.supervision.edit
+    edit = state.supervision.edit
     if edit is None:
-        return
-    left_ms = edit.until_ms - run.now_ms
-    if left_ms > 0:
-        run.hold("EDITED_BY_OTHERS", f"somebody else changed the requirements; left alone for {left_ms // 1000} s more")
-    else:
-        run.change(edit=None)
+        return Transition(state)
+    left_ms = edit.until_ms - given.now_ms
+    if left_ms <= 0:
+        return remember(state, replace(state.supervision, edit=None))
+    text = f"somebody else changed the requirements; left alone for {left_ms // 1000} s more"
+    return hold(state, "EDITED_BY_OTHERS", text)
 
 
-def _difference(run: FollowRun, before: Requirements, after: Requirements) -> str:
+def _difference(given: SupervisionInput, before: Requirements, after: Requirements) -> str:
     changed = [
-        f"{run.name(vertex_id)} {_text(before.get(vertex_id))} -> {_text(bounds)}"
+        f"{given.name(vertex_id)} {_text(before.get(vertex_id))} -> {_text(bounds)}"
         for vertex_id, bounds in after.items()
         if before.get(vertex_id) != bounds
     ]

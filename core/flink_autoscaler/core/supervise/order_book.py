@@ -1,16 +1,22 @@
-"""The book of orders: what each command of a person makes of them, and where they are kept."""
+"""Orders of people: what each command makes of those for a job, and how a pass carries out what is done once.
+
+Who gives an order is told at once what the pass would refuse: both ask the same functions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from typing import Final, TypeGuard
 
-from flink_autoscaler.core.model.events import Event, EventType
-from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, PauseScope, Pin, Signed
-from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Origin, RescaleRecord, Stage, Supervision
+from flink_autoscaler.core.model.orders import Orders, PauseOrder, PauseScope, Pin, Signed
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Origin, Stage, Supervision
+from flink_autoscaler.core.ports.order_book import Ordered
+from flink_autoscaler.core.supervise.paused import end_pause
+from flink_autoscaler.core.supervise.rolling_back import roll_back_as_ordered
+from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, in_turn, tell
 
 KEPT_MS: Final = 7 * 86_400_000
 """How long an order that is carried out once waits for that: what nobody did in a week is not meant any more."""
@@ -20,59 +26,6 @@ _DIRECTIONS: Final = {
     PauseScope.DOWN: "Scaling down",
     PauseScope.BOTH: "Scaling",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Ordered:
-    """What came of a command.
-
-    Attributes:
-        orders: Those of the job from now on.
-        text: What was done, or why nothing was, for people.
-        reason: Of the event about it; None when nothing was done.
-        is_refused: Whether nothing was done although somebody may rely on it.
-    """
-
-    orders: Orders
-    text: str
-    reason: str | None = None
-    is_refused: bool = False
-
-    @property
-    def event(self) -> Event | None:
-        """What is to be kept for those who ask later; None when nothing was done."""
-        return None if self.reason is None else Event(EventType.NORMAL, self.reason, self.text)
-
-
-Command = Callable[[Orders, int], Ordered]
-"""Takes the orders of a job and the instant, epoch milliseconds; may be called several times, so it changes nothing."""
-
-
-class OrderBook(Protocol):
-    """Keeps the orders of all jobs.
-
-    Calls for different clusters may come from different threads. Implementations raise :class:`StoreError` and nothing
-    else.
-    """
-
-    def orders(self, cluster: str) -> Mapping[JobKey, Orders]:
-        """Return the orders for jobs of a cluster, only for jobs that have any. Called once per pass; only reads.
-
-        Jobs whose keys do not name a cluster are in the answer for every cluster.
-        """
-        ...
-
-    def change(self, job_key: JobKey, command: Command) -> Ordered:
-        """Apply a command to the orders of one job; of commands that come at the same time none gets lost."""
-        ...
-
-    def tidy(self, cluster: str, now_ms: int) -> None:
-        """Remove what is over from the orders that were read last. Called in every pass of a daemon that acts."""
-        ...
-
-    def forget(self, job_keys: Collection[JobKey]) -> None:
-        """Delete the orders for jobs whose state is deleted. Unknown ones do nothing."""
-        ...
 
 
 def pause(orders: Orders, signed: Signed, *, direction: PauseScope, lasts_ms: int | None) -> Ordered:
@@ -144,7 +97,7 @@ def rollback(orders: Orders, signed: Signed, supervision: Supervision) -> Ordere
         problem = f"a dry run is on, {_by(orders.dry_run)}; nothing would be changed"
     if problem is not None:
         return Ordered(orders, f"No rollback: {problem}", is_refused=True)
-    decided = time_text(_records(supervision)[-1].decided_ms)
+    decided = time_text(supervision.rescales[-1].decided_ms)
     text = (
         f"To be rolled back: the rescale of {decided}, {_by(signed)}; scaling is paused then until somebody resumes it"
     )
@@ -197,14 +150,14 @@ def pause_in_force(orders: Orders, now_ms: int) -> PauseOrder | None:
     return orders.paused(PauseScope.UP, now_ms) or orders.paused(PauseScope.DOWN, now_ms)
 
 
-def still_to_do(order: Signed | None, supervision: Supervision) -> bool:
+def still_to_do(order: Signed | None, supervision: Supervision) -> TypeGuard[Signed]:
     """Tell whether an order that is carried out once has not been yet."""
     return order is not None and order.at_ms > supervision.obeyed_ms
 
 
 def no_rollback(supervision: Supervision) -> str | None:
-    """Return why there is no rescale to undo, for people; None when there is one."""
-    *earlier, last = (None, *_records(supervision))
+    """Return why there is no rescale that a person may have undone, for people; None when there is one."""
+    *earlier, last = (None, *supervision.rescales)
     if last is None:
         return "no rescale is remembered that could be undone"
     what = f"the last rescale, of {time_text(last.decided_ms)},"
@@ -217,7 +170,44 @@ def no_rollback(supervision: Supervision) -> str | None:
         return f"{what} did not happen ({last.reason})"
     if supervision.initial and supervision.initial.keys() != last.target.keys():
         return f"{what} was of another job graph"
-    return None
+    # Such as a decision that the user's own override kept from doing anything.
+    return None if last.changed & last.before.keys() else f"{what} changed nothing"
+
+
+def apply_orders(state: JobState, given: SupervisionInput) -> Transition:
+    """Carry out what people ordered once and for all."""
+    return in_turn(state, given, (_apply_resume, _apply_reset, _apply_rollback))
+
+
+def _apply_resume(state: JobState, given: SupervisionInput) -> Transition:
+    supervision, resumed_ms = state.supervision, given.request.orders.resumed_ms
+    if resumed_ms is None:
+        return Transition(state)
+    if supervision.edit is not None and supervision.edit.at_ms <= resumed_ms:
+        state = replace(state, supervision=replace(supervision, edit=None))
+    if supervision.pause is not None and supervision.pause.since_ms <= resumed_ms:
+        return end_pause(state, given, "somebody ordered it")
+    return Transition(state)
+
+
+def _apply_reset(state: JobState, given: SupervisionInput) -> Transition:
+    order = given.request.orders.reset
+    if not still_to_do(order, state.supervision):
+        return Transition(state)
+    supervision = Supervision(obeyed_ms=order.at_ms, heard_ms=state.supervision.heard_ms)
+    text = f"{order.who} had everything forgotten about the job: {order.reason}"
+    return Transition(JobState(given.request.state.job_id, supervision=supervision), (tell("StateReset", text),))
+
+
+def _apply_rollback(state: JobState, given: SupervisionInput) -> Transition:
+    order = given.request.orders.rollback
+    if not still_to_do(order, state.supervision):
+        return Transition(state)
+    state = replace(state, supervision=replace(state.supervision, obeyed_ms=order.at_ms))
+    if no_rollback(state.supervision) is None:
+        return roll_back_as_ordered(state, given, order.who)
+    text = f"{order.who} wanted a rollback, but there is no rescale to undo"
+    return Transition(state, (tell("RollbackImpossible", text, warns=True),))
 
 
 def pause_text(order: PauseOrder) -> str:
@@ -233,10 +223,6 @@ def pin_text(order: Pin) -> str:
 def time_text(at_ms: int) -> str:
     """Write an instant for people; everybody who reads it may be in another time zone."""
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _records(supervision: Supervision) -> tuple[RescaleRecord, ...]:
-    return supervision.past if supervision.current is None else (*supervision.past, supervision.current)
 
 
 def _pauses(orders: Orders, now_ms: int, supervision: Supervision) -> Iterator[str]:
@@ -270,27 +256,3 @@ def _by(signed: Signed) -> str:
 
 def _listed(texts: Iterable[str]) -> str:
     return ", ".join(f"'{text}'" for text in texts)
-
-
-__all__ = [
-    "KEPT_MS",
-    "NO_ORDERS",
-    "Command",
-    "OrderBook",
-    "Ordered",
-    "dry_run",
-    "held",
-    "no_rollback",
-    "pause",
-    "pause_in_force",
-    "pause_text",
-    "pin",
-    "pin_text",
-    "reset",
-    "resume",
-    "rollback",
-    "settled",
-    "still_to_do",
-    "time_text",
-    "unpin",
-]

@@ -2,128 +2,148 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, SupervisionPhase
-from flink_autoscaler.core.supervise.error_checkers import RESTARTS, CheckInput, UnrecoverableErrorChecker
-from flink_autoscaler.core.supervise.follow_run import FollowRun
-from flink_autoscaler.core.supervise.rollback import abandon_rollback, quarantine, start_rollback
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision, SupervisionPhase
+from flink_autoscaler.core.ports.plugins import CheckInput
+from flink_autoscaler.core.supervise.error_checkers import RESTARTS
+from flink_autoscaler.core.supervise.paused import quarantined
+from flink_autoscaler.core.supervise.rolling_back import RollbackCause, abandoned, roll_back
 from flink_autoscaler.core.supervise.timers import observation_ms
+from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, remember, settled, tell
 
 _LONGEST_PROBATION_MS: Final = 86_400_000
 
 
-def judge(run: FollowRun) -> None:
+def judge(state: JobState, given: SupervisionInput) -> Transition:
     """Look for signs that the job does not survive its rescale; end the probation when there are none."""
-    current = run.supervision.current
-    if run.supervision.phase is not SupervisionPhase.PROBATION or current is None:
-        return
-    if run.is_blind:
-        return  # what the job dies of may be what somebody else asked for meanwhile
-    _complete_baseline(run)
-    found = _evidence(run, current)
-    if found is not None:
-        _condemn(run, *found)
-    elif current.stage.is_final and _has_proved(run, current):
-        run.change(last_stable=dict(run.facts.running or current.reached))
-        run.to_phase(SupervisionPhase.STABLE)
-        run.tell("RescaleConfirmed", f"The job is well with {run.described(current.before, current.reached)}")
-    elif run.now_ms - (run.supervision.since_ms or run.now_ms) > _LONGEST_PROBATION_MS:
-        run.to_phase(SupervisionPhase.STABLE)
-        run.tell(
-            "ProbationAbandoned", "The job was not well for a day after its rescale, for other reasons", warns=True
-        )
+    supervision, current = state.supervision, state.supervision.current
+    if supervision.phase is not SupervisionPhase.PROBATION or current is None:
+        return Transition(state)
+    if given.is_blind(supervision):
+        return Transition(state)  # what the job dies of may be what somebody else asked for meanwhile
+    restarts = given.facts.restarts
+    if restarts is not None and RESTARTS not in supervision.baseline:
+        # The number as it was when it could first be read: the cluster was not asked before the rescale.
+        supervision = replace(supervision, baseline={**supervision.baseline, RESTARTS: float(restarts)})
+    examined, cause = _examined(replace(state, supervision=supervision), given, current)
+    if cause is not None:
+        return examined.then(trigger_rollback(examined.state, given, cause))
+    return examined.then(_proved(examined.state, given, current))
 
 
-def _complete_baseline(run: FollowRun) -> None:
-    """Remember the number of restarts as it was when it could first be read."""
-    if run.facts.restarts is not None and RESTARTS not in run.supervision.baseline:
-        run.change(baseline={**run.supervision.baseline, RESTARTS: float(run.facts.restarts)})
+def _proved(state: JobState, given: SupervisionInput, current: RescaleRecord) -> Transition:
+    """End the probation of a job that is well, or that was not for so long that it cannot be the rescale."""
+    stable = state.supervision.entered(SupervisionPhase.STABLE, given.now_ms)
+    if current.stage.is_final and _has_proved(given, current):
+        stable = replace(stable, last_stable=dict(given.facts.running or current.reached))
+        text = f"The job is well with {given.described(current.before, current.reached)}"
+        return remember(state, stable, tell("RescaleConfirmed", text))
+    if given.since(state.supervision.since_ms) > _LONGEST_PROBATION_MS:
+        text = "The job was not well for a day after its rescale, for other reasons"
+        return remember(state, stable, tell("ProbationAbandoned", text, warns=True))
+    return Transition(state)
 
 
-def _evidence(run: FollowRun, current: RescaleRecord) -> tuple[str, str] | None:
-    """Return the first checker that has found enough, and what it found."""
-    hits = dict(run.supervision.hits)
-    given = CheckInput(
-        context=run.context,
-        rescale=current,
-        facts=run.facts,
-        now_ms=run.now_ms,
-        pressure=run.given.pressure,
-        baseline=run.supervision.baseline,
-    )
-    found = None
-    for name in run.options.rollback_checkers:
-        checker = run.given.checkers.get(name)
-        text = _checked(run, name, checker, given)
-        hits[name] = hits.get(name, 0) + 1 if text else 0
-        enough = run.options.rollback_consecutive_hits if checker is not None and checker.is_gradual else 1
-        if text and hits[name] >= enough and found is None:
-            found = (name, text)
-    run.change(hits={name: count for name, count in hits.items() if count})
-    return found
-
-
-def _checked(run: FollowRun, name: str, checker: UnrecoverableErrorChecker | None, given: CheckInput) -> str | None:
-    if checker is None:
-        known = ", ".join(sorted(run.given.checkers))
-        _tell_problem(run, name, f"error checker {name!r} is ignored: there is no such plug-in; known: {known}")
-        return None
-    try:
-        return checker.check(given)
-    except Exception as error:  # foreign code may raise anything
-        _tell_problem(run, name, f"error checker {name!r} failed: {type(error).__name__}: {error}")
-        return None
-
-
-def _tell_problem(run: FollowRun, name: str, text: str) -> None:
-    interval = run.options.scaling_event_interval
-    run.events.append(Event(EventType.WARNING, "PluginProblem", text, f"ERROR_CHECKER:{name}", interval))
-
-
-def _condemn(run: FollowRun, cause: str, evidence: str) -> None:
-    is_dry = run.options.dry_run or run.given.request.orders.dry_run is not None
-    if run.options.rollback_enabled and not is_dry:
-        start_rollback(run, cause, evidence)
-    elif run.supervision.hits.get(cause) == 1:
-        why = "this is a dry run" if is_dry else "rollback is off"
-        run.tell("RollbackAdvised", f"The rescale should be undone ({cause}: {evidence}), but {why}", warns=True)
-
-
-def _has_proved(run: FollowRun, current: RescaleRecord) -> bool:
+def _has_proved(given: SupervisionInput, current: RescaleRecord) -> bool:
     """Tell whether the job ran for long enough, and made a checkpoint where it makes any."""
-    if not run.facts.all_running or current.settled_ms is None:
+    if not given.facts.all_running or current.settled_ms is None:
         return False
-    checkpoints = run.facts.checkpoints
+    checkpoints = given.facts.checkpoints
     if checkpoints is not None and checkpoints.is_enabled and (checkpoints.completed_ms or 0) <= current.since_ms:
         return False
-    return run.now_ms - current.settled_ms >= observation_ms(run.context, run.facts)
+    return given.now_ms - current.settled_ms >= observation_ms(given.context, given.facts)
 
 
-def mourn(run: FollowRun) -> None:
+def _examined(
+    state: JobState, given: SupervisionInput, current: RescaleRecord
+) -> tuple[Transition, RollbackCause | None]:
+    """Ask all checkers; return what to remember and tell of their answers, and the first that has found enough."""
+    answers = {name: _answer(name, state.supervision, given, current) for name in given.options.rollback_checkers}
+    before = state.supervision.hits
+    hits = {**before, **{name: before.get(name, 0) + 1 if text else 0 for name, (text, _) in answers.items()}}
+    enough = (
+        RollbackCause(name, text)
+        for name, (text, _) in answers.items()
+        if text and hits[name] >= _hits_wanted(name, given)
+    )
+    supervision = replace(state.supervision, hits={name: count for name, count in hits.items() if count})
+    problems = [problem for _, problem in answers.values() if problem is not None]
+    return remember(state, supervision, *problems), next(enough, None)
+
+
+def _hits_wanted(name: str, given: SupervisionInput) -> int:
+    return given.options.rollback_consecutive_hits if given.checkers[name].is_gradual else 1
+
+
+def _answer(
+    name: str, supervision: Supervision, given: SupervisionInput, current: RescaleRecord
+) -> tuple[str | None, Event | None]:
+    """Return the evidence of one checker, or what is wrong with the checker."""
+    if name not in given.checkers:
+        known = ", ".join(sorted(given.checkers))
+        return None, _problem(name, f"is ignored: there is no such plug-in; known: {known}", given)
+    look = CheckInput(given.context, current, given.facts, given.now_ms, given.pressure, supervision.baseline)
+    try:
+        return given.checkers[name].check(look), None
+    except Exception as error:  # foreign code may raise anything
+        return None, _problem(name, f"failed: {type(error).__name__}: {error}", given)
+
+
+def _problem(name: str, text: str, given: SupervisionInput) -> Event:
+    interval, key = given.options.scaling_event_interval, f"ERROR_CHECKER:{name}"
+    return Event(EventType.WARNING, "PluginProblem", f"error checker {name!r} {text}", key, interval)
+
+
+def trigger_rollback(state: JobState, given: SupervisionInput, cause: RollbackCause) -> Transition:
+    """Undo the rescale; where that is not wanted, advise it once."""
+    is_dry = given.options.dry_run or given.request.orders.dry_run is not None
+    if given.options.rollback_enabled and not is_dry:
+        return roll_back(state, given, cause)
+    if state.supervision.hits.get(cause.name) != 1:
+        return Transition(state)
+    why = "this is a dry run" if is_dry else "rollback is off"
+    text = f"The rescale should be undone ({cause}), but {why}"
+    return remember(state, state.supervision, tell("RollbackAdvised", text, warns=True))
+
+
+def record_terminal_failure(state: JobState, given: SupervisionInput) -> Transition:
     """Say what a job that has ended died of, and remember not to try that again: it cannot be repaired."""
-    current, phase = run.supervision.current, run.supervision.phase
-    if current is None or not run.context.status.is_terminal or phase is SupervisionPhase.PAUSED:
-        return
-    is_open = phase is SupervisionPhase.PROBATION or not current.stage.is_final
-    if phase is SupervisionPhase.ROLLING_BACK:
-        if run.context.status is JobStatus.FAILED:
-            run.tell("RollbackImpossible", "The job has failed for good before it was rolled back", warns=True)
-        if not current.stage.is_final:
-            run.settle(Stage.REFUSED, f"the job is {run.context.status.value}")
-        abandon_rollback(run, "the job has ended")
-    elif is_open:
-        found = _evidence(run, current) if run.context.status is JobStatus.FAILED else None
-        if found is not None:
-            _condemn_dead(run, current, *found)
-        if phase is SupervisionPhase.PROBATION:
-            run.to_phase(SupervisionPhase.STABLE)
+    supervision, current = state.supervision, state.supervision.current
+    is_failed = given.context.status is JobStatus.FAILED
+    if current is None or not given.context.status.is_terminal or supervision.phase is SupervisionPhase.PAUSED:
+        return Transition(state)
+    if supervision.phase is SupervisionPhase.ROLLING_BACK:
+        return _end_rollback(state, given)
+    if supervision.phase is SupervisionPhase.STABLE and current.stage.is_final:
+        return Transition(state)
+    done = _dead(state, given, current) if is_failed else Transition(state)
+    return done.then(remember(done.state, done.state.supervision.without_probation(given.now_ms)))
 
 
-def _condemn_dead(run: FollowRun, current: RescaleRecord, cause: str, evidence: str) -> None:
-    quarantine(run, current, cause)
-    run.overrides = dict(current.before)
-    text = f"The job has failed for good after its rescale ({cause}: {evidence}); start it again with less parallelism"
-    run.tell("RollbackImpossible", text, warns=True)
+def _end_rollback(state: JobState, given: SupervisionInput) -> Transition:
+    """Stop rolling back a job that is not there any more."""
+    supervision, under_way, status = state.supervision, state.supervision.under_way, given.context.status
+    if under_way is not None:
+        ended = settled(under_way, given, Stage.REFUSED, f"the job is {status.value}")
+        supervision = replace(supervision, current=ended)
+    supervision = abandoned(supervision, given, "the job has ended")
+    if status is not JobStatus.FAILED:
+        return remember(state, supervision)
+    text = "The job has failed for good before it was rolled back"
+    return remember(state, supervision, tell("RollbackImpossible", text, warns=True))
+
+
+def _dead(state: JobState, given: SupervisionInput, current: RescaleRecord) -> Transition:
+    """Find out whether a job has failed for good because of its rescale."""
+    examined, cause = _examined(state, given, current)
+    if cause is None:
+        return examined
+    supervision = quarantined(examined.state.supervision, given, current, cause.name)
+    text = f"The job has failed for good after its rescale ({cause}); start it again with less parallelism"
+    event = tell("RollbackImpossible", text, warns=True)
+    return examined.then(remember(examined.state, supervision, event, overrides=current.before))

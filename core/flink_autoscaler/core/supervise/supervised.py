@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from flink_autoscaler.core.model.decision import PassOutcome, PassRequest, Rescale
@@ -12,13 +11,21 @@ from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
-from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, SupervisionPhase, Vector
+from flink_autoscaler.core.model.supervision import (
+    Origin,
+    Requirements,
+    RescaleRecord,
+    Supervision,
+    SupervisionPhase,
+    Vector,
+)
 from flink_autoscaler.core.observe.conversion import convert_globals
 from flink_autoscaler.core.options.safety import LowerBound
 from flink_autoscaler.core.ports.plugins import Plugins
 from flink_autoscaler.core.supervise.error_checkers import CHECKERS, GC, HEAP
-from flink_autoscaler.core.supervise.follow_run import FollowRun, Situation
 from flink_autoscaler.core.supervise.following import Followed, follow, is_repairing
+from flink_autoscaler.core.supervise.order_book import still_to_do
+from flink_autoscaler.core.supervise.transition import SupervisionInput, begun
 
 _PRESSURE = {GC: ScalingMetric.GC_PRESSURE, HEAP: ScalingMetric.HEAP_MAX_USAGE_RATIO}
 
@@ -36,8 +43,7 @@ def facts_wanted(request: PassRequest) -> FactsWanted:
     options, state, orders = request.context.options, request.state, request.orders
     if not options.improves(options.supervised_rescales) or request.context.job_id is None:
         return FactsWanted.NOTHING
-    obeyed_ms = state.supervision.obeyed_ms
-    has_order = any(order is not None and order.at_ms > obeyed_ms for order in (orders.rollback, orders.reset))
+    has_order = any(still_to_do(order, state.supervision) for order in (orders.rollback, orders.reset))
     if state.supervision.is_active or has_order or state.supervision.quarantine:
         return FactsWanted.EVERYTHING
     is_engaged = bool(state.overrides or orders.pins or state.supervision.seen or state.supervision.edit)
@@ -54,7 +60,7 @@ def followed(request: PassRequest, reading: JobReading, cluster: ClusterReading,
         return Followed(request.state, is_repair=is_repairing(supervision), is_blind=is_blind)
     names = {v.vertex_id: v.name for v in reading.details.vertices} if reading.details else {}
     checkers = {**CHECKERS, **plugins.error_checkers}
-    return follow(Situation(request, reading.facts, checkers, pressure(cluster), names))
+    return follow(SupervisionInput(request, reading.facts, checkers, pressure(cluster), names))
 
 
 def pressure(cluster: ClusterReading) -> dict[str, float]:
@@ -66,29 +72,46 @@ def pressure(cluster: ClusterReading) -> dict[str, float]:
     return {name: value for name, value in known.items() if math.isfinite(value)}
 
 
-def with_rescale(
-    outcome: PassOutcome, request: PassRequest, reading: JobReading, cluster: ClusterReading
-) -> PassOutcome:
+@dataclass(frozen=True, slots=True)
+class FollowUp:
+    """What is remembered of what a pass wants, and how it is to be realized.
+
+    Attributes:
+        least: Least parallelism that the cluster may give; 1 where it is not said.
+        found: Resource requirements of the job in this pass; None where they are not known.
+    """
+
+    supervision: Supervision
+    least: Vector = field(default_factory=dict)
+    found: Requirements | None = None
+
+
+def follow_up(outcome: PassOutcome, request: PassRequest, reading: JobReading, cluster: ClusterReading) -> FollowUp:
     """Begin to follow what an outcome wants, where that is new: a decision, a pin, or an override of the user's."""
-    options, state = request.context.options, outcome.state
+    options, supervision = request.context.options, outcome.state.supervision
     if not options.improves(options.supervised_rescales) or request.context.job_id is None or not outcome.wanted:
-        return outcome
+        return FollowUp(supervision)
     running = _running(outcome, reading)
-    # What was decided before anything was followed is only taken note of.
-    is_known = bool(state.supervision.asked or state.supervision.past or request.orders.pins)
-    is_new = is_known and dict(outcome.wanted) != dict(state.supervision.asked) and _differs(outcome.wanted, running)
-    run = FollowRun.of(Situation(replace(request, state=state), _facts(reading), {}))
-    if running and (is_new or isinstance(outcome.decision, Rescale)) and _may_begin(request, outcome):
+    if running and _is_new(outcome, request, running) and _may_begin(request, outcome):
         origin = Origin.AUTOSCALER if isinstance(outcome.decision, Rescale) else Origin.OPERATOR
         target = {vertex_id: outcome.wanted.get(vertex_id, parallelism) for vertex_id, parallelism in running.items()}
-        run.begin(running, target, origin, _why(origin, request))
-        run.change(baseline=pressure(cluster))
-        if not run.supervision.initial:
-            run.change(initial=running, last_stable=running)
-    run.change(asked=dict(outcome.wanted))
-    least = _least(options.lower_bound, outcome.wanted, run.supervision.current)
-    found = reading.facts.requirements if reading.facts else None
-    return replace(outcome, least=least, found=found, state=replace(state, supervision=run.supervision))
+        given = SupervisionInput(request, _facts(reading))
+        supervision = begun(supervision, given, running, target, origin, _why(origin, request))
+        supervision = replace(supervision, baseline=pressure(cluster))
+        if not supervision.initial:
+            supervision = replace(supervision, initial=running, last_stable=running)
+    supervision = replace(supervision, asked=dict(outcome.wanted))
+    least = _least(options.lower_bound, outcome.wanted, supervision.current)
+    return FollowUp(supervision, least, reading.facts.requirements if reading.facts else None)
+
+
+def _is_new(outcome: PassOutcome, request: PassRequest, running: Vector) -> bool:
+    """Tell whether something else is wanted than before."""
+    supervision = outcome.state.supervision
+    # What was decided before anything was followed is only taken note of.
+    is_known = bool(supervision.asked or supervision.past or request.orders.pins)
+    is_changed = dict(outcome.wanted) != dict(supervision.asked) and _differs(outcome.wanted, running)
+    return isinstance(outcome.decision, Rescale) or (is_known and is_changed)
 
 
 def _why(origin: Origin, request: PassRequest) -> str:
@@ -104,8 +127,10 @@ def _facts(reading: JobReading) -> RescaleFacts:
 
 def _may_begin(request: PassRequest, outcome: PassOutcome) -> bool:
     """Tell whether what is wanted is a rescale of its own, and the job has not ended."""
-    is_going_back = outcome.state.supervision.phase is SupervisionPhase.ROLLING_BACK
-    return not (is_going_back or _is_followed(outcome) or request.context.status.is_terminal)
+    supervision, under_way = outcome.state.supervision, outcome.state.supervision.under_way
+    is_followed = under_way is not None and not _differs(outcome.wanted, under_way.target)
+    is_going_back = supervision.phase is SupervisionPhase.ROLLING_BACK
+    return not (is_followed or is_going_back or request.context.status.is_terminal)
 
 
 def _least(bound: LowerBound, wanted: Vector, current: RescaleRecord | None) -> dict[VertexId, int]:
@@ -123,11 +148,5 @@ def _running(outcome: PassOutcome, reading: JobReading) -> dict[VertexId, int]:
     return {v.vertex_id: v.parallelism for v in reading.details.vertices} if reading.details else {}
 
 
-def _differs(wanted: Mapping[VertexId, int], running: Mapping[VertexId, int]) -> bool:
+def _differs(wanted: Vector, running: Vector) -> bool:
     return any(running.get(vertex_id, parallelism) != parallelism for vertex_id, parallelism in wanted.items())
-
-
-def _is_followed(outcome: PassOutcome) -> bool:
-    """Tell whether a rescale that is open already leads to what is wanted, such as a rollback."""
-    current = outcome.state.supervision.current
-    return current is not None and not current.stage.is_final and not _differs(outcome.wanted, current.target)

@@ -19,8 +19,8 @@ from flink_autoscaler.core.model.orders import Orders, PauseScope, Signed
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Supervision
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
+from flink_autoscaler.core.ports.order_book import Command, Ordered
 from flink_autoscaler.core.supervise import order_book
-from flink_autoscaler.core.supervise.order_book import Command, Ordered
 from flink_autoscaler.standalone.cli import order_view, report_view
 from flink_autoscaler.standalone.cli.order_targets import chosen_jobs, new_job
 from flink_autoscaler.standalone.daemon.plugins import PluginGroup, load_plugin

@@ -18,7 +18,7 @@ from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobList, JobListFetcher
-from flink_autoscaler.core.supervise.order_book import OrderBook
+from flink_autoscaler.core.ports.order_book import OrderBook
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
 from flink_autoscaler.standalone.daemon.ledger import SlotLedger, SlotSource
 from flink_autoscaler.standalone.daemon.pass_orders import PassOrders

@@ -10,7 +10,8 @@ import structlog
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
-from flink_autoscaler.core.supervise.order_book import OrderBook, held
+from flink_autoscaler.core.ports.order_book import OrderBook
+from flink_autoscaler.core.supervise.order_book import held
 
 log = structlog.get_logger(__name__)
 

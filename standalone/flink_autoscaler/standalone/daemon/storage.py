@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler, AutoScalerStateStore, JobTombstones
 from flink_autoscaler.core.ports.forecast_store import ForecastStore
-from flink_autoscaler.core.supervise.order_book import OrderBook
+from flink_autoscaler.core.ports.order_book import OrderBook
 from flink_autoscaler.standalone.ha.guarded import GuardedEventHandler
 from flink_autoscaler.standalone.ha.leadership import (
     RENEWALS,

@@ -11,7 +11,7 @@ from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.model.orders import Orders
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler, AutoScalerStateStore, SharedStateStore
-from flink_autoscaler.core.supervise.order_book import Command, OrderBook, Ordered
+from flink_autoscaler.core.ports.order_book import Command, OrderBook, Ordered
 from flink_autoscaler.standalone.ha.store_watch import StoreWatch
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.orders import Orders
 from flink_autoscaler.core.model.reason import Reason
-from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Supervision, Vector
+from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Supervision, Vector, described
 from flink_autoscaler.standalone.records.codec import PassRecord
 
 SIZED: Final = frozenset({"SIZED", "AT_TARGET"})
@@ -87,16 +87,6 @@ class Explanation:
     def changes(self, before: Vector, after: Vector) -> str:
         """Return what changes between two vectors, for people: ``work 2 -> 4``."""
         return described(self.names, before, after)
-
-
-def described(names: Mapping[VertexId, str], before: Vector, after: Vector) -> str:
-    """Return what changes between two vectors, for people."""
-    changes = [
-        f"{names.get(vertex_id, vertex_id)} {before.get(vertex_id, '?')} -> {parallelism}"
-        for vertex_id, parallelism in after.items()
-        if before.get(vertex_id) != parallelism
-    ]
-    return ", ".join(changes) or "nothing"
 
 
 def explain(record: PassRecord, newest: PassRecord | None = None) -> Explanation:
@@ -187,8 +177,7 @@ def _because(outcome: PassOutcome, names: Mapping[VertexId, str], follow_up: Res
 
 def _follow_up(supervision: Supervision, at_ms: int) -> tuple[RescaleRecord | None, RescaleRecord | None]:
     """Return the rescale that was decided at an instant, and the one that undid it."""
-    current = () if supervision.current is None else (supervision.current,)
-    records = (*supervision.past, *current)
+    records = supervision.rescales
     for index, record in enumerate(records):
         if record.decided_ms == at_ms:
             later = (each for each in records[index + 1 :] if each.origin is not Origin.AUTOSCALER)

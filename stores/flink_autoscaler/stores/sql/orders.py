@@ -12,7 +12,8 @@ from sqlalchemy import ColumnElement, Connection, String, bindparam, delete, fun
 
 from flink_autoscaler.core.model.job import JobKey, cluster_of
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, Signed
-from flink_autoscaler.core.supervise.order_book import Command, Ordered, settled
+from flink_autoscaler.core.ports.order_book import Command, Ordered
+from flink_autoscaler.core.supervise.order_book import settled
 from flink_autoscaler.stores.sql.database.database import Database, Fence, same_key
 from flink_autoscaler.stores.sql.database.failures import ConflictError
 from flink_autoscaler.stores.sql.events.handler import insert_event

@@ -13,8 +13,8 @@ from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, JobExcept
 from flink_autoscaler.core.model.state import JobState, ScalingRecord
 from flink_autoscaler.core.model.supervision import Origin, Stage, Supervision, SupervisionPhase
 from flink_autoscaler.core.supervise.error_checkers import CHECKERS
-from flink_autoscaler.core.supervise.follow_run import FollowRun, Situation
 from flink_autoscaler.core.supervise.following import Followed, follow
+from flink_autoscaler.core.supervise.transition import SupervisionInput, begun
 
 MINUTE = 60_000
 DAY = 86_400_000
@@ -39,29 +39,28 @@ class Watched:
 
     def rescale(self, before: Mapping[str, int], target: Mapping[str, int]) -> None:
         """Decide, as the core does."""
-        run = FollowRun.of(self._situation())
-        run.begin(before, target, Origin.AUTOSCALER, "decided by load")
-        run.change(asked=dict(target), seen={})
+        supervision = begun(self.supervision, self._given(), before, target, Origin.AUTOSCALER, "decided by load")
+        supervision = replace(supervision, asked=dict(target), seen={})
         tracking = (*self.state.tracking, ScalingRecord(self.now_ms))
-        self.state = replace(self.state, supervision=run.supervision, overrides=dict(target), tracking=tracking)
+        self.state = replace(self.state, supervision=supervision, overrides=dict(target), tracking=tracking)
 
     def look(self, facts: RescaleFacts | None = None, *, after: int = 10_000) -> Followed:
         self.now_ms += after
         if facts is not None:
             self.facts = facts
         self.facts = replace(self.facts, now_ms=self.now_ms)
-        seen = follow(self._situation())
+        seen = follow(self._given())
         self.state = replace(seen.state, supervision=replace(seen.state.supervision, asked=dict(seen.state.overrides)))
         self.events += [event.reason for event in seen.events]
         return seen
 
-    def _situation(self) -> Situation:
+    def _given(self) -> SupervisionInput:
         context = replace(a_context(self.options, self.flink), status=self.status)
         if self.job_id is not None:
             context = replace(context, job_id=self.job_id)
         request = a_request(context, state=self.state, now_ms=self.now_ms)
         request = replace(request, orders=self.orders, refusal=self.refusal)
-        return Situation(request, self.facts, CHECKERS, names={"work": "work"})
+        return SupervisionInput(request, self.facts, CHECKERS, names={"work": "work"})
 
     @property
     def supervision(self) -> Supervision:

@@ -14,8 +14,9 @@ from flink_autoscaler.core.model.rescale_facts import JobException, RescaleFacts
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision, SupervisionPhase
 from flink_autoscaler.core.supervise.error_checkers import CHECKERS
-from flink_autoscaler.core.supervise.follow_run import Situation
-from flink_autoscaler.core.supervise.following import Followed, follow, measured_outage
+from flink_autoscaler.core.supervise.following import Followed, follow
+from flink_autoscaler.core.supervise.transition import SupervisionInput
+from flink_autoscaler.core.supervise.under_way import measured_outage
 
 NOW_MS = 100_000
 BUFFERS = "java.io.IOException: Insufficient number of network buffers: required 65, but only 12 available"
@@ -36,7 +37,7 @@ def followed(
     orders: Orders = NO_ORDERS,
 ) -> Followed:
     request = a_request(replace(a_context(options), status=status), state=state, now_ms=NOW_MS)
-    given = Situation(replace(request, orders=orders), facts or RescaleFacts(), CHECKERS, names={"work": "work"})
+    given = SupervisionInput(replace(request, orders=orders), facts or RescaleFacts(), CHECKERS, names={"work": "work"})
     return follow(given)
 
 

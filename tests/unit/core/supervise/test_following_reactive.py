@@ -8,10 +8,10 @@ from core_builders import a_context, a_request
 
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts, TaskManagerFacts
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.core.model.supervision import Origin, Stage
+from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Origin, Stage
 from flink_autoscaler.core.supervise.error_checkers import CHECKERS
-from flink_autoscaler.core.supervise.follow_run import FollowRun, Situation
 from flink_autoscaler.core.supervise.following import Followed, follow
+from flink_autoscaler.core.supervise.transition import SupervisionInput, begun
 
 MINUTE = 60_000
 
@@ -34,20 +34,21 @@ class Watched:
     refusal: str | None = None
 
     def __post_init__(self) -> None:
-        run = FollowRun.of(self._situation(seen(self.before, slots=self.before)))
-        run.begin({"work": self.before}, {"work": self.target}, Origin.AUTOSCALER, "decided by load")
-        self.state = replace(self.state, supervision=run.supervision, overrides={"work": self.target})
+        given = self._given(seen(self.before, slots=self.before))
+        before, target = {"work": self.before}, {"work": self.target}
+        supervision = begun(NO_SUPERVISION, given, before, target, Origin.AUTOSCALER, "decided by load")
+        self.state = replace(self.state, supervision=supervision, overrides={"work": self.target})
 
     def look(self, facts: RescaleFacts, *, after: int = 10_000) -> Followed:
         self.now_ms += after
-        followed = follow(self._situation(replace(facts, now_ms=self.now_ms)))
+        followed = follow(self._given(replace(facts, now_ms=self.now_ms)))
         self.state = followed.state
         return followed
 
-    def _situation(self, facts: RescaleFacts) -> Situation:
+    def _given(self, facts: RescaleFacts) -> SupervisionInput:
         context = a_context({}, {"scheduler-mode": "reactive"})
         request = a_request(context, state=self.state, now_ms=self.now_ms)
-        return Situation(replace(request, refusal=self.refusal), facts, CHECKERS)
+        return SupervisionInput(replace(request, refusal=self.refusal), facts, CHECKERS)
 
     @property
     def stage(self) -> Stage | None:

@@ -4,8 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from core_builders import a_request
 
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, PauseScope, Pin, Signed
+from flink_autoscaler.core.model.rescale_facts import RescaleFacts
+from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import (
     NO_SUPERVISION,
     Fingerprint,
@@ -16,6 +19,7 @@ from flink_autoscaler.core.model.supervision import (
     Stage,
     Supervision,
 )
+from flink_autoscaler.core.supervise.following import Followed, follow
 from flink_autoscaler.core.supervise.order_book import (
     KEPT_MS,
     dry_run,
@@ -29,6 +33,7 @@ from flink_autoscaler.core.supervise.order_book import (
     still_to_do,
     unpin,
 )
+from flink_autoscaler.core.supervise.transition import SupervisionInput
 
 NOW = 1_000_000
 ALICE = Signed("alice", "deployment", NOW)
@@ -135,16 +140,29 @@ def test_unpinning_without_pins_does_nothing() -> None:
     assert unpin(NO_ORDERS, ALICE, ["work"]).event is None
 
 
-@pytest.mark.parametrize(
-    "supervision",
-    [
-        pytest.param(RESCALED, id="on probation"),
-        pytest.param(Supervision(past=(LAST,), initial={"v": 2}), id="confirmed"),
-        pytest.param(replace(RESCALED, current=replace(LAST, stage=Stage.PENDING)), id="under way"),
-        pytest.param(replace(RESCALED, current=replace(LAST, stage=Stage.PARTIALLY_REACHED)), id="in part"),
-        pytest.param(replace(RESCALED, current=replace(LAST, origin=Origin.OPERATOR)), id="wanted by a pin"),
-    ],
-)
+UNDOABLE = [
+    pytest.param(RESCALED, id="on probation"),
+    pytest.param(Supervision(past=(LAST,), initial={"v": 2}), id="confirmed"),
+    pytest.param(replace(RESCALED, current=replace(LAST, stage=Stage.PENDING)), id="under way"),
+    pytest.param(replace(RESCALED, current=replace(LAST, stage=Stage.PARTIALLY_REACHED)), id="in part"),
+    pytest.param(replace(RESCALED, current=replace(LAST, origin=Origin.OPERATOR)), id="wanted by a pin"),
+]
+NOT_UNDOABLE = [
+    pytest.param(NO_SUPERVISION, "no rescale is remembered", id="nothing"),
+    pytest.param(replace(RESCALED, current=replace(LAST, reverted=True)), "undone already", id="undone"),
+    pytest.param(
+        replace(RESCALED, current=replace(LAST, origin=Origin.ROLLBACK)), "a rollback already", id="a rollback"
+    ),
+    pytest.param(
+        Supervision(past=(replace(LAST, reverted=True), UNDOING)), "a rollback already", id="a rollback of a person"
+    ),
+    pytest.param(replace(RESCALED, current=replace(LAST, stage=Stage.REFUSED)), "did not happen", id="refused"),
+    pytest.param(replace(RESCALED, initial={"w": 1}), "another job graph", id="another graph"),
+    pytest.param(replace(RESCALED, current=replace(LAST, before={"v": 4})), "changed nothing", id="no change"),
+]
+
+
+@pytest.mark.parametrize("supervision", UNDOABLE)
 def test_a_rollback_is_ordered_where_there_is_something_to_undo(supervision: Supervision) -> None:
     ordered = rollback(NO_ORDERS, ALICE, supervision)
 
@@ -153,26 +171,34 @@ def test_a_rollback_is_ordered_where_there_is_something_to_undo(supervision: Sup
     assert "the rescale of 1970-01-01 00:15:40 UTC" in ordered.text
 
 
-@pytest.mark.parametrize(
-    ("supervision", "why"),
-    [
-        pytest.param(NO_SUPERVISION, "no rescale is remembered", id="nothing"),
-        pytest.param(replace(RESCALED, current=replace(LAST, reverted=True)), "undone already", id="undone"),
-        pytest.param(
-            replace(RESCALED, current=replace(LAST, origin=Origin.ROLLBACK)), "a rollback already", id="a rollback"
-        ),
-        pytest.param(
-            Supervision(past=(replace(LAST, reverted=True), UNDOING)), "a rollback already", id="a rollback of a person"
-        ),
-        pytest.param(replace(RESCALED, current=replace(LAST, stage=Stage.REFUSED)), "did not happen", id="refused"),
-        pytest.param(replace(RESCALED, initial={"w": 1}), "another job graph", id="another graph"),
-    ],
-)
+@pytest.mark.parametrize(("supervision", "why"), NOT_UNDOABLE)
 def test_a_rollback_is_refused_where_there_is_nothing_to_undo(supervision: Supervision, why: str) -> None:
     ordered = rollback(NO_ORDERS, ALICE, supervision)
 
     assert (ordered.orders, ordered.event, ordered.is_refused) == (NO_ORDERS, None, True)
     assert why in ordered.text
+
+
+def carried_out(supervision: Supervision) -> Followed:
+    """What a pass makes of the order of a rollback, however it came there."""
+    request = a_request(state=JobState(supervision=supervision), now_ms=NOW)
+    return follow(SupervisionInput(replace(request, orders=Orders(rollback=ALICE)), RescaleFacts()))
+
+
+@pytest.mark.parametrize("supervision", UNDOABLE)
+def test_a_pass_undoes_what_the_command_accepts(supervision: Supervision) -> None:
+    done = carried_out(supervision)
+
+    assert [event.reason for event in done.events] == ["RollbackStarted"]
+    assert done.state.overrides == LAST.before
+
+
+@pytest.mark.parametrize(("supervision", "why"), NOT_UNDOABLE)
+def test_a_pass_leaves_alone_what_the_command_refuses(supervision: Supervision, why: str) -> None:
+    done = carried_out(supervision)
+
+    assert [event.reason for event in done.events] == ["RollbackImpossible"], why
+    assert done.state == JobState(supervision=replace(supervision, obeyed_ms=ALICE.at_ms))
 
 
 def test_a_rollback_is_refused_in_a_dry_run() -> None:

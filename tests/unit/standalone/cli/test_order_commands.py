@@ -209,13 +209,26 @@ def test_a_rollback_waits_for_the_next_pass(site: Site) -> None:
     assert [reason for _, reason, _ in site.events()] == ["RollbackOrdered"]
 
 
-def test_a_rollback_without_a_rescale_is_refused(site: Site) -> None:
-    site.remember("main/orders", replace(RESCALED, supervision=Supervision()))
+@pytest.mark.parametrize(
+    ("supervision", "why"),
+    [
+        pytest.param(Supervision(), "no rescale is remembered that could be undone", id="no rescale"),
+        pytest.param(
+            Supervision(current=replace(LAST, before=LAST.target)),
+            "the last rescale, of 1970-01-01 00:00:01 UTC, changed nothing",
+            id="no change",
+        ),
+    ],
+)
+def test_a_rollback_that_the_daemon_would_not_carry_out_is_refused(
+    site: Site, supervision: Supervision, why: str
+) -> None:
+    site.remember("main/orders", replace(RESCALED, supervision=supervision))
 
     said = site.order("rollback", "main/orders", "--reason", "slow")
 
     assert (said.code, said.output) == (1, "")
-    assert "no rescale is remembered that could be undone" in said.errors
+    assert why in said.errors
     assert (site.orders(), site.events()) == (Orders(), [])
 
 

@@ -13,7 +13,7 @@ from store_contracts.orders import OrderBookContract, pausing, pinning, resuming
 
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.orders import PauseScope
-from flink_autoscaler.core.supervise.order_book import OrderBook
+from flink_autoscaler.core.ports.order_book import OrderBook
 from flink_autoscaler.stores.heap import HeapOrderBook
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.database.failures import LeaseLostError

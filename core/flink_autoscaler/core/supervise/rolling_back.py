@@ -1,0 +1,166 @@
+"""Undoing a rescale that a job does not survive, or that a person wants undone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.supervision import (
+    Origin,
+    Requirements,
+    RescaleRecord,
+    Stage,
+    Supervision,
+    SupervisionPhase,
+    Vector,
+)
+from flink_autoscaler.core.options.safety import RollbackTarget
+from flink_autoscaler.core.supervise.paused import (
+    ROLLBACK_FAILED,
+    how_to_resume,
+    paused,
+    quarantined,
+    rollbacks_today,
+)
+from flink_autoscaler.core.supervise.timers import expected_downtime
+from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, begun, remember, tell
+
+_OPERATOR: Final = "operator"
+_INITIAL_TRIED: Final = "initial-tried"
+_EXTRA_MS: Final = 300_000
+
+
+class RollbackCause(NamedTuple):
+    """Why a rescale is undone: the name of the checker that found it out, and the evidence, for people."""
+
+    name: str
+    evidence: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.evidence}"
+
+
+def roll_back(state: JobState, given: SupervisionInput, cause: RollbackCause) -> Transition:
+    """Go back from the rescale that is followed, because the job does not survive it; remember what failed."""
+    failed = state.supervision.current
+    if failed is None:
+        return Transition(state)
+    goal = _goal(state.supervision, given, failed)
+    if goal == dict(failed.target):
+        return _give_up(state, given, cause.name, f"{cause.evidence}; there is no other parallelism to go back to")
+    supervision = quarantined(state.supervision, given, failed, cause.name)
+    return _go_back(replace(state, supervision=supervision), given, failed, goal, cause)
+
+
+def roll_back_as_ordered(state: JobState, given: SupervisionInput, who: str) -> Transition:
+    """Go back to before the last rescale, because a person wants it; there has to be one, and nothing has failed."""
+    *earlier, last = state.supervision.rescales
+    supervision = replace(state.supervision, current=last, past=tuple(earlier), edit=None)
+    cause = RollbackCause(_OPERATOR, f"{who} wanted it")
+    goal = _reverted(given, last, last.before)
+    return _go_back(replace(state, supervision=supervision), given, last, goal, cause)
+
+
+def _go_back(
+    state: JobState, given: SupervisionInput, failed: RescaleRecord, goal: Vector, cause: RollbackCause
+) -> Transition:
+    undone = replace(
+        failed,
+        reverted=True,
+        stage=failed.stage if failed.stage.is_final else Stage.SUPERSEDED,
+        settled_ms=failed.settled_ms or given.now_ms,
+        reason=f"rolled back: {cause.evidence}",
+    )
+    origin = Origin.OPERATOR if cause.name == _OPERATOR else Origin.ROLLBACK
+    supervision = replace(state.supervision, current=undone)
+    supervision = begun(supervision, given, failed.target, goal, origin, str(cause))
+    supervision = replace(supervision, rollbacks_ms=(*rollbacks_today(supervision, given), given.now_ms))
+    supervision = supervision.entered(SupervisionPhase.ROLLING_BACK, given.now_ms)
+    text = f"Rolling back {given.described(failed.target, goal)}, because of {cause}"
+    return remember(state, supervision, tell("RollbackStarted", text, warns=True), overrides=goal)
+
+
+def _goal(supervision: Supervision, given: SupervisionInput, failed: RescaleRecord) -> dict[str, int]:
+    """Return the parallelism to go back to: only what the failed rescale changed reverts."""
+    chosen: Mapping[RollbackTarget, Vector] = {
+        RollbackTarget.LAST: failed.before,
+        RollbackTarget.INITIAL: supervision.initial,
+        RollbackTarget.LAST_STABLE: supervision.last_stable or supervision.initial,
+    }
+    goal = _reverted(given, failed, chosen[given.options.rollback_target] or failed.before)
+    # What failed is no way out, even where it was fine once.
+    return {v: failed.before.get(v, p) if v in failed.raised and p >= failed.target[v] else p for v, p in goal.items()}
+
+
+def _reverted(given: SupervisionInput, failed: RescaleRecord, goal: Vector) -> dict[str, int]:
+    limit = given.options.max_parallelism
+    reverted = {vertex_id: goal.get(vertex_id, failed.before.get(vertex_id)) for vertex_id in failed.changed}
+    kept = {
+        vertex_id: min(parallelism, max(limit, failed.before.get(vertex_id, limit)))
+        for vertex_id, parallelism in reverted.items()
+        if parallelism is not None
+    }
+    return {**failed.target, **kept}
+
+
+def watch_rollback(state: JobState, given: SupervisionInput) -> Transition:
+    """See whether the job is well again; go to the first parallelism when not, once."""
+    supervision, record = state.supervision, state.supervision.current
+    if supervision.phase is not SupervisionPhase.ROLLING_BACK or record is None:
+        return Transition(state)
+    if _is_back(given, record):
+        return _rolled_back(state, given, record)
+    estimate = expected_downtime(supervision, record, given.facts, given.now_ms)
+    limit_ms = 2 * round(estimate.q90 * 1000) + _EXTRA_MS
+    if given.since(supervision.since_ms) <= limit_ms:
+        return Transition(state)
+    goal = {v: min(parallelism, supervision.initial.get(v, parallelism)) for v, parallelism in record.target.items()}
+    if _INITIAL_TRIED in supervision.hits or goal == dict(record.target):
+        text = f"the job is not well {limit_ms // 1000} s after the rollback"
+        return _give_up(state, given, ROLLBACK_FAILED, text)
+    supervision = begun(supervision, given, record.target, goal, Origin.ROLLBACK, record.reason)
+    supervision = replace(supervision.entered(SupervisionPhase.ROLLING_BACK, given.now_ms), hits={_INITIAL_TRIED: 1})
+    text = f"The job is not well after the rollback, trying its first parallelism: {_text(given, goal)}"
+    return remember(state, supervision, tell("RollbackRetried", text, warns=True), overrides=goal)
+
+
+def _is_back(given: SupervisionInput, record: RescaleRecord) -> bool:
+    """Tell whether all tasks run, with no vertex above what it was to go back to."""
+    running, requirements = given.facts.running, given.facts.requirements
+    if running is None or not given.facts.all_running:
+        return False
+    if not given.is_reactive and (requirements is None or _may_grow(requirements, record)):
+        return False
+    return all(running.get(vertex_id, 0) <= parallelism for vertex_id, parallelism in record.target.items())
+
+
+def _may_grow(requirements: Requirements, record: RescaleRecord) -> bool:
+    """Tell whether a job runs for want of slots only, and would fail again with them."""
+    return any(requirements[v][1] > parallelism for v, parallelism in record.target.items() if v in requirements)
+
+
+def _rolled_back(state: JobState, given: SupervisionInput, record: RescaleRecord) -> Transition:
+    cause, target = record.reason.partition(":")[0], _text(given, record.target)
+    supervision = paused(state.supervision, given, cause, f"rolled back to {target} ({record.reason})")
+    text = f"The job runs again with {target}; {how_to_resume(supervision, given)}"
+    return remember(state, supervision, tell("RolledBack", text))
+
+
+def _give_up(state: JobState, given: SupervisionInput, cause: str, why: str) -> Transition:
+    supervision = paused(state.supervision, given, cause, why)
+    text = f"This needs a person: {why}; {how_to_resume(supervision, given)}"
+    return remember(state, supervision, tell("RollbackFailed", text, warns=True))
+
+
+def abandoned(supervision: Supervision, given: SupervisionInput, why: str) -> Supervision:
+    """End a rollback that something else overtook; too many of them in a day pause the job all the same."""
+    count = len(rollbacks_today(supervision, given))
+    if count >= given.options.rollback_max_per_day:
+        return paused(supervision, given, "rollback", f"{count} rollbacks within a day; {why}")
+    return supervision.entered(SupervisionPhase.STABLE, given.now_ms)
+
+
+def _text(given: SupervisionInput, vector: Vector) -> str:
+    return ", ".join(f"{given.name(vertex_id)} {parallelism}" for vertex_id, parallelism in vector.items())

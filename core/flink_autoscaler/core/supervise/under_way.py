@@ -1,0 +1,173 @@
+"""A rescale that is under way: whether the cluster has accepted it, and what it came to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.rescale_facts import RescaleFacts
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision, SupervisionPhase, Vector
+from flink_autoscaler.core.ports.task_managers import slots_came
+from flink_autoscaler.core.supervise.timers import accept_ms, allowed_ms, expected_downtime
+from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, remember, settled, tell, void
+
+_STUCK_FACTOR: Final = 3
+
+
+def see_request(state: JobState, given: SupervisionInput) -> Transition:
+    """Find out whether the cluster has taken a request over: ``REQUESTED`` becomes ``PENDING``, or ends."""
+    current = state.supervision.current
+    if current is None or current.stage is not Stage.REQUESTED:
+        return Transition(state)
+    waited_ms = given.since(state.supervision.since_ms)
+    see = _see_taskmanagers if given.is_reactive else _see_requirements
+    return see(state, given, current, waited_ms)
+
+
+def _see_requirements(state: JobState, given: SupervisionInput, current: RescaleRecord, waited_ms: int) -> Transition:
+    """Find out whether the cluster has the requirements."""
+    facts, refusal = given.facts, given.request.refusal
+    if _is_asked_for(facts, current) or _runs_with(facts, current.target):
+        requirements = dict(facts.requirements or {})
+        seen = replace(state.supervision, seen=requirements, seen_start_ms=facts.initialized_ms)
+        return remember(state, _accepted(seen, given, current))
+    if given.context.status.is_terminal:
+        return _ended(state, given, current)
+    # While the requirements cannot be read, they may have arrived: only the word of the cluster counts then.
+    is_known = facts.requirements is not None or refusal is not None
+    if is_known and waited_ms > accept_ms(given.context):
+        return _refused(state, given, current, refusal or "the cluster did not take the new requirements over")
+    return Transition(state)
+
+
+def _see_taskmanagers(state: JobState, given: SupervisionInput, current: RescaleRecord, waited_ms: int) -> Transition:
+    """Find out whether the TaskManagers have come, or gone, that a job in reactive mode follows."""
+    facts, is_late = given.facts, waited_ms > given.options.taskmanagers_timeout.ms
+    # After the timeout what came is made the best of: the job follows the slots, whether they are enough or not.
+    has_moved = _runs(facts) and not _runs_with(facts, current.before)
+    have_come = slots_came(facts, current.before, current.target) or (is_late and has_moved)
+    if have_come or _runs_with(facts, current.target):
+        return remember(state, _accepted(state.supervision, given, current))
+    if given.context.status.is_terminal:
+        return _refused(state, given, current, f"the job is {given.context.status.value}")
+    if not is_late:
+        return Transition(state)
+    why = given.request.refusal or f"the TaskManagers have not changed within {waited_ms // 1000} s"
+    return _refused(state, given, current, why)
+
+
+def _accepted(supervision: Supervision, given: SupervisionInput, current: RescaleRecord) -> Supervision:
+    """Wait for the job from now on, which is on probation; a rollback has no probation of its own."""
+    pending = replace(supervision, current=replace(current, stage=Stage.PENDING, accepted_ms=given.now_ms))
+    is_stable = supervision.phase is SupervisionPhase.STABLE
+    return pending.entered(SupervisionPhase.PROBATION, given.now_ms) if is_stable else pending
+
+
+def _is_asked_for(facts: RescaleFacts, current: RescaleRecord) -> bool:
+    found = facts.requirements or {}
+    return bool(found) and all(found[v][1] == parallelism for v, parallelism in current.target.items() if v in found)
+
+
+def _runs(facts: RescaleFacts) -> bool:
+    return facts.all_running and facts.running is not None
+
+
+def _runs_with(facts: RescaleFacts, vector: Vector) -> bool:
+    return _runs(facts) and dict(facts.running or {}) == dict(vector)
+
+
+def see_progress(state: JobState, given: SupervisionInput) -> Transition:
+    """Find out whether the job runs as it was asked to, or should by now: ``PENDING`` becomes final."""
+    current, facts = state.supervision.current, given.facts
+    if current is None or current.stage is not Stage.PENDING:
+        return Transition(state)
+    if _runs_with(facts, current.target):
+        return _reached(state, given, current)
+    if given.context.status.is_terminal:
+        return _ended(state, given, current)
+    if facts.running is None:
+        return Transition(state)
+    estimate = expected_downtime(state.supervision, current, facts, given.now_ms)
+    limit_ms, late_ms = allowed_ms(given.context, facts, estimate), given.since(current.accepted_ms)
+    if late_ms > limit_ms and facts.all_running:
+        return _late(state, given, current, limit_ms)
+    # A job that restarts may still come up with what was asked for; at some time nobody waits for that any more.
+    if late_ms > _STUCK_FACTOR * limit_ms and not facts.all_running:
+        return _stuck(state, given, current, late_ms)
+    return Transition(state)
+
+
+def _reached(state: JobState, given: SupervisionInput, current: RescaleRecord) -> Transition:
+    checkpoints, taskmanagers = given.facts.checkpoints, given.facts.taskmanagers
+    outage_ms = measured_outage(given.facts, current)
+    reached = replace(
+        settled(current, given, Stage.REACHED, current.reason),
+        outage_ms=outage_ms,
+        state_bytes=checkpoints.state_bytes if checkpoints else None,
+        taskmanagers=len(taskmanagers) if taskmanagers is not None else None,
+    )
+    supervision = replace(state.supervision, current=reached)
+    if supervision.phase is SupervisionPhase.ROLLING_BACK:
+        return remember(state, supervision)  # the rollback tells itself how it ended
+    took = (given.now_ms - current.decided_ms) / 1000
+    outage = "" if outage_ms is None else f", the job was away for {outage_ms / 1000:.1f} s"
+    text = f"The job runs with {given.described(current.before, current.target)} after {took:.0f} s{outage}"
+    return remember(state, supervision, tell("RescaleReached", text))
+
+
+def measured_outage(facts: RescaleFacts, current: RescaleRecord) -> int | None:
+    """Return how long not all tasks ran, milliseconds; None where that is not known or more than a rescale happened."""
+    if any(exception.at_ms > current.since_ms for exception in facts.exceptions or ()):
+        return None
+    if (facts.initialized_ms or 0) > current.since_ms:
+        return None  # the JobManager was away, too; for how long, the cluster does not know
+    stopped_ms, since_ms = facts.stopped_ms, facts.running_since_ms
+    if stopped_ms is None or since_ms is None or not current.since_ms <= stopped_ms <= since_ms:
+        return None
+    return since_ms - stopped_ms
+
+
+def _late(state: JobState, given: SupervisionInput, current: RescaleRecord, limit_ms: int) -> Transition:
+    """Take what the job runs with as the result. Nothing of the request stays that could come true by surprise."""
+    running = dict(given.facts.running or {})
+    free = sum(each.free_slots for each in given.facts.taskmanagers or ())
+    if running == dict(current.before):
+        why = f"nothing has changed within {limit_ms // 1000} s; {free} slots are free"
+        return _refused(state, given, current, why)
+    why = f"not all of it within {limit_ms // 1000} s; {free} slots are free"
+    supervision = replace(state.supervision, current=settled(current, given, Stage.PARTIALLY_REACHED, why))
+    reached, wanted = given.described(current.before, running), given.described(current.before, current.target)
+    text = f"The job runs with {reached} instead of {wanted}: fewer slots than needed, {free} are free"
+    event = tell("RescalePartiallyReached", text, warns=True)
+    return remember(state, supervision, event, overrides=_unless_rolling_back(state, running))
+
+
+def _stuck(state: JobState, given: SupervisionInput, current: RescaleRecord, late_ms: int) -> Transition:
+    record = settled(current, given, Stage.PARTIALLY_REACHED, "the job has not come back since")
+    text = f"The job does not run {late_ms // 1000} s after it was rescaled"
+    return remember(state, replace(state.supervision, current=record), tell("RescaleStuck", text, warns=True))
+
+
+def _ended(state: JobState, given: SupervisionInput, current: RescaleRecord) -> Transition:
+    """Stop following a rescale that the end of the job came before: it failed, or somebody ended it on purpose."""
+    why = f"the job is {given.context.status.value}"
+    if given.context.status is JobStatus.FAILED:
+        return _refused(state, given, current, why)
+    supervision = replace(state.supervision, current=settled(current, given, Stage.SUPERSEDED, why))
+    return remember(state, supervision.without_probation(given.now_ms), void(given, current, why))
+
+
+def _refused(state: JobState, given: SupervisionInput, current: RescaleRecord, why: str) -> Transition:
+    """Withdraw a rescale that did not happen."""
+    supervision = replace(state.supervision, current=settled(current, given, Stage.REFUSED, why))
+    text = f"The rescale {given.described(current.before, current.target)} did not happen: {why}"
+    event = tell("RescaleRefused", text, warns=True)
+    overrides = _unless_rolling_back(state, current.before)
+    return remember(state, supervision.without_probation(given.now_ms), event, overrides=overrides)
+
+
+def _unless_rolling_back(state: JobState, overrides: Vector) -> Vector:
+    """Return what is wanted from now on; a rollback goes on wanting what the job survives."""
+    return state.overrides if state.supervision.phase is SupervisionPhase.ROLLING_BACK else overrides
