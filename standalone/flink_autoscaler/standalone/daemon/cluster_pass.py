@@ -25,7 +25,7 @@ from flink_autoscaler.standalone.daemon.pass_orders import PassOrders
 from flink_autoscaler.standalone.daemon.pass_report import PassReport, job_facts
 from flink_autoscaler.standalone.daemon.vanished import Patience, VanishedJobs
 from flink_autoscaler.standalone.fetchers.roster import Roster
-from flink_autoscaler.standalone.ha.leadership import Leadership, SoleLeader
+from flink_autoscaler.standalone.ha.leadership import Leadership
 from flink_autoscaler.standalone.records.writer import PassRecorder
 from flink_autoscaler.stores.heap.orders import HeapOrderBook
 from flink_autoscaler.stores.heap.tombstones import HeapTombstones
@@ -52,7 +52,7 @@ class PassDependencies:
         history: Keeps what was measured and decided; None keeps nothing.
     """
 
-    leadership: Leadership = field(default_factory=SoleLeader)
+    leadership: Leadership = field(default_factory=Leadership)
     vanished: VanishedJobs | None = None
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     standing: Orders = NO_ORDERS

@@ -63,7 +63,7 @@ def serve(settings: Settings, load: Load | None = None) -> int:
         _announce_end(end, grace)
         notifier.stopping("finishing the passes that run")
         is_idle = daemon.stop(grace)
-        wiring.storage.stop_leading(is_idle=is_idle)
+        wiring.storage.leadership.stop(is_idle=is_idle)
         if not is_idle:
             log.warning("pass_abandoned", grace=grace)
     log.info("stopped")
@@ -98,7 +98,7 @@ class _Watches:
         self._wiring = wiring
         self.gauges = gauges
         storage = wiring.storage
-        self.health = Health(_stale_after(settings), store=storage.store_status, leadership=storage.leadership_status)
+        self.health = Health(_stale_after(settings), store=storage.store_status, leadership=storage.leadership.status)
         gauges.follow_store(lambda: storage.store_status().up)
         gauges.follow_leadership(storage.leadership.may_act)
         gauges.follow_set_aside(wiring.set_aside_count)

@@ -27,7 +27,7 @@ from flink_autoscaler.standalone.daemon.storage import Storage
 from flink_autoscaler.standalone.daemon.supplies import NONE as NO_PROVIDER
 from flink_autoscaler.standalone.daemon.supplies import Supplies
 from flink_autoscaler.standalone.daemon.vanished import Patience, VanishedJobs
-from flink_autoscaler.standalone.ha.guarded import GuardedRealizer
+from flink_autoscaler.standalone.ha.leadership import GuardedRealizer
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, EngineKind, Settings
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from flink_autoscaler.standalone.ha.databases import WORKING, StoreStatus
 from flink_autoscaler.standalone.ha.leadership import LeadershipState, LeadershipStatus
-from flink_autoscaler.standalone.ha.store_watch import WORKING, StoreStatus
 from flink_autoscaler.standalone.observability.logs import masked
 
 

@@ -17,12 +17,13 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.daemon.vanished import Patience, VanishedJobs
+from flink_autoscaler.standalone.ha.leadership import Leadership
 from flink_autoscaler.stores.heap.tombstones import HeapTombstones
 
 VERTEX = "ab" * 16
 
 
-class ScriptedLeadership:
+class ScriptedLeadership(Leadership):
     """Is in the term that the test says."""
 
     def __init__(self, term: int | None) -> None:

@@ -19,6 +19,7 @@ from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.daemon.vanished import Patience, VanishedJobs
+from flink_autoscaler.standalone.ha.leadership import Leadership
 from flink_autoscaler.stores.heap.tombstones import HeapTombstones
 
 KEYS = ("c/a", "c/b", "c/c", "c/d")
@@ -101,7 +102,7 @@ class HoldingEngine:
 
 
 @dataclass
-class Daemon:
+class Daemon(Leadership):
     """One of two daemons that share a cluster (a leadership and a fetcher)."""
 
     number: int

@@ -11,8 +11,7 @@ from watching import LogLines
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.standalone.ha.store_watch import Probe, StoreWatch
-from flink_autoscaler.standalone.ha.watched import WatchedEventHandler, WatchedStore
+from flink_autoscaler.standalone.ha.databases import Probe, StoreWatch, WatchedStore, watched
 from flink_cluster.waiting import wait_until
 
 AWAY = StoreError("PostgreSQL at host: cannot be reached; password=hunter2")
@@ -168,18 +167,18 @@ def test_before_the_first_look_nothing_is_done(bench: Bench) -> None:
 
 def test_while_it_is_away_calls_fail_at_once_without_trying(bench: Bench) -> None:
     store, events = RecordingStore(states={"known": JobState("id")}), RecordingEvents()
-    watched, handler = WatchedStore(store, bench.watch), WatchedEventHandler(events, bench.watch)
+    guarded, handler = WatchedStore(store, bench.watch), watched(events, bench.watch)
     bench.watch.start()
-    watched.load("known")
+    guarded.load("known")
     store.journal.clear()
     bench.database.error = AWAY
     bench.watch.check()
 
     for call in (
-        lambda: watched.load("unknown"),
-        lambda: watched.save("known", JobState()),
-        lambda: watched.delete("known"),
-        watched.job_keys,
+        lambda: guarded.load("unknown"),
+        lambda: guarded.save("known", JobState()),
+        lambda: guarded.delete("known"),
+        guarded.job_keys,
         lambda: handler.handle_event(a_context({}), EVENT),
     ):
         with pytest.raises(StoreError, match="cannot be reached"):
