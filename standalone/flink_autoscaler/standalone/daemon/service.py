@@ -99,9 +99,9 @@ class _Watches:
         self.gauges = gauges
         storage = wiring.storage
         self.health = Health(_stale_after(settings), store=storage.store_status, leadership=storage.leadership.status)
-        gauges.follow_store(lambda: storage.store_status().up)
-        gauges.follow_leadership(storage.leadership.may_act)
-        gauges.follow_set_aside(wiring.set_aside_count)
+        gauges.follow("store_up", lambda: storage.store_status().up)
+        gauges.follow("leader", storage.leadership.may_act)
+        gauges.follow("values_set_aside", wiring.set_aside_count)
         gauges.follow_history(wiring.history_status)
 
     def make(self, cluster: Cluster) -> Watch:

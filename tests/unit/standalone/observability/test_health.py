@@ -67,8 +67,8 @@ def test_the_page_says_why_the_daemon_is_not_ready() -> None:
 def test_gauges_follow_store_and_leadership(value: bool) -> None:
     gauges = Gauges()
 
-    gauges.follow_store(lambda: value)
-    gauges.follow_leadership(lambda: value)
+    gauges.follow("store_up", lambda: value)
+    gauges.follow("leader", lambda: value)
 
     for name in ("store_up", "leader"):
         assert gauges.registry.get_sample_value(f"flink_autoscaler_{name}") == float(value)
