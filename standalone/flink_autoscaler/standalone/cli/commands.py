@@ -17,7 +17,7 @@ from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobS
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.cli import report_view
 from flink_autoscaler.standalone.cli.check_config import render_effective
-from flink_autoscaler.standalone.daemon.pass_report import PassReport
+from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
 from flink_autoscaler.standalone.fetchers.listing import list_jobs
 from flink_autoscaler.standalone.observability.logs import configure_logging

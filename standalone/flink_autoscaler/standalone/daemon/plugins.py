@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.options.option import nearest
 
 
@@ -55,6 +57,42 @@ def load_plugin(group: str, name: str) -> Any:
         owners = ", ".join(sorted(map(_distribution, points)))
         raise ConfigError(f"plug-in '{name}' in {group} is in several distributions: {owners}")
     return _import(points[0])
+
+
+def make_plugin(group: str, name: str, offered: Mapping[str, object], *, cluster: str | None = None) -> Any:
+    """Import a plug-in and build it.
+
+    Args:
+        group: As for :func:`load_plugin`.
+        name: As for :func:`load_plugin`.
+        offered: As for :func:`build`.
+        cluster: The one that it is for, for the message; None for all.
+
+    Raises:
+        ConfigError: There is no such plug-in, or it cannot be built.
+    """
+    of_cluster = "" if cluster is None else f" of cluster '{cluster}'"
+    return build(load_plugin(group, name), offered, f"{group} plug-in '{name}'{of_cluster}")
+
+
+def build(factory: Callable[..., Any], offered: Mapping[str, object], what: str) -> Any:
+    """Call a plug-in's class or function with those of the offered values that it has parameters for.
+
+    Args:
+        factory: Takes what is offered, any of it or nothing, by name.
+        offered: Values by parameter name.
+        what: For the message.
+
+    Raises:
+        ConfigError: It raised something else than an error of ours.
+    """
+    try:
+        wanted = inspect.signature(factory).parameters
+        return factory(**{name: value for name, value in offered.items() if name in wanted})
+    except AutoscalerError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{what} could not be started: {type(error).__name__}: {error}") from error
 
 
 def _import(point: EntryPoint) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any
@@ -11,22 +10,21 @@ import structlog
 
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.autoscaler import JobAutoScaler
-from flink_autoscaler.core.errors import AutoscalerError, ConfigError
+from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Signed
 from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobListFetcher, ScalingRealizer
-from flink_autoscaler.core.ports.task_managers import TaskManagerProvider
 from flink_autoscaler.pipeline.inline.engine import ClientCache, InlineEngine
 from flink_autoscaler.realizers import LogOnlyRealizer
 from flink_autoscaler.realizers.taskmanagers.slots import SlotSupply
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
-from flink_autoscaler.standalone.daemon.plugins import PluginGroup, load_plugin
+from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
+from flink_autoscaler.standalone.daemon.providers import NONE as NO_PROVIDER
+from flink_autoscaler.standalone.daemon.providers import Supplies
 from flink_autoscaler.standalone.daemon.storage import Storage
-from flink_autoscaler.standalone.daemon.supplies import NONE as NO_PROVIDER
-from flink_autoscaler.standalone.daemon.supplies import Supplies
-from flink_autoscaler.standalone.daemon.vanished import Patience, VanishedJobs
+from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
 from flink_autoscaler.standalone.ha.leadership import GuardedRealizer
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, EngineKind, Settings
 
@@ -75,7 +73,7 @@ class Wiring:
             self.on_close(self.loop.close)
             self.clients = ClientCache(self.loop, may_write=self.storage.leadership.may_act)
             self.on_close(self.clients.close)
-            self.supplies = Supplies(self._build_provider, self.loop, may_write=self.storage.leadership.may_act)
+            self.supplies = Supplies(self.loop, may_write=self.storage.leadership.may_act)
             self.on_close(self.supplies.close)
             self.realizer = self._build_realizer()
             self._autoscaler = self._build_autoscaler()
@@ -107,7 +105,7 @@ class Wiring:
             parallelism=self._settings.standalone.control_loop_parallelism,
             deadline=self._settings.engine.pass_deadline,
             selects=selects,
-            surroundings=PassDependencies(
+            dependencies=PassDependencies(
                 self.storage.leadership,
                 self._vanished_jobs(cluster),
                 standing=standing_orders(self._settings),
@@ -176,19 +174,14 @@ class Wiring:
         may_act = self.storage.leadership.may_act
         return SlotSupply(self.clients, self.loop, self.supplies, may_act=may_act)
 
-    def _build_provider(self, name: str, offered: Mapping[str, object]) -> TaskManagerProvider:
-        group = PluginGroup.TASK_MANAGER_PROVIDERS
-        what = f"{group} plug-in '{name}' of cluster '{offered['cluster']}'"
-        provider: TaskManagerProvider = build(load_plugin(group, name), offered, what)
-        return provider
-
     def _vanished_jobs(self, cluster: Cluster) -> VanishedJobs:
         gone = self._settings.jobs_gone
         return VanishedJobs(
             cluster.name,
             autoscaler=self._autoscaler,
             tombstones=self.storage.tombstones,
-            patience=Patience(gone.grace, gone.retention),
+            grace=gone.grace,
+            retention=gone.retention,
             forget_orders=self._forget_jobs,
             is_ready=self._is_store_up,
         )
@@ -202,7 +195,7 @@ class Wiring:
         return self.storage.store_status().up
 
     def _plugin(self, group: PluginGroup, name: str) -> Any:
-        part = build(load_plugin(group, name), self._offered(), f"{group} plug-in '{name}'")
+        part = make_plugin(group, name, self._offered())
         self.on_close(part.close)
         return part
 
@@ -296,26 +289,6 @@ def standing_orders(settings: Settings) -> Orders:
     return Orders(dry_run=Signed("the configuration", "autoscaler.dry-run is true", 0))
 
 
-def build(factory: Callable[..., Any], offered: Mapping[str, object], what: str) -> Any:
-    """Call a plug-in's class or function with those of the offered values that it has parameters for.
-
-    Args:
-        factory: Takes what is offered, any of it or nothing, by name.
-        offered: Values by parameter name.
-        what: For the message.
-
-    Raises:
-        ConfigError: It raised something else than an error of ours.
-    """
-    try:
-        wanted = inspect.signature(factory).parameters
-        return factory(**{name: value for name, value in offered.items() if name in wanted})
-    except AutoscalerError:
-        raise
-    except Exception as error:
-        raise ConfigError(f"{what} could not be started: {type(error).__name__}: {error}") from error
-
-
 def build_fetcher(cluster: Cluster, offered: Mapping[str, object]) -> JobListFetcher:
     """Build the fetcher that a cluster asks for.
 
@@ -326,12 +299,8 @@ def build_fetcher(cluster: Cluster, offered: Mapping[str, object]) -> JobListFet
     Raises:
         ConfigError: There is no such plug-in, or it cannot be built.
     """
-    group, name = PluginGroup.FETCHERS, cluster.settings.type
-    fetcher: JobListFetcher = build(
-        load_plugin(group, name),
-        {**offered, "cluster": cluster},
-        f"{group} plug-in '{name}' of cluster '{cluster.name}'",
-    )
+    offered = {**offered, "cluster": cluster}
+    fetcher: JobListFetcher = make_plugin(PluginGroup.FETCHERS, cluster.settings.type, offered, cluster=cluster.name)
     return fetcher
 
 

@@ -13,7 +13,6 @@ from flink_autoscaler.clients import FlinkRestClient
 from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.core.errors import ConfigError, FlinkRestError
 from flink_autoscaler.core.model.job import (
-    Endpoint,
     Headroom,
     JobAutoScalerContext,
     JobKey,
@@ -71,7 +70,6 @@ class JobContexts:
     async def contexts(
         self,
         client: FlinkRestClient,
-        endpoint: Endpoint,
         jobs: Mapping[JobKey, JobOverview],
         *,
         labels: Mapping[str, str] = NO_LABELS,
@@ -81,8 +79,7 @@ class JobContexts:
         """Return the contexts of all jobs of one JobManager, and why others could not be made.
 
         Args:
-            client: Of the endpoint.
-            endpoint: The JobManager, with everything that further requests need.
+            client: Of the JobManager.
             jobs: All its jobs that are looked after; what is remembered about others is forgotten.
             labels: Further facts about every one of them.
             headroom: What the resource manager can still give to them.
@@ -91,6 +88,7 @@ class JobContexts:
         Returns:
             Contexts in the order of ``jobs``, and errors by key; each job is in one of the two.
         """
+        endpoint = client.endpoint
         known = self._known.get(endpoint.url, {})
         ids = {job.job_id for job in jobs.values()}
         self._known[endpoint.url] = known = {job_id: entry for job_id, entry in known.items() if job_id in ids}

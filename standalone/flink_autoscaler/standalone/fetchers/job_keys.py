@@ -1,15 +1,16 @@
-"""Which key a job has within the daemon."""
+"""Which key a job has within the daemon, and which jobs are looked after."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.core.model.job import JobKey, JobStatus
-from flink_autoscaler.standalone.settings.schema.sections import JobKeyMode
+from flink_autoscaler.standalone.settings.schema.sections import ClusterSettings, JobKeyMode
 
 KEY_LIMIT = 191
 """Longest key, in characters: the width of ``job_key`` in the database of the Java process."""
@@ -102,3 +103,24 @@ def _name(placed: PlacedJob) -> str:
 
 def _has_ended(placed: PlacedJob) -> bool:
     return JobStatus.of(placed.job.state).is_terminal
+
+
+def is_selected(name: str, settings: ClusterSettings) -> bool:
+    """Tell whether a job with this name, as the cluster reports it, is looked after.
+
+    The patterns are those of shells (``*``, ``?``, ``[abc]``) for whole names; upper and lower case differ.
+    """
+    is_included = not settings.include or _matches(name, settings.include)
+    return is_included and not _matches(name, settings.exclude)
+
+
+def selected_jobs(
+    jobs: Mapping[JobKey, JobOverview], settings: ClusterSettings
+) -> tuple[dict[JobKey, JobOverview], frozenset[JobKey]]:
+    """Return the jobs that are looked after, in the order given, and the keys of the others."""
+    taken = {key: job for key, job in jobs.items() if is_selected(job.name, settings)}
+    return taken, frozenset(jobs.keys() - taken.keys())
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

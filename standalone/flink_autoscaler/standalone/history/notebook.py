@@ -14,7 +14,7 @@ from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.pipeline.data_source import endpoint_options
 from flink_autoscaler.standalone.daemon.wiring import build_fetcher
 from flink_autoscaler.standalone.fetchers.access import Access
-from flink_autoscaler.standalone.fetchers.jobmanagers import JobManagers
+from flink_autoscaler.standalone.fetchers.flink import JobManagers
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration

@@ -17,7 +17,7 @@ from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, PluginE
 from flink_autoscaler.core.model.decision import PassOutcome
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.ports.deployment import RealizeResult
-from flink_autoscaler.standalone.daemon.pass_report import PassReport, job_facts, problems
+from flink_autoscaler.standalone.daemon.cluster_pass import PassReport, job_facts, problems
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 

@@ -19,7 +19,8 @@ from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.realizers import RescaleApiRealizer
-from flink_autoscaler.standalone.fetchers.flink import REFRESH_AFTER, FlinkClusterFetcher
+from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
+from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER
 from flink_autoscaler.standalone.records.vector_cluster import VectorCluster
 from flink_autoscaler.standalone.records.vector_format import pass_output, state_output
 from flink_autoscaler.standalone.records.vector_functions import call_function

@@ -87,7 +87,7 @@ class Site:
             ),
             parallelism=1,
             deadline=10.0,
-            surroundings=PassDependencies(now_ms=self.now_ms),
+            dependencies=PassDependencies(now_ms=self.now_ms),
         )
         for close in (loop.close, clients.close, database.close, passes.close):
             parts.callback(close)

@@ -11,7 +11,7 @@ from databases import rows_of
 from fake_flink import FakeFlink, FakeJob
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.daemon.pass_report import PassReport
+from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
 from flink_autoscaler.standalone.ha.leadership import LeadershipState
 from flink_autoscaler.standalone.settings.loading import load_settings

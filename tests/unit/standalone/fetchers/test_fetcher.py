@@ -10,7 +10,8 @@ from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.errors import FlinkRestError
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.pipeline import ClientCache
-from flink_autoscaler.standalone.fetchers.flink import REFRESH_AFTER, FlinkClusterFetcher
+from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
+from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, ClusterSettings, EngineKind
 
 MakeFetcher = Callable[..., FlinkClusterFetcher]

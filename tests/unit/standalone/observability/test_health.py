@@ -13,7 +13,7 @@ from fake_flink import FakeFlink, Fault
 from watching import LogLines, Watching
 
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.standalone.daemon.pass_report import PassReport
+from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.ha.databases import WORKING, StoreStatus
 from flink_autoscaler.standalone.ha.leadership import LeadershipState, LeadershipStatus
 from flink_autoscaler.standalone.observability.announcer import Announcer
