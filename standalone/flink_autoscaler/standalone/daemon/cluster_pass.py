@@ -112,38 +112,6 @@ class PassDependencies:
     forecasts: JobForecasts | None = None
 
 
-class _PassOrders:
-    """Reads the orders for the jobs of a cluster, once per pass."""
-
-    def __init__(self, cluster: str, order_book: OrderBook, standing: Orders) -> None:
-        self._cluster = cluster
-        self._order_book = order_book
-        self._standing = standing
-        self._last: Mapping[JobKey, Orders] = {}
-
-    def read(self, now_ms: int) -> Callable[[JobKey], Orders]:
-        """Return what gives the orders for a job; where they cannot be read, nothing is changed in this pass."""
-        is_known = True
-        try:
-            self._last = self._order_book.orders(self._cluster)
-        except StoreError as error:
-            # Who watches the store says that it is away; metrics are collected meanwhile.
-            log.debug("orders_unknown", error=str(error))
-            is_known = False
-        return lambda job_key: self._given(job_key) if is_known else held(self._given(job_key), now_ms)
-
-    def tidy(self, now_ms: int) -> None:
-        """Drop orders that have ended. May raise :class:`StoreError`."""
-        self._order_book.tidy(self._cluster, now_ms)
-
-    def _given(self, job_key: JobKey) -> Orders:
-        given = self._last.get(job_key, NO_ORDERS)
-        if self._standing.dry_run is None:
-            return given
-        # What is to be done once waits until it can be.
-        return replace(given, dry_run=given.dry_run or self._standing.dry_run, rollback=None, reset=None)
-
-
 class ClusterPass:
     """Runs the passes of one cluster, one after the other. Belongs to one thread at a time.
 
@@ -179,7 +147,7 @@ class ClusterPass:
         self._around = around = dependencies or PassDependencies()
         self._leadership = around.leadership
         self._vanished = around.vanished or VanishedJobs(cluster, autoscaler=autoscaler, tombstones=HeapTombstones())
-        self._orders = _PassOrders(cluster, around.order_book, around.standing)
+        self._last_orders: Mapping[JobKey, Orders] = {}
         self._roster = Roster()
         self._ledger = SlotLedger(around.slot_source)
         self._workers = ThreadPoolExecutor(parallelism, thread_name_prefix=f"job-{cluster}")
@@ -218,7 +186,7 @@ class ClusterPass:
     def _run(self) -> PassReport:
         term = self._leadership.term()
         now_ms = self._around.now_ms()
-        orders = self._orders.read(now_ms)
+        orders = self._read_orders(now_ms)
         job_list = self._fetcher.fetch()
         gone, deleted = self._clean_up(job_list, term, now_ms)
         selected = tuple(context for context in job_list.jobs if self._selects(context))
@@ -242,6 +210,24 @@ class ClusterPass:
             self.cluster, selected, reports, failures, job_list.problems, gone, deleted, is_acting=is_acting
         )
 
+    def _read_orders(self, now_ms: int) -> Callable[[JobKey], Orders]:
+        """Return what gives the orders for a job; where they cannot be read, nothing is changed in this pass."""
+        is_known = True
+        try:
+            self._last_orders = self._around.order_book.orders(self.cluster)
+        except StoreError as error:
+            # Who watches the store says that it is away; metrics are collected meanwhile.
+            log.debug("orders_unknown", error=str(error))
+            is_known = False
+        return lambda job_key: self._orders(job_key) if is_known else held(self._orders(job_key), now_ms)
+
+    def _orders(self, job_key: JobKey) -> Orders:
+        given, dry_run = self._last_orders.get(job_key, NO_ORDERS), self._around.standing.dry_run
+        if dry_run is None:
+            return given
+        # What is to be done once waits until it can be.
+        return replace(given, dry_run=given.dry_run or dry_run, rollback=None, reset=None)
+
     def _clean_up(
         self, job_list: JobList, term: int | None, now_ms: int
     ) -> tuple[tuple[JobAutoScalerContext, ...], tuple[JobKey, ...]]:
@@ -257,7 +243,7 @@ class ClusterPass:
         try:
             with self._leadership.acting(term):
                 deleted = self._vanished.update(job_list.present, gone_keys, is_complete=not job_list.problems)
-                self._orders.tidy(now_ms)
+                self._around.order_book.tidy(self.cluster, now_ms)
                 return gone, deleted
         except StoreError as error:
             # Nothing is lost: what is due is done in a later pass, and who watches the store says that it is away.
@@ -273,31 +259,28 @@ class ClusterPass:
         orders: Callable[[JobKey], Orders],
     ) -> list[PassRequest]:
         requests = []
+        recorder = None if term is None else self._around.recorder
         for context in contexts:
+            job_key = context.job_key
             try:
-                if self._roster.is_under_way(context.job_key):
+                if self._roster.is_under_way(job_key):
                     raise NotReadyError("still under way since an earlier pass")
-                requests.append(self._request(context, now_ms, term, orders(context.job_key)))
+                recorded = None if recorder is None else recorder.recorded(job_key)
+                request = self._autoscaler.request(
+                    context, now_ms, term=term, orders=orders(job_key), recorded=recorded
+                )
+                requests.append(request)
             except AutoscalerError as error:
-                failures[context.job_key] = error
+                failures[job_key] = error
         return requests
-
-    def _request(self, context: JobAutoScalerContext, now_ms: int, term: int | None, orders: Orders) -> PassRequest:
-        recorder = self._around.recorder
-        recorded = None if recorder is None or term is None else recorder.recorded(context.job_key)
-        return self._autoscaler.request(context, now_ms, term=term, orders=orders, recorded=recorded)
 
     def _with_profiles(self, requests: list[PassRequest], now_ms: int) -> list[PassRequest]:
         """Add what is known about the usual load of the jobs."""
         if self._around.forecasts is None:
             return requests
         profiles = self._around.forecasts.profiles([request.context for request in requests], now_ms / 1000)
-        return [
-            replace(request, profiles=profiles[request.context.job_key])
-            if request.context.job_key in profiles
-            else request
-            for request in requests
-        ]
+        known = ((request, profiles.get(request.context.job_key)) for request in requests)
+        return [request if found is None else replace(request, profiles=found) for request, found in known]
 
     def _complete_all(
         self,

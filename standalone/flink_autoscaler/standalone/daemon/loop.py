@@ -103,10 +103,7 @@ class Daemon:
         return self._is_stopping or time.monotonic() - self._heartbeat < HEARTBEAT * HEARTBEATS_MISSED
 
     def stop(self, grace: float) -> bool:
-        """Start no more passes and wait for those that run.
-
-        Args:
-            grace: Seconds to wait at most.
+        """Start no more passes and wait for those that run, so many seconds at most.
 
         Returns:
             Whether all passes have ended, and what they began for single jobs, too.

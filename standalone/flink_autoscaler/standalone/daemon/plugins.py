@@ -37,14 +37,11 @@ def unknown_plugin(group: str, name: str) -> str | None:
 
 
 def load_plugin(group: str, name: str) -> Any:
-    """Import a plug-in.
+    """Import a plug-in and return what its entry point names, usually a class.
 
     Args:
         group: A :class:`PluginGroup`, or the group of somebody else.
         name: Name of the entry point.
-
-    Returns:
-        What the entry point names, usually a class.
 
     Raises:
         ConfigError: No plug-in has the name, several distributions claim it for different things, or it cannot be
@@ -60,13 +57,7 @@ def load_plugin(group: str, name: str) -> Any:
 
 
 def make_plugin(group: str, name: str, offered: Mapping[str, object], *, cluster: str | None = None) -> Any:
-    """Import a plug-in and build it.
-
-    Args:
-        group: As for :func:`load_plugin`.
-        name: As for :func:`load_plugin`.
-        offered: As for :func:`build`.
-        cluster: The one that it is for, for the message; None for all.
+    """Import a plug-in, for one cluster or for all, and build it from what is offered.
 
     Raises:
         ConfigError: There is no such plug-in, or it cannot be built.

@@ -118,11 +118,7 @@ def _close(provider: TaskManagerProvider) -> None:
 
 
 def process(cluster: str, provider: ProviderSettings) -> ProcessProvider:
-    """Make a provider that runs TaskManagers on this machine.
-
-    Raises:
-        ConfigError: A setting is missing, or the command does not give the id on.
-    """
+    """Make a provider that runs TaskManagers on this machine. May raise :class:`ConfigError`."""
     if not any(ID in argument for argument in provider.command):
         keys = _keys(cluster)
         raise ConfigError(
@@ -142,11 +138,7 @@ def process(cluster: str, provider: ProviderSettings) -> ProcessProvider:
 
 
 def command(cluster: str, provider: ProviderSettings) -> CommandProvider:
-    """Make a provider that runs commands with a count.
-
-    Raises:
-        ConfigError: The command is missing, or does not take the count.
-    """
+    """Make a provider that runs commands with a count. May raise :class:`ConfigError`."""
     if not any(COUNT in argument for argument in provider.command):
         raise ConfigError(f"{_keys(cluster)}command: expected a program and arguments, one of them with {COUNT}")
     return CommandProvider(
@@ -163,22 +155,14 @@ def command(cluster: str, provider: ProviderSettings) -> CommandProvider:
 def http(
     cluster: str, provider: ProviderSettings, loop: EventLoopThread, may_write: Callable[[float], bool]
 ) -> HttpProvider:
-    """Make a provider that asks an HTTP service.
-
-    Raises:
-        ConfigError: The URL is missing.
-    """
+    """Make a provider that asks an HTTP service. May raise :class:`ConfigError`."""
     url = _required(cluster, "url", next(iter(provider.url), None))
     access, plain = Access(provider, _keys(cluster)), Endpoint(url, timeout=provider.timeout)
     return HttpProvider(lambda: access.secured(plain), loop, limits=_limits(cluster, provider), may_write=may_write)
 
 
 def compose(cluster: str, provider: ProviderSettings) -> CommandProvider:
-    """Make a provider that scales a service of Docker Compose.
-
-    Raises:
-        ConfigError: The service is missing.
-    """
+    """Make a provider that scales a service of Docker Compose. May raise :class:`ConfigError`."""
     return compose_provider(
         ComposeSpec(
             _required(cluster, "service", provider.service),

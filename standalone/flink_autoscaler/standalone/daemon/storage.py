@@ -14,7 +14,6 @@ from flink_autoscaler.core.ports.forecast_store import ForecastStore
 from flink_autoscaler.core.supervise.order_book import OrderBook
 from flink_autoscaler.standalone.ha.databases import (
     WORKING,
-    Probe,
     StoreStatus,
     StoreWatch,
     WatchedStore,
@@ -122,12 +121,12 @@ class Storage:
         from flink_autoscaler.stores.sql.schema import require_current  # noqa: PLC0415
 
         upgrades = self._settings.standalone.jdbc_upgrade_at_start
-        probe = Probe(
-            prepare=lambda: require_current(database, upgrades_at_start=upgrades),
-            ping=lambda: ping(database),
+        return StoreWatch(
+            lambda: require_current(database, upgrades_at_start=upgrades),
+            lambda: ping(database),
             is_lasting=is_lasting,
+            on_hopeless=on_hopeless,
         )
-        return StoreWatch(probe, on_hopeless=on_hopeless)
 
     def _make_leadership(self) -> Leadership:
         from flink_autoscaler.stores.sql.lease import Lease, LeaseFence  # noqa: PLC0415

@@ -74,7 +74,7 @@ class VanishedJobs:
     Belongs to the thread of the cluster's passes. Nothing is forgotten when the store fails: the next pass goes on.
 
     Args:
-        cluster: Name of the cluster.
+        cluster: Its name.
         autoscaler: Deletes states.
         tombstones: Keeps the marks.
         grace: Seconds from when a job was seen to be gone until its state is deleted. 0 deletes at once.

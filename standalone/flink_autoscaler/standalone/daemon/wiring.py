@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
-class Wiring:
+class Wiring(AbstractContextManager["Wiring"]):
     """The connected parts; a context manager that closes them in reverse order.
 
     Args:
@@ -78,10 +78,6 @@ class Wiring:
             self.realizer = self._build_realizer()
             self._autoscaler = self._build_autoscaler()
             undo.pop_all()
-
-    def __enter__(self) -> Wiring:
-        """Return the wiring itself."""
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Close everything."""
@@ -125,11 +121,7 @@ class Wiring:
         _close_quietly(passes.close)
 
     def start(self) -> None:
-        """Look at the database, and begin to lead or to stand by where there are several daemons.
-
-        Raises:
-            ConfigError: The database is there and cannot be used as it is configured.
-        """
+        """Look at the database, and begin to lead or to stand by. May raise :class:`ConfigError`."""
         self.storage.start()
 
     def history_status(self) -> HistoryStatus | None:
@@ -137,11 +129,7 @@ class Wiring:
         return None if self._history is None else self._history.status()
 
     def fetcher(self, cluster: Cluster) -> JobListFetcher:
-        """Make the fetcher of a cluster; the caller closes it.
-
-        Raises:
-            ConfigError: There is no such plug-in, or it cannot be built.
-        """
+        """Make the fetcher of a cluster; the caller closes it. May raise :class:`ConfigError`."""
         return build_fetcher(cluster, {**self._offered(), "job_key": self._settings.job_key})
 
     def close(self) -> None:
@@ -227,7 +215,17 @@ class Wiring:
         )
         if kind is EngineKind.INLINE:
             return inline
-        return self._build_spark_engine(inline)
+        # Imported here: the inline engine must not pay for pyspark and pyarrow.
+        from flink_autoscaler.pipeline.spark.live import SparkEngine  # noqa: PLC0415
+
+        return SparkEngine(
+            self._spark_settings(),
+            inline,
+            job_deadline=engine.job_deadline,
+            pass_deadline=engine.pass_deadline,
+            on_fallback=self._on_fallback,
+            min_jobs=engine.spark_min_jobs,
+        )
 
     def _history_sink(self) -> HistorySink | None:
         """Return what keeps the history; made with the first passes, since other commands keep none."""
@@ -263,20 +261,6 @@ class Wiring:
             conf=engine.spark_config,
         )
 
-    def _build_spark_engine(self, inline: InlineEngine) -> EvaluationEngine:
-        # Imported here: the inline engine must not pay for pyspark and pyarrow.
-        from flink_autoscaler.pipeline.spark.live import SparkEngine  # noqa: PLC0415
-
-        engine = self._settings.engine
-        return SparkEngine(
-            self._spark_settings(),
-            inline,
-            job_deadline=engine.job_deadline,
-            pass_deadline=engine.pass_deadline,
-            on_fallback=self._on_fallback,
-            min_jobs=engine.spark_min_jobs,
-        )
-
     def on_close(self, close: Callable[[], object]) -> None:
         """Have something closed with the rest, before everything that is open already."""
         self._open.callback(_close_quietly, close)
@@ -290,15 +274,7 @@ def standing_orders(settings: Settings) -> Orders:
 
 
 def build_fetcher(cluster: Cluster, offered: Mapping[str, object]) -> JobListFetcher:
-    """Build the fetcher that a cluster asks for.
-
-    Args:
-        cluster: Offered as ``cluster``.
-        offered: What else there is by parameter name: ``settings``, ``loop``, ``clients``, ``job_key``.
-
-    Raises:
-        ConfigError: There is no such plug-in, or it cannot be built.
-    """
+    """Build the fetcher that a cluster asks for; ``cluster`` is offered besides. May raise :class:`ConfigError`."""
     offered = {**offered, "cluster": cluster}
     fetcher: JobListFetcher = make_plugin(PluginGroup.FETCHERS, cluster.settings.type, offered, cluster=cluster.name)
     return fetcher
@@ -312,11 +288,9 @@ def chosen_clusters(settings: Settings, name: str | None) -> tuple[Cluster, ...]
     """
     clusters = settings.effective_clusters()
     known = [cluster.name for cluster in clusters]
-    if name is None:
-        return clusters
-    if name not in known:
+    if name is not None and name not in known:
         raise ConfigError(f"there is no cluster '{name}'; known: {', '.join(known)}{nearest(name, known)}")
-    return tuple(cluster for cluster in clusters if cluster.name == name)
+    return tuple(cluster for cluster in clusters if name in (None, cluster.name))
 
 
 def _close_quietly(close: Callable[[], object]) -> None:

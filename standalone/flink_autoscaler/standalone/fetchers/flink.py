@@ -59,12 +59,7 @@ class JobManagers:
         self._url = self._urls[0]
 
     def list_jobs(self) -> Listing:
-        """Return the jobs and the client of the JobManager that listed them.
-
-        Raises:
-            ConfigError: A secret is not where the settings say.
-            FlinkRestError: No JobManager gave a list.
-        """
+        """Return the jobs and who listed them. May raise :class:`ConfigError` and :class:`FlinkRestError`."""
         try:
             return self._ask_alone(self._client(self._url))
         except FlinkRestError as error:

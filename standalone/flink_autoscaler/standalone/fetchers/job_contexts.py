@@ -35,10 +35,7 @@ class _Known:
     """What was read about the configuration of a job.
 
     Attributes:
-        configuration: Effective one.
         own: The part that the job brought along itself.
-        read_at: Seconds of the clock.
-        last_modification_ms: What the job's last change was at that time.
         is_certain: Whether the job may be scaled by this configuration.
     """
 

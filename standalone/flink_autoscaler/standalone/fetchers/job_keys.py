@@ -60,19 +60,14 @@ def keyed_application_jobs(
         cluster: Name of the cluster.
         applications: Jobs by application id.
         mode: As for :func:`keyed_jobs`.
-
-    Returns:
-        Jobs by key, in the order given.
     """
     jobs = [PlacedJob(application_id, job) for application_id, listed in applications.items() for job in listed]
-    holders = Counter(placed.job.job_id for placed in jobs)
+    common = {job_id for job_id, count in Counter(each.job.job_id for each in jobs).items() if count > 1}
     if mode is JobKeyMode.JOB_ID:
-        common = {job_id for job_id, count in holders.items() if count > 1} | {HA_JOB_ID}
-        return {_id_key(placed, common): placed for placed in jobs}
+        return {_id_key(placed, common | {HA_JOB_ID}): placed for placed in jobs}
     alive = Counter(_name(placed) for placed in jobs if not _has_ended(placed))
     latest = {_name(placed): placed for placed in sorted(jobs, key=lambda placed: placed.job.start_ms)}
     listed = [each for each in jobs if not _has_ended(each) or (not alive[_name(each)] and latest[_name(each)] is each)]
-    common = {job_id for job_id, count in holders.items() if count > 1}
     return {
         _limited(f"{cluster}/{_name(each)}" + (f"#{_id_key(each, common)}" if alive[_name(each)] > 1 else "")): each
         for each in listed

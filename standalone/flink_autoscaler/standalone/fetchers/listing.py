@@ -19,14 +19,9 @@ FetcherOf = Callable[[Cluster], JobListFetcher]
 
 
 def list_jobs(clusters: Sequence[Cluster], fetcher_of: FetcherOf) -> Iterator[tuple[Cluster, JobList]]:
-    """Yield the jobs of every cluster, in the order of the clusters.
+    """Yield the jobs of every cluster, of at least one, in the order of the clusters; fetchers are closed here.
 
-    Args:
-        clusters: At least one.
-        fetcher_of: Makes the fetcher of a cluster; it is closed here.
-
-    Returns:
-        Clusters and jobs; a cluster that cannot be listed has its error among the problems of an empty list.
+    A cluster that cannot be listed has its error among the problems of an empty list.
     """
     with ThreadPoolExecutor(min(len(clusters), MOST_AT_ONCE)) as pool:
         yield from zip(clusters, pool.map(partial(_listed, fetcher_of), clusters), strict=True)
@@ -36,8 +31,7 @@ def _listed(fetcher_of: FetcherOf, cluster: Cluster) -> JobList:
     try:
         with closing(fetcher_of(cluster)) as fetcher:
             return fetcher.fetch()
-    except AutoscalerError as error:
-        return JobList((), problems={f"cluster {cluster.name}": error})
     except Exception as error:
         # The fetcher may be somebody else's.
-        return JobList((), problems={f"cluster {cluster.name}": PluginError(f"{type(error).__name__}: {error}")})
+        known = error if isinstance(error, AutoscalerError) else PluginError(f"{type(error).__name__}: {error}")
+        return JobList((), problems={f"cluster {cluster.name}": known})

@@ -15,6 +15,7 @@ from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.clients.flink.capacity import with_capacity
 from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.clients.http.admission import Admission
+from flink_autoscaler.clients.http.client_cache import ClientCache
 from flink_autoscaler.clients.yarn import Application, ApplicationFilter, ResourceManagerClient
 from flink_autoscaler.clients.yarn.capacity import YarnCapacity, yarn_capacity
 from flink_autoscaler.core.errors import AutoscalerError, FlinkRestError, ResponseError
@@ -25,7 +26,6 @@ from flink_autoscaler.standalone.fetchers.job_keys import PlacedJob, is_selected
 from flink_autoscaler.standalone.fetchers.yarn_applications import (
     ApplicationDependencies,
     ApplicationRoll,
-    Clients,
     Look,
     YarnEndpoints,
 )
@@ -52,12 +52,7 @@ class YarnFetcher:
     whose ApplicationMaster has not registered yet as well, with a :class:`NotReadyError`. The configuration of
     applications and jobs is remembered between passes.
 
-    Args:
-        cluster: Name, ResourceManagers, filters, credentials and defaults.
-        loop: Where the requests run.
-        clients: Gives the client of an endpoint.
-        job_key: What jobs are known by.
-        clock: Seconds of a clock that never goes back.
+    Takes the same as :class:`~flink_autoscaler.standalone.fetchers.flink.FlinkClusterFetcher`.
     """
 
     def __init__(
@@ -65,7 +60,7 @@ class YarnFetcher:
         cluster: Cluster,
         *,
         loop: EventLoopThread,
-        clients: Clients,
+        clients: ClientCache,
         job_key: JobKeyMode = JobKeyMode.NAME,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

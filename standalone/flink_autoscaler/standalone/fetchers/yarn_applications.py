@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from flink_autoscaler.clients import FlinkRestClient, JobOverview
 from flink_autoscaler.clients.flink.capacity import read_capacity
 from flink_autoscaler.clients.http.admission import Admission
+from flink_autoscaler.clients.http.client_cache import ClientCache
 from flink_autoscaler.clients.yarn import (
     Application,
     ApplicationFilter,
@@ -62,6 +63,7 @@ _HTTPS: Final = "https"
 
 
 Answer = tuple[FlinkRestClient, tuple[JobOverview, ...]]
+"""The client on the way that worked, and the jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +113,7 @@ class YarnEndpoints:
         self.resource_managers: tuple[Endpoint, ...] = ()
 
     def renew(self) -> None:
-        """Read credentials from where the settings say.
-
-        Raises:
-            ConfigError: One of them is not there.
-        """
+        """Read credentials from where the settings say. May raise :class:`ConfigError`."""
         self._jobmanager = self._access.secured(self._plain)
         self._resource_manager = self._yarn_access.secured(self._plain)
         self.resource_managers = tuple(replace(self._resource_manager, url=url) for url in self._settings.url)
@@ -163,14 +161,6 @@ def _no_way(application: Application, access: JobManagerAccess) -> AutoscalerErr
     return ResponseError(f"its tracking URL {application.tracking_url!r:.200} is not one of YARN's web proxy")
 
 
-class Clients(Protocol):
-    """Gives clients on the event loop, as :class:`~flink_autoscaler.clients.http.client_cache.ClientCache` does."""
-
-    async def get(self, endpoint: Endpoint) -> FlinkRestClient:
-        """Return the client of an endpoint. May raise :class:`ConfigError`."""
-        ...
-
-
 class ApplicationFacts(NamedTuple):
     """What is asked for rarely: CPUs of one TaskManager and all TaskManagers, None when unknown, and when it was."""
 
@@ -199,7 +189,7 @@ class ApplicationDependencies:
         application_ids: All applications of the pass.
     """
 
-    clients: Clients
+    clients: ClientCache
     looks: Admission
     proxied: Admission
     application_ids: Collection[str]
@@ -229,11 +219,7 @@ class WatchedApplication:
         self._error: AutoscalerError = ConnectError("not looked at yet")
 
     async def look(self, application: Application, ways: Ways, around: ApplicationDependencies) -> Look:
-        """List the jobs, or raise at once the error of the last look when it is too early for another.
-
-        Raises:
-            AutoscalerError: It could not be reached, or does not answer as documented.
-        """
+        """List the jobs, or raise at once the error of the last look when it is too early for another."""
         if application.attempt != self._attempt:
             self._begin(application.attempt)
         if self._to_skip:

@@ -92,26 +92,13 @@ class StoreStatus:
 WORKING: Final = StoreStatus(up=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """How to find out whether a database works.
-
-    Attributes:
-        prepare: Makes sure that the schema can be worked with; done until it works once, before anything else.
-        ping: Makes sure that the database answers.
-        is_lasting: Tells whether an error of ``prepare`` is one that only a person can end, such as a wrong password.
-    """
-
-    prepare: Callable[[], None]
-    ping: Callable[[], None]
-    is_lasting: Callable[[StoreError], bool] = lambda _: False
-
-
 class StoreWatch:
     """Looks regularly whether the database works, in a thread of its own. Thread-safe.
 
     Args:
-        probe: Finds out.
+        prepare: Makes sure that the schema can be worked with; done until it works once, before anything else.
+        ping: Makes sure that the database answers.
+        is_lasting: Tells whether an error of ``prepare`` is one that only a person can end, such as a wrong password.
         on_hopeless: Told when a database that was away at the start turns out to be unusable once it is there.
         interval: Seconds between looks while it works.
         retry_interval: Seconds between looks while it does not.
@@ -119,13 +106,17 @@ class StoreWatch:
 
     def __init__(
         self,
-        probe: Probe,
+        prepare: Callable[[], None],
+        ping: Callable[[], None],
         *,
+        is_lasting: Callable[[StoreError], bool] = lambda _: False,
         on_hopeless: Callable[[ConfigError], None] = lambda _: None,
         interval: float = CHECK_INTERVAL,
         retry_interval: float = RETRY_INTERVAL,
     ) -> None:
-        self._probe = probe
+        self._prepare = prepare
+        self._ping = ping
+        self._is_lasting = is_lasting
         self._on_hopeless = on_hopeless
         self._intervals = {True: interval, False: retry_interval}
         self._is_prepared = False
@@ -208,12 +199,12 @@ class StoreWatch:
 
     def _look(self) -> None:
         if self._is_prepared:
-            self._probe.ping()
+            self._ping()
             return
         try:
-            self._probe.prepare()
+            self._prepare()
         except StoreError as error:
-            if self._probe.is_lasting(error):
+            if self._is_lasting(error):
                 raise ConfigError(str(error)) from error
             raise
         self._is_prepared = True

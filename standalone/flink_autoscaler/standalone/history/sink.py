@@ -69,13 +69,7 @@ class Turns:
     def rows(
         self, outcomes: Sequence[PassOutcome], contexts: Sequence[JobAutoScalerContext], now_ms: int
     ) -> Iterator[NamedRow]:
-        """Yield the rows of the jobs whose turn it is; those of a job that cannot be written as rows are left out.
-
-        Args:
-            outcomes: Of a pass.
-            contexts: The jobs, one per outcome, in the same order.
-            now_ms: The instant of the pass, epoch milliseconds.
-        """
+        """Yield the rows of the jobs whose turn it is; those of a job that cannot be written as rows are left out."""
         for outcome, context in zip(outcomes, contexts, strict=True):
             try:
                 span_ms = round(1000 * interval_of(self._interval, context))

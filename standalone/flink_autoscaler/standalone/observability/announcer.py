@@ -60,11 +60,7 @@ class _Trouble:
 
 
 class Troubles:
-    """What is wrong, by subject. Belongs to one thread.
-
-    Args:
-        clock: Seconds of a clock that never goes back.
-    """
+    """What is wrong, by subject. Belongs to one thread."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -115,7 +111,7 @@ class Announcer:
     Args:
         gauges: Set after every pass.
         health: Told after every pass.
-        is_store_in_doubt: Tells whether the state store may be away: that is said elsewhere, once for all jobs.
+        is_store_in_doubt: Tells whether the state store may be away, which is said elsewhere, once for all jobs.
     """
 
     def __init__(

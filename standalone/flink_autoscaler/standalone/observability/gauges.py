@@ -68,14 +68,7 @@ class VertexMetrics(Collector):
         self._evaluations: dict[tuple[str, JobKey], tuple[dict[VertexId, str], EvaluatedMetrics]] = {}
 
     def put(self, cluster: str, job_key: JobKey, names: dict[VertexId, str], metrics: EvaluatedMetrics) -> None:
-        """Replace the metrics of a job.
-
-        Args:
-            cluster: Its cluster.
-            job_key: The job.
-            names: Names of the vertices to show, short enough for a label.
-            metrics: Their evaluated metrics.
-        """
+        """Replace the metrics of a job; the names of the vertices to show are short enough for a label."""
         with self._lock:
             self._evaluations[cluster, job_key] = names, metrics
 
@@ -121,9 +114,6 @@ class Gauges:
 
     Series of a job exist from its first pass until it is forgotten, those of a vertex as long as it is in the job
     graph. Calls for one cluster come from one thread at a time.
-
-    Args:
-        clock: Seconds of a clock that never goes back.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -145,14 +135,9 @@ class Gauges:
         self._up.labels(cluster).set(1 if succeeded else 0)
 
     def record_list(self, cluster: str, *, listed: int, unreadable: int, stuck: int, gaps: int = 0) -> None:
-        """Set what the list of a cluster's jobs came to.
+        """Set how many jobs a cluster has, could not be looked at, and are still under way from an earlier pass.
 
-        Args:
-            cluster: Its name.
-            listed: Jobs that it has.
-            unreadable: Jobs that could not be looked at.
-            stuck: Those of them that are still under way from an earlier pass.
-            gaps: Parts of the cluster that could not be listed.
+        ``gaps`` counts the parts of the cluster that could not be listed.
         """
         for kind, count in {"listed": listed, "unreadable": unreadable, "stuck": stuck}.items():
             self._jobs.labels(cluster, kind).set(count)

@@ -71,11 +71,7 @@ class Health:
         self._errors: dict[str, str] = {}
 
     def follow(self, stale_after: Mapping[str, float]) -> None:
-        """Look after these clusters from now on; what is known about those among them that are not new is kept.
-
-        Args:
-            stale_after: As at the start.
-        """
+        """Look after these clusters from now on; what is known about those among them that are not new is kept."""
         with self._lock:
             self._stale_after = dict(stale_after)
             self._succeeded_at = {cluster: self._succeeded_at.get(cluster) for cluster in stale_after}

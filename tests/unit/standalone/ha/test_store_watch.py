@@ -11,7 +11,7 @@ from watching import LogLines
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.standalone.ha.databases import Probe, StoreWatch, WatchedStore, watched
+from flink_autoscaler.standalone.ha.databases import StoreWatch, WatchedStore, watched
 from flink_cluster.waiting import wait_until
 
 AWAY = StoreError("PostgreSQL at host: cannot be reached; password=hunter2")
@@ -43,8 +43,14 @@ class Bench:
     def __init__(self) -> None:
         self.database = FakeDatabase()
         self.hopeless: list[ConfigError] = []
-        probe = Probe(self.database.prepare, self.database.ping, lambda error: "password" in str(error)[:12])
-        self.watch = StoreWatch(probe, on_hopeless=self.hopeless.append, interval=60.0, retry_interval=0.01)
+        self.watch = StoreWatch(
+            self.database.prepare,
+            self.database.ping,
+            is_lasting=lambda error: "password" in str(error)[:12],
+            on_hopeless=self.hopeless.append,
+            interval=60.0,
+            retry_interval=0.01,
+        )
 
 
 @pytest.fixture
