@@ -95,7 +95,10 @@ class SlotLedger:
         self._expire()
         self._capacity = capacity
         self._addable = self._ask_for_more(requests[0].context)
-        reserved = sum(self._reserved(request) for request in requests) + self._reserved_unseen(requests)
+        reserved = sum(self._reserved(request) for request in requests)
+        # Jobs that this pass does not look at, such as one that is still being carried out.
+        seen = {request.context.job_key for request in requests}
+        reserved += sum(grant.slots for job_key, grant in self._granted.items() if job_key not in seen)
         self._free = max(0, capacity.free_slots - reserved)
         return [replace(request, context=self._limited(request.context)) for request in requests]
 
@@ -176,11 +179,6 @@ class SlotLedger:
         if grant is not None and grant.decided_ms == current.decided_ms:
             return grant.slots
         return max(0, _widest(current.target) - _widest(current.before))
-
-    def _reserved_unseen(self, requests: Sequence[PassRequest]) -> int:
-        """Return the slots of jobs that this pass does not look at, such as one that is still being carried out."""
-        seen = {request.context.job_key for request in requests}
-        return sum(grant.slots for job_key, grant in self._granted.items() if job_key not in seen)
 
     def _limited(self, context: JobAutoScalerContext) -> JobAutoScalerContext:
         if context.headroom is not None or not _is_counted(context):

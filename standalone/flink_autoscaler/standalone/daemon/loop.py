@@ -120,7 +120,9 @@ class Daemon:
 
     def _follow(self, cluster: str, successor: Watch | None) -> list[Watch]:
         """Let a watch be followed by another one, or by none, and return those that have left."""
-        self._unschedule(cluster)
+        for identity in [key for key, watch in self._scheduled.items() if watch.passes.cluster == cluster]:
+            del self._scheduled[identity]
+            self._scheduler.remove_job(identity)
         never_begun = self._successors.pop(cluster, None)
         left = [] if never_begun is None else [never_begun]
         if cluster in self._running:
@@ -159,11 +161,6 @@ class Daemon:
         identity = f"{next(self._generations)}:{watch.passes.cluster}"
         self._scheduled[identity] = watch
         self._add(identity, self._run_pass, watch.interval, watch, executor=_PASSES)
-
-    def _unschedule(self, cluster: str) -> None:
-        for identity in [key for key, watch in self._scheduled.items() if watch.passes.cluster == cluster]:
-            del self._scheduled[identity]
-            self._scheduler.remove_job(identity)
 
     def _add(self, identity: str, function: Callable[..., None], interval: float, *args: object, executor: str) -> None:
         self._scheduler.add_job(

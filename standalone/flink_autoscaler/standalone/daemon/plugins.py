@@ -53,7 +53,14 @@ def load_plugin(group: str, name: str) -> Any:
     if len({point.value for point in points}) > 1:
         owners = ", ".join(sorted(map(_distribution, points)))
         raise ConfigError(f"plug-in '{name}' in {group} is in several distributions: {owners}")
-    return _import(points[0])
+    point = points[0]
+    try:
+        return point.load()
+    except Exception as error:  # the import runs foreign code, which may raise anything
+        raise ConfigError(
+            f"plug-in '{point.name}' in {point.group} of {_distribution(point)} cannot be imported from"
+            f" {point.value}: {type(error).__name__}: {error}"
+        ) from error
 
 
 def make_plugin(group: str, name: str, offered: Mapping[str, object], *, cluster: str | None = None) -> Any:
@@ -84,17 +91,6 @@ def build(factory: Callable[..., Any], offered: Mapping[str, object], what: str)
         raise
     except Exception as error:
         raise ConfigError(f"{what} could not be started: {type(error).__name__}: {error}") from error
-
-
-def _import(point: EntryPoint) -> Any:
-    try:
-        return point.load()
-    except Exception as error:  # the import runs foreign code, which may raise anything
-        cause = f"{type(error).__name__}: {error}"
-        raise ConfigError(
-            f"plug-in '{point.name}' in {point.group} of {_distribution(point)} cannot be imported from"
-            f" {point.value}: {cause}"
-        ) from error
 
 
 def _distribution(point: EntryPoint) -> str:

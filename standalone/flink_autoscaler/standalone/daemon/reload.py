@@ -99,7 +99,13 @@ class Reload:
             # Whatever a plug-in or a file system comes up with: the daemon goes on with what it has.
             log.exception("reload_refused", problems=[f"{type(error).__name__}: {error}"])
             return False
-        self._apply(settings, changes, watches)
+        self.settings = settings
+        # Health and the like first: it must know a cluster before its first pass.
+        self._clusters.follow(settings)
+        for name in changes.removed:
+            self._clusters.remove(name)
+        for watch in watches:
+            self._clusters.put(watch)
         _tell(changes, restart_keys(settings, wanted))
         return True
 
@@ -113,15 +119,6 @@ class Reload:
                 watches.append(watch)
             undo.pop_all()
         return watches
-
-    def _apply(self, settings: Settings, changes: ClusterChanges, watches: Sequence[Watch]) -> None:
-        self.settings = settings
-        # Health and the like first: it must know a cluster before its first pass.
-        self._clusters.follow(settings)
-        for cluster in changes.removed:
-            self._clusters.remove(cluster)
-        for watch in watches:
-            self._clusters.put(watch)
 
 
 def applicable(running: Settings, wanted: Settings) -> Settings:

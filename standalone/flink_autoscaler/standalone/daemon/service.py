@@ -38,14 +38,12 @@ def serve(settings: Settings, load: Callable[[], Settings] | None = None) -> int
     notifier = ServiceNotifier(os.environ.get("NOTIFY_SOCKET"))
     with received_signals(reloads=load is not None) as inbox, ExitStack() as parts:
         gauges = Gauges()
-        wiring = parts.enter_context(
-            Wiring(settings, on_fallback=lambda _: gauges.record_fallback(), on_hopeless=inbox.put)
-        )
+        wiring = parts.enter_context(Wiring(settings, on_fallback=lambda _: gauges.record_fallback()))
         clusters = _Clusters(settings, wiring, gauges)
         daemon = clusters.daemon
         if settings.http.enabled:
             _serve_pages(settings, clusters, gauges, parts)
-        wiring.start()
+        wiring.storage.start(inbox.put)
         wiring.start_engines()
         daemon.start()
         _start_watchdog(notifier, daemon, parts)
@@ -57,7 +55,10 @@ def serve(settings: Settings, load: Callable[[], Settings] | None = None) -> int
         reload = Reload(settings, load=load or (lambda: settings), clusters=clusters)
         end = _reload_until_the_end(inbox, reload, notifier)
         grace = reload.settings.loop.shutdown_grace
-        _announce_end(end, grace)
+        if isinstance(end, ConfigError):
+            log.error("database_unusable", error=str(end))
+        else:
+            log.info("stopping", signal=signal.Signals(end).name, grace=grace)
         notifier.stopping("finishing the passes that run")
         is_idle = daemon.stop(grace)
         wiring.storage.leadership.stop(is_idle=is_idle)
@@ -79,13 +80,6 @@ def _reload_until_the_end(inbox: Inbox, reload: Reload, notifier: ServiceNotifie
         refused = "" if is_applied else "; the configuration was refused at the last reload, see the log"
         notifier.ready(_summary(reload.settings) + refused)
     return wish
-
-
-def _announce_end(end: End, grace: float) -> None:
-    if isinstance(end, ConfigError):
-        log.error("database_unusable", error=str(end))
-    else:
-        log.info("stopping", signal=signal.Signals(end).name, grace=grace)
 
 
 class _Clusters:

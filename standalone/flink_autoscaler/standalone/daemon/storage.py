@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 JDBC: Final = "jdbc"
 """Name of the plug-ins that keep states and events in the database of the settings."""
 
-OnClose = Callable[[Callable[[], object]], None]
-
 
 class Storage:
     """The database, if there is one, and everything that depends on whether there is.
@@ -43,7 +41,6 @@ class Storage:
     Args:
         settings: What to build.
         on_close: Has something closed in the end, the last one first.
-        on_hopeless: Told when a database that was away at the start turns out to be unusable.
 
     Attributes:
         is_shared: Whether other daemons may act on the same jobs.
@@ -52,13 +49,11 @@ class Storage:
         ConfigError: The database cannot be used as it is configured.
     """
 
-    def __init__(
-        self, settings: Settings, *, on_close: OnClose, on_hopeless: Callable[[ConfigError], None] = lambda _: None
-    ) -> None:
+    def __init__(self, settings: Settings, *, on_close: Callable[[Callable[[], object]], None]) -> None:
         self._settings = settings
         self._on_close = on_close
         self._database = self._open() if needs_database(settings) else None
-        self._watch = None if self._database is None else self._make_watch(self._database, on_hopeless)
+        self._watch = None if self._database is None else self._make_watch(self._database)
         self._fence: Fence | None = None
         self.is_shared = settings.ha.enabled
         self.leadership = self._make_leadership() if self.is_shared else Leadership()
@@ -86,14 +81,17 @@ class Storage:
             handler = watched(handler, self._watch)
         return GuardedEventHandler(handler, self.leadership) if self.is_shared else handler
 
-    def start(self) -> None:
+    def start(self, on_hopeless: Callable[[ConfigError], None] = lambda _: None) -> None:
         """Look at the database and, with others, try to become the leader; go on with both in the background.
+
+        Args:
+            on_hopeless: Told when a database that is away now turns out to be unusable once it is there.
 
         Raises:
             ConfigError: The database is there and cannot be used as it is configured.
         """
         if self._watch is not None:
-            self._watch.start()
+            self._watch.start(on_hopeless)
             self._on_close(self._watch.stop)
         self.leadership.start()
         self._on_close(self.leadership.stop)
@@ -116,7 +114,7 @@ class Storage:
         self._on_close(database.close)
         return database
 
-    def _make_watch(self, database: Database, on_hopeless: Callable[[ConfigError], None]) -> StoreWatch:
+    def _make_watch(self, database: Database) -> StoreWatch:
         from flink_autoscaler.stores.sql.database.outage import is_lasting, ping  # noqa: PLC0415
         from flink_autoscaler.stores.sql.schema import require_current  # noqa: PLC0415
 
@@ -125,7 +123,6 @@ class Storage:
             lambda: require_current(database, upgrades_at_start=upgrades),
             lambda: ping(database),
             is_lasting=is_lasting,
-            on_hopeless=on_hopeless,
         )
 
     def _make_leadership(self) -> Leadership:

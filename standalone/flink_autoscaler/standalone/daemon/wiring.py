@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, closing
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.autoscaler import JobAutoScaler
-from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError, PluginError
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Signed
 from flink_autoscaler.core.options.option import nearest
-from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobListFetcher, ScalingRealizer
+from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobList, JobListFetcher, ScalingRealizer
 from flink_autoscaler.pipeline.inline.engine import ClientCache, InlineEngine
 from flink_autoscaler.realizers import LogOnlyRealizer
 from flink_autoscaler.realizers.taskmanagers.slots import SlotSupply
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+MOST_AT_ONCE: Final = 16
+"""Clusters that are asked at the same time."""
+
 
 class Wiring(AbstractContextManager["Wiring"]):
     """The connected parts; a context manager that closes them in reverse order.
@@ -43,7 +48,6 @@ class Wiring(AbstractContextManager["Wiring"]):
         settings: What to build.
         engine: Evaluate here, whatever the settings say; None follows them.
         on_fallback: Told why a pass meant for Spark ran in this process; may be called from several threads.
-        on_hopeless: Told when a database that was away at the start turns out to be unusable once it is there.
 
     Raises:
         AutoscalerError: A part cannot be built; those before it are closed again.
@@ -55,7 +59,6 @@ class Wiring(AbstractContextManager["Wiring"]):
         *,
         engine: EngineKind | None = None,
         on_fallback: Callable[[str], None] | None = None,
-        on_hopeless: Callable[[ConfigError], None] = lambda _: None,
     ) -> None:
         self._settings = settings
         self._engine = engine
@@ -68,7 +71,7 @@ class Wiring(AbstractContextManager["Wiring"]):
         self._open = ExitStack()
         with ExitStack() as undo:
             undo.callback(self.close)
-            self.storage = Storage(settings, on_close=self.on_close, on_hopeless=on_hopeless)
+            self.storage = Storage(settings, on_close=self.on_close)
             self.loop = EventLoopThread()
             self.on_close(self.loop.close)
             self.clients = ClientCache(self.loop, may_write=self.storage.leadership.may_act)
@@ -119,10 +122,6 @@ class Wiring(AbstractContextManager["Wiring"]):
         """Close the passes of a cluster that are not run any more; from any thread."""
         self._passes.discard(passes)
         _close_quietly(passes.close)
-
-    def start(self) -> None:
-        """Look at the database, and begin to lead or to stand by. May raise :class:`ConfigError`."""
-        self.storage.start()
 
     def history_status(self) -> HistoryStatus | None:
         """Return how the keeping of the history goes; None while none is kept."""
@@ -278,6 +277,27 @@ def build_fetcher(cluster: Cluster, offered: Mapping[str, object]) -> JobListFet
     offered = {**offered, "cluster": cluster}
     fetcher: JobListFetcher = make_plugin(PluginGroup.FETCHERS, cluster.settings.type, offered, cluster=cluster.name)
     return fetcher
+
+
+def list_jobs(
+    clusters: Sequence[Cluster], fetcher_of: Callable[[Cluster], JobListFetcher]
+) -> Iterator[tuple[Cluster, JobList]]:
+    """Yield the jobs of every cluster, of at least one, in the order of the clusters; fetchers are closed here.
+
+    A cluster that cannot be listed has its error among the problems of an empty list.
+    """
+    with ThreadPoolExecutor(min(len(clusters), MOST_AT_ONCE)) as pool:
+        yield from zip(clusters, pool.map(partial(_listed, fetcher_of), clusters), strict=True)
+
+
+def _listed(fetcher_of: Callable[[Cluster], JobListFetcher], cluster: Cluster) -> JobList:
+    try:
+        with closing(fetcher_of(cluster)) as fetcher:
+            return fetcher.fetch()
+    except Exception as error:
+        # The fetcher may be somebody else's.
+        known = error if isinstance(error, AutoscalerError) else PluginError(f"{type(error).__name__}: {error}")
+        return JobList((), problems={f"cluster {cluster.name}": known})
 
 
 def chosen_clusters(settings: Settings, name: str | None) -> tuple[Cluster, ...]:

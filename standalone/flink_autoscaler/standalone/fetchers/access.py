@@ -64,16 +64,14 @@ class Access:
 
     def _headers(self) -> Headers:
         settings = self._settings
-        plain = tuple(settings.headers.items())
-        variables = (
-            (name, secret.from_variable(f"{self._keys}headers-env.{name}", variable))
-            for name, variable in settings.headers_env.items()
+        env, files = settings.headers_env.items(), settings.headers_file.items()
+        return (
+            *settings.headers.items(),
+            *((name, secret.from_variable(f"{self._keys}headers-env.{name}", variable)) for name, variable in env),
+            *((name, secret.from_file(f"{self._keys}headers-file.{name}", file)) for name, file in files),
+            *self._authorization(),
+            *self._delegation_token(),
         )
-        files = (
-            (name, secret.from_file(f"{self._keys}headers-file.{name}", file))
-            for name, file in settings.headers_file.items()
-        )
-        return (*plain, *variables, *files, *self._authorization(), *self._delegation_token())
 
     def _authorization(self) -> Headers:
         auth = self._settings.auth

@@ -128,7 +128,10 @@ class JobContexts:
 
         async def read(job: JobOverview) -> _Known | FlinkRestError:
             async with places:
-                return await self._try_to_read(client, job, known.get(job.job_id))
+                try:
+                    return await self._read(client, job, known.get(job.job_id))
+                except FlinkRestError as error:
+                    return error
 
         found = await asyncio.gather(*map(read, due))
         results = {job.job_id: result for job, result in zip(due, found, strict=True)}
@@ -140,14 +143,6 @@ class JobContexts:
             return True
         is_worth_asking = not entry.own.is_sure and not is_stand_in(job.state)
         return is_worth_asking or self._clock() - entry.read_at >= REFRESH_AFTER
-
-    async def _try_to_read(
-        self, client: FlinkRestClient, job: JobOverview, before: _Known | None
-    ) -> _Known | FlinkRestError:
-        try:
-            return await self._read(client, job, before)
-        except FlinkRestError as error:
-            return error
 
     async def _read(self, client: FlinkRestClient, job: JobOverview, before: _Known | None) -> _Known:
         reported, own = await asyncio.gather(

@@ -221,7 +221,10 @@ class WatchedApplication:
     async def look(self, application: Application, ways: Ways, around: ApplicationDependencies) -> Look:
         """List the jobs, or raise at once the error of the last look when it is too early for another."""
         if application.attempt != self._attempt:
-            self._begin(application.attempt)
+            self._attempt = application.attempt
+            self._facts = None
+            self._to_skip = self.failures = 0
+            self.url = ""
         if self._to_skip:
             self._to_skip -= 1
             raise self._error.with_traceback(None)
@@ -243,19 +246,18 @@ class WatchedApplication:
         self.url = ""
         self._facts = None
 
-    def _begin(self, attempt: tuple[str, ...]) -> None:
-        self._attempt = attempt
-        self._facts = None
-        self._to_skip = self.failures = 0
-        self.url = ""
-
     async def _look(self, application: Application, ways: Ways, around: ApplicationDependencies) -> Look:
         client, jobs = await self._first_answer(ways, around)
-        if self._facts is None or self._is_outdated(self._facts, jobs):
+        facts = self._facts
+        # A job without TaskManagers is starting: they will be there soon.
+        is_starting = (
+            bool(jobs) and facts is not None and facts.capacity is not None and not facts.capacity.taskmanagers
+        )
+        if facts is None or is_starting or self._clock() - facts.read_at >= REFRESH_AFTER:
             async with _gate(client.endpoint, ways, around):
-                self._facts = await self._read_facts(client, application, around.application_ids)
+                self._facts = facts = await self._read_facts(client, application, around.application_ids)
         self.url = client.endpoint.url
-        return Look(application, client, jobs, self._facts)
+        return Look(application, client, jobs, facts)
 
     async def _first_answer(self, ways: Ways, around: ApplicationDependencies) -> Answer:
         """Ask for the jobs, on the way that worked last, or else on one after the other."""
@@ -286,10 +288,6 @@ class WatchedApplication:
             # Ports are given out again: after a fail-over a ResourceManager may name an address of the past.
             raise ResponseError(f"GET {client.endpoint.url}/jobmanager/config: this is the JobManager of {claimed}")
         return ApplicationFacts(taskmanager_cpu(configuration), capacity, self._clock())
-
-    def _is_outdated(self, facts: ApplicationFacts, jobs: Collection[JobOverview]) -> bool:
-        is_starting = bool(jobs) and facts.capacity is not None and not facts.capacity.taskmanagers
-        return is_starting or self._clock() - facts.read_at >= REFRESH_AFTER
 
 
 def taskmanager_cpu(configuration: Mapping[str, str]) -> float | None:

@@ -99,7 +99,6 @@ class StoreWatch:
         prepare: Makes sure that the schema can be worked with; done until it works once, before anything else.
         ping: Makes sure that the database answers.
         is_lasting: Tells whether an error of ``prepare`` is one that only a person can end, such as a wrong password.
-        on_hopeless: Told when a database that was away at the start turns out to be unusable once it is there.
         interval: Seconds between looks while it works.
         retry_interval: Seconds between looks while it does not.
     """
@@ -110,14 +109,13 @@ class StoreWatch:
         ping: Callable[[], None],
         *,
         is_lasting: Callable[[StoreError], bool] = lambda _: False,
-        on_hopeless: Callable[[ConfigError], None] = lambda _: None,
         interval: float = CHECK_INTERVAL,
         retry_interval: float = RETRY_INTERVAL,
     ) -> None:
         self._prepare = prepare
         self._ping = ping
         self._is_lasting = is_lasting
-        self._on_hopeless = on_hopeless
+        self._on_hopeless: Callable[[ConfigError], None] = lambda _: None
         self._intervals = {True: interval, False: retry_interval}
         self._is_prepared = False
         self._error: str | None = "it was not looked at yet"
@@ -127,12 +125,16 @@ class StoreWatch:
         self._is_stopping = False
         self._thread = threading.Thread(target=self._keep_looking, name="store-watch", daemon=True)
 
-    def start(self) -> None:
+    def start(self, on_hopeless: Callable[[ConfigError], None]) -> None:
         """Look once, and keep looking in the background.
+
+        Args:
+            on_hopeless: Told when a database that is away now turns out to be unusable once it is there.
 
         Raises:
             ConfigError: The database is there and cannot be used as it is configured.
         """
+        self._on_hopeless = on_hopeless
         self.check()
         self._thread.start()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +69,7 @@ def _of_session(cluster: Cluster, offered: Mapping[str, Any]) -> dict[str, Endpo
 
 def _of_others(cluster: Cluster, offered: Mapping[str, Any]) -> dict[str, Endpoint]:
     """Return the JobManagers that run jobs at the moment, such as one per YARN application."""
-    fetcher = build_fetcher(cluster, offered)
-    try:
+    with closing(build_fetcher(cluster, offered)) as fetcher:
         jobs = fetcher.fetch().jobs
-    finally:
-        fetcher.close()
     endpoints = {job.endpoint: job.labels.get("yarn_application_id", job.endpoint.url) for job in jobs}
     return {f"{cluster.name}/{name}": endpoint for endpoint, name in endpoints.items()}

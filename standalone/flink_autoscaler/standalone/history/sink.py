@@ -73,7 +73,9 @@ class Turns:
         for outcome, context in zip(outcomes, contexts, strict=True):
             try:
                 span_ms = round(1000 * interval_of(self._interval, context))
-                if self._is_turn(context.job_key, now_ms, span_ms) or is_eventful(outcome, now_ms):
+                last_ms = self._last_ms.get(context.job_key)
+                is_soon = last_ms is not None and 0 <= now_ms - last_ms < span_ms * TOLERANCE
+                if not is_soon or is_eventful(outcome, now_ms):
                     rows = list(rows_of(outcome, context, now_ms, span_ms=span_ms, mask=masked))
                     self._last_ms[context.job_key] = now_ms
                     yield from rows
@@ -84,11 +86,6 @@ class Turns:
     def forget(self, now_ms: int) -> None:
         """Forget the jobs that were not kept for a day."""
         self._last_ms = {key: at_ms for key, at_ms in self._last_ms.items() if now_ms - at_ms < _FORGOTTEN_MS}
-
-    def _is_turn(self, job_key: JobKey, now_ms: int, interval_ms: int) -> bool:
-        last_ms = self._last_ms.get(job_key)
-        is_soon = last_ms is not None and 0 <= now_ms - last_ms < interval_ms * TOLERANCE
-        return not is_soon
 
 
 def interval_of(wanted: float, context: JobAutoScalerContext) -> float:
@@ -196,9 +193,8 @@ class HistorySink:
             self._changed.notify_all()
         self._thread.join(timeout)
         if not is_written:
-            log.warning(
-                "history_not_flushed", rows=self._buffer.rows, is_spilled=spill_folder(self._settings) is not None
-            )
+            is_spilled = spill_folder(self._settings) is not None
+            log.warning("history_not_flushed", rows=self._buffer.rows, is_spilled=is_spilled)
 
     def _run(self) -> None:
         recovered = self._buffer.recover()

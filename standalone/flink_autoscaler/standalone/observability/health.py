@@ -92,15 +92,12 @@ class Health:
 
     def readiness(self) -> Readiness:
         """Return whether the daemon is ready."""
-        clusters, store, leadership = self.clusters(), self._store(), self._leadership()
+        with self._lock:
+            clusters = {cluster: self._health(cluster, at) for cluster, at in self._succeeded_at.items()}
+        store, leadership = self._store(), self._leadership()
         is_settled = leadership is None or leadership.standing is not LeadershipState.UNKNOWN
         is_ready = all(cluster.ready for cluster in clusters.values()) and store.up and is_settled
         return Readiness(is_ready, clusters, store, leadership)
-
-    def clusters(self) -> dict[str, ClusterHealth]:
-        """Return the health of every cluster by name."""
-        with self._lock:
-            return {cluster: self._health(cluster, at) for cluster, at in self._succeeded_at.items()}
 
     def _health(self, cluster: str, succeeded_at: float | None) -> ClusterHealth:
         age = None if succeeded_at is None else self._clock() - succeeded_at

@@ -63,7 +63,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 def started(parts: ExitStack, settings: Settings) -> tuple[Wiring, Callable[[], PassReport]]:
     wiring = parts.enter_context(Wiring(settings))
     passes = wiring.cluster_pass(chosen_clusters(settings, None)[0])
-    wiring.start()
+    wiring.storage.start()
     return wiring, passes.run
 
 

@@ -47,7 +47,6 @@ class Bench:
             self.database.prepare,
             self.database.ping,
             is_lasting=lambda error: "password" in str(error)[:12],
-            on_hopeless=self.hopeless.append,
             interval=60.0,
             retry_interval=0.01,
         )
@@ -67,7 +66,7 @@ def bench(lines: LogLines) -> Iterator[Bench]:
 
 
 def test_a_database_that_works_is_up_and_nothing_is_said(bench: Bench, lines: LogLines) -> None:
-    bench.watch.start()
+    bench.watch.start(bench.hopeless.append)
 
     assert bench.watch.status().up
     assert not bench.watch.is_in_doubt()
@@ -75,7 +74,7 @@ def test_a_database_that_works_is_up_and_nothing_is_said(bench: Bench, lines: Lo
 
 
 def test_an_outage_and_its_end_are_said_once(bench: Bench, lines: LogLines) -> None:
-    bench.watch.start()
+    bench.watch.start(bench.hopeless.append)
     bench.database.error = AWAY
     bench.watch.suspect()
     wait_until("several looks", lambda: bench.database.pinged >= 5, 10.0, interval=0.01)
@@ -91,7 +90,7 @@ def test_an_outage_and_its_end_are_said_once(bench: Bench, lines: LogLines) -> N
 
 
 def test_an_error_that_the_database_has_no_part_in_is_no_outage(bench: Bench, lines: LogLines) -> None:
-    bench.watch.start()
+    bench.watch.start(bench.hopeless.append)
 
     bench.watch.suspect()
     was_in_doubt = bench.watch.is_in_doubt() or bench.database.pinged > 0
@@ -104,7 +103,7 @@ def test_an_error_that_the_database_has_no_part_in_is_no_outage(bench: Bench, li
 
 def test_a_database_that_is_away_at_the_start_is_prepared_once_it_is_there(bench: Bench) -> None:
     bench.database.error = AWAY
-    bench.watch.start()
+    bench.watch.start(bench.hopeless.append)
     at_start = bench.watch.status().up
 
     bench.database.error = None
@@ -129,12 +128,12 @@ def test_a_database_that_cannot_be_used_ends_the_start(bench: Bench, error: Exce
     bench.database.error = error
 
     with pytest.raises(ConfigError, match=str(error)):
-        bench.watch.start()
+        bench.watch.start(bench.hopeless.append)
 
 
 def test_a_database_that_turns_out_to_be_unusable_is_told_later(bench: Bench) -> None:
     bench.database.error = AWAY
-    bench.watch.start()
+    bench.watch.start(bench.hopeless.append)
 
     bench.database.error = StoreError("password is wrong")
     wait_until("it is told", lambda: bench.hopeless, 10.0, interval=0.01)
@@ -143,7 +142,7 @@ def test_a_database_that_turns_out_to_be_unusable_is_told_later(bench: Bench) ->
 
 
 def test_a_password_that_becomes_wrong_is_an_outage_like_others(bench: Bench) -> None:
-    bench.watch.start()
+    bench.watch.start(bench.hopeless.append)
     bench.database.error = StoreError("password is wrong")
 
     bench.watch.check()
@@ -153,7 +152,7 @@ def test_a_password_that_becomes_wrong_is_an_outage_like_others(bench: Bench) ->
 
 
 def test_a_driver_that_raises_anything_does_not_end_the_watch(bench: Bench) -> None:
-    bench.watch.start()
+    bench.watch.start(bench.hopeless.append)
     bench.database.error = RuntimeError("out of luck")
     bench.watch.suspect()
     wait_until("it is away", lambda: not bench.watch.status().up, 10.0, interval=0.01)
@@ -174,7 +173,7 @@ def test_before_the_first_look_nothing_is_done(bench: Bench) -> None:
 def test_while_it_is_away_calls_fail_at_once_without_trying(bench: Bench) -> None:
     store, events = RecordingStore(states={"known": JobState("id")}), RecordingEvents()
     guarded, handler = WatchedStore(store, bench.watch), watched(events, bench.watch)
-    bench.watch.start()
+    bench.watch.start(bench.hopeless.append)
     guarded.load("known")
     store.journal.clear()
     bench.database.error = AWAY
@@ -195,7 +194,7 @@ def test_while_it_is_away_calls_fail_at_once_without_trying(bench: Bench) -> Non
 
 def test_while_it_is_away_what_is_in_memory_is_still_loaded(bench: Bench) -> None:
     watched = WatchedStore(RecordingStore(states={"known": JobState("id")}), bench.watch)
-    bench.watch.start()
+    bench.watch.start(bench.hopeless.append)
     watched.load("known")
     bench.database.error = AWAY
     bench.watch.check()
@@ -206,7 +205,7 @@ def test_while_it_is_away_what_is_in_memory_is_still_loaded(bench: Bench) -> Non
 def test_an_error_of_the_store_is_looked_into(bench: Bench) -> None:
     store = RecordingStore(save_error=AWAY)
     watched = WatchedStore(store, bench.watch)
-    bench.watch.start()
+    bench.watch.start(bench.hopeless.append)
     bench.database.error = AWAY
 
     with pytest.raises(StoreError):

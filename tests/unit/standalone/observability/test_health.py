@@ -128,7 +128,7 @@ def test_other_clusters_can_be_followed() -> None:
 
     health.follow({"b": 30.0, "c": 60.0})
 
-    clusters = health.clusters()
+    clusters = health.readiness().clusters
     assert list(clusters) == ["b", "c"]
     assert (clusters["b"].ready, clusters["b"].stale_after_seconds, clusters["b"].error) == (True, 30.0, "no answer")
     assert not clusters["c"].ready
@@ -141,4 +141,4 @@ def test_last_pass_of_a_cluster_that_is_not_followed_any_more_does_not_count() -
     health.succeeded("a")
     health.failed("a", "no answer")
 
-    assert health.clusters() == {}
+    assert health.readiness().clusters == {}
