@@ -16,7 +16,7 @@ from pipeline_setup import a_request, next_pass
 from pipeline_setup.static_flink import StaticFlink
 
 from benchmarks.measuring import cpu, processes, quiet_logs
-from flink_autoscaler.clients import EventLoopThread
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.deployment import EvaluationEngine

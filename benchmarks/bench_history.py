@@ -41,7 +41,7 @@ from flink_autoscaler.pipeline.history.layout import Selection, new_id
 from flink_autoscaler.pipeline.history.rows import NamedRow, rows_of
 from flink_autoscaler.pipeline.history.schema import TABLES, VERTICES, HistoryTable
 from flink_autoscaler.pipeline.history.storage import ArrowParts, Batch, HistoryStorage, append
-from flink_autoscaler.standalone.history.turns import Turns
+from flink_autoscaler.standalone.history.sink import Turns
 
 DAY_MS: Final = 86_400_000
 START_MS: Final = 1_769_817_600_000

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from pipeline_setup.static_flink import StaticFlink
 
-from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.clients.flink.client_cache import ClientCache
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.standalone.fetchers.yarn import YarnFetcher
 from flink_autoscaler.standalone.settings.schema.sections import ClusterSettings, EngineKind

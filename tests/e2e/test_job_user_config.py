@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from flink_autoscaler.clients import EventLoopThread
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
 from flink_autoscaler.pipeline import ClientCache
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher

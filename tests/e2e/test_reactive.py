@@ -10,8 +10,8 @@ from typing import Final
 
 import pytest
 
-from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.clients.flink.client_cache import ClientCache
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.model.job import JobAutoScalerContext

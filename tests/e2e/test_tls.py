@@ -16,7 +16,8 @@ import pytest
 from tls_setup import Authority, Identity, encrypted
 from tls_setup.flink import rest_options
 
-from flink_autoscaler.clients import FlinkRestClient, ParallelismBounds
+from flink_autoscaler.clients.flink.decode import ParallelismBounds
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.job import Endpoint, Tls
 from flink_cluster import FlinkCluster, job

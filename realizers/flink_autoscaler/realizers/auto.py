@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from flink_autoscaler.clients import EventLoopThread, FlinkRestClient
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import ConfigChanges

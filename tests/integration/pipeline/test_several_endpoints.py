@@ -10,7 +10,7 @@ import pytest
 from fake_flink import FakeFlink, Fault
 from pipeline_setup import Fleet, a_request, comparable
 
-from flink_autoscaler.clients import EventLoopThread
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import ConfigError, ConnectError
 from flink_autoscaler.core.model.decision import PassPhase, PassRequest
 from flink_autoscaler.core.model.job import Endpoint

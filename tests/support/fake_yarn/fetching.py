@@ -7,8 +7,8 @@ from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 from fake_yarn.cluster import FakeYarn
-from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.clients.flink.client_cache import ClientCache
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.fetchers.yarn import YarnFetcher

@@ -38,7 +38,7 @@ def main() -> None:
         is_written.append(sink.flush(30.0))
         sink.close()
     told = [line["event"] for line in logs if line["log_level"] in {"warning", "info"}]
-    json.dump({"is_written": is_written, "told": told, "rows": sink.status().counts.rows}, sys.stdout)
+    json.dump({"is_written": is_written, "told": told, "rows": sink.status().rows_written}, sys.stdout)
 
 
 if __name__ == "__main__":

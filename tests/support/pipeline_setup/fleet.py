@@ -9,7 +9,7 @@ from typing import Any
 
 from fake_flink import FakeFlink, FakeJob, Fault, chain
 
-from flink_autoscaler.clients import EventLoopThread
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
 from flink_autoscaler.core.model.state import JobState

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from core_builders import a_reading, a_vertex, operator_answers, source_answers
 
-from flink_autoscaler.clients import ParallelismBounds
+from flink_autoscaler.clients.flink.decode import ParallelismBounds
 from flink_autoscaler.core.errors import ConnectError, JobGoneError
 from flink_autoscaler.core.model.decision import PassRequest
 from flink_autoscaler.core.model.job import JobStatus

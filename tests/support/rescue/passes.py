@@ -15,9 +15,8 @@ from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Supervision
 from flink_autoscaler.core.ports.deployment import AutoScalerStateStore, ScalingRealizer
-from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
-from flink_autoscaler.standalone.daemon.pass_report import PassReport
-from flink_autoscaler.standalone.daemon.vanished import Patience, VanishedJobs
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies, PassReport
+from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
@@ -55,8 +54,10 @@ def _unchanged(realizer: ScalingRealizer) -> ScalingRealizer:
 
 def _patient(autoscaler: JobAutoScaler, settings: Settings) -> VanishedJobs:
     """Keep the state of jobs that are gone for as long as the daemon does."""
-    patience = Patience(settings.jobs_gone.grace, settings.jobs_gone.retention)
-    return VanishedJobs("e2e", autoscaler=autoscaler, tombstones=HeapTombstones(), patience=patience)
+    gone = settings.jobs_gone
+    return VanishedJobs(
+        "e2e", autoscaler=autoscaler, tombstones=HeapTombstones(), grace=gone.grace, retention=gone.retention
+    )
 
 
 class _WithOrders(JobAutoScaler):
@@ -137,7 +138,7 @@ class SupervisedPasses:
             parallelism=2,
             deadline=settings.engine.pass_deadline,
             selects=self._selects,
-            surroundings=PassDependencies(vanished=_patient(self._autoscaler, settings)),
+            dependencies=PassDependencies(vanished=_patient(self._autoscaler, settings)),
         )
         self._open.callback(self._passes.close)
         return self

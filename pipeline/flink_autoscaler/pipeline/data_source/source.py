@@ -14,8 +14,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from flink_autoscaler.clients import EventLoopThread, FlinkRestClient, JobOverview
-from flink_autoscaler.clients.http.event_loop import run_all
+from flink_autoscaler.clients.flink.decode import JobOverview
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
+from flink_autoscaler.clients.http.event_loop import EventLoopThread, run_all
 from flink_autoscaler.core.errors import ConfigError, FlinkRestError, JobGoneError
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import Aggregate

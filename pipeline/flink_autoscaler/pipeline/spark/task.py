@@ -13,8 +13,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.clients.flink.client_cache import ClientCache
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.pipeline.inline.groups import Deadlines, Group, evaluate_groups

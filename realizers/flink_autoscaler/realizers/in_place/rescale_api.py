@@ -8,7 +8,9 @@ from typing import Final
 
 import structlog
 
-from flink_autoscaler.clients import EventLoopThread, FlinkRestClient, ParallelismBounds
+from flink_autoscaler.clients.flink.decode import ParallelismBounds
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import FlinkRestError, JobGoneError, RealizeError, RefusedError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus

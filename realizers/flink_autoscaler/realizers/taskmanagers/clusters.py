@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Final, TypeVar
 
-from flink_autoscaler.clients import EventLoopThread, FlinkRestClient
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext
 from flink_autoscaler.core.model.rescale_facts import TaskManagerFacts
 from flink_autoscaler.core.ports.task_managers import ProviderInfo, TaskManagerFleet, TaskManagerSupply

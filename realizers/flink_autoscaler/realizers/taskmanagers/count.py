@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from flink_autoscaler.clients import EventLoopThread, FlinkRestClient
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import FlinkRestError, JobGoneError, RealizeError
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
 from flink_autoscaler.core.model.metrics import VertexId

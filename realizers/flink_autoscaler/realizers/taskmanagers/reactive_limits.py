@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from flink_autoscaler.clients import FlinkRestClient, JobOverview
+from flink_autoscaler.clients.flink.decode import JobOverview
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import RefusedError
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobStatus
 from flink_autoscaler.core.model.metrics import VertexId

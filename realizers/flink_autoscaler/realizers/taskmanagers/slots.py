@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from flink_autoscaler.clients import EventLoopThread, FlinkRestClient
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import AutoscalerError, RealizeError
 from flink_autoscaler.core.model.events import Event
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext

@@ -11,15 +11,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from flink_autoscaler.clients import FlinkRestClient
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import FlinkRestError
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.cli import report_view
 from flink_autoscaler.standalone.cli.check_config import render_effective
-from flink_autoscaler.standalone.daemon.pass_report import PassReport
-from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
-from flink_autoscaler.standalone.fetchers.listing import list_jobs
+from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters, list_jobs
 from flink_autoscaler.standalone.observability.logs import configure_logging
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.preparation import prepare, read_again
@@ -50,7 +49,7 @@ def once(
     with Wiring(settings) as wiring:
         clusters = chosen_clusters(settings, cluster_name)
         passes = [wiring.cluster_pass(cluster, selects=_selection(job_pattern)) for cluster in clusters]
-        wiring.start()
+        wiring.storage.start()
         wiring.storage.require_up()
         with ThreadPoolExecutor(len(passes)) as pool:
             reports = list(pool.map(lambda each: each.run(), passes))

@@ -23,9 +23,8 @@ from flink_autoscaler.core.ports.order_book import Command, Ordered
 from flink_autoscaler.core.supervise import order_book
 from flink_autoscaler.standalone.cli import order_view, report_view
 from flink_autoscaler.standalone.cli.order_targets import chosen_jobs, new_job
-from flink_autoscaler.standalone.daemon.plugins import PluginGroup, load_plugin
+from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.daemon.storage import JDBC
-from flink_autoscaler.standalone.daemon.wiring import build
 from flink_autoscaler.standalone.fetchers.job_keys import printable
 from flink_autoscaler.standalone.ha.databases import open_database
 from flink_autoscaler.standalone.settings.preparation import prepare
@@ -126,7 +125,7 @@ class OrderService:
             yield None
             return
         group, name = PluginGroup.EVENT_HANDLERS, self._settings.standalone.event_handler
-        handler = build(load_plugin(group, name), {"settings": self._settings}, f"{group} plug-in '{name}'")
+        handler = make_plugin(group, name, {"settings": self._settings})
         with closing(handler):
             yield handler
 

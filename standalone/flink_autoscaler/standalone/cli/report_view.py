@@ -17,7 +17,7 @@ from flink_autoscaler.core.model.decision import PassOutcome, Rescale
 from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.options.option import ValueParseError
-from flink_autoscaler.standalone.daemon.pass_report import PassReport, problems
+from flink_autoscaler.standalone.daemon.cluster_pass import PassReport, problems
 from flink_autoscaler.standalone.fetchers.job_keys import printable
 from flink_autoscaler.standalone.observability.logs import masked
 

@@ -1,4 +1,4 @@
-"""One pass over one cluster: list, clean up, evaluate, record and realize."""
+"""One pass over one cluster: list, clean up, evaluate, record and realize; and what it came to."""
 
 from __future__ import annotations
 
@@ -14,18 +14,16 @@ from structlog.contextvars import bound_contextvars
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
 from flink_autoscaler.core.decide.limits.shares import more_slots
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, PluginError, StoreError
-from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.model.decision import PassOutcome, PassPhase, PassRequest
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobList, JobListFetcher
 from flink_autoscaler.core.ports.order_book import OrderBook
+from flink_autoscaler.core.supervise.order_book import held
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
 from flink_autoscaler.standalone.daemon.ledger import SlotLedger, SlotSource
-from flink_autoscaler.standalone.daemon.pass_orders import PassOrders
-from flink_autoscaler.standalone.daemon.pass_report import PassReport, job_facts
-from flink_autoscaler.standalone.daemon.vanished import Patience, VanishedJobs
-from flink_autoscaler.standalone.fetchers.roster import Roster
-from flink_autoscaler.standalone.ha.leadership import Leadership, SoleLeader
+from flink_autoscaler.standalone.daemon.vanished import Roster, VanishedJobs
+from flink_autoscaler.standalone.ha.leadership import Leadership
 from flink_autoscaler.standalone.records.writer import PassRecorder
 from flink_autoscaler.stores.heap import HeapOrderBook, HeapTombstones
 
@@ -33,6 +31,58 @@ if TYPE_CHECKING:
     from flink_autoscaler.standalone.history.sink import HistorySink
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class PassReport:
+    """What one pass over one cluster came to.
+
+    Attributes:
+        jobs: The readable jobs, in the cluster's order.
+        reports: What was found out, by job; jobs that failed before are missing.
+        failures: Why a job has no report, by job key; also of jobs that could not be read.
+        gaps: Parts of the cluster that could not be listed, and why.
+        gone: Jobs that have left the cluster.
+        deleted: Jobs whose state was deleted, because they have been gone for long enough.
+        seconds: How long the pass took.
+        is_acting: Whether what was decided was carried out; a daemon that stands by only looks on.
+        error: Why the pass did not get to the jobs at all; None when it did.
+    """
+
+    cluster: str
+    jobs: tuple[JobAutoScalerContext, ...] = ()
+    reports: Mapping[JobKey, JobPassReport] = field(default_factory=dict)
+    failures: Mapping[JobKey, AutoscalerError] = field(default_factory=dict)
+    gaps: Mapping[str, AutoscalerError] = field(default_factory=dict)
+    gone: tuple[JobAutoScalerContext, ...] = ()
+    deleted: tuple[JobKey, ...] = ()
+    seconds: float = 0.0
+    is_acting: bool = True
+    error: AutoscalerError | None = None
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether cluster and jobs could be read and nothing failed."""
+        is_whole = self.error is None and not self.failures and not self.gaps
+        return is_whole and not any(problems(each) for each in self.reports.values())
+
+    @property
+    def stuck(self) -> int:
+        """Number of jobs that are still under way, or waited in vain for a worker."""
+        return sum(isinstance(error, NotReadyError) for error in self.failures.values())
+
+
+def job_facts(context: JobAutoScalerContext) -> dict[str, str]:
+    """Return who a job is, with its labels, for every log line about it."""
+    return {**context.labels, "cluster": context.cluster, "job_key": context.job_key}
+
+
+def problems(report: JobPassReport) -> tuple[str, ...]:
+    """Return what a person should look at; a job that is not ready yet is none of it."""
+    errors = tuple(str(error) for error in report.errors if not isinstance(error, NotReadyError))
+    if report.outcome.phase is PassPhase.INVALID_CONFIG:
+        return (*(reason.text for reason in report.outcome.decision.reasons), *errors)
+    return errors
 
 
 @dataclass(frozen=True)
@@ -51,7 +101,7 @@ class PassDependencies:
         history: Keeps what was measured and decided; None keeps nothing.
     """
 
-    leadership: Leadership = field(default_factory=SoleLeader)
+    leadership: Leadership = field(default_factory=Leadership)
     vanished: VanishedJobs | None = None
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     standing: Orders = NO_ORDERS
@@ -73,7 +123,7 @@ class ClusterPass:
         parallelism: Jobs that are recorded and realized at the same time.
         deadline: Seconds to wait for that. A job that takes longer is left out of later passes until it is done.
         selects: Tells which of the listed jobs to look at.
-        surroundings: Clock, leadership and clean-up; those of a daemon that is alone unless given.
+        dependencies: Clock, leadership and clean-up; those of a daemon that is alone unless given.
     """
 
     def __init__(
@@ -86,7 +136,7 @@ class ClusterPass:
         parallelism: int,
         deadline: float,
         selects: Callable[[JobAutoScalerContext], bool] = lambda _: True,
-        surroundings: PassDependencies | None = None,
+        dependencies: PassDependencies | None = None,
     ) -> None:
         self.cluster = cluster
         self._fetcher = fetcher
@@ -94,16 +144,10 @@ class ClusterPass:
         self._autoscaler = autoscaler
         self._deadline = deadline
         self._selects = selects
-        around = surroundings or PassDependencies()
+        self._around = around = dependencies or PassDependencies()
         self._leadership = around.leadership
-        self._vanished = around.vanished or VanishedJobs(
-            cluster, autoscaler=autoscaler, tombstones=HeapTombstones(), patience=Patience()
-        )
-        self._now_ms = around.now_ms
-        self._orders = PassOrders(cluster, around.order_book, around.standing)
-        self._recorder = around.recorder
-        self._history = around.history
-        self._forecasts = around.forecasts
+        self._vanished = around.vanished or VanishedJobs(cluster, autoscaler=autoscaler, tombstones=HeapTombstones())
+        self._last_orders: Mapping[JobKey, Orders] = {}
         self._roster = Roster()
         self._ledger = SlotLedger(around.slot_source)
         self._workers = ThreadPoolExecutor(parallelism, thread_name_prefix=f"job-{cluster}")
@@ -141,8 +185,8 @@ class ClusterPass:
 
     def _run(self) -> PassReport:
         term = self._leadership.term()
-        now_ms = self._now_ms()
-        orders = self._orders.read(now_ms)
+        now_ms = self._around.now_ms()
+        orders = self._read_orders(now_ms)
         job_list = self._fetcher.fetch()
         gone, deleted = self._clean_up(job_list, term, now_ms)
         selected = tuple(context for context in job_list.jobs if self._selects(context))
@@ -153,13 +197,36 @@ class ClusterPass:
         outcomes = self._ledger.settle(requests, self._engine.evaluate(requests)) if requests else ()
         if term is not None and term == self._leadership.term():
             reports = self._complete_all(requests, outcomes, failures, term)
-            self._keep(requests, reports, now_ms)
+            if self._around.history is not None:
+                contexts = [request.context for request in requests if request.context.job_key in reports]
+                self._around.history.add([reports[each.job_key].outcome for each in contexts], contexts, now_ms)
         else:
-            reports = self._look_on(requests, outcomes)
+            reports = {
+                request.context.job_key: self._autoscaler.observe(request.context, outcome)
+                for request, outcome in zip(requests, outcomes, strict=True)
+            }
         is_acting = term is not None and term == self._leadership.term()
         return PassReport(
             self.cluster, selected, reports, failures, job_list.problems, gone, deleted, is_acting=is_acting
         )
+
+    def _read_orders(self, now_ms: int) -> Callable[[JobKey], Orders]:
+        """Return what gives the orders for a job; where they cannot be read, nothing is changed in this pass."""
+        is_known = True
+        try:
+            self._last_orders = self._around.order_book.orders(self.cluster)
+        except StoreError as error:
+            # Who watches the store says that it is away; metrics are collected meanwhile.
+            log.debug("orders_unknown", error=str(error))
+            is_known = False
+        return lambda job_key: self._orders(job_key) if is_known else held(self._orders(job_key), now_ms)
+
+    def _orders(self, job_key: JobKey) -> Orders:
+        given, dry_run = self._last_orders.get(job_key, NO_ORDERS), self._around.standing.dry_run
+        if dry_run is None:
+            return given
+        # What is to be done once waits until it can be.
+        return replace(given, dry_run=given.dry_run or dry_run, rollback=None, reset=None)
 
     def _clean_up(
         self, job_list: JobList, term: int | None, now_ms: int
@@ -167,8 +234,8 @@ class ClusterPass:
         gone = self._roster.update(job_list)
         for context in gone:
             self._autoscaler.drop(context.job_key)
-            if self._recorder is not None:
-                self._recorder.forget(context.job_key)
+            if self._around.recorder is not None:
+                self._around.recorder.forget(context.job_key)
         if term is None:
             self._vanished.hand_over()
             return gone, ()
@@ -176,7 +243,7 @@ class ClusterPass:
         try:
             with self._leadership.acting(term):
                 deleted = self._vanished.update(job_list.present, gone_keys, is_complete=not job_list.problems)
-                self._orders.tidy(now_ms)
+                self._around.order_book.tidy(self.cluster, now_ms)
                 return gone, deleted
         except StoreError as error:
             # Nothing is lost: what is due is done in a later pass, and who watches the store says that it is away.
@@ -192,36 +259,28 @@ class ClusterPass:
         orders: Callable[[JobKey], Orders],
     ) -> list[PassRequest]:
         requests = []
+        recorder = None if term is None else self._around.recorder
         for context in contexts:
+            job_key = context.job_key
             try:
-                if self._roster.is_under_way(context.job_key):
+                if self._roster.is_under_way(job_key):
                     raise NotReadyError("still under way since an earlier pass")
-                requests.append(self._request(context, now_ms, term, orders(context.job_key)))
+                recorded = None if recorder is None else recorder.recorded(job_key)
+                request = self._autoscaler.request(
+                    context, now_ms, term=term, orders=orders(job_key), recorded=recorded
+                )
+                requests.append(request)
             except AutoscalerError as error:
-                failures[context.job_key] = error
+                failures[job_key] = error
         return requests
-
-    def _request(self, context: JobAutoScalerContext, now_ms: int, term: int | None, orders: Orders) -> PassRequest:
-        recorded = None if self._recorder is None or term is None else self._recorder.recorded(context.job_key)
-        return self._autoscaler.request(context, now_ms, term=term, orders=orders, recorded=recorded)
 
     def _with_profiles(self, requests: list[PassRequest], now_ms: int) -> list[PassRequest]:
         """Add what is known about the usual load of the jobs."""
-        if self._forecasts is None:
+        if self._around.forecasts is None:
             return requests
-        profiles = self._forecasts.profiles([request.context for request in requests], now_ms / 1000)
-        return [
-            replace(request, profiles=profiles[request.context.job_key])
-            if request.context.job_key in profiles
-            else request
-            for request in requests
-        ]
-
-    def _look_on(self, requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome]) -> dict[JobKey, JobPassReport]:
-        return {
-            request.context.job_key: self._autoscaler.observe(request.context, outcome)
-            for request, outcome in zip(requests, outcomes, strict=True)
-        }
+        profiles = self._around.forecasts.profiles([request.context for request in requests], now_ms / 1000)
+        known = ((request, profiles.get(request.context.job_key)) for request in requests)
+        return [request if found is None else replace(request, profiles=found) for request, found in known]
 
     def _complete_all(
         self,
@@ -248,12 +307,6 @@ class ClusterPass:
                 reports[job_key] = future.result()
         return reports
 
-    def _keep(self, requests: Sequence[PassRequest], reports: Mapping[JobKey, JobPassReport], now_ms: int) -> None:
-        """Hand what was carried out to the history."""
-        if self._history is not None:
-            contexts = [request.context for request in requests if request.context.job_key in reports]
-            self._history.add([reports[context.job_key].outcome for context in contexts], contexts, now_ms)
-
     def _begin(
         self, pairs: Sequence[tuple[PassRequest, PassOutcome]], term: int
     ) -> dict[JobKey, Future[JobPassReport]]:
@@ -269,8 +322,8 @@ class ClusterPass:
         with bound_contextvars(**job_facts(context)), self._leadership.acting(term):
             try:
                 report = self._autoscaler.complete(context, outcome)
-                if self._recorder is not None:
-                    self._recorder.put(request, outcome)
+                if self._around.recorder is not None:
+                    self._around.recorder.put(request, outcome)
                 return report
             except Exception as error:
                 # The one catch-all per job: whatever a plug-in raises stays with this job.

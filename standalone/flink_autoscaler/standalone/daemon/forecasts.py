@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -19,14 +18,6 @@ log = structlog.get_logger(__name__)
 
 LOOK_INTERVAL: Final = 300.0
 """Seconds between looks for new profiles: they are made once a night."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Loaded:
-    """The results of one job, and the revision that the store named when they were read."""
-
-    revision: str
-    results: Profiles
 
 
 class JobForecasts:
@@ -53,7 +44,8 @@ class JobForecasts:
         self._is_ready = is_ready
         self._interval = interval
         self._clock = clock
-        self._loaded: dict[JobKey, _Loaded] = {}
+        # The results of a job, and the revision that the store named when they were read.
+        self._loaded: dict[JobKey, tuple[str, Profiles]] = {}
         self._known: frozenset[JobKey] = frozenset()
         self._next_look = clock()
         self._is_failing = False
@@ -62,20 +54,13 @@ class JobForecasts:
         """Return what passes need of the profiles of jobs, by job; jobs without forecasts or profiles are missing.
 
         Never raises; that the store cannot be read is told once.
-
-        Args:
-            contexts: The jobs of a pass.
-            now: Instant of the pass.
         """
         wanted = frozenset(context.job_key for context in contexts if _has_forecast(context))
         is_due = self._clock() >= self._next_look or not wanted <= self._known
         if wanted and is_due and self._is_ready():
             self._look(wanted)
-        return {
-            job_key: profiles_around(loaded.results, now)
-            for job_key, loaded in self._loaded.items()
-            if job_key in wanted
-        }
+        loaded = self._loaded.items()
+        return {job_key: profiles_around(results, now) for job_key, (_, results) in loaded if job_key in wanted}
 
     def _look(self, wanted: frozenset[JobKey]) -> None:
         self._known, self._next_look = wanted, self._clock() + self._interval
@@ -90,21 +75,20 @@ class JobForecasts:
 
     def _reload(self, wanted: frozenset[JobKey], revisions: Mapping[JobKey, str]) -> None:
         """Read what is new, and drop what is gone or not wanted any more."""
-        self._loaded = {
-            job_key: loaded for job_key, loaded in self._loaded.items() if job_key in wanted and job_key in revisions
-        }
-        for job_key in sorted(wanted & revisions.keys()):
-            loaded = self._loaded.get(job_key)
-            if loaded is None or loaded.revision != revisions[job_key]:
-                self._loaded[job_key] = _Loaded(revisions[job_key], self._store.load(job_key))
-                _tell(self._loaded[job_key].results)
+        available = wanted & revisions.keys()
+        self._loaded = {job_key: loaded for job_key, loaded in self._loaded.items() if job_key in available}
+        for job_key in sorted(available):
+            if job_key not in self._loaded or self._loaded[job_key][0] != revisions[job_key]:
+                results = self._store.load(job_key)
+                self._loaded[job_key] = revisions[job_key], results
+                _tell(results)
 
 
 def _tell(results: Profiles) -> None:
     """Warn about what the store has and nobody can use; what is missing is told in every decision."""
-    for result in results.values():
-        if not result.is_readable:
-            log.warning("profile_unusable", job_key=result.job_key, source_id=result.source_id, problem=result.problem)
+    for each in results.values():
+        if not each.is_readable:
+            log.warning("profile_unusable", job_key=each.job_key, source_id=each.source_id, problem=each.problem)
 
 
 def _has_forecast(context: JobAutoScalerContext) -> bool:

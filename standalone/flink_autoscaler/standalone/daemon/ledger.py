@@ -42,12 +42,7 @@ class _Allotment:
 
 @dataclass(frozen=True, slots=True)
 class _Grant:
-    """Slots that a decision takes as soon as it is carried out.
-
-    Attributes:
-        decided_ms: Identity of the rescale.
-        until: How long to believe in it without seeing the job.
-    """
+    """Slots that the rescale of an instant takes, and until when to believe in that without seeing the job."""
 
     slots: int
     decided_ms: int
@@ -100,29 +95,31 @@ class SlotLedger:
         self._expire()
         self._capacity = capacity
         self._addable = self._ask_for_more(requests[0].context)
-        reserved = sum(self._reserved(request) for request in requests) + self._reserved_unseen(requests)
+        reserved = sum(self._reserved(request) for request in requests)
+        # Jobs that this pass does not look at, such as one that is still being carried out.
+        seen = {request.context.job_key for request in requests}
+        reserved += sum(grant.slots for job_key, grant in self._granted.items() if job_key not in seen)
         self._free = max(0, capacity.free_slots - reserved)
         return [replace(request, context=self._limited(request.context)) for request in requests]
 
     def settle(self, requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome]) -> tuple[PassOutcome, ...]:
         """Return the outcomes; those that want more than their fair share are put off to the next pass."""
-        claims = {}
-        for request, outcome in zip(requests, outcomes, strict=True):
-            claim = _claim(request, outcome)
-            if claim is not None:
-                claims[claim.job_key] = claim
+        found = (_claim(request, outcome) for request, outcome in zip(requests, outcomes, strict=True))
+        claims = {claim.job_key: claim for claim in found if claim is not None}
         kept = sum(each.slots for job_key, each in self._allotted.items() if job_key not in claims)
         shares = fair_shares(claims.values(), max(0, self._free - kept))
         wanted = sum(claim.wanted - claim.held for claim in claims.values())
         coming = self._supplied(requests, wanted)
-        return tuple(
-            self._waiting(claims[outcome.job_key], shares[outcome.job_key], outcome, coming)
-            if coming is not None and outcome.job_key in claims
-            else self._judged(request, claims[outcome.job_key], shares[outcome.job_key], outcome, wanted)
-            if outcome.job_key in claims
-            else outcome
-            for request, outcome in zip(requests, outcomes, strict=True)
-        )
+        settled = []
+        for request, outcome in zip(requests, outcomes, strict=True):
+            claim, share = claims.get(outcome.job_key), shares.get(outcome.job_key, 0)
+            if claim is None:
+                settled.append(outcome)
+            elif coming is None:
+                settled.append(self._judged(request, claim, share, outcome, wanted))
+            else:
+                settled.append(self._waiting(claim, share, outcome, coming))
+        return tuple(settled)
 
     def _ask_for_more(self, context: JobAutoScalerContext) -> int:
         """Return the slots that could be added; a cluster without limit counts as twice its size."""
@@ -182,11 +179,6 @@ class SlotLedger:
         if grant is not None and grant.decided_ms == current.decided_ms:
             return grant.slots
         return max(0, _widest(current.target) - _widest(current.before))
-
-    def _reserved_unseen(self, requests: Sequence[PassRequest]) -> int:
-        """Return the slots of jobs that this pass does not look at, such as one that is still being carried out."""
-        seen = {request.context.job_key for request in requests}
-        return sum(grant.slots for job_key, grant in self._granted.items() if job_key not in seen)
 
     def _limited(self, context: JobAutoScalerContext) -> JobAutoScalerContext:
         if context.headroom is not None or not _is_counted(context):

@@ -16,8 +16,7 @@ from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
-from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
-from flink_autoscaler.standalone.daemon.pass_report import PassReport
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassReport
 from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
 
@@ -104,10 +103,7 @@ class Daemon:
         return self._is_stopping or time.monotonic() - self._heartbeat < HEARTBEAT * HEARTBEATS_MISSED
 
     def stop(self, grace: float) -> bool:
-        """Start no more passes and wait for those that run.
-
-        Args:
-            grace: Seconds to wait at most.
+        """Start no more passes and wait for those that run, so many seconds at most.
 
         Returns:
             Whether all passes have ended, and what they began for single jobs, too.
@@ -124,7 +120,9 @@ class Daemon:
 
     def _follow(self, cluster: str, successor: Watch | None) -> list[Watch]:
         """Let a watch be followed by another one, or by none, and return those that have left."""
-        self._unschedule(cluster)
+        for identity in [key for key, watch in self._scheduled.items() if watch.passes.cluster == cluster]:
+            del self._scheduled[identity]
+            self._scheduler.remove_job(identity)
         never_begun = self._successors.pop(cluster, None)
         left = [] if never_begun is None else [never_begun]
         if cluster in self._running:
@@ -163,11 +161,6 @@ class Daemon:
         identity = f"{next(self._generations)}:{watch.passes.cluster}"
         self._scheduled[identity] = watch
         self._add(identity, self._run_pass, watch.interval, watch, executor=_PASSES)
-
-    def _unschedule(self, cluster: str) -> None:
-        for identity in [key for key, watch in self._scheduled.items() if watch.passes.cluster == cluster]:
-            del self._scheduled[identity]
-            self._scheduler.remove_job(identity)
 
     def _add(self, identity: str, function: Callable[..., None], interval: float, *args: object, executor: str) -> None:
         self._scheduler.add_job(

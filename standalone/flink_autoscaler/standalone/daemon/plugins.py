@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.options.option import nearest
 
 
@@ -35,14 +37,11 @@ def unknown_plugin(group: str, name: str) -> str | None:
 
 
 def load_plugin(group: str, name: str) -> Any:
-    """Import a plug-in.
+    """Import a plug-in and return what its entry point names, usually a class.
 
     Args:
         group: A :class:`PluginGroup`, or the group of somebody else.
         name: Name of the entry point.
-
-    Returns:
-        What the entry point names, usually a class.
 
     Raises:
         ConfigError: No plug-in has the name, several distributions claim it for different things, or it cannot be
@@ -54,18 +53,44 @@ def load_plugin(group: str, name: str) -> Any:
     if len({point.value for point in points}) > 1:
         owners = ", ".join(sorted(map(_distribution, points)))
         raise ConfigError(f"plug-in '{name}' in {group} is in several distributions: {owners}")
-    return _import(points[0])
-
-
-def _import(point: EntryPoint) -> Any:
+    point = points[0]
     try:
         return point.load()
     except Exception as error:  # the import runs foreign code, which may raise anything
-        cause = f"{type(error).__name__}: {error}"
         raise ConfigError(
             f"plug-in '{point.name}' in {point.group} of {_distribution(point)} cannot be imported from"
-            f" {point.value}: {cause}"
+            f" {point.value}: {type(error).__name__}: {error}"
         ) from error
+
+
+def make_plugin(group: str, name: str, offered: Mapping[str, object], *, cluster: str | None = None) -> Any:
+    """Import a plug-in, for one cluster or for all, and build it from what is offered.
+
+    Raises:
+        ConfigError: There is no such plug-in, or it cannot be built.
+    """
+    of_cluster = "" if cluster is None else f" of cluster '{cluster}'"
+    return build(load_plugin(group, name), offered, f"{group} plug-in '{name}'{of_cluster}")
+
+
+def build(factory: Callable[..., Any], offered: Mapping[str, object], what: str) -> Any:
+    """Call a plug-in's class or function with those of the offered values that it has parameters for.
+
+    Args:
+        factory: Takes what is offered, any of it or nothing, by name.
+        offered: Values by parameter name.
+        what: For the message.
+
+    Raises:
+        ConfigError: It raised something else than an error of ours.
+    """
+    try:
+        wanted = inspect.signature(factory).parameters
+        return factory(**{name: value for name, value in offered.items() if name in wanted})
+    except AutoscalerError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{what} could not be started: {type(error).__name__}: {error}") from error
 
 
 def _distribution(point: EntryPoint) -> str:

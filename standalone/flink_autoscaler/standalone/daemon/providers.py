@@ -1,13 +1,21 @@
-"""The built-in providers of TaskManagers, made from settings: entry points of ``task_manager_providers``."""
+"""Who gives each cluster its TaskManagers: the provider that its settings name, built when it is first needed.
+
+The functions are the entry points of the built-in ones, in the group ``task_manager_providers``.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
-from flink_autoscaler.clients import EventLoopThread
-from flink_autoscaler.core.errors import ConfigError
+import structlog
+
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.ports.task_managers import SupplyRules, TaskManagerProvider, TaskManagerSupply
 from flink_autoscaler.realizers.taskmanagers.providers import (
     CommandProvider,
     CommandSpec,
@@ -19,16 +27,96 @@ from flink_autoscaler.realizers.taskmanagers.providers import (
 )
 from flink_autoscaler.realizers.taskmanagers.providers.command import COUNT, DOCKER_COMPOSE
 from flink_autoscaler.realizers.taskmanagers.providers.process import ID
+from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.fetchers.access import Access
 from flink_autoscaler.standalone.settings.schema.provider_settings import ProviderSettings
 
+log = structlog.get_logger(__name__)
+
+NONE: Final = "none"
+"""The provider of a cluster whose TaskManagers nobody changes."""
+
+
+class Supplies:
+    """Gives the TaskManager supply of a cluster by the cluster's name. Usable from several threads.
+
+    Args:
+        loop: Runs the requests of providers.
+        may_write: Asked immediately before a provider's request that changes something.
+    """
+
+    def __init__(self, loop: EventLoopThread, *, may_write: Callable[[float], bool] = lambda _: True) -> None:
+        self._loop = loop
+        self._may_write = may_write
+        self._settings: dict[str, ProviderSettings] = {}
+        self._built: dict[str, TaskManagerSupply] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, cluster: str) -> TaskManagerSupply | None:
+        """Return the supply of a cluster; None where nobody changes its TaskManagers.
+
+        Raises:
+            ConfigError: The provider cannot be built as it is configured.
+        """
+        with self._lock:
+            settings = self._settings.get(cluster)
+            if settings is None or settings.type == NONE:
+                return None
+            if cluster not in self._built:
+                self._built[cluster] = self._supply(cluster, settings)
+            return self._built[cluster]
+
+    def configure(self, cluster: str, settings: ProviderSettings) -> None:
+        """Take the provider of a cluster from now on; one that stays as it is configured stays open."""
+        with self._lock:
+            before = self._settings.get(cluster)
+            self._settings[cluster] = settings
+            replaced = self._built.pop(cluster, None) if before != settings else None
+        if replaced is not None:
+            _close(replaced.provider)
+
+    def close(self) -> None:
+        """Close all providers; their TaskManagers stay. May be called more than once."""
+        with self._lock:
+            self._settings.clear()
+            closing = [*self._built.values()]
+            self._built.clear()
+        for supply in closing:
+            _close(supply.provider)
+
+    def _supply(self, cluster: str, settings: ProviderSettings) -> TaskManagerSupply:
+        offered = {
+            "cluster": cluster,
+            "provider": settings,
+            "loop": self._loop,
+            "may_write": self._may_write,
+            "parameters": settings.parameters,
+        }
+        group = PluginGroup.TASK_MANAGER_PROVIDERS
+        return TaskManagerSupply(make_plugin(group, settings.type, offered, cluster=cluster), rules_of(settings))
+
+
+def rules_of(settings: ProviderSettings) -> SupplyRules:
+    """Return the rules that the settings of a provider make."""
+    return SupplyRules(
+        spare=settings.spare_taskmanagers,
+        others=settings.other_taskmanagers,
+        ready_timeout=settings.ready_timeout,
+        settle=settings.settle,
+        checkpoints=settings.checkpoint_patience,
+        idle=settings.idle_time,
+    )
+
+
+def _close(provider: TaskManagerProvider) -> None:
+    try:
+        provider.close()
+    except AutoscalerError as error:
+        log.warning("close_failed", part="task_manager_provider", error=str(error))
+
 
 def process(cluster: str, provider: ProviderSettings) -> ProcessProvider:
-    """Make a provider that runs TaskManagers on this machine.
-
-    Raises:
-        ConfigError: A setting is missing, or the command does not give the id on.
-    """
+    """Make a provider that runs TaskManagers on this machine. May raise :class:`ConfigError`."""
     if not any(ID in argument for argument in provider.command):
         keys = _keys(cluster)
         raise ConfigError(
@@ -48,11 +136,7 @@ def process(cluster: str, provider: ProviderSettings) -> ProcessProvider:
 
 
 def command(cluster: str, provider: ProviderSettings) -> CommandProvider:
-    """Make a provider that runs commands with a count.
-
-    Raises:
-        ConfigError: The command is missing, or does not take the count.
-    """
+    """Make a provider that runs commands with a count. May raise :class:`ConfigError`."""
     if not any(COUNT in argument for argument in provider.command):
         raise ConfigError(f"{_keys(cluster)}command: expected a program and arguments, one of them with {COUNT}")
     return CommandProvider(
@@ -69,22 +153,14 @@ def command(cluster: str, provider: ProviderSettings) -> CommandProvider:
 def http(
     cluster: str, provider: ProviderSettings, loop: EventLoopThread, may_write: Callable[[float], bool]
 ) -> HttpProvider:
-    """Make a provider that asks an HTTP service.
-
-    Raises:
-        ConfigError: The URL is missing.
-    """
+    """Make a provider that asks an HTTP service. May raise :class:`ConfigError`."""
     url = _required(cluster, "url", next(iter(provider.url), None))
     access, plain = Access(provider, _keys(cluster)), Endpoint(url, timeout=provider.timeout)
     return HttpProvider(lambda: access.secured(plain), loop, limits=_limits(cluster, provider), may_write=may_write)
 
 
 def compose(cluster: str, provider: ProviderSettings) -> CommandProvider:
-    """Make a provider that scales a service of Docker Compose.
-
-    Raises:
-        ConfigError: The service is missing.
-    """
+    """Make a provider that scales a service of Docker Compose. May raise :class:`ConfigError`."""
     return compose_provider(
         _required(cluster, "service", provider.service),
         provider.command or DOCKER_COMPOSE,

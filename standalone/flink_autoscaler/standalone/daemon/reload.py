@@ -21,8 +21,8 @@ _STANDALONE: Final = ("control_loop_interval", "host", "port")
 """Options of the Java process that can change at run time: those about clusters."""
 
 
-class WatchFactory(Protocol):
-    """Makes what looks after a cluster, and gives it back."""
+class Clusters(Protocol):
+    """What a reload changes: makes what looks after clusters, and has the daemon take it or leave it."""
 
     def make(self, cluster: Cluster) -> Watch:
         """Make it. May raise :class:`ConfigError`; nothing is left open then."""
@@ -32,9 +32,9 @@ class WatchFactory(Protocol):
         """Close what :meth:`make` made."""
         ...
 
-
-class Schedules(Protocol):
-    """The part of the daemon that keeps the schedules of clusters."""
+    def follow(self, settings: Settings) -> None:
+        """Get ready for the clusters of other settings, before one of them changes."""
+        ...
 
     def put(self, watch: Watch) -> None:
         """Look after a cluster from now on, instead of what looked after one of its name."""
@@ -70,9 +70,7 @@ class Reload:
     Args:
         settings: What the daemon runs with.
         load: Reads the configuration again; raises :class:`ConfigError`.
-        factory: Makes what looks after clusters.
-        schedules: Takes it.
-        on_applied: Told what the daemon runs with from now on.
+        clusters: What is looked after.
     """
 
     def __init__(
@@ -80,15 +78,11 @@ class Reload:
         settings: Settings,
         *,
         load: Callable[[], Settings],
-        factory: WatchFactory,
-        schedules: Schedules,
-        on_applied: Callable[[Settings], None] = lambda _: None,
+        clusters: Clusters,
     ) -> None:
         self.settings = settings
         self._load = load
-        self._factory = factory
-        self._schedules = schedules
-        self._on_applied = on_applied
+        self._clusters = clusters
 
     def __call__(self) -> bool:
         """Read the configuration and apply it; tell whether it was not refused. Never raises."""
@@ -105,7 +99,13 @@ class Reload:
             # Whatever a plug-in or a file system comes up with: the daemon goes on with what it has.
             log.exception("reload_refused", problems=[f"{type(error).__name__}: {error}"])
             return False
-        self._apply(settings, changes, watches)
+        self.settings = settings
+        # Health and the like first: it must know a cluster before its first pass.
+        self._clusters.follow(settings)
+        for name in changes.removed:
+            self._clusters.remove(name)
+        for watch in watches:
+            self._clusters.put(watch)
         _tell(changes, restart_keys(settings, wanted))
         return True
 
@@ -114,34 +114,24 @@ class Reload:
         watches = []
         with ExitStack() as undo:
             for cluster in clusters:
-                watch = self._factory.make(cluster)
-                undo.callback(self._factory.release, watch)
+                watch = self._clusters.make(cluster)
+                undo.callback(self._clusters.release, watch)
                 watches.append(watch)
             undo.pop_all()
         return watches
 
-    def _apply(self, settings: Settings, changes: ClusterChanges, watches: Sequence[Watch]) -> None:
-        self.settings = settings
-        # Health and the like first: it must know a cluster before its first pass.
-        self._on_applied(settings)
-        for cluster in changes.removed:
-            self._schedules.remove(cluster)
-        for watch in watches:
-            self._schedules.put(watch)
-
 
 def applicable(running: Settings, wanted: Settings) -> Settings:
     """Return what a daemon can run with: the clusters and the loop as wanted, everything else as it is."""
-    clusters = {name: getattr(wanted.standalone, name) for name in _STANDALONE}
-    return running.model_copy(
-        update={
-            "clusters": wanted.clusters,
-            "job_defaults": wanted.job_defaults,
-            "loop": wanted.loop,
-            "standalone": running.standalone.model_copy(update=clusters),
-            "engine": running.engine.model_copy(update={"kind": wanted.engine.kind}),
-        }
-    )
+    standalone = {name: getattr(wanted.standalone, name) for name in _STANDALONE}
+    changes = {
+        "clusters": wanted.clusters,
+        "job_defaults": wanted.job_defaults,
+        "loop": wanted.loop,
+        "standalone": running.standalone.model_copy(update=standalone),
+        "engine": running.engine.model_copy(update={"kind": wanted.engine.kind}),
+    }
+    return running.model_copy(update=changes)
 
 
 def restart_keys(running: Settings, wanted: Settings) -> tuple[str, ...]:

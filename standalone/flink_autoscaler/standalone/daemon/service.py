@@ -23,16 +23,13 @@ from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settin
 
 log = structlog.get_logger(__name__)
 
-Load = Callable[[], Settings]
-"""Reads the settings again, from where they came from at the start."""
 
-
-def serve(settings: Settings, load: Load | None = None) -> int:
+def serve(settings: Settings, load: Callable[[], Settings] | None = None) -> int:
     """Look after all clusters until a signal comes; return the exit code.
 
     Args:
         settings: What to look after, and how.
-        load: Called for every SIGHUP; raises :class:`ConfigError`. None leaves that signal as it is.
+        load: Reads the settings again, at every SIGHUP; raises :class:`ConfigError`. None leaves that signal as it is.
 
     Raises:
         AutoscalerError: A part could not be started.
@@ -41,12 +38,12 @@ def serve(settings: Settings, load: Load | None = None) -> int:
     notifier = ServiceNotifier(os.environ.get("NOTIFY_SOCKET"))
     with received_signals(reloads=load is not None) as inbox, ExitStack() as parts:
         gauges = Gauges()
-        wiring = parts.enter_context(
-            Wiring(settings, on_fallback=lambda _: gauges.record_fallback(), on_hopeless=inbox.put)
-        )
-        watches = _Watches(settings, wiring, gauges)
-        daemon = _daemon(settings, watches, parts)
-        wiring.start()
+        wiring = parts.enter_context(Wiring(settings, on_fallback=lambda _: gauges.record_fallback()))
+        clusters = _Clusters(settings, wiring, gauges)
+        daemon = clusters.daemon
+        if settings.http.enabled:
+            _serve_pages(settings, clusters, gauges, parts)
+        wiring.storage.start(inbox.put)
         wiring.start_engines()
         daemon.start()
         _start_watchdog(notifier, daemon, parts)
@@ -55,15 +52,16 @@ def serve(settings: Settings, load: Load | None = None) -> int:
         sys.stdout.write(summary + "\n")
         sys.stdout.flush()
 
-        reload = Reload(
-            settings, load=load or (lambda: settings), factory=watches, schedules=daemon, on_applied=watches.follow
-        )
+        reload = Reload(settings, load=load or (lambda: settings), clusters=clusters)
         end = _reload_until_the_end(inbox, reload, notifier)
         grace = reload.settings.loop.shutdown_grace
-        _announce_end(end, grace)
+        if isinstance(end, ConfigError):
+            log.error("database_unusable", error=str(end))
+        else:
+            log.info("stopping", signal=signal.Signals(end).name, grace=grace)
         notifier.stopping("finishing the passes that run")
         is_idle = daemon.stop(grace)
-        wiring.storage.stop_leading(is_idle=is_idle)
+        wiring.storage.leadership.stop(is_idle=is_idle)
         if not is_idle:
             log.warning("pass_abandoned", grace=grace)
     log.info("stopped")
@@ -84,30 +82,26 @@ def _reload_until_the_end(inbox: Inbox, reload: Reload, notifier: ServiceNotifie
     return wish
 
 
-def _announce_end(end: End, grace: float) -> None:
-    if isinstance(end, ConfigError):
-        log.error("database_unusable", error=str(end))
-    else:
-        log.info("stopping", signal=signal.Signals(end).name, grace=grace)
-
-
-class _Watches:
-    """Makes what looks after clusters, with health and gauges behind it (a ``WatchFactory``)."""
+class _Clusters:
+    """Makes what looks after clusters, with health and gauges behind it, and the daemon that keeps their schedules."""
 
     def __init__(self, settings: Settings, wiring: Wiring, gauges: Gauges) -> None:
         self._wiring = wiring
-        self.gauges = gauges
+        self._gauges = gauges
         storage = wiring.storage
-        self.health = Health(_stale_after(settings), store=storage.store_status, leadership=storage.leadership_status)
-        gauges.follow_store(lambda: storage.store_status().up)
-        gauges.follow_leadership(storage.leadership.may_act)
-        gauges.follow_set_aside(wiring.set_aside_count)
+        self.health = Health(_stale_after(settings), store=storage.store_status, leadership=storage.leadership.status)
+        gauges.follow("store_up", lambda: storage.store_status().up)
+        gauges.follow("leader", storage.leadership.may_act)
+        gauges.follow("values_set_aside", wiring.set_aside_count)
         gauges.follow_history(wiring.history_status)
+        first = [self.make(cluster) for cluster in settings.effective_clusters()]
+        self.daemon = Daemon(first, gauges=gauges, on_left=self.release)
+        self.put, self.remove = self.daemon.put, self.daemon.remove
 
     def make(self, cluster: Cluster) -> Watch:
         """Make the passes of a cluster and who tells about them."""
         is_in_doubt = self._wiring.storage.is_in_doubt
-        announcer = Announcer(gauges=self.gauges, health=self.health, is_store_in_doubt=is_in_doubt)
+        announcer = Announcer(gauges=self._gauges, health=self.health, is_store_in_doubt=is_in_doubt)
         return Watch(self._wiring.cluster_pass(cluster), announcer, cluster.interval)
 
     def release(self, watch: Watch) -> None:
@@ -125,19 +119,15 @@ def _stale_after(settings: Settings) -> dict[str, float]:
     return {cluster.name: intervals * cluster.interval for cluster in settings.effective_clusters()}
 
 
-def _daemon(settings: Settings, watches: _Watches, parts: ExitStack) -> Daemon:
-    first = [watches.make(cluster) for cluster in settings.effective_clusters()]
-    daemon = Daemon(first, gauges=watches.gauges, on_left=watches.release)
-    if settings.http.enabled:
-        # Imported here: who switches the pages off does not pay for the server.
-        from flink_autoscaler.standalone.observability.http import HttpServer, create_app  # noqa: PLC0415
+def _serve_pages(settings: Settings, clusters: _Clusters, gauges: Gauges, parts: ExitStack) -> None:
+    # Imported here: who switches the pages off does not pay for the server.
+    from flink_autoscaler.standalone.observability.http import HttpServer, create_app  # noqa: PLC0415
 
-        app = create_app(gauges=watches.gauges, health=watches.health, is_alive=daemon.is_alive)
-        server = HttpServer(app, host=settings.http.host, port=settings.http.port)
-        parts.callback(server.close)
-        server.start()
-        log.info("http_listening", url=server.url)
-    return daemon
+    app = create_app(gauges=gauges, health=clusters.health, is_alive=clusters.daemon.is_alive)
+    server = HttpServer(app, host=settings.http.host, port=settings.http.port)
+    parts.callback(server.close)
+    server.start()
+    log.info("http_listening", url=server.url)
 
 
 def _start_watchdog(notifier: ServiceNotifier, daemon: Daemon, parts: ExitStack) -> None:

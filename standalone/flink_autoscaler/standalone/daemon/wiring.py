@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, closing
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from flink_autoscaler.clients import EventLoopThread
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.autoscaler import JobAutoScaler
-from flink_autoscaler.core.errors import AutoscalerError, ConfigError
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError, PluginError
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Signed
 from flink_autoscaler.core.options.option import nearest
-from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobListFetcher, ScalingRealizer
-from flink_autoscaler.core.ports.task_managers import TaskManagerProvider
+from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobList, JobListFetcher, ScalingRealizer
 from flink_autoscaler.pipeline.inline.engine import ClientCache, InlineEngine
 from flink_autoscaler.realizers import LogOnlyRealizer
 from flink_autoscaler.realizers.taskmanagers.slots import SlotSupply
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
-from flink_autoscaler.standalone.daemon.plugins import PluginGroup, load_plugin
+from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
+from flink_autoscaler.standalone.daemon.providers import NONE as NO_PROVIDER
+from flink_autoscaler.standalone.daemon.providers import Supplies
 from flink_autoscaler.standalone.daemon.storage import Storage
-from flink_autoscaler.standalone.daemon.supplies import NONE as NO_PROVIDER
-from flink_autoscaler.standalone.daemon.supplies import Supplies
-from flink_autoscaler.standalone.daemon.vanished import Patience, VanishedJobs
-from flink_autoscaler.standalone.ha.guarded import GuardedRealizer
+from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
+from flink_autoscaler.standalone.ha.leadership import GuardedRealizer
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, EngineKind, Settings
 
 if TYPE_CHECKING:
@@ -37,15 +37,17 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+MOST_AT_ONCE: Final = 16
+"""Clusters that are asked at the same time."""
 
-class Wiring:
+
+class Wiring(AbstractContextManager["Wiring"]):
     """The connected parts; a context manager that closes them in reverse order.
 
     Args:
         settings: What to build.
         engine: Evaluate here, whatever the settings say; None follows them.
         on_fallback: Told why a pass meant for Spark ran in this process; may be called from several threads.
-        on_hopeless: Told when a database that was away at the start turns out to be unusable once it is there.
 
     Raises:
         AutoscalerError: A part cannot be built; those before it are closed again.
@@ -57,7 +59,6 @@ class Wiring:
         *,
         engine: EngineKind | None = None,
         on_fallback: Callable[[str], None] | None = None,
-        on_hopeless: Callable[[ConfigError], None] = lambda _: None,
     ) -> None:
         self._settings = settings
         self._engine = engine
@@ -70,20 +71,16 @@ class Wiring:
         self._open = ExitStack()
         with ExitStack() as undo:
             undo.callback(self.close)
-            self.storage = Storage(settings, on_close=self.on_close, on_hopeless=on_hopeless)
+            self.storage = Storage(settings, on_close=self.on_close)
             self.loop = EventLoopThread()
             self.on_close(self.loop.close)
             self.clients = ClientCache(self.loop, may_write=self.storage.leadership.may_act)
             self.on_close(self.clients.close)
-            self.supplies = Supplies(self._build_provider, self.loop, may_write=self.storage.leadership.may_act)
+            self.supplies = Supplies(self.loop, may_write=self.storage.leadership.may_act)
             self.on_close(self.supplies.close)
             self.realizer = self._build_realizer()
             self._autoscaler = self._build_autoscaler()
             undo.pop_all()
-
-    def __enter__(self) -> Wiring:
-        """Return the wiring itself."""
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Close everything."""
@@ -107,7 +104,7 @@ class Wiring:
             parallelism=self._settings.standalone.control_loop_parallelism,
             deadline=self._settings.engine.pass_deadline,
             selects=selects,
-            surroundings=PassDependencies(
+            dependencies=PassDependencies(
                 self.storage.leadership,
                 self._vanished_jobs(cluster),
                 standing=standing_orders(self._settings),
@@ -126,24 +123,12 @@ class Wiring:
         self._passes.discard(passes)
         _close_quietly(passes.close)
 
-    def start(self) -> None:
-        """Look at the database, and begin to lead or to stand by where there are several daemons.
-
-        Raises:
-            ConfigError: The database is there and cannot be used as it is configured.
-        """
-        self.storage.start()
-
     def history_status(self) -> HistoryStatus | None:
         """Return how the keeping of the history goes; None while none is kept."""
         return None if self._history is None else self._history.status()
 
     def fetcher(self, cluster: Cluster) -> JobListFetcher:
-        """Make the fetcher of a cluster; the caller closes it.
-
-        Raises:
-            ConfigError: There is no such plug-in, or it cannot be built.
-        """
+        """Make the fetcher of a cluster; the caller closes it. May raise :class:`ConfigError`."""
         return build_fetcher(cluster, {**self._offered(), "job_key": self._settings.job_key})
 
     def close(self) -> None:
@@ -176,19 +161,14 @@ class Wiring:
         may_act = self.storage.leadership.may_act
         return SlotSupply(self.clients, self.loop, self.supplies, may_act=may_act)
 
-    def _build_provider(self, name: str, offered: Mapping[str, object]) -> TaskManagerProvider:
-        group = PluginGroup.TASK_MANAGER_PROVIDERS
-        what = f"{group} plug-in '{name}' of cluster '{offered['cluster']}'"
-        provider: TaskManagerProvider = build(load_plugin(group, name), offered, what)
-        return provider
-
     def _vanished_jobs(self, cluster: Cluster) -> VanishedJobs:
         gone = self._settings.jobs_gone
         return VanishedJobs(
             cluster.name,
             autoscaler=self._autoscaler,
             tombstones=self.storage.tombstones,
-            patience=Patience(gone.grace, gone.retention),
+            grace=gone.grace,
+            retention=gone.retention,
             forget_orders=self._forget_jobs,
             is_ready=self._is_store_up,
         )
@@ -202,7 +182,7 @@ class Wiring:
         return self.storage.store_status().up
 
     def _plugin(self, group: PluginGroup, name: str) -> Any:
-        part = build(load_plugin(group, name), self._offered(), f"{group} plug-in '{name}'")
+        part = make_plugin(group, name, self._offered())
         self.on_close(part.close)
         return part
 
@@ -234,7 +214,17 @@ class Wiring:
         )
         if kind is EngineKind.INLINE:
             return inline
-        return self._build_spark_engine(inline)
+        # Imported here: the inline engine must not pay for pyspark and pyarrow.
+        from flink_autoscaler.pipeline.spark.live import SparkEngine  # noqa: PLC0415
+
+        return SparkEngine(
+            self._spark_settings(),
+            inline,
+            job_deadline=engine.job_deadline,
+            pass_deadline=engine.pass_deadline,
+            on_fallback=self._on_fallback,
+            min_jobs=engine.spark_min_jobs,
+        )
 
     def _history_sink(self) -> HistorySink | None:
         """Return what keeps the history; made with the first passes, since other commands keep none."""
@@ -270,20 +260,6 @@ class Wiring:
             conf=engine.spark_config,
         )
 
-    def _build_spark_engine(self, inline: InlineEngine) -> EvaluationEngine:
-        # Imported here: the inline engine must not pay for pyspark and pyarrow.
-        from flink_autoscaler.pipeline.spark.live import SparkEngine  # noqa: PLC0415
-
-        engine = self._settings.engine
-        return SparkEngine(
-            self._spark_settings(),
-            inline,
-            job_deadline=engine.job_deadline,
-            pass_deadline=engine.pass_deadline,
-            on_fallback=self._on_fallback,
-            min_jobs=engine.spark_min_jobs,
-        )
-
     def on_close(self, close: Callable[[], object]) -> None:
         """Have something closed with the rest, before everything that is open already."""
         self._open.callback(_close_quietly, close)
@@ -296,43 +272,32 @@ def standing_orders(settings: Settings) -> Orders:
     return Orders(dry_run=Signed("the configuration", "autoscaler.dry-run is true", 0))
 
 
-def build(factory: Callable[..., Any], offered: Mapping[str, object], what: str) -> Any:
-    """Call a plug-in's class or function with those of the offered values that it has parameters for.
-
-    Args:
-        factory: Takes what is offered, any of it or nothing, by name.
-        offered: Values by parameter name.
-        what: For the message.
-
-    Raises:
-        ConfigError: It raised something else than an error of ours.
-    """
-    try:
-        wanted = inspect.signature(factory).parameters
-        return factory(**{name: value for name, value in offered.items() if name in wanted})
-    except AutoscalerError:
-        raise
-    except Exception as error:
-        raise ConfigError(f"{what} could not be started: {type(error).__name__}: {error}") from error
-
-
 def build_fetcher(cluster: Cluster, offered: Mapping[str, object]) -> JobListFetcher:
-    """Build the fetcher that a cluster asks for.
-
-    Args:
-        cluster: Offered as ``cluster``.
-        offered: What else there is by parameter name: ``settings``, ``loop``, ``clients``, ``job_key``.
-
-    Raises:
-        ConfigError: There is no such plug-in, or it cannot be built.
-    """
-    group, name = PluginGroup.FETCHERS, cluster.settings.type
-    fetcher: JobListFetcher = build(
-        load_plugin(group, name),
-        {**offered, "cluster": cluster},
-        f"{group} plug-in '{name}' of cluster '{cluster.name}'",
-    )
+    """Build the fetcher that a cluster asks for; ``cluster`` is offered besides. May raise :class:`ConfigError`."""
+    offered = {**offered, "cluster": cluster}
+    fetcher: JobListFetcher = make_plugin(PluginGroup.FETCHERS, cluster.settings.type, offered, cluster=cluster.name)
     return fetcher
+
+
+def list_jobs(
+    clusters: Sequence[Cluster], fetcher_of: Callable[[Cluster], JobListFetcher]
+) -> Iterator[tuple[Cluster, JobList]]:
+    """Yield the jobs of every cluster, of at least one, in the order of the clusters; fetchers are closed here.
+
+    A cluster that cannot be listed has its error among the problems of an empty list.
+    """
+    with ThreadPoolExecutor(min(len(clusters), MOST_AT_ONCE)) as pool:
+        yield from zip(clusters, pool.map(partial(_listed, fetcher_of), clusters), strict=True)
+
+
+def _listed(fetcher_of: Callable[[Cluster], JobListFetcher], cluster: Cluster) -> JobList:
+    try:
+        with closing(fetcher_of(cluster)) as fetcher:
+            return fetcher.fetch()
+    except Exception as error:
+        # The fetcher may be somebody else's.
+        known = error if isinstance(error, AutoscalerError) else PluginError(f"{type(error).__name__}: {error}")
+        return JobList((), problems={f"cluster {cluster.name}": known})
 
 
 def chosen_clusters(settings: Settings, name: str | None) -> tuple[Cluster, ...]:
@@ -343,11 +308,9 @@ def chosen_clusters(settings: Settings, name: str | None) -> tuple[Cluster, ...]
     """
     clusters = settings.effective_clusters()
     known = [cluster.name for cluster in clusters]
-    if name is None:
-        return clusters
-    if name not in known:
+    if name is not None and name not in known:
         raise ConfigError(f"there is no cluster '{name}'; known: {', '.join(known)}{nearest(name, known)}")
-    return tuple(cluster for cluster in clusters if cluster.name == name)
+    return tuple(cluster for cluster in clusters if name in (None, cluster.name))
 
 
 def _close_quietly(close: Callable[[], object]) -> None:

@@ -32,10 +32,9 @@ class Access:
         self._keys = keys
 
     def secured(self, endpoint: Endpoint) -> Endpoint:
-        """Return the endpoint with everything that proves who the daemon is.
+        """Return the endpoint with everything that proves who the daemon is; an equal one if nothing was replaced.
 
-        Files and environment variables are read now, so this is not for an event loop. An equal endpoint means that
-        nothing was replaced since.
+        Files and environment variables are read now, so this is not for an event loop.
 
         Raises:
             ConfigError: A secret is not where the settings say; the message names the key, never a secret.
@@ -50,11 +49,7 @@ class Access:
         )
 
     def tls(self) -> Tls:
-        """Return certificates and keys, with another version whenever one of the files was replaced.
-
-        Raises:
-            ConfigError: The password of the key is not where the settings say.
-        """
+        """Return certificates and keys, with another version whenever a file was replaced. May raise ConfigError."""
         tls = self._settings.tls
         return Tls(
             ca_file=tls.ca_file,
@@ -69,16 +64,14 @@ class Access:
 
     def _headers(self) -> Headers:
         settings = self._settings
-        plain = tuple(settings.headers.items())
-        variables = (
-            (name, secret.from_variable(f"{self._keys}headers-env.{name}", variable))
-            for name, variable in settings.headers_env.items()
+        env, files = settings.headers_env.items(), settings.headers_file.items()
+        return (
+            *settings.headers.items(),
+            *((name, secret.from_variable(f"{self._keys}headers-env.{name}", variable)) for name, variable in env),
+            *((name, secret.from_file(f"{self._keys}headers-file.{name}", file)) for name, file in files),
+            *self._authorization(),
+            *self._delegation_token(),
         )
-        files = (
-            (name, secret.from_file(f"{self._keys}headers-file.{name}", file))
-            for name, file in settings.headers_file.items()
-        )
-        return (*plain, *variables, *files, *self._authorization(), *self._delegation_token())
 
     def _authorization(self) -> Headers:
         auth = self._settings.auth
@@ -87,9 +80,8 @@ class Access:
             pair = f"{auth.username or ''}:{password}".encode()
             return ((AUTHORIZATION, "Basic " + base64.b64encode(pair).decode("ascii")),)
         if auth.kind is AuthKind.BEARER:
-            return (
-                (AUTHORIZATION, "Bearer " + self._required("auth.token", auth.token_env_variable, auth.token_file)),
-            )
+            token = self._required("auth.token", auth.token_env_variable, auth.token_file)
+            return ((AUTHORIZATION, f"Bearer {token}"),)
         return ()
 
     def _delegation_token(self) -> Headers:

@@ -1,22 +1,113 @@
-"""Lists the jobs of a Flink cluster with their effective configuration."""
+"""Lists the jobs of a Flink cluster with their effective configuration, from the JobManager that answers."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
 
-from flink_autoscaler.clients import EventLoopThread, FlinkRestClient, JobOverview
+import structlog
+
 from flink_autoscaler.clients.flink.capacity import read_capacity, with_capacity
-from flink_autoscaler.core.errors import FlinkRestError
+from flink_autoscaler.clients.flink.decode import JobOverview
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
+from flink_autoscaler.core.errors import FlinkRestError, RefusedError
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey
 from flink_autoscaler.core.ports.deployment import JobList
-from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER, JobContexts
-from flink_autoscaler.standalone.fetchers.job_keys import keyed_jobs
-from flink_autoscaler.standalone.fetchers.jobmanagers import JobManagers
-from flink_autoscaler.standalone.fetchers.selection import JobSelection
+from flink_autoscaler.standalone.fetchers.access import Access
+from flink_autoscaler.standalone.fetchers.job_contexts import JobContexts
+from flink_autoscaler.standalone.fetchers.job_keys import keyed_jobs, selected_jobs
 from flink_autoscaler.standalone.settings.schema.sections import Growth, JobKeyMode
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
+
+log = structlog.get_logger(__name__)
+
+_UNAUTHORIZED: Final = 401
+
+
+class Listing(NamedTuple):
+    """The jobs of a cluster, ended ones too, and who listed them."""
+
+    client: FlinkRestClient
+    jobs: tuple[JobOverview, ...]
+
+
+class JobManagers:
+    """Asks the JobManagers of one cluster for its jobs.
+
+    The one that answered last is asked first, and alone while it answers. When it does not, all others are asked at
+    the same time, and the first of them in the configured order that answers is taken: however many there are, a
+    list takes at most two timeouts of a request. Credentials are read anew for every list, and once more where they
+    were replaced in the meantime.
+
+    Args:
+        cluster: Its URLs, limits and credentials.
+        loop: Where the requests run.
+        clients: Gives the client of an endpoint; called from the thread that calls :meth:`list_jobs`.
+    """
+
+    def __init__(
+        self, cluster: Cluster, *, loop: EventLoopThread, clients: Callable[[Endpoint], FlinkRestClient]
+    ) -> None:
+        self._name = cluster.name
+        self._loop = loop
+        self._clients = clients
+        self._access = Access(cluster.settings, f"cluster '{cluster.name}': ")
+        self._endpoint = cluster.endpoint
+        self._urls = cluster.settings.url or (cluster.endpoint.url,)
+        self._url = self._urls[0]
+
+    def list_jobs(self) -> Listing:
+        """Return the jobs and who listed them. May raise :class:`ConfigError` and :class:`FlinkRestError`."""
+        try:
+            return self._ask_alone(self._client(self._url))
+        except FlinkRestError as error:
+            if len(self._urls) == 1:
+                raise
+            return self._ask_others(error)
+
+    def _client(self, url: str) -> FlinkRestClient:
+        return self._clients(self._access.secured(replace(self._endpoint, url=url)))
+
+    def _ask_alone(self, client: FlinkRestClient) -> Listing:
+        try:
+            return Listing(client, self._loop.run(client.jobs_overview()))
+        except RefusedError as error:
+            renewed = self._client(self._url) if error.status == _UNAUTHORIZED else client
+            if renewed.endpoint == client.endpoint:
+                raise
+            # The credentials were replaced after this pass had read them.
+            return Listing(renewed, self._loop.run(renewed.jobs_overview()))
+
+    def _ask_others(self, first: FlinkRestError) -> Listing:
+        clients = [self._client(url) for url in self._urls if url != self._url]
+        listing, errors = self._loop.run(_first_answer(clients))
+        if listing is None:
+            raise FlinkRestError("no JobManager lists its jobs: " + "; ".join(map(str, (first, *errors)))) from first
+        url = listing.client.endpoint.url
+        log.warning("jobmanager_changed", cluster=self._name, before=self._url, now=url, error=str(first))
+        self._url = url
+        return listing
+
+
+async def _first_answer(clients: Sequence[FlinkRestClient]) -> tuple[Listing | None, list[FlinkRestError]]:
+    """Return the first answer in the order of the clients, and why those before it failed."""
+    requests = [asyncio.ensure_future(client.jobs_overview()) for client in clients]
+    errors: list[FlinkRestError] = []
+    try:
+        for client, request in zip(clients, requests, strict=True):
+            try:
+                return Listing(client, await request), errors
+            except FlinkRestError as error:
+                errors.append(error)
+        return None, errors
+    finally:
+        for request in requests:
+            request.cancel()
+        await asyncio.gather(*requests, return_exceptions=True)
 
 
 class FlinkClusterFetcher:
@@ -43,11 +134,10 @@ class FlinkClusterFetcher:
         job_key: JobKeyMode = JobKeyMode.NAME,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._name = cluster.name
+        self._cluster = cluster
         self._loop = loop
         self._job_key = job_key
         self._jobmanagers = JobManagers(cluster, loop=loop, clients=clients)
-        self._selection = JobSelection.of(cluster.settings)
         self._contexts = JobContexts(cluster, clock=clock)
         growth = cluster.settings.capacity
         self._is_fixed = None if growth is Growth.AUTO else growth is Growth.FIXED
@@ -60,7 +150,7 @@ class FlinkClusterFetcher:
             FlinkRestError: The list could not be read.
         """
         client, listed = self._jobmanagers.list_jobs()
-        jobs, left_out = self._selection.split(keyed_jobs(self._name, listed, self._job_key))
+        jobs, left_out = selected_jobs(keyed_jobs(self._cluster.name, listed, self._job_key), self._cluster.settings)
         contexts, failures = self._loop.run(self._read(client, jobs))
         return JobList(contexts, failures, left_out)
 
@@ -68,12 +158,9 @@ class FlinkClusterFetcher:
         self, client: FlinkRestClient, jobs: Mapping[JobKey, JobOverview]
     ) -> tuple[tuple[JobAutoScalerContext, ...], Mapping[JobKey, FlinkRestError]]:
         (contexts, failures), capacity = await asyncio.gather(
-            self._contexts.contexts(client, client.endpoint, jobs), read_capacity(client)
+            self._contexts.contexts(client, jobs), read_capacity(client)
         )
         return tuple(with_capacity(context, capacity, is_fixed=self._is_fixed) for context in contexts), failures
 
     def close(self) -> None:
         """Do nothing: loop and clients belong to the caller."""
-
-
-__all__ = ["REFRESH_AFTER", "FlinkClusterFetcher"]

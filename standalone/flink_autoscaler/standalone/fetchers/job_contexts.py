@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from flink_autoscaler.clients import FlinkRestClient
 from flink_autoscaler.clients.flink.decode import JobOverview
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import ConfigError, FlinkRestError
 from flink_autoscaler.core.model.job import (
-    Endpoint,
     Headroom,
     JobAutoScalerContext,
     JobKey,
@@ -36,10 +35,7 @@ class _Known:
     """What was read about the configuration of a job.
 
     Attributes:
-        configuration: Effective one.
         own: The part that the job brought along itself.
-        read_at: Seconds of the clock.
-        last_modification_ms: What the job's last change was at that time.
         is_certain: Whether the job may be scaled by this configuration.
     """
 
@@ -71,7 +67,6 @@ class JobContexts:
     async def contexts(
         self,
         client: FlinkRestClient,
-        endpoint: Endpoint,
         jobs: Mapping[JobKey, JobOverview],
         *,
         labels: Mapping[str, str] = NO_LABELS,
@@ -81,8 +76,7 @@ class JobContexts:
         """Return the contexts of all jobs of one JobManager, and why others could not be made.
 
         Args:
-            client: Of the endpoint.
-            endpoint: The JobManager, with everything that further requests need.
+            client: Of the JobManager.
             jobs: All its jobs that are looked after; what is remembered about others is forgotten.
             labels: Further facts about every one of them.
             headroom: What the resource manager can still give to them.
@@ -91,6 +85,7 @@ class JobContexts:
         Returns:
             Contexts in the order of ``jobs``, and errors by key; each job is in one of the two.
         """
+        endpoint = client.endpoint
         known = self._known.get(endpoint.url, {})
         ids = {job.job_id for job in jobs.values()}
         self._known[endpoint.url] = known = {job_id: entry for job_id, entry in known.items() if job_id in ids}
@@ -133,7 +128,10 @@ class JobContexts:
 
         async def read(job: JobOverview) -> _Known | FlinkRestError:
             async with places:
-                return await self._try_to_read(client, job, known.get(job.job_id))
+                try:
+                    return await self._read(client, job, known.get(job.job_id))
+                except FlinkRestError as error:
+                    return error
 
         found = await asyncio.gather(*map(read, due))
         results = {job.job_id: result for job, result in zip(due, found, strict=True)}
@@ -145,14 +143,6 @@ class JobContexts:
             return True
         is_worth_asking = not entry.own.is_sure and not is_stand_in(job.state)
         return is_worth_asking or self._clock() - entry.read_at >= REFRESH_AFTER
-
-    async def _try_to_read(
-        self, client: FlinkRestClient, job: JobOverview, before: _Known | None
-    ) -> _Known | FlinkRestError:
-        try:
-            return await self._read(client, job, before)
-        except FlinkRestError as error:
-            return error
 
     async def _read(self, client: FlinkRestClient, job: JobOverview, before: _Known | None) -> _Known:
         reported, own = await asyncio.gather(

@@ -1,15 +1,16 @@
-"""Which key a job has within the daemon."""
+"""Which key a job has within the daemon, and which jobs are looked after."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.core.model.job import JobKey, JobStatus
-from flink_autoscaler.standalone.settings.schema.sections import JobKeyMode
+from flink_autoscaler.standalone.settings.schema.sections import ClusterSettings, JobKeyMode
 
 KEY_LIMIT = 191
 """Longest key, in characters: the width of ``job_key`` in the database of the Java process."""
@@ -59,19 +60,14 @@ def keyed_application_jobs(
         cluster: Name of the cluster.
         applications: Jobs by application id.
         mode: As for :func:`keyed_jobs`.
-
-    Returns:
-        Jobs by key, in the order given.
     """
     jobs = [PlacedJob(application_id, job) for application_id, listed in applications.items() for job in listed]
-    holders = Counter(placed.job.job_id for placed in jobs)
+    common = {job_id for job_id, count in Counter(each.job.job_id for each in jobs).items() if count > 1}
     if mode is JobKeyMode.JOB_ID:
-        common = {job_id for job_id, count in holders.items() if count > 1} | {HA_JOB_ID}
-        return {_id_key(placed, common): placed for placed in jobs}
+        return {_id_key(placed, common | {HA_JOB_ID}): placed for placed in jobs}
     alive = Counter(_name(placed) for placed in jobs if not _has_ended(placed))
     latest = {_name(placed): placed for placed in sorted(jobs, key=lambda placed: placed.job.start_ms)}
     listed = [each for each in jobs if not _has_ended(each) or (not alive[_name(each)] and latest[_name(each)] is each)]
-    common = {job_id for job_id, count in holders.items() if count > 1}
     return {
         _limited(f"{cluster}/{_name(each)}" + (f"#{_id_key(each, common)}" if alive[_name(each)] > 1 else "")): each
         for each in listed
@@ -102,3 +98,24 @@ def _name(placed: PlacedJob) -> str:
 
 def _has_ended(placed: PlacedJob) -> bool:
     return JobStatus.of(placed.job.state).is_terminal
+
+
+def is_selected(name: str, settings: ClusterSettings) -> bool:
+    """Tell whether a job with this name, as the cluster reports it, is looked after.
+
+    The patterns are those of shells (``*``, ``?``, ``[abc]``) for whole names; upper and lower case differ.
+    """
+    is_included = not settings.include or _matches(name, settings.include)
+    return is_included and not _matches(name, settings.exclude)
+
+
+def selected_jobs(
+    jobs: Mapping[JobKey, JobOverview], settings: ClusterSettings
+) -> tuple[dict[JobKey, JobOverview], frozenset[JobKey]]:
+    """Return the jobs that are looked after, in the order given, and the keys of the others."""
+    taken = {key: job for key, job in jobs.items() if is_selected(job.name, settings)}
+    return taken, frozenset(jobs.keys() - taken.keys())
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

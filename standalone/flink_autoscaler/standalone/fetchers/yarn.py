@@ -7,26 +7,28 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import structlog
 
-from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.clients.flink.capacity import with_capacity
-from flink_autoscaler.clients.flink.client_cache import Admission
+from flink_autoscaler.clients.flink.client_cache import Admission, ClientCache
 from flink_autoscaler.clients.flink.decode import JobOverview
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.clients.yarn import Application, ApplicationFilter, ResourceManagerClient
 from flink_autoscaler.clients.yarn.capacity import YarnCapacity, yarn_capacity
 from flink_autoscaler.core.errors import AutoscalerError, FlinkRestError, ResponseError
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.fetchers.job_contexts import JobContexts
-from flink_autoscaler.standalone.fetchers.job_keys import PlacedJob, keyed_application_jobs
-from flink_autoscaler.standalone.fetchers.selection import JobSelection
-from flink_autoscaler.standalone.fetchers.yarn_application import ApplicationDependencies, Clients, Look
-from flink_autoscaler.standalone.fetchers.yarn_endpoints import YarnEndpoints
-from flink_autoscaler.standalone.fetchers.yarn_roll import ApplicationRoll
-from flink_autoscaler.standalone.settings.schema.sections import JobKeyMode, YarnSettings
+from flink_autoscaler.standalone.fetchers.job_keys import PlacedJob, is_selected, keyed_application_jobs
+from flink_autoscaler.standalone.fetchers.yarn_applications import (
+    ApplicationDependencies,
+    ApplicationRoll,
+    Look,
+    YarnEndpoints,
+)
+from flink_autoscaler.standalone.settings.schema.sections import JobKeyMode
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 
 log = structlog.get_logger(__name__)
@@ -37,18 +39,8 @@ LOOKS_AT_ONCE: Final = 64
 _NUMBERS: Final = re.compile(r"[0-9]+")
 
 
-class _Seen(NamedTuple):
-    """An application that was looked at, and what the look gave."""
-
-    application: Application
-    look: Look
-
-
-class _Read(NamedTuple):
-    """The jobs of one application."""
-
-    contexts: list[JobAutoScalerContext]
-    failures: dict[JobKey, FlinkRestError]
+Read = tuple[list[JobAutoScalerContext], dict[JobKey, FlinkRestError]]
+"""The contexts of the jobs of one application, and why others could not be made."""
 
 
 class YarnFetcher:
@@ -59,12 +51,7 @@ class YarnFetcher:
     whose ApplicationMaster has not registered yet as well, with a :class:`NotReadyError`. The configuration of
     applications and jobs is remembered between passes.
 
-    Args:
-        cluster: Name, ResourceManagers, filters, credentials and defaults.
-        loop: Where the requests run.
-        clients: Gives the client of an endpoint.
-        job_key: What jobs are known by.
-        clock: Seconds of a clock that never goes back.
+    Takes the same as :class:`~flink_autoscaler.standalone.fetchers.flink.FlinkClusterFetcher`.
     """
 
     def __init__(
@@ -72,7 +59,7 @@ class YarnFetcher:
         cluster: Cluster,
         *,
         loop: EventLoopThread,
-        clients: Clients,
+        clients: ClientCache,
         job_key: JobKeyMode = JobKeyMode.NAME,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -80,11 +67,11 @@ class YarnFetcher:
         self._loop = loop
         self._clients = clients
         self._job_key = job_key
-        self._wanted = _filter(cluster.settings.yarn)
+        yarn = cluster.settings.yarn
+        self._wanted = ApplicationFilter(yarn.types, yarn.queues, yarn.users, yarn.tags, yarn.names)
         self._endpoints = YarnEndpoints(cluster)
         self._roll = ApplicationRoll(clock=clock)
         self._contexts = JobContexts(cluster, clock=clock)
-        self._selection = JobSelection.of(cluster.settings)
         self._headroom_error = ""
         self._keys: dict[str, frozenset[JobKey]] = {}
         self._rm: ResourceManagerClient | None = None
@@ -110,20 +97,20 @@ class YarnFetcher:
         listed = await rm.applications(self._wanted)
         if before not in (None, rm.active_url):
             log.warning("resource_manager_changed", cluster=self._cluster.name, before=before, now=rm.active_url)
-        absent, capacity, (seen, problems) = await asyncio.gather(
+        (absent, moved), capacity, (seen, problems) = await asyncio.gather(
             self._roll.absent(rm, self._wanted, {each.application_id for each in listed}),
             self._yarn_capacity(rm, listed),
             self._look_at_all(listed),
         )
         jobs = self._keyed(seen)
         read = await self._read_all(seen, jobs, capacity)
-        self._keep_only_known()
-        moved = frozenset[JobKey]().union(*(self._keys.get(each, ()) for each in absent.left_out))
+        self._contexts.keep_only({watched.url for _, watched in self._roll.items()})
+        left_out = {key for key, placed in jobs.items() if not is_selected(placed.job.name, self._cluster.settings)}
         return JobList(
-            jobs=tuple(context for each in read for context in each.contexts),
-            unreadable={key: error for each in read for key, error in each.failures.items()},
-            left_out=moved | {key for key, placed in jobs.items() if not self._selection.takes(placed.job.name)},
-            problems={**problems, **absent.problems},
+            jobs=tuple(context for contexts, _ in read for context in contexts),
+            unreadable={key: error for _, failures in read for key, error in failures.items()},
+            left_out=frozenset(left_out).union(*(self._keys.get(each, ()) for each in moved)),
+            problems={**problems, **absent},
         )
 
     async def _resource_manager(self) -> ResourceManagerClient:
@@ -152,7 +139,7 @@ class YarnFetcher:
             log.info("yarn_headroom_known", cluster=self._cluster.name)
         return capacity
 
-    async def _look_at_all(self, listed: Sequence[Application]) -> tuple[dict[str, _Seen], dict[str, AutoscalerError]]:
+    async def _look_at_all(self, listed: Sequence[Application]) -> tuple[dict[str, Look], dict[str, AutoscalerError]]:
         """Look at all applications at the same time, those that failed before last."""
         problems = _with_the_same_address(listed)
         applications = {each.application_id: each for each in listed if each.application_id not in problems}
@@ -163,10 +150,10 @@ class YarnFetcher:
             application_ids=applications.keys(),
         )
 
-        async def look(application: Application) -> _Seen | AutoscalerError:
+        async def look(application: Application) -> Look | AutoscalerError:
             watched = self._roll[application.application_id]
             try:
-                return _Seen(application, await watched.look(application, self._endpoints.ways(application), around))
+                return await watched.look(application, self._endpoints.ways(application), around)
             except AutoscalerError as error:
                 return error
 
@@ -175,19 +162,19 @@ class YarnFetcher:
         seen = {}
         for application_id, application in applications.items():
             match results[application]:
-                case _Seen() as found:
+                case Look() as found:
                     seen[application_id] = found
                 case error:
                     problems[application_id] = error
         return seen, problems
 
-    def _keyed(self, seen: Mapping[str, _Seen]) -> dict[JobKey, PlacedJob]:
+    def _keyed(self, seen: Mapping[str, Look]) -> dict[JobKey, PlacedJob]:
         """Give the jobs their keys.
 
         Those of applications that cannot be read at the moment take part: otherwise another job of the same name would
         have its name for itself for a while, and take over what was learned.
         """
-        known = {each: seen[each].look.jobs if each in seen else watched.jobs for each, watched in self._roll.items()}
+        known = {each: seen[each].jobs if each in seen else watched.jobs for each, watched in self._roll.items()}
         keyed = keyed_application_jobs(self._cluster.name, known, self._job_key)
         keys: dict[str, set[JobKey]] = defaultdict(set)
         for key, placed in keyed.items():
@@ -196,25 +183,24 @@ class YarnFetcher:
         return {key: placed for key, placed in keyed.items() if placed.application_id in seen}
 
     async def _read_all(
-        self, seen: Mapping[str, _Seen], jobs: Mapping[JobKey, PlacedJob], capacity: YarnCapacity | None
-    ) -> list[_Read]:
+        self, seen: Mapping[str, Look], jobs: Mapping[JobKey, PlacedJob], capacity: YarnCapacity | None
+    ) -> list[Read]:
         admission = Admission(jobs=LOOKS_AT_ONCE)
         selected: dict[str, dict[JobKey, JobOverview]] = {each: {} for each in seen}
         for key, placed in jobs.items():
-            if self._selection.takes(placed.job.name):
+            if is_selected(placed.job.name, self._cluster.settings):
                 selected[placed.application_id][key] = placed.job
 
-        async def read(application_id: str) -> _Read:
+        async def read(application_id: str) -> Read:
             async with admission():
                 return await self._read(seen[application_id], selected[application_id], capacity)
 
         return list(await asyncio.gather(*map(read, seen)))
 
-    async def _read(self, seen: _Seen, jobs: Mapping[JobKey, JobOverview], capacity: YarnCapacity | None) -> _Read:
-        (application, look) = seen
+    async def _read(self, look: Look, jobs: Mapping[JobKey, JobOverview], capacity: YarnCapacity | None) -> Read:
+        application = look.application
         contexts, failures = await self._contexts.contexts(
             look.client,
-            look.client.endpoint,
             jobs,
             labels={
                 "yarn_application_id": application.application_id,
@@ -222,19 +208,12 @@ class YarnFetcher:
                 "yarn_user": application.user,
             },
             headroom=None if capacity is None else capacity.headroom(application.queue, application.user or None),
-            taskmanager_cpu=look.taskmanager_cpu,
+            taskmanager_cpu=look.facts.taskmanager_cpu,
         )
         if failures and not contexts:
             self._roll[application.application_id].failed(next(iter(failures.values())))
         # Flink asks YARN for TaskManagers itself: there is no fixed number of slots to share.
-        return _Read([with_capacity(context, look.capacity, is_fixed=False) for context in contexts], failures)
-
-    def _keep_only_known(self) -> None:
-        self._contexts.keep_only({watched.url for _, watched in self._roll.items()})
-
-
-def _filter(settings: YarnSettings) -> ApplicationFilter:
-    return ApplicationFilter(settings.types, settings.queues, settings.users, settings.tags, settings.names)
+        return [with_capacity(context, look.facts.capacity, is_fixed=False) for context in contexts], failures
 
 
 def _with_the_same_address(listed: Sequence[Application]) -> dict[str, AutoscalerError]:

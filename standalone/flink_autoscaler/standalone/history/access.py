@@ -45,11 +45,7 @@ def opened_history(settings: Settings, asked: HistorySelection) -> Iterator[Hist
 
 
 def path_of(settings: Settings, asked: HistorySelection) -> str:
-    """Return where the history is that is meant.
-
-    Raises:
-        ConfigError: None is named.
-    """
+    """Return where the history is that is meant. May raise :class:`ConfigError`."""
     path = asked.path or settings.history.path
     if path is None:
         raise ConfigError("which history? Give --path, or set autoscaler.history.path")
@@ -87,11 +83,7 @@ def spark_session(
 
 
 def selection_of(asked: HistorySelection, now: float | None = None) -> Selection:
-    """Return the part of a history that is meant.
-
-    Args:
-        asked: As text.
-        now: Epoch seconds; None looks at the clock.
+    """Return the part of a history that is meant; ``now`` in epoch seconds, or the clock's.
 
     Raises:
         ConfigError: An instant cannot be read, or nothing is between them.

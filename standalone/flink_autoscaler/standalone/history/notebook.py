@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.clients.flink.client_cache import ClientCache
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import ConfigError, FlinkRestError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.pipeline.data_source import endpoint_options
 from flink_autoscaler.standalone.daemon.wiring import build_fetcher
 from flink_autoscaler.standalone.fetchers.access import Access
-from flink_autoscaler.standalone.fetchers.jobmanagers import JobManagers
+from flink_autoscaler.standalone.fetchers.flink import JobManagers
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
@@ -68,10 +69,7 @@ def _of_session(cluster: Cluster, offered: Mapping[str, Any]) -> dict[str, Endpo
 
 def _of_others(cluster: Cluster, offered: Mapping[str, Any]) -> dict[str, Endpoint]:
     """Return the JobManagers that run jobs at the moment, such as one per YARN application."""
-    fetcher = build_fetcher(cluster, offered)
-    try:
+    with closing(build_fetcher(cluster, offered)) as fetcher:
         jobs = fetcher.fetch().jobs
-    finally:
-        fetcher.close()
     endpoints = {job.endpoint: job.labels.get("yarn_application_id", job.endpoint.url) for job in jobs}
     return {f"{cluster.name}/{name}": endpoint for endpoint, name in endpoints.items()}

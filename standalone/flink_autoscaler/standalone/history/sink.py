@@ -5,27 +5,26 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import structlog
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.decision import PassOutcome
-from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.pipeline.history.buffer import Buffer, size_of
-from flink_autoscaler.pipeline.history.compact import Upkeep
-from flink_autoscaler.pipeline.history.files import is_local, local_path
+from flink_autoscaler.pipeline.history.catalog import unheard
+from flink_autoscaler.pipeline.history.compact import LockedError, Upkeep, maintain
+from flink_autoscaler.pipeline.history.files import MissingHistoryError, is_local, local_path
 from flink_autoscaler.pipeline.history.layout import PENDING
-from flink_autoscaler.pipeline.history.rows import NamedRow
-from flink_autoscaler.pipeline.history.storage import Sessions, append, opened
-from flink_autoscaler.standalone.history.status import HistoryCounts, HistoryStatus
-from flink_autoscaler.standalone.history.turns import Turns
-from flink_autoscaler.standalone.history.upkeep import keep_in_order
+from flink_autoscaler.pipeline.history.rows import NamedRow, is_eventful, rows_of
+from flink_autoscaler.pipeline.history.storage import HistoryStorage, Sessions, append, opened
+from flink_autoscaler.standalone.history.status import HistoryStatus
 from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.settings.schema.history_settings import HistorySettings
 
@@ -42,9 +41,62 @@ _IDLE_SECONDS: Final = 3600.0
 _FIRST_UPKEEP: Final = 0.05
 """Of the interval: soon after the start, yet not in it."""
 
+_SHOWN_PROBLEMS: Final = 3
 
-@dataclass(frozen=True, slots=True)
-class _Pass:
+TOLERANCE: Final = 0.9
+"""A pass counts as one interval later although it comes a little early: passes jitter."""
+
+LEAST_INTERVAL: Final = 60.0
+"""Seconds; rates may cover less than that where the metric window of a job does."""
+
+_FORGOTTEN_MS: Final = 86_400_000
+
+
+class Turns:
+    """Remembers when each job was kept last. Belongs to one thread.
+
+    Args:
+        interval: Seconds between two kept passes of a job in which nothing happens.
+    """
+
+    def __init__(self, interval: float) -> None:
+        self._interval = interval
+        self._last_ms: dict[JobKey, int] = {}
+
+    def rows(
+        self, outcomes: Sequence[PassOutcome], contexts: Sequence[JobAutoScalerContext], now_ms: int
+    ) -> Iterator[NamedRow]:
+        """Yield the rows of the jobs whose turn it is; those of a job that cannot be written as rows are left out."""
+        for outcome, context in zip(outcomes, contexts, strict=True):
+            try:
+                span_ms = round(1000 * interval_of(self._interval, context))
+                last_ms = self._last_ms.get(context.job_key)
+                is_soon = last_ms is not None and 0 <= now_ms - last_ms < span_ms * TOLERANCE
+                if not is_soon or is_eventful(outcome, now_ms):
+                    rows = list(rows_of(outcome, context, now_ms, span_ms=span_ms, mask=masked))
+                    self._last_ms[context.job_key] = now_ms
+                    yield from rows
+            except Exception as error:  # a plug-in may have put anything into an outcome
+                problem = f"{type(error).__name__}: {error}"
+                log.warning("history_pass_left_out", job_key=context.job_key, error=problem)
+
+    def forget(self, now_ms: int) -> None:
+        """Forget the jobs that were not kept for a day."""
+        self._last_ms = {key: at_ms for key, at_ms in self._last_ms.items() if now_ms - at_ms < _FORGOTTEN_MS}
+
+
+def interval_of(wanted: float, context: JobAutoScalerContext) -> float:
+    """Return the seconds between two kept passes of a job: no more than its samples reach back, or rates had gaps."""
+    if wanted <= LEAST_INTERVAL:
+        return wanted
+    try:
+        window = context.options.metrics_window.exact_seconds
+    except ConfigError:
+        return wanted  # the pass comes upon it, too, and tells
+    return min(wanted, max(window, LEAST_INTERVAL))
+
+
+class _Pass(NamedTuple):
     outcomes: Sequence[PassOutcome]
     contexts: Sequence[JobAutoScalerContext]
     now_ms: int
@@ -91,7 +143,7 @@ class HistorySink:
         self._flushes_wanted = 0
         self._flushes_done = 0
         self._is_away = False
-        self._counts = HistoryCounts()
+        self._status = HistoryStatus()
         self._passes_lost = 0
         self._not_before = 0.0
         self._upkeep_at = clock() + settings.compaction_interval * _FIRST_UPKEEP
@@ -125,9 +177,10 @@ class HistorySink:
 
     def status(self) -> HistoryStatus:
         """Tell how it goes; from any thread."""
-        counts, folder = replace(self._counts, passes_lost=self._passes_lost), spill_folder(self._settings)
-        age = None if counts.written_at is None else max(0.0, self._clock() - counts.written_at)
-        return HistoryStatus(counts, 0 if folder is None else size_of(folder), age)
+        status, folder = self._status, spill_folder(self._settings)
+        age = None if status.written_at is None else max(0.0, self._clock() - status.written_at)
+        spilled = 0 if folder is None else size_of(folder)
+        return replace(status, passes_lost=self._passes_lost, spilled_bytes=spilled, last_write_age_seconds=age)
 
     def close(self, timeout: float = 10.0) -> None:
         """Write what waits, for so many seconds at most, and end; the spill folder keeps what is not written."""
@@ -137,9 +190,8 @@ class HistorySink:
             self._changed.notify_all()
         self._thread.join(timeout)
         if not is_written:
-            log.warning(
-                "history_not_flushed", rows=self._buffer.rows, is_spilled=spill_folder(self._settings) is not None
-            )
+            is_spilled = spill_folder(self._settings) is not None
+            log.warning("history_not_flushed", rows=self._buffer.rows, is_spilled=is_spilled)
 
     def _run(self) -> None:
         recovered = self._buffer.recover()
@@ -209,7 +261,7 @@ class HistorySink:
             if not self._is_away:
                 log.warning("history_unavailable", path=masked(self._path), error=text, rows=self._buffer.rows)
             self._is_away = True
-            self._counts = replace(self._counts, failures=self._counts.failures + 1)
+            self._status = replace(self._status, failures=self._status.failures + 1)
             self._not_before = self._clock() + self._retry
         else:
             if self._is_away:
@@ -228,28 +280,23 @@ class HistorySink:
             for batch in self._buffer.batches():
                 files = append(storage, batch, self._settings.partition)
                 self._buffer.done()
-                self._written(batch.rows, files, began)
+                self._status = replace(
+                    self._status,
+                    rows_written=self._status.rows_written + batch.rows,
+                    files_written=self._status.files_written + files,
+                    written_at=self._clock(),
+                    last_write_seconds=time.perf_counter() - began,
+                )
                 log.debug("history_written", rows=batch.rows, files=files)
-
-    def _written(self, rows: int, files: int, began: float) -> None:
-        """Count a batch that was written; ``began`` is when the first one of this time was begun."""
-        counts, took = self._counts, time.perf_counter() - began
-        self._counts = replace(
-            counts,
-            rows=counts.rows + rows,
-            files=counts.files + files,
-            written_at=self._clock(),
-            write_seconds=took,
-        )
 
     def _publish(self) -> None:
         """Let others see what waits: the buffer belongs to this thread."""
-        self._counts = replace(
-            self._counts,
-            is_up=not self._is_away,
+        self._status = replace(
+            self._status,
+            up=not self._is_away,
             rows_lost=self._buffer.given_up,
-            waiting_rows=self._buffer.rows,
-            waiting_batches=self._buffer.waiting,
+            rows_waiting=self._buffer.rows,
+            batches_waiting=self._buffer.waiting,
         )
 
     def _maintain(self) -> None:
@@ -257,7 +304,7 @@ class HistorySink:
         self._turns.forget(now_ms)
         upkeep = Upkeep(now_ms, self._settings.retention or None)
         with opened(self._path, self._sessions, self._settings.writer) as storage:
-            keep_in_order(storage, upkeep)
+            _keep_in_order(storage, upkeep)
 
 
 def spill_folder(settings: HistorySettings) -> Path | None:
@@ -265,3 +312,24 @@ def spill_folder(settings: HistorySettings) -> Path | None:
     if settings.spill_directory is not None:
         return Path(settings.spill_directory).expanduser()
     return local_path(settings.path) / PENDING if settings.path is not None and is_local(settings.path) else None
+
+
+def _keep_in_order(storage: HistoryStorage, upkeep: Upkeep) -> None:
+    """Compact a history and remove what is too old; nothing where there is none, or another process does it."""
+    try:
+        done = maintain(storage, upkeep, unheard)
+    except MissingHistoryError:
+        return  # nothing was written yet
+    except LockedError as error:
+        log.debug("history_locked", error=str(error))
+        return
+    if done.damaged:
+        log.warning("history_files_damaged", files=len(done.damaged), problems=done.damaged[:_SHOWN_PROBLEMS])
+    if done.before or done.expired or done.leftovers:
+        log.info(
+            "history_compacted",
+            files_before=done.before,
+            files_after=done.after,
+            days_removed=done.expired,
+            leftovers=done.leftovers,
+        )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from typing import Final
 
 import structlog
@@ -15,21 +17,89 @@ from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, PluginE
 from flink_autoscaler.core.model.decision import PassOutcome
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.ports.deployment import RealizeResult
-from flink_autoscaler.standalone.daemon.pass_report import PassReport, job_facts, problems
-from flink_autoscaler.standalone.observability.changes import PERIOD, ChangeFilter, News, Troubles
+from flink_autoscaler.standalone.daemon.cluster_pass import PassReport, job_facts, problems
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 
 log = structlog.get_logger(__name__)
 
+MOST_CHANGES: Final = 5
+PERIOD: Final = 600.0
+"""A trouble that has changed more than so often within so many seconds is told once per period only."""
+
 _EVENTS: Final = {
-    "cluster": {News.BEGAN: "cluster_failed", News.ENDED: "cluster_recovered"},
-    "list_gap": {News.BEGAN: "list_gap", News.ENDED: "list_gap_closed"},
-    "job": {News.BEGAN: "job_failed", News.ENDED: "job_recovered"},
+    "cluster": ("cluster_failed", "cluster_recovered"),
+    "list_gap": ("list_gap", "list_gap_closed"),
+    "job": ("job_failed", "job_recovered"),
 }
-"""Names of the log lines by what is in trouble; those ending in ``_flapping`` and ``_settled`` come besides."""
+"""Log lines of a trouble and its end, by what is in trouble; those ending in ``_flapping`` and ``_settled`` besides."""
 
 _GAP_EFFECT: Final = "no job of the cluster counts as gone until the whole list can be read"
+
+
+class News(Enum):
+    """What is to be told about a trouble."""
+
+    NOTHING = auto()
+    BEGAN = auto()
+    """There is one, or it is another one than before."""
+    ENDED = auto()
+    FLAPS = auto()
+    """It changes so often that single changes are not told any more."""
+    SETTLED = auto()
+    """It does not flap any more: what it is now lasts."""
+
+
+@dataclass(slots=True)
+class _Trouble:
+    """One subject: its present text, when it changed lately, and when it was last told that it flaps."""
+
+    text: str = ""
+    changed_at: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_CHANGES + 1))
+    told_at: float | None = None
+
+
+class Troubles:
+    """What is wrong, by subject. Belongs to one thread."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._troubles: dict[str, _Trouble] = {}
+
+    def take(self, subject: str, text: str) -> News:
+        """Take what is wrong with a subject now, an empty text when nothing is, and return what is to be told."""
+        if not text and subject not in self._troubles:
+            return News.NOTHING
+        trouble = self._troubles.setdefault(subject, _Trouble())
+        has_changed = trouble.text != text
+        if has_changed:
+            trouble.text = text
+            trouble.changed_at.append(self._clock())
+        news = self._news(trouble, has_changed=has_changed)
+        # Once the last change is so long ago that none of them counts any more.
+        if not text and trouble.told_at is None and self._clock() - trouble.changed_at[-1] >= PERIOD:
+            del self._troubles[subject]
+        return news
+
+    def subjects(self) -> frozenset[str]:
+        """Return all subjects that are remembered: in trouble, or lately so."""
+        return frozenset(self._troubles)
+
+    def keep_only(self, subjects: Collection[str]) -> None:
+        """Forget all other subjects."""
+        self._troubles = {subject: trouble for subject, trouble in self._troubles.items() if subject in subjects}
+
+    def _news(self, trouble: _Trouble, *, has_changed: bool) -> News:
+        now, changed_at = self._clock(), trouble.changed_at
+        if len(changed_at) <= MOST_CHANGES or now - changed_at[0] >= PERIOD:
+            if trouble.told_at is not None:
+                trouble.told_at = None
+                return News.SETTLED
+            return (News.BEGAN if trouble.text else News.ENDED) if has_changed else News.NOTHING
+        if not has_changed or (trouble.told_at is not None and now - trouble.told_at < PERIOD):
+            return News.NOTHING
+        trouble.told_at = now
+        return News.FLAPS
 
 
 class Announcer:
@@ -41,23 +111,17 @@ class Announcer:
     Args:
         gauges: Set after every pass.
         health: Told after every pass.
-        is_store_in_doubt: Tells whether the state store may be away: that is said elsewhere, once for all jobs.
-        clock: Seconds of a clock that never goes back.
+        is_store_in_doubt: Tells whether the state store may be away, which is said elsewhere, once for all jobs.
     """
 
     def __init__(
-        self,
-        *,
-        gauges: Gauges,
-        health: Health,
-        is_store_in_doubt: Callable[[], bool] = lambda: False,
-        clock: Callable[[], float] = time.monotonic,
+        self, *, gauges: Gauges, health: Health, is_store_in_doubt: Callable[[], bool] = lambda: False
     ) -> None:
         self._gauges = gauges
         self._health = health
         self._is_store_in_doubt = is_store_in_doubt
-        self._changes = ChangeFilter()
-        self._failing, self._failing_jobs, self._gaps = (Troubles(clock=clock) for _ in range(3))
+        self._told: dict[tuple[str, JobKey], str] = {}
+        self._failing, self._failing_jobs, self._gaps = Troubles(), Troubles(), Troubles()
 
     def announce(self, report: PassReport) -> None:
         """Log what is new, and set gauges and health."""
@@ -102,25 +166,33 @@ class Announcer:
             with bound_contextvars(**job_facts(context)):
                 self._announce_job(context, report.reports.get(context.job_key))
                 self._announce_failure(context.job_key, report.failures)
-        listed = {context.job_key for context in report.jobs}
-        for job_key in report.failures.keys() - listed:
+        keys = {context.job_key for context in report.jobs}
+        for job_key in report.failures.keys() - keys:
             with bound_contextvars(job_key=job_key):
                 self._announce_failure(job_key, report.failures)
-        self._forget_absent(report)
+        keys |= report.failures.keys()
+        self._told = {about: text for about, text in self._told.items() if about[1] in keys}
+        self._failing_jobs.keep_only(keys)
 
     def _announce_job(self, context: JobAutoScalerContext, report: JobPassReport | None) -> None:
         self._gauges.record_identity(context)
-        if self._changes.is_news(("job", context.job_key), str(context.job_id)):
+        if self._is_news("job", context.job_key, str(context.job_id)):
             log.info("job_found", job_id=context.job_id, status=context.status.value)
         if report is None:
             return
         self._gauges.record_job(context.cluster, report)
         if report.realization is not None and report.realization.result is RealizeResult.REQUESTED:
             log.info("job_rescale_requested", parallelism=dict(report.realization.requested))
-        write = log.info if self._changes.is_news(("phase", context.job_key), report.outcome.phase) else log.debug
+        write = log.info if self._is_news("phase", context.job_key, report.outcome.phase) else log.debug
         write("job_phase", phase=report.outcome.phase.value, reasons=_reasons(report.outcome))
         shown = replace(report, errors=tuple(error for error in report.errors if not self._is_said_elsewhere(error)))
         self._announce_errors(context.job_key, "; ".join(problems(shown)), shown.errors)
+
+    def _is_news(self, kind: str, job_key: JobKey, text: str) -> bool:
+        """Tell whether a text about a job differs from the last one of its kind, and remember it."""
+        before = self._told.get((kind, job_key))
+        self._told[kind, job_key] = text
+        return before != text
 
     def _announce_failure(self, job_key: JobKey, failures: Mapping[JobKey, AutoscalerError]) -> None:
         error = failures.get(job_key)
@@ -133,11 +205,6 @@ class Announcer:
     def _announce_errors(self, job_key: JobKey, text: str, errors: Iterable[AutoscalerError]) -> None:
         _write("job", self._failing_jobs.take(job_key, text), {"error": text or None, "exc_info": _surprise(errors)})
 
-    def _forget_absent(self, report: PassReport) -> None:
-        keys = {context.job_key for context in report.jobs} | report.failures.keys()
-        self._changes.keep_only({(kind, key) for key in keys for kind in ("job", "phase")})
-        self._failing_jobs.keep_only(keys)
-
 
 def _tell(subject: str, news: News, error: AutoscalerError | None, about: Mapping[str, str] | None = None) -> None:
     """Tell about a trouble that is one error, or is over."""
@@ -149,18 +216,18 @@ def _tell(subject: str, news: News, error: AutoscalerError | None, about: Mappin
 
 def _write(subject: str, news: News, facts: Mapping[str, object], *, is_expected: bool = False) -> None:
     """Write one line about what is new; a trouble that is expected to pass is nothing to warn of."""
-    if news is News.NOTHING:
-        return
     known = {name: fact for name, fact in facts.items() if fact is not None}
-    if news in (News.BEGAN, News.ENDED):
-        event = _EVENTS[subject][news]
-    else:
-        event = f"{subject}_flapping" if news is News.FLAPS else f"{subject}_settled"
-    is_harmless = is_expected or "error" not in known
-    if news is News.FLAPS:
-        log.warning(event, told_again_after=PERIOD, **known)
-    else:
-        (log.info if is_harmless else log.warning)(event, **known)
+    write = log.info if is_expected or "error" not in known else log.warning
+    began, ended = _EVENTS[subject]
+    match news:
+        case News.BEGAN:
+            write(began, **known)
+        case News.ENDED:
+            write(ended, **known)
+        case News.SETTLED:
+            write(f"{subject}_settled", **known)
+        case News.FLAPS:
+            log.warning(f"{subject}_flapping", told_again_after=PERIOD, **known)
 
 
 def _surprise(errors: Iterable[AutoscalerError]) -> BaseException | None:

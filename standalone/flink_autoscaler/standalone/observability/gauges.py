@@ -2,29 +2,111 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.registry import Collector
 
 from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.errors import NotReadyError
 from flink_autoscaler.core.model.decision import Evaluation, PassPhase, Rescale
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
-from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
+from flink_autoscaler.core.model.metrics import EvaluatedMetrics, EvaluatedVertex, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.standalone.history.status import HistoryMetrics, HistoryStatus
-from flink_autoscaler.standalone.observability.vertex_metrics import VertexMetrics
 
-PREFIX = "flink_autoscaler_"
-NAME_LIMIT = 80
-_STAGE_BUCKETS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30)
-_PASS_BUCKETS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)
-_JOB = ("cluster", "job_key")  # not "job": Prometheus puts its own label of that name on everything it scrapes
-_VERTEX = (*_JOB, "vertex_id", "vertex_name")
-_LABELS = ("yarn_application_id", "yarn_queue", "yarn_user")
+Family = TypeVar("Family", bound=MetricWrapperBase)
+
+PREFIX: Final = "flink_autoscaler_"
+NAME_LIMIT: Final = 80
+MAX_VERTICES: Final = 20_000
+"""Vertices whose metrics are shown; beyond it, those of further jobs are left out and counted."""
+
+WITH_AVERAGE: Final = {
+    ScalingMetric.LOAD: "Share of its time that the vertex is busy.",
+    ScalingMetric.TRUE_PROCESSING_RATE: "Records/s that the vertex could process if always busy.",
+    ScalingMetric.TARGET_DATA_RATE: "Records/s that the vertex has to sustain.",
+}
+CURRENT_ONLY: Final = {
+    ScalingMetric.CATCH_UP_DATA_RATE: "Further records/s to drain the backlog in time.",
+    ScalingMetric.LAG: "Records waiting at a source.",
+    ScalingMetric.MAX_PARALLELISM: "Greatest parallelism, the number of key groups.",
+    ScalingMetric.NUM_SOURCE_PARTITIONS: "Partitions of a source; 0 when unknown.",
+    ScalingMetric.SCALE_UP_RATE_THRESHOLD: "Processing rate in records/s below which a scale-up is due.",
+    ScalingMetric.SCALE_DOWN_RATE_THRESHOLD: "Processing rate in records/s above which a scale-down is due.",
+    ScalingMetric.EXPECTED_PROCESSING_RATE: "Processing rate in records/s expected at the recommended parallelism.",
+}
+FOLLOWED: Final = {
+    "store_up": "Whether the state store works; without it nothing is scaled.",
+    "leader": "Whether this daemon leads; the others of its group stand by.",
+    "values_set_aside": "Stored values that could not be read and were kept aside.",
+}
+"""Gauges that are asked for at every scrape."""
+
+_STAGE_BUCKETS: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30)
+_PASS_BUCKETS: Final = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)
+_CLUSTER: Final = ("cluster",)
+_JOB: Final = (*_CLUSTER, "job_key")  # not "job": Prometheus puts its own label of that name on all that it scrapes
+_VERTEX: Final = (*_JOB, "vertex_id", "vertex_name")
+_LABELS: Final = ("yarn_application_id", "yarn_queue", "yarn_user")
+
+
+class VertexMetrics(Collector):
+    """Keeps the latest evaluation of every job and writes it as gauges when Prometheus asks.
+
+    So a large fleet costs nothing in a pass.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._evaluations: dict[tuple[str, JobKey], tuple[dict[VertexId, str], EvaluatedMetrics]] = {}
+
+    def put(self, cluster: str, job_key: JobKey, names: dict[VertexId, str], metrics: EvaluatedMetrics) -> None:
+        """Replace the metrics of a job; the names of the vertices to show are short enough for a label."""
+        with self._lock:
+            self._evaluations[cluster, job_key] = names, metrics
+
+    def forget(self, cluster: str, job_key: JobKey) -> None:
+        """Show nothing more of a job: it is gone, or it does not run."""
+        with self._lock:
+            self._evaluations.pop((cluster, job_key), None)
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        """Declare the gauges without values."""
+        return [_family(metric) for metric in (*WITH_AVERAGE, *CURRENT_ONLY)]
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Write all gauges: metrics over the window show their average, the others their latest value."""
+        with self._lock:
+            shown, left_out = self._within_limit()
+        for metric in (*WITH_AVERAGE, *CURRENT_ONLY):
+            family = _family(metric)
+            for labels, vertex in shown:
+                if (value := vertex.get(metric)) is not None:
+                    family.add_metric(labels, value.average if metric in WITH_AVERAGE else value.current)
+            yield family
+        name = PREFIX + "vertex_metrics_left_out"
+        yield GaugeMetricFamily(name, "Vertices beyond the limit of this page.", value=left_out)
+
+    def _within_limit(self) -> tuple[list[tuple[list[str], EvaluatedVertex]], int]:
+        shown: list[tuple[list[str], EvaluatedVertex]] = []
+        total = 0
+        for job, (names, metrics) in self._evaluations.items():
+            total += len(names)
+            if total <= MAX_VERTICES:
+                shown += [([*job, *vertex], metrics.vertices.get(vertex[0], {})) for vertex in names.items()]
+        return shown, total - len(shown)
+
+
+def _family(metric: ScalingMetric) -> GaugeMetricFamily:
+    text = WITH_AVERAGE.get(metric) or CURRENT_ONLY[metric]
+    return GaugeMetricFamily(f"{PREFIX}vertex_{metric.lower()}", text, labels=_VERTEX)
 
 
 class Gauges:
@@ -32,9 +114,6 @@ class Gauges:
 
     Series of a job exist from its first pass until it is forgotten, those of a vertex as long as it is in the job
     graph. Calls for one cluster come from one thread at a time.
-
-    Args:
-        clock: Seconds of a clock that never goes back.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -43,6 +122,7 @@ class Gauges:
         self._evaluated_at: dict[tuple[str, JobKey], float] = {}
         self._vertices: dict[tuple[str, JobKey], dict[VertexId, str]] = {}
         self._identities: dict[tuple[str, JobKey], tuple[str, ...]] = {}
+        self._of_clusters: list[MetricWrapperBase] = []
         self._metrics = VertexMetrics()
         self.registry.register(self._metrics)
         self._declare_passes()
@@ -55,18 +135,12 @@ class Gauges:
         self._up.labels(cluster).set(1 if succeeded else 0)
 
     def record_list(self, cluster: str, *, listed: int, unreadable: int, stuck: int, gaps: int = 0) -> None:
-        """Set what the list of a cluster's jobs came to.
+        """Set how many jobs a cluster has, could not be looked at, and are still under way from an earlier pass.
 
-        Args:
-            cluster: Its name.
-            listed: Jobs that it has.
-            unreadable: Jobs that could not be looked at.
-            stuck: Those of them that are still under way from an earlier pass.
-            gaps: Parts of the cluster that could not be listed.
+        ``gaps`` counts the parts of the cluster that could not be listed.
         """
-        self._jobs.labels(cluster, "listed").set(listed)
-        self._jobs.labels(cluster, "unreadable").set(unreadable)
-        self._jobs.labels(cluster, "stuck").set(stuck)
+        for kind, count in {"listed": listed, "unreadable": unreadable, "stuck": stuck}.items():
+            self._jobs.labels(cluster, kind).set(count)
         self._gaps.labels(cluster).set(gaps)
 
     def record_overrun(self, cluster: str) -> None:
@@ -77,20 +151,9 @@ class Gauges:
         """Count a pass that was meant for Spark and ran in this process."""
         self._fallbacks.inc()
 
-    def follow_store(self, is_up: Callable[[], bool]) -> None:
-        """Show whether the state store works, at every scrape."""
-        gauge = self._gauge("store_up", "Whether the state store works; without it nothing is scaled.", ())
-        gauge.set_function(is_up)
-
-    def follow_set_aside(self, count: Callable[[], int]) -> None:
-        """Show how many stored values could not be read and were kept aside, at every scrape."""
-        gauge = self._gauge("values_set_aside", "Stored values that could not be read and were kept aside.", ())
-        gauge.set_function(count)
-
-    def follow_leadership(self, is_leader: Callable[[], bool]) -> None:
-        """Show whether this daemon is the one that acts, at every scrape."""
-        gauge = self._gauge("leader", "Whether this daemon leads; the others of its group stand by.", ())
-        gauge.set_function(is_leader)
+    def follow(self, name: str, value: Callable[[], float]) -> None:
+        """Show a value at every scrape, under one of the names in :data:`FOLLOWED`."""
+        Gauge(PREFIX + name, FOLLOWED[name], registry=self.registry).set_function(value)
 
     def follow_history(self, status: Callable[[], HistoryStatus | None]) -> None:
         """Show how the keeping of the history goes, at every scrape."""
@@ -139,17 +202,7 @@ class Gauges:
 
     def forget_cluster(self, cluster: str) -> None:
         """Remove all series of a cluster that is not looked after any more."""
-        passes = (
-            self._up,
-            self._passes,
-            self._overruns,
-            self._jobs,
-            self._gaps,
-            self._pass_seconds,
-            self._stage_seconds,
-        )
-        jobs = (self._errors, self._scalings, self._balanced, self._age, self._info, self._current, self._recommended)
-        for family in (*passes, *jobs):
+        for family in self._of_clusters:
             family.remove_by_labels({"cluster": cluster})
         # Other threads add jobs of other clusters meanwhile.
         known = {*self._evaluated_at.copy(), *self._vertices.copy(), *self._identities.copy()}
@@ -162,22 +215,17 @@ class Gauges:
         return generate_latest(self.registry)
 
     def _declare_passes(self) -> None:
-        cluster = ("cluster",)
-        self._up = self._gauge("cluster_up", "Whether the last pass could list the jobs and look at them.", cluster)
+        self._up = self._gauge("cluster_up", "Whether the last pass could list the jobs and look at them.", _CLUSTER)
         self._passes = self._counter("passes", "Passes over a cluster.", ("cluster", "result"))
-        self._overruns = self._counter("pass_overruns", "Passes left out: the one before was still running.", cluster)
-        self._fallbacks = self._counter("spark_fallbacks", "Passes meant for Spark that ran in the daemon.", ())
-        self._jobs = self._gauge("jobs", "Jobs of a cluster: listed, unreadable, stuck.", ("cluster", "kind"))
-        self._gaps = self._gauge("list_gaps", "Parts of a cluster that could not be listed.", cluster)
-        self._pass_seconds = Histogram(
-            PREFIX + "pass_seconds", "Duration of a pass.", cluster, registry=self.registry, buckets=_PASS_BUCKETS
+        self._overruns = self._counter("pass_overruns", "Passes left out: the one before was still running.", _CLUSTER)
+        self._fallbacks = Counter(
+            PREFIX + "spark_fallbacks", "Passes meant for Spark that ran in the daemon.", registry=self.registry
         )
-        self._stage_seconds = Histogram(
-            PREFIX + "stage_seconds",
-            "Duration of a stage of one job's pass.",
-            ("cluster", "stage"),
-            registry=self.registry,
-            buckets=_STAGE_BUCKETS,
+        self._jobs = self._gauge("jobs", "Jobs of a cluster: listed, unreadable, stuck.", ("cluster", "kind"))
+        self._gaps = self._gauge("list_gaps", "Parts of a cluster that could not be listed.", _CLUSTER)
+        self._pass_seconds = self._histogram("pass_seconds", "Duration of a pass.", _CLUSTER, _PASS_BUCKETS)
+        self._stage_seconds = self._histogram(
+            "stage_seconds", "Duration of a stage of one job's pass.", ("cluster", "stage"), _STAGE_BUCKETS
         )
 
     def _declare_jobs(self) -> None:
@@ -190,10 +238,17 @@ class Gauges:
         self._recommended = self._gauge("vertex_recommended_parallelism", "Parallelism advised.", _VERTEX)
 
     def _gauge(self, name: str, text: str, labels: tuple[str, ...]) -> Gauge:
-        return Gauge(PREFIX + name, text, labels, registry=self.registry)
+        return self._of_cluster(Gauge(PREFIX + name, text, labels, registry=self.registry))
 
     def _counter(self, name: str, text: str, labels: tuple[str, ...]) -> Counter:
-        return Counter(PREFIX + name, text, labels, registry=self.registry)
+        return self._of_cluster(Counter(PREFIX + name, text, labels, registry=self.registry))
+
+    def _histogram(self, name: str, text: str, labels: tuple[str, ...], buckets: tuple[float, ...]) -> Histogram:
+        return self._of_cluster(Histogram(PREFIX + name, text, labels, registry=self.registry, buckets=buckets))
+
+    def _of_cluster(self, family: Family) -> Family:
+        self._of_clusters.append(family)
+        return family
 
     def _record_graph(self, job: tuple[str, JobKey], topology: JobTopology) -> None:
         present = {vertex_id: vertex.name[:NAME_LIMIT] for vertex_id, vertex in topology.vertices.items()}

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from flink_autoscaler.standalone.ha.databases import WORKING, StoreStatus
 from flink_autoscaler.standalone.ha.leadership import LeadershipState, LeadershipStatus
-from flink_autoscaler.standalone.ha.store_watch import WORKING, StoreStatus
 from flink_autoscaler.standalone.observability.logs import masked
 
 
@@ -71,11 +71,7 @@ class Health:
         self._errors: dict[str, str] = {}
 
     def follow(self, stale_after: Mapping[str, float]) -> None:
-        """Look after these clusters from now on; what is known about those among them that are not new is kept.
-
-        Args:
-            stale_after: As at the start.
-        """
+        """Look after these clusters from now on; what is known about those among them that are not new is kept."""
         with self._lock:
             self._stale_after = dict(stale_after)
             self._succeeded_at = {cluster: self._succeeded_at.get(cluster) for cluster in stale_after}
@@ -96,15 +92,12 @@ class Health:
 
     def readiness(self) -> Readiness:
         """Return whether the daemon is ready."""
-        clusters, store, leadership = self.clusters(), self._store(), self._leadership()
+        with self._lock:
+            clusters = {cluster: self._health(cluster, at) for cluster, at in self._succeeded_at.items()}
+        store, leadership = self._store(), self._leadership()
         is_settled = leadership is None or leadership.standing is not LeadershipState.UNKNOWN
         is_ready = all(cluster.ready for cluster in clusters.values()) and store.up and is_settled
         return Readiness(is_ready, clusters, store, leadership)
-
-    def clusters(self) -> dict[str, ClusterHealth]:
-        """Return the health of every cluster by name."""
-        with self._lock:
-            return {cluster: self._health(cluster, at) for cluster, at in self._succeeded_at.items()}
 
     def _health(self, cluster: str, succeeded_at: float | None) -> ClusterHealth:
         age = None if succeeded_at is None else self._clock() - succeeded_at

@@ -22,13 +22,7 @@ _STOP_TIMEOUT = 5.0
 
 
 def create_app(*, gauges: Gauges, health: Health, is_alive: Callable[[], bool]) -> Starlette:
-    """Make the pages.
-
-    Args:
-        gauges: Shown on ``/metrics``.
-        health: Shown on ``/readyz``.
-        is_alive: Whether the loop still runs, for ``/healthz``.
-    """
+    """Make the pages: whether the loop still runs on ``/healthz``, health on ``/readyz``, gauges on ``/metrics``."""
 
     async def healthz(_: Request) -> Response:
         alive = is_alive()
@@ -42,18 +36,11 @@ def create_app(*, gauges: Gauges, health: Health, is_alive: Callable[[], bool]) 
     async def metrics(_: Request) -> Response:
         return Response(gauges.render(), media_type=CONTENT_TYPE_LATEST)
 
-    return Starlette(
-        routes=[Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)],
-    )
+    return Starlette(routes=[Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)])
 
 
 class HttpServer:
-    """Serves the pages from a thread of its own.
-
-    Args:
-        app: The pages.
-        host: Address to listen on.
-        port: Port to listen on; 0 takes a free one.
+    """Serves the pages from a thread of its own; on port 0 at a free one.
 
     Raises:
         ConfigError: The address cannot be listened on.

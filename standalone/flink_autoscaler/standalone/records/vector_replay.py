@@ -10,16 +10,18 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-from flink_autoscaler.clients import EventLoopThread, FlinkRestClient
 from flink_autoscaler.clients.flink.collector import read_cluster
 from flink_autoscaler.clients.flink.passes import run_passes
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.realizers import RescaleApiRealizer
-from flink_autoscaler.standalone.fetchers.flink import REFRESH_AFTER, FlinkClusterFetcher
+from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
+from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER
 from flink_autoscaler.standalone.records.vector_cluster import VectorCluster
 from flink_autoscaler.standalone.records.vector_format import pass_output, state_output
 from flink_autoscaler.standalone.records.vector_functions import call_function

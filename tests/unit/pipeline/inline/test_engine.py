@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pipeline_setup import Fleet
 
-from flink_autoscaler.clients import EventLoopThread
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.pipeline import ClientCache
 

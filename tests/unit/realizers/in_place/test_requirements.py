@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from flink_autoscaler.clients import ParallelismBounds
+from flink_autoscaler.clients.flink.decode import ParallelismBounds
 from flink_autoscaler.realizers.in_place.rescale_api import describe_change, wanted_requirements
 
 CURRENT = {"a": ParallelismBounds(1, 2), "b": ParallelismBounds(2, 4)}

@@ -23,9 +23,8 @@ from flink_autoscaler.core.ports.deployment import (
     RealizeResult,
 )
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
-from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies, PassReport
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
-from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.stores import HeapStateStore
 from flink_autoscaler.stores.heap import HeapForecastStore
 from flink_cluster.waiting import wait_until
@@ -185,7 +184,7 @@ class Bench:
             parallelism=parallelism,
             deadline=deadline,
             selects=selects,
-            surroundings=PassDependencies(now_ms=lambda: NOW_MS, forecasts=forecasts),
+            dependencies=PassDependencies(now_ms=lambda: NOW_MS, forecasts=forecasts),
         )
         self.cleanup.callback(passes.close)
         return passes

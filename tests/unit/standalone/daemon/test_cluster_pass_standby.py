@@ -16,13 +16,14 @@ from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobK
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
-from flink_autoscaler.standalone.daemon.vanished import Patience, VanishedJobs
+from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
+from flink_autoscaler.standalone.ha.leadership import Leadership
 from flink_autoscaler.stores.heap import HeapTombstones
 
 VERTEX = "ab" * 16
 
 
-class ScriptedLeadership:
+class ScriptedLeadership(Leadership):
     """Is in the term that the test says."""
 
     def __init__(self, term: int | None) -> None:
@@ -105,7 +106,7 @@ class Bench:
         self.realizer, self.events = RecordingRealizer(), RecordingEvents()
         self.fetcher, self.engine, self.tombstones = Lists("a"), Engine(), FailingTombstones()
         autoscaler = JobAutoScaler(store=self.store, realizer=self.realizer, event_handler=self.events)
-        vanished = VanishedJobs("c", autoscaler=autoscaler, tombstones=self.tombstones, patience=Patience(grace=3600.0))
+        vanished = VanishedJobs("c", autoscaler=autoscaler, tombstones=self.tombstones, grace=3600.0)
         self.passes = ClusterPass(
             "c",
             fetcher=self.fetcher,
@@ -113,7 +114,7 @@ class Bench:
             autoscaler=autoscaler,
             parallelism=2,
             deadline=10.0,
-            surroundings=PassDependencies(self.leadership, vanished, lambda: 1_000),
+            dependencies=PassDependencies(self.leadership, vanished, lambda: 1_000),
         )
         parts.callback(self.passes.close)
 

@@ -11,8 +11,8 @@ from watching import LogLines, Watching
 
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
 from flink_autoscaler.core.ports.deployment import JobList
+from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.daemon.loop import Daemon, Watch
-from flink_autoscaler.standalone.daemon.pass_report import PassReport
 from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_cluster.waiting import wait_until
 

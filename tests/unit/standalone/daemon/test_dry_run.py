@@ -230,7 +230,7 @@ class Bench:
                 autoscaler=autoscaler,
                 parallelism=2,
                 deadline=10.0,
-                surroundings=PassDependencies(now_ms=lambda: next(clock), standing=standing_orders(settings)),
+                dependencies=PassDependencies(now_ms=lambda: next(clock), standing=standing_orders(settings)),
             )
             for _ in range(PASSES):
                 keep_counting(self.job)

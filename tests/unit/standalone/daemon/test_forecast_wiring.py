@@ -42,7 +42,7 @@ def test_profiles_reach_the_passes_of_their_job_and_go_with_it(tmp_path: Path) -
         settings = a_site(flink, tmp_path)
         wiring = parts.enter_context(Wiring(settings))
         passes = wiring.cluster_pass(chosen_clusters(settings, None)[0])
-        wiring.start()
+        wiring.storage.start()
         source = job.vertices[0].vertex_id
         profile = LoadProfile((1.0,) * 672, (1.2,) * 672, 5, level=100.0, growth=1.0, asof=ASOF)
         wiring.storage.forecasts.save([ProfileResult(KEY, source, ASOF, profile)])

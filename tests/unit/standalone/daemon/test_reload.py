@@ -65,7 +65,7 @@ class Daemon:
     def remove(self, cluster: str) -> None:
         self.deeds.append(f"remove {cluster}")
 
-    def applied(self, settings: Settings) -> None:
+    def follow(self, settings: Settings) -> None:
         self.deeds.append(f"applied {len(settings.clusters)}")
 
 
@@ -81,7 +81,7 @@ def lines() -> Iterator[LogLines]:
 
 
 def a_reload(daemon: Daemon, running: Settings, load: Callable[[], Settings]) -> Reload:
-    return Reload(running, load=load, factory=daemon, schedules=daemon, on_applied=daemon.applied)
+    return Reload(running, load=load, clusters=daemon)
 
 
 BEFORE = some(a_cluster("a"), a_cluster("b"), a_cluster("c"), a_cluster("d"))

@@ -10,7 +10,7 @@ import pytest
 from databases import create_tables
 from fake_flink import Canned, FakeFlink, FakeJob
 
-from flink_autoscaler.clients import EventLoopThread
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.state import JobState
@@ -87,7 +87,7 @@ class Site:
             ),
             parallelism=1,
             deadline=10.0,
-            surroundings=PassDependencies(now_ms=self.now_ms),
+            dependencies=PassDependencies(now_ms=self.now_ms),
         )
         for close in (loop.close, clients.close, database.close, passes.close):
             parts.callback(close)

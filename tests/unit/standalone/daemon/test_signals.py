@@ -73,4 +73,4 @@ os.kill(os.getpid(), signal.SIGHUP)
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=False
     )
 
-    assert (result.returncode, result.stdout, result.stderr) == (0, "Wish.RELOAD\n", "")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "DaemonRequest.RELOAD\n", "")

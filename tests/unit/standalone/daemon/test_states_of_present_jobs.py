@@ -16,9 +16,9 @@ from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, P
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.deployment import JobList
-from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
-from flink_autoscaler.standalone.daemon.pass_report import PassReport
-from flink_autoscaler.standalone.daemon.vanished import Patience, VanishedJobs
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies, PassReport
+from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
+from flink_autoscaler.standalone.ha.leadership import Leadership
 from flink_autoscaler.stores.heap import HeapTombstones
 
 KEYS = ("c/a", "c/b", "c/c", "c/d")
@@ -101,7 +101,7 @@ class HoldingEngine:
 
 
 @dataclass
-class Daemon:
+class Daemon(Leadership):
     """One of two daemons that share a cluster (a leadership and a fetcher)."""
 
     number: int
@@ -133,7 +133,7 @@ class World:
         self.step = Step(frozenset())
         self.store = RecordingStore()
         self.tombstones = ExactTombstones(self)
-        self._patience = Patience(grace, RETENTION)
+        self._grace = grace
         self._parts = parts
         self._daemons = [Daemon(number, self) for number in range(2)]
         for daemon in self._daemons:
@@ -160,7 +160,8 @@ class World:
             "c",
             autoscaler=autoscaler,
             tombstones=self.tombstones,
-            patience=self._patience,
+            grace=self._grace,
+            retention=RETENTION,
             is_ready=lambda: self.step.is_store_up,
             clock=lambda: self.now,
         )
@@ -171,7 +172,7 @@ class World:
             autoscaler=autoscaler,
             parallelism=1,
             deadline=10.0,
-            surroundings=PassDependencies(daemon, vanished, lambda: 1_000),
+            dependencies=PassDependencies(daemon, vanished, lambda: 1_000),
         )
         self._parts.callback(passes.close)
         return passes

@@ -11,7 +11,7 @@ from databases import rows_of
 from fake_flink import FakeFlink, FakeJob
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.daemon.pass_report import PassReport
+from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
 from flink_autoscaler.standalone.ha.leadership import LeadershipState
 from flink_autoscaler.standalone.settings.loading import load_settings
@@ -63,7 +63,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 def started(parts: ExitStack, settings: Settings) -> tuple[Wiring, Callable[[], PassReport]]:
     wiring = parts.enter_context(Wiring(settings))
     passes = wiring.cluster_pass(chosen_clusters(settings, None)[0])
-    wiring.start()
+    wiring.storage.start()
     return wiring, passes.run
 
 
@@ -92,7 +92,7 @@ def test_the_second_of_two_daemons_stands_by_until_the_first_has_ended(site: Sit
         with ExitStack() as first_parts:
             first, run_first = started(first_parts, settings)
             second, run_second = started(second_parts, settings)
-            standings = [each.storage.leadership_status() for each in (first, second)]
+            standings = [each.storage.leadership.status() for each in (first, second)]
             reports = [run_first(), run_second(), run_first()]
         wait_until("the second leads", second.storage.leadership.may_act, 10.0, interval=0.02)
         after = run_second()

@@ -1,25 +1,19 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from flink_autoscaler.clients import EventLoopThread
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.ports.task_managers import SupplyRules
 from flink_autoscaler.realizers.taskmanagers.providers import CommandProvider, HttpProvider, ProcessProvider
-from flink_autoscaler.standalone.daemon import providers
-from flink_autoscaler.standalone.daemon.supplies import Supplies, rules_of
-from flink_autoscaler.standalone.daemon.wiring import build
+from flink_autoscaler.standalone.daemon.providers import Supplies, rules_of
 from flink_autoscaler.standalone.settings.schema.provider_settings import ProviderSettings
 
 START = ("/opt/flink/bin/taskmanager.sh", "start-foreground", "-Dtaskmanager.resource-id={id}")
-
-
-def built(name: str, offered: Mapping[str, object]) -> Any:
-    return build(getattr(providers, name), offered, f"provider '{name}'")
 
 
 @pytest.fixture
@@ -31,7 +25,7 @@ def loop() -> Iterator[EventLoopThread]:
 
 @pytest.fixture
 def supplies(loop: EventLoopThread) -> Iterator[Supplies]:
-    supplies = Supplies(built, loop)
+    supplies = Supplies(loop)
     yield supplies
     supplies.close()
 

@@ -8,7 +8,7 @@ from core_builders import RecordingEvents, RecordingRealizer, RecordingStore
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.standalone.daemon.vanished import FIRST_SWEEP, Patience, VanishedJobs
+from flink_autoscaler.standalone.daemon.vanished import FIRST_SWEEP, VanishedJobs
 from flink_autoscaler.stores.heap import HeapTombstones
 
 HOUR = 3600.0
@@ -47,7 +47,8 @@ class Bench:
             "c",
             autoscaler=autoscaler,
             tombstones=self.tombstones,
-            patience=Patience(grace, retention),
+            grace=grace,
+            retention=retention,
             is_ready=lambda: self.is_ready,
             clock=lambda: self.now,
         )

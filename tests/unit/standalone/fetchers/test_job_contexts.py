@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from fake_flink import Canned, FakeFlink, FakeJob, Fault
 
-from flink_autoscaler.clients import EventLoopThread
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.job import Endpoint, Headroom, JobAutoScalerContext, JobStatus
 from flink_autoscaler.pipeline import ClientCache
@@ -38,7 +38,7 @@ class Reading:
     def read(self, flink: FakeFlink, **facts: Any) -> tuple[Sequence[JobAutoScalerContext], dict[str, AutoscalerError]]:
         client = self._clients(flink.endpoint())
         jobs = keyed_jobs("main", self._loop.run(client.jobs_overview()), JobKeyMode.NAME)
-        contexts, failures = self._loop.run(self.contexts.contexts(client, flink.endpoint(), jobs, **facts))
+        contexts, failures = self._loop.run(self.contexts.contexts(client, jobs, **facts))
         return contexts, dict(failures)
 
     def configuration(self, flink: FakeFlink) -> dict[str, str]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.clients import JobOverview
+from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.standalone.fetchers.job_keys import HA_JOB_ID, KEY_LIMIT, keyed_application_jobs, keyed_jobs
 from flink_autoscaler.standalone.settings.schema.sections import JobKeyMode
 

@@ -10,7 +10,8 @@ import pytest
 from fake_flink import Canned, FakeFlink, Fault, flink_error
 from watching import LogLines
 
-from flink_autoscaler.clients import EventLoopThread, FlinkRestClient
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import ConfigError, FlinkRestError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.pipeline import ClientCache

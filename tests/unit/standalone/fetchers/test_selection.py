@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from flink_autoscaler.clients import JobOverview
-from flink_autoscaler.standalone.fetchers.selection import JobSelection
+from flink_autoscaler.clients.flink.decode import JobOverview
+from flink_autoscaler.standalone.fetchers.job_keys import is_selected, selected_jobs
+from flink_autoscaler.standalone.settings.schema.sections import ClusterSettings
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ from flink_autoscaler.standalone.fetchers.selection import JobSelection
 def test_a_job_is_taken_by_its_name(
     include: tuple[str, ...], exclude: tuple[str, ...], name: str, expected: bool
 ) -> None:
-    assert JobSelection(include, exclude).takes(name) is expected
+    assert is_selected(name, ClusterSettings(name="main", include=include, exclude=exclude)) is expected
 
 
 def test_jobs_that_are_not_taken_are_named() -> None:
@@ -38,7 +39,7 @@ def test_jobs_that_are_not_taken_are_named() -> None:
         for name in ("c", "a", "b")
     }
 
-    taken, left_out = JobSelection(exclude=("a",)).split(jobs)
+    taken, left_out = selected_jobs(jobs, ClusterSettings(name="main", exclude=("a",)))
 
     assert list(taken) == ["main/c", "main/b"]
     assert left_out == {"main/a"}

@@ -8,8 +8,7 @@ import pytest
 
 from flink_autoscaler.clients.yarn import Application
 from flink_autoscaler.core.model.job import Endpoint
-from flink_autoscaler.standalone.fetchers.yarn_application import taskmanager_cpu
-from flink_autoscaler.standalone.fetchers.yarn_endpoints import YarnEndpoints
+from flink_autoscaler.standalone.fetchers.yarn_applications import YarnEndpoints, taskmanager_cpu
 from flink_autoscaler.standalone.settings.schema.sections import ClusterSettings
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, EngineKind
 

@@ -15,7 +15,9 @@ from fake_yarn import FakeApplication, FakeYarn
 from fake_yarn.fetching import Clock, FetcherOf, fetchers_of, keys
 from tls_setup import Authority, TlsFront, server_context
 
-from flink_autoscaler.clients import EventLoopThread, FlinkRestClient, ParallelismBounds
+from flink_autoscaler.clients.flink.decode import ParallelismBounds
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import FlinkRestError, NotReadyError
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER

@@ -10,12 +10,18 @@ import pytest
 from core_builders import RecordingEvents, RecordingRealizer, a_context
 from watching import LogLines
 
-from flink_autoscaler.clients import EventLoopThread
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import NotLeaderError, StoreError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.state import ConfigChanges
-from flink_autoscaler.standalone.ha.guarded import GuardedEventHandler, GuardedRealizer
-from flink_autoscaler.standalone.ha.leadership import LeadershipState, LeaseLeadership, SoleLeader
+from flink_autoscaler.standalone.ha.leadership import (
+    GuardedEventHandler,
+    GuardedRealizer,
+    Leadership,
+    LeadershipState,
+    LeaseLeadership,
+)
+from flink_autoscaler.stores.sql.lease import Lease
 from flink_cluster.waiting import wait_until
 
 TTL = 30.0
@@ -23,7 +29,7 @@ CONTEXT = a_context({})
 EVENT = Event(EventType.NORMAL, "Scaling", "text")
 
 
-class FakeLease:
+class FakeLease(Lease):
     """A lease whose fate the test decides.
 
     Attributes:
@@ -277,7 +283,7 @@ def test_a_leader_renews_three_times_per_lease_and_a_standby_looks_every_second(
 
 
 def test_a_sole_leader_always_may(leadership: LeaseLeadership) -> None:
-    sole = SoleLeader()
+    sole = Leadership()
 
     with sole.acting(0):
         assert sole.may_act(1e9)

@@ -11,8 +11,7 @@ from watching import LogLines
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.standalone.ha.store_watch import Probe, StoreWatch
-from flink_autoscaler.standalone.ha.watched import WatchedEventHandler, WatchedStore
+from flink_autoscaler.standalone.ha.databases import StoreWatch, WatchedStore, watched
 from flink_cluster.waiting import wait_until
 
 AWAY = StoreError("PostgreSQL at host: cannot be reached; password=hunter2")
@@ -44,8 +43,13 @@ class Bench:
     def __init__(self) -> None:
         self.database = FakeDatabase()
         self.hopeless: list[ConfigError] = []
-        probe = Probe(self.database.prepare, self.database.ping, lambda error: "password" in str(error)[:12])
-        self.watch = StoreWatch(probe, on_hopeless=self.hopeless.append, interval=60.0, retry_interval=0.01)
+        self.watch = StoreWatch(
+            self.database.prepare,
+            self.database.ping,
+            is_lasting=lambda error: "password" in str(error)[:12],
+            interval=60.0,
+            retry_interval=0.01,
+        )
 
 
 @pytest.fixture
@@ -62,7 +66,7 @@ def bench(lines: LogLines) -> Iterator[Bench]:
 
 
 def test_a_database_that_works_is_up_and_nothing_is_said(bench: Bench, lines: LogLines) -> None:
-    bench.watch.start()
+    bench.watch.start(bench.hopeless.append)
 
     assert bench.watch.status().up
     assert not bench.watch.is_in_doubt()
@@ -70,7 +74,7 @@ def test_a_database_that_works_is_up_and_nothing_is_said(bench: Bench, lines: Lo
 
 
 def test_an_outage_and_its_end_are_said_once(bench: Bench, lines: LogLines) -> None:
-    bench.watch.start()
+    bench.watch.start(bench.hopeless.append)
     bench.database.error = AWAY
     bench.watch.suspect()
     wait_until("several looks", lambda: bench.database.pinged >= 5, 10.0, interval=0.01)
@@ -86,7 +90,7 @@ def test_an_outage_and_its_end_are_said_once(bench: Bench, lines: LogLines) -> N
 
 
 def test_an_error_that_the_database_has_no_part_in_is_no_outage(bench: Bench, lines: LogLines) -> None:
-    bench.watch.start()
+    bench.watch.start(bench.hopeless.append)
 
     bench.watch.suspect()
     was_in_doubt = bench.watch.is_in_doubt() or bench.database.pinged > 0
@@ -99,7 +103,7 @@ def test_an_error_that_the_database_has_no_part_in_is_no_outage(bench: Bench, li
 
 def test_a_database_that_is_away_at_the_start_is_prepared_once_it_is_there(bench: Bench) -> None:
     bench.database.error = AWAY
-    bench.watch.start()
+    bench.watch.start(bench.hopeless.append)
     at_start = bench.watch.status().up
 
     bench.database.error = None
@@ -124,12 +128,12 @@ def test_a_database_that_cannot_be_used_ends_the_start(bench: Bench, error: Exce
     bench.database.error = error
 
     with pytest.raises(ConfigError, match=str(error)):
-        bench.watch.start()
+        bench.watch.start(bench.hopeless.append)
 
 
 def test_a_database_that_turns_out_to_be_unusable_is_told_later(bench: Bench) -> None:
     bench.database.error = AWAY
-    bench.watch.start()
+    bench.watch.start(bench.hopeless.append)
 
     bench.database.error = StoreError("password is wrong")
     wait_until("it is told", lambda: bench.hopeless, 10.0, interval=0.01)
@@ -138,7 +142,7 @@ def test_a_database_that_turns_out_to_be_unusable_is_told_later(bench: Bench) ->
 
 
 def test_a_password_that_becomes_wrong_is_an_outage_like_others(bench: Bench) -> None:
-    bench.watch.start()
+    bench.watch.start(bench.hopeless.append)
     bench.database.error = StoreError("password is wrong")
 
     bench.watch.check()
@@ -148,7 +152,7 @@ def test_a_password_that_becomes_wrong_is_an_outage_like_others(bench: Bench) ->
 
 
 def test_a_driver_that_raises_anything_does_not_end_the_watch(bench: Bench) -> None:
-    bench.watch.start()
+    bench.watch.start(bench.hopeless.append)
     bench.database.error = RuntimeError("out of luck")
     bench.watch.suspect()
     wait_until("it is away", lambda: not bench.watch.status().up, 10.0, interval=0.01)
@@ -168,18 +172,18 @@ def test_before_the_first_look_nothing_is_done(bench: Bench) -> None:
 
 def test_while_it_is_away_calls_fail_at_once_without_trying(bench: Bench) -> None:
     store, events = RecordingStore(states={"known": JobState("id")}), RecordingEvents()
-    watched, handler = WatchedStore(store, bench.watch), WatchedEventHandler(events, bench.watch)
-    bench.watch.start()
-    watched.load("known")
+    guarded, handler = WatchedStore(store, bench.watch), watched(events, bench.watch)
+    bench.watch.start(bench.hopeless.append)
+    guarded.load("known")
     store.journal.clear()
     bench.database.error = AWAY
     bench.watch.check()
 
     for call in (
-        lambda: watched.load("unknown"),
-        lambda: watched.save("known", JobState()),
-        lambda: watched.delete("known"),
-        watched.job_keys,
+        lambda: guarded.load("unknown"),
+        lambda: guarded.save("known", JobState()),
+        lambda: guarded.delete("known"),
+        guarded.job_keys,
         lambda: handler.handle_event(a_context({}), EVENT),
     ):
         with pytest.raises(StoreError, match="cannot be reached"):
@@ -190,7 +194,7 @@ def test_while_it_is_away_calls_fail_at_once_without_trying(bench: Bench) -> Non
 
 def test_while_it_is_away_what_is_in_memory_is_still_loaded(bench: Bench) -> None:
     watched = WatchedStore(RecordingStore(states={"known": JobState("id")}), bench.watch)
-    bench.watch.start()
+    bench.watch.start(bench.hopeless.append)
     watched.load("known")
     bench.database.error = AWAY
     bench.watch.check()
@@ -201,7 +205,7 @@ def test_while_it_is_away_what_is_in_memory_is_still_loaded(bench: Bench) -> Non
 def test_an_error_of_the_store_is_looked_into(bench: Bench) -> None:
     store = RecordingStore(save_error=AWAY)
     watched = WatchedStore(store, bench.watch)
-    bench.watch.start()
+    bench.watch.start(bench.hopeless.append)
     bench.database.error = AWAY
 
     with pytest.raises(StoreError):

@@ -290,7 +290,7 @@ def test_cluster_with_a_gap_is_up(flink: FakeFlink, watching: Watching, lines: L
     run_passes(watching.watch(flink, fetcher=fetcher))
 
     assert watching.sample("cluster_up", cluster="main") == 1
-    assert watching.health.clusters()["main"].ready
+    assert watching.health.readiness().clusters["main"].ready
 
 
 def test_flapping_cluster_does_not_flood_the_log(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:

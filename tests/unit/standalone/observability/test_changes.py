@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from flink_autoscaler.standalone.observability.changes import MOST_CHANGES, PERIOD, News, Troubles
+from flink_autoscaler.standalone.observability.announcer import MOST_CHANGES, PERIOD, News, Troubles
 
 DOWN, UP = "no answer", ""
 

@@ -156,7 +156,7 @@ def test_passes_are_counted_by_result() -> None:
 
 def test_values_set_aside_are_counted_when_asked() -> None:
     gauges, kept = Gauges(), [1]
-    gauges.follow_set_aside(lambda: kept[0])
+    gauges.follow("values_set_aside", lambda: kept[0])
     kept[0] = 3
 
     assert value(gauges, "values_set_aside") == 3

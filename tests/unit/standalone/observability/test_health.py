@@ -13,9 +13,9 @@ from fake_flink import FakeFlink, Fault
 from watching import LogLines, Watching
 
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.standalone.daemon.pass_report import PassReport
+from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.ha.databases import WORKING, StoreStatus
 from flink_autoscaler.standalone.ha.leadership import LeadershipState, LeadershipStatus
-from flink_autoscaler.standalone.ha.store_watch import WORKING, StoreStatus
 from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
@@ -67,8 +67,8 @@ def test_the_page_says_why_the_daemon_is_not_ready() -> None:
 def test_gauges_follow_store_and_leadership(value: bool) -> None:
     gauges = Gauges()
 
-    gauges.follow_store(lambda: value)
-    gauges.follow_leadership(lambda: value)
+    gauges.follow("store_up", lambda: value)
+    gauges.follow("leader", lambda: value)
 
     for name in ("store_up", "leader"):
         assert gauges.registry.get_sample_value(f"flink_autoscaler_{name}") == float(value)
@@ -128,7 +128,7 @@ def test_other_clusters_can_be_followed() -> None:
 
     health.follow({"b": 30.0, "c": 60.0})
 
-    clusters = health.clusters()
+    clusters = health.readiness().clusters
     assert list(clusters) == ["b", "c"]
     assert (clusters["b"].ready, clusters["b"].stale_after_seconds, clusters["b"].error) == (True, 30.0, "no answer")
     assert not clusters["c"].ready
@@ -141,4 +141,4 @@ def test_last_pass_of_a_cluster_that_is_not_followed_any_more_does_not_count() -
     health.succeeded("a")
     health.failed("a", "no answer")
 
-    assert health.clusters() == {}
+    assert health.readiness().clusters == {}

@@ -7,7 +7,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Final, TypeVar
 from urllib.parse import quote
 
-from flink_autoscaler.clients import EventLoopThread, HttpTransport
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
+from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.core.errors import AutoscalerError, RealizeError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.task_managers import DONE, PENDING, OperationState, Progress, ProviderInfo

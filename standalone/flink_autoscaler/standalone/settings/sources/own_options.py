@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from flink_autoscaler.clients import FlinkRestClient, JobOverview
+from flink_autoscaler.clients.flink.decode import JobOverview
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.standalone.settings.sources.layers import own_options
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flink_autoscaler.clients import EventLoopThread
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import RealizeError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.task_managers import PENDING, OperationState, Progress, TaskManagerProvider

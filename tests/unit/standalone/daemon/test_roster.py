@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
 from flink_autoscaler.core.ports.deployment import JobList
-from flink_autoscaler.standalone.fetchers.roster import Roster
+from flink_autoscaler.standalone.daemon.vanished import Roster
 
 PROBLEM: dict[str, AutoscalerError] = {"application_1_1": ConnectError("no answer")}
 
