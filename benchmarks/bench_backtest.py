@@ -20,7 +20,7 @@ from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Run
 from flink_autoscaler.pipeline.backtest.runner import NO_SPARK, opened_runner
 from flink_autoscaler.pipeline.simulator import JobModel, RescaleTerms, Simulation, VertexModel, run
 from flink_autoscaler.pipeline.simulator.workloads import DAY, Workload, side_by_side, week_sine
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 TERMS = RescaleTerms(replay=5.0)
 NOT_FOLLOWED = {"job.autoscaler.improvement.supervised-rescales": "false"}

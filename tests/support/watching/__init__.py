@@ -18,9 +18,10 @@ import structlog
 from fake_flink import FakeFlink
 
 from flink_autoscaler.clients import EventLoopThread
+from flink_autoscaler.clients.http.client_cache import ClientCache
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.ports.deployment import JobListFetcher
-from flink_autoscaler.pipeline import ClientCache, InlineEngine
+from flink_autoscaler.pipeline.inline.engine import InlineEngine
 from flink_autoscaler.realizers import LogOnlyRealizer
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.loop import Watch

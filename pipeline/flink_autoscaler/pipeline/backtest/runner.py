@@ -12,7 +12,7 @@ from flink_autoscaler.pipeline.backtest.plan import BacktestPlan
 from flink_autoscaler.pipeline.backtest.records import Choice
 from flink_autoscaler.pipeline.backtest.subject import FittedHistory
 from flink_autoscaler.pipeline.history.catalog import Progress, unheard
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 NO_SPARK: Final = "none"
 """The master for this process."""

@@ -33,8 +33,9 @@ from flink_autoscaler.pipeline.history.reader import read
 from flink_autoscaler.pipeline.history.schema import TABLES
 from flink_autoscaler.pipeline.history.storage import spark_storage
 from flink_autoscaler.pipeline.profiles.run import BATCH_CONF
-from flink_autoscaler.pipeline.spark.arrow import ArrowFunction, map_in_arrow
-from flink_autoscaler.pipeline.spark.session import SparkSettings, open_session
+from flink_autoscaler.pipeline.spark.executors import ArrowFunction, map_in_arrow
+from flink_autoscaler.pipeline.spark.session import open_session
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.spark.supply import SparkLostError, reason_of
 
 _KEY: Final = "job_key"

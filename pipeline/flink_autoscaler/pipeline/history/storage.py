@@ -14,7 +14,7 @@ from flink_autoscaler.pipeline.history.parts import ArrowParts, ParquetFiles
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from flink_autoscaler.pipeline.spark.session import SparkSettings
+    from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from flink_autoscaler.core.model.load_profile import (
 from flink_autoscaler.pipeline.profiles.settings import ProfileSettings
 from flink_autoscaler.pipeline.profiles.sources import MetaTask
 from flink_autoscaler.pipeline.profiles.tables import KEYS, META, ForecastTables
-from flink_autoscaler.pipeline.spark.arrow import map_in_arrow
+from flink_autoscaler.pipeline.spark.executors import map_in_arrow
 
 _KEYS: Final = list(KEYS)
 

@@ -16,7 +16,8 @@ from flink_autoscaler.pipeline.profiles.job import profiles_of
 from flink_autoscaler.pipeline.profiles.samples import Reader
 from flink_autoscaler.pipeline.profiles.settings import ProfileSettings
 from flink_autoscaler.pipeline.profiles.tables import results
-from flink_autoscaler.pipeline.spark.session import PassSession, SparkSettings, open_session
+from flink_autoscaler.pipeline.spark.session import PassSession, open_session
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.spark.supply import SparkLostError, reason_of
 
 BATCH_CONF: Final[Mapping[str, str]] = {

@@ -20,8 +20,8 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 
 from flink_autoscaler.pipeline.spark.archive import pack_libraries, pack_ours
 from flink_autoscaler.pipeline.spark.executors import lacking, minor, surveyed
-from flink_autoscaler.pipeline.spark.session import COMMON, SparkSettings, bounded
-from flink_autoscaler.pipeline.spark.supply import SparkLostError, reason_of
+from flink_autoscaler.pipeline.spark.settings import COMMON, SparkSettings
+from flink_autoscaler.pipeline.spark.supply import SparkLostError, bounded, reason_of
 from flink_autoscaler.pipeline.spark.task import PassTask
 
 RETRIES: Final = DefaultPolicy(max_retries=5, max_backoff=2000)

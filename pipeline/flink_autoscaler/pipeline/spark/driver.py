@@ -22,10 +22,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
 from flink_autoscaler.pipeline.spark.archive import pack_libraries, pack_ours
-from flink_autoscaler.pipeline.spark.arrow import map_in_arrow
-from flink_autoscaler.pipeline.spark.executors import lacking, surveyed
-from flink_autoscaler.pipeline.spark.session import SparkSettings, bounded, require_environment, spark_conf
-from flink_autoscaler.pipeline.spark.supply import SparkLostError, reason_of
+from flink_autoscaler.pipeline.spark.environment import require_environment
+from flink_autoscaler.pipeline.spark.executors import lacking, map_in_arrow, surveyed
+from flink_autoscaler.pipeline.spark.settings import SparkSettings, spark_conf
+from flink_autoscaler.pipeline.spark.supply import SparkLostError, bounded, reason_of
 from flink_autoscaler.pipeline.spark.task import OUTCOMES_DDL, PassTask
 
 STOP_SECONDS: Final = 3.0

@@ -16,13 +16,13 @@ from flink_autoscaler.clients.flink.passes import settled
 from flink_autoscaler.core.cycle.unevaluated import failed
 from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.model.job import Endpoint
-from flink_autoscaler.pipeline.inline.engine import InlineEngine
-from flink_autoscaler.pipeline.inline.groups import Deadlines
+from flink_autoscaler.pipeline.inline.engine import Deadlines, InlineEngine
 from flink_autoscaler.pipeline.spark.codec import CodecError, Encoded, decode_outcome, encode
-from flink_autoscaler.pipeline.spark.dealing import PartitionPlan
-from flink_autoscaler.pipeline.spark.session import PassSession, SparkSettings, open_session, require_environment
+from flink_autoscaler.pipeline.spark.environment import require_environment
+from flink_autoscaler.pipeline.spark.session import PassSession, open_session
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.spark.supply import SessionSupply, SparkLostError, reason_of
-from flink_autoscaler.pipeline.spark.task import PassTask
+from flink_autoscaler.pipeline.spark.task import PartitionPlan, PassTask
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

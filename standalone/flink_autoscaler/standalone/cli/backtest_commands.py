@@ -16,7 +16,7 @@ from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Run
 from flink_autoscaler.pipeline.backtest.runner import Runner, opened_runner
 from flink_autoscaler.pipeline.backtest.subject import FittedHistory
 from flink_autoscaler.pipeline.backtest.tune import Recommendation, recommended, trials_of
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.cli import backtest_view, report_view
 from flink_autoscaler.standalone.cli.backtest_choices import candidates_of, grid_of
 from flink_autoscaler.standalone.cli.backtest_collecting import collect

@@ -20,7 +20,7 @@ from flink_autoscaler.pipeline.history.storage import own_session
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.job import profiles_of
 from flink_autoscaler.pipeline.profiles.tables import results
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 pytestmark = pytest.mark.spark
 

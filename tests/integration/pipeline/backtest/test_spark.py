@@ -17,7 +17,7 @@ from flink_autoscaler.pipeline.backtest.records import Choice
 from flink_autoscaler.pipeline.backtest.runner import Runner, opened_runner
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.layout import Selection
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 pytestmark = pytest.mark.spark
 

@@ -37,7 +37,7 @@ from flink_autoscaler.pipeline.history.spark_parts import SparkParts
 from flink_autoscaler.pipeline.history.storage import HistoryStorage, needs_spark, opened, own_session
 from flink_autoscaler.pipeline.history.writer import append
 from flink_autoscaler.pipeline.profiles.samples import parquet_samples
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 pytestmark = pytest.mark.spark
 

@@ -30,7 +30,7 @@ from flink_autoscaler.pipeline.profiles.fit import History, Series
 from flink_autoscaler.pipeline.profiles.job import profiles_of, quarter_hours
 from flink_autoscaler.pipeline.profiles.samples import samples_at
 from flink_autoscaler.pipeline.profiles.tables import META, PROFILE, results
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.cli.forecast_commands import BuildArguments, build_forecasts
 
 pytestmark = pytest.mark.spark

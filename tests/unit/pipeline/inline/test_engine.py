@@ -6,8 +6,8 @@ import pytest
 from pipeline_setup import Fleet
 
 from flink_autoscaler.clients import EventLoopThread
+from flink_autoscaler.clients.http.client_cache import ClientCache
 from flink_autoscaler.core.model.decision import PassPhase
-from flink_autoscaler.pipeline import ClientCache
 
 
 @pytest.fixture

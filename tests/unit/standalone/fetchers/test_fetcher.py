@@ -7,9 +7,9 @@ import pytest
 from fake_flink import Canned, FakeFlink, Fault, chain
 
 from flink_autoscaler.clients import EventLoopThread
+from flink_autoscaler.clients.http.client_cache import ClientCache
 from flink_autoscaler.core.errors import FlinkRestError
 from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.pipeline import ClientCache
 from flink_autoscaler.standalone.fetchers.flink import REFRESH_AFTER, FlinkClusterFetcher
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, ClusterSettings, EngineKind
 
