@@ -19,13 +19,12 @@ from rich.table import Table
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
+from flink_autoscaler.pipeline.backtest.arrivals import Quarters, Rate
 from flink_autoscaler.pipeline.backtest.builtin import chain
 from flink_autoscaler.pipeline.backtest.nights import nights_of
-from flink_autoscaler.pipeline.backtest.past import Quarters, Rate
 from flink_autoscaler.pipeline.backtest.subject import Subject
 from flink_autoscaler.pipeline.simulator import ReportSettings, RescaleTerms, Simulation, run
 from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, area, instant, oracle, static_peak
-from flink_autoscaler.pipeline.simulator.rescales import FixedOutage
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS
 from flink_autoscaler.pipeline.simulator.workloads import MINUTE, WEEK, Workload, office, week_sine
 
@@ -179,14 +178,14 @@ def measured(piece: Piece) -> Figures:
             workload,
             configuration,
             installed_plugins(),
-            terms=RescaleTerms(FixedOutage(row.outage), replay=5.0),
+            terms=RescaleTerms(row.outage, replay=5.0),
             reports=ReportSettings(feeds_zeros=row.feeds_zeros),
             slo_lag=LATE_AFTER,
             profiles=profiles_of(seed, configuration) if load != "week-sine" else (),
         )
     )
     m = result.measures
-    return Figures(m.slot_hours, m.rescales, m.lag_percentiles[95], m.lag_percentiles[99], m.late / MINUTE)
+    return Figures(m.slot_hours, m.rescales, m.lag_p95, m.lag_p99, m.over_slo / MINUTE)
 
 
 def bounds_of(load: str, seed: int) -> list[Figures]:

@@ -1,20 +1,23 @@
-"""From samples of the metric history to the arrivals of a job, minute by minute."""
+"""What arrived at the sources of a job: from samples of the metric history to minutes, and to quarter hours."""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
-from typing import Final, TypeGuard
+from typing import Final, NamedTuple, TypeGuard
 
+from flink_autoscaler.core.model.load_profile import BUCKET, LEAST_MINUTES, MINUTE, MINUTES, slot_of, zone_named
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.pipeline.backtest.past import Quarters, Rate
-from flink_autoscaler.pipeline.backtest.subject import UnfitError
-from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, Row, Workload
+from flink_autoscaler.pipeline.profiles.fit import Series
+from flink_autoscaler.pipeline.profiles.settings import ProfileSettings
+from flink_autoscaler.pipeline.simulator.workloads import HOUR, Row, Workload
 
 STEP: Final = MINUTE
-LEAST_MINUTES: Final = 60
+LEAST_RECORDED: Final = 60
 """Recorded minutes without which nothing can be said about a job."""
 
 LEAST_SHARE: Final = 0.5
@@ -28,6 +31,10 @@ _WRONG: Final = "later than now or before 1970"
 LONGEST_SPAN: Final = HOUR
 SKEW: Final = 300.0
 """Seconds by which the clocks of daemon and reader may differ."""
+
+
+class UnfitError(ValueError):
+    """A job cannot be simulated; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,72 @@ class JobArrivals:
     workload: Workload
     start: float
     notes: tuple[str, ...]
+
+
+class Rate(NamedTuple):
+    """What was measured at an instant, epoch seconds: records/s over the seconds before, or over its minute."""
+
+    at: float
+    span: float | None
+    rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Quarters:
+    """The quarter hours of one source in which enough minutes were recorded.
+
+    Attributes:
+        index: Epoch seconds / 900, ascending.
+        rate: Mean rates, records/s.
+        late: Of ``index`` those of which a part was measured after their end, since rates cover more than a minute.
+    """
+
+    index: tuple[int, ...] = ()
+    rate: tuple[float, ...] = ()
+    late: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, rates: Iterable[Rate]) -> Quarters:
+        """Average rates as the nightly job does; they may be in any order."""
+        minutes: dict[int, set[int]] = defaultdict(set)
+        sums: dict[int, tuple[float, int]] = {}
+        late: set[int] = set()
+        for each in rates:
+            last = int(each.at // MINUTE)
+            first = last - max(1, round(min(each.span or 0.0, BUCKET) / MINUTE)) + 1
+            for index in {first // MINUTES, last // MINUTES}:
+                covered = range(max(first, index * MINUTES), min(last, index * MINUTES + MINUTES - 1) + 1)
+                total, count = sums.get(index, (0.0, 0))
+                sums[index] = (total + each.rate * len(covered), count + len(covered))
+                minutes[index].update(covered)
+            late.update({first // MINUTES} - {last // MINUTES})
+        kept = sorted(index for index, each in minutes.items() if len(each) >= LEAST_MINUTES)
+        means = (sums[index][0] / sums[index][1] for index in kept)
+        return cls(tuple(kept), tuple(means), tuple(sorted(late.intersection(kept))))
+
+    def before(self, end: int) -> Quarters:
+        """Return what is known at the end of a quarter hour, given as the index of the next one."""
+        known = [
+            (index, rate)
+            for index, rate in zip(self.index, self.rate, strict=True)
+            if index < end - (end - 1 in self.late)
+        ]
+        return Quarters(tuple(index for index, _ in known), tuple(rate for _, rate in known))
+
+    def series(self, settings: ProfileSettings) -> Series:
+        """Return what is learned from: all but the days that the settings leave out.
+
+        Raises:
+            ConfigError: This machine does not know the time zone.
+        """
+        zone, left_out = zone_named(settings.timezone), frozenset(settings.excluded)
+        learned = [
+            (index, slot_of(index * BUCKET, zone), rate)
+            for index, rate in zip(self.index, self.rate, strict=True)
+            if not left_out or datetime.fromtimestamp(index * BUCKET, zone).date() not in left_out
+        ]
+        index, slot, rate = zip(*learned, strict=True) if learned else ((), (), ())
+        return Series(index, slot, rate)
 
 
 def arrivals_of(name: str, samples: Mapping[VertexId, Sequence[Sample]], now: float) -> JobArrivals:
@@ -155,8 +228,8 @@ def _grid(minutes: Sequence[Mapping[int, float]], notes: list[str]) -> tuple[tup
         raise UnfitError("not all of its sources were recorded at the same time")
     begin, end = max(map(min, minutes)), min(map(max, minutes)) + 1
     recorded = sum(all(minute in each for each in minutes) for minute in range(begin, end))
-    if recorded < LEAST_MINUTES:
-        raise UnfitError(f"{recorded} minutes are recorded, and a backtest needs {LEAST_MINUTES}")
+    if recorded < LEAST_RECORDED:
+        raise UnfitError(f"{recorded} minutes are recorded, and a backtest needs {LEAST_RECORDED}")
     share = recorded / (end - begin)
     if share < LEAST_SHARE:
         raise UnfitError(f"only {share:.0%} of the time is recorded, and a backtest needs {LEAST_SHARE:.0%}")

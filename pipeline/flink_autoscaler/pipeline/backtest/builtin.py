@@ -8,12 +8,11 @@ from typing import Final
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.load_profile import FULL_WEEKS
 from flink_autoscaler.core.options.option import nearest
-from flink_autoscaler.pipeline.backtest.past import Quarters, Rate
+from flink_autoscaler.pipeline.backtest.arrivals import Quarters, Rate
 from flink_autoscaler.pipeline.backtest.subject import Subject
-from flink_autoscaler.pipeline.simulator.earlier import earlier, made
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS
-from flink_autoscaler.pipeline.simulator.workloads import DAY, MINUTE, WORKLOADS, Workload
+from flink_autoscaler.pipeline.simulator.workloads import DAY, MINUTE, WORKLOADS, Workload, earlier, made
 
 USUAL_PEAK: Final = 150e3
 """Records/s that the job is made for; 30 slots of it."""

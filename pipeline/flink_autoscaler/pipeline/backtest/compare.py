@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any, Final
 
-from flink_autoscaler.pipeline.backtest.outcome import Bounds, Figures, Outcome
-from flink_autoscaler.pipeline.backtest.plan import BacktestPlan
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Bounds, Outcome
 from flink_autoscaler.pipeline.backtest.subject import LeftOut, Subject
+from flink_autoscaler.pipeline.simulator.measures import Measures
 
 MOST_ERRORS: Final = 0.5
 """Share of the passes that may end in errors; a few do after every rescale, while metrics are missing."""
@@ -73,7 +73,7 @@ class Total:
         return self.ups + self.downs
 
     @classmethod
-    def of(cls, name: str, runs: Sequence[tuple[Outcome, Figures]]) -> Total:
+    def of(cls, name: str, runs: Sequence[tuple[Outcome, Measures]]) -> Total:
         """Add up the runs of one configuration, of which there is at least one."""
         figures = [each for _, each in runs]
         slot_hours = sum(each.slot_hours for each in figures)
@@ -159,7 +159,7 @@ def _problem(run: Outcome) -> str | None:
     return f"errors ended {ended} of {run.passes} passes, so this says little: {text}"
 
 
-def _finished(job: JobComparison) -> dict[str, tuple[Outcome, Figures]]:
+def _finished(job: JobComparison) -> dict[str, tuple[Outcome, Measures]]:
     return {name: (run, run.figures) for name, run in job.runs.items() if run.figures is not None}
 
 

@@ -23,7 +23,7 @@ from flink_autoscaler.core.model.load_profile import (
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
-from flink_autoscaler.pipeline.backtest.past import Quarters
+from flink_autoscaler.pipeline.backtest.arrivals import Quarters
 from flink_autoscaler.pipeline.backtest.subject import Subject
 from flink_autoscaler.pipeline.profiles.fit import History, Series
 from flink_autoscaler.pipeline.profiles.settings import ProfileSettings

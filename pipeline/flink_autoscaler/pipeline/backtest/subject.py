@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.topology import ShipStrategy
-from flink_autoscaler.pipeline.backtest.past import Quarters
-from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
-from flink_autoscaler.pipeline.simulator.rescales import FixedOutage, RescaleTerms
+from flink_autoscaler.pipeline.backtest.arrivals import Quarters
+from flink_autoscaler.pipeline.simulator.model import JobModel
+from flink_autoscaler.pipeline.simulator.rescales import RescaleTerms
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS
 from flink_autoscaler.pipeline.simulator.workloads import Workload
 
@@ -48,40 +47,7 @@ class Subject:
     @property
     def terms(self) -> RescaleTerms:
         """What a rescale costs."""
-        return RescaleTerms(FixedOutage(self.outage), replay=REPLAY)
-
-    def document(self) -> dict[str, Any]:
-        """Return the same in types that JSON has."""
-        return {
-            "job_key": self.job_key,
-            "vertices": [asdict(vertex) for vertex in self.model.vertices],
-            "edges": [[*edge, selectivity] for edge, selectivity in self.model.edges.items()],
-            "workload": asdict(self.workload),
-            "cluster": self.cluster,
-            "initial": None if self.initial is None else dict(self.initial),
-            "outage": self.outage,
-            "start_ms": self.start_ms,
-            "past": {source: asdict(quarters) for source, quarters in self.past.items()},
-            "notes": self.notes,
-        }
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Subject:
-        """Read what :meth:`document` made."""
-        given = dict(document)
-        vertices = [VertexModel(**{**v, "ship": ShipStrategy.of(v["ship"])}) for v in given.pop("vertices")]
-        edges = {(upstream, downstream): selectivity for upstream, downstream, selectivity in given.pop("edges")}
-        workload, past = given.pop("workload"), given.pop("past")
-        rows = tuple(map(tuple, workload["rows"]))
-        return cls(
-            model=JobModel(tuple(vertices), edges),
-            workload=Workload(workload["name"], workload["step"], rows),
-            past={
-                source: Quarters(**{name: tuple(values) for name, values in q.items()}) for source, q in past.items()
-            },
-            notes=tuple(given.pop("notes")),
-            **given,
-        )
+        return RescaleTerms(self.outage, replay=REPLAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +70,12 @@ class FittedHistory:
     left_out: tuple[LeftOut, ...] = ()
     damaged: tuple[str, ...] = ()
 
-
-class UnfitError(ValueError):
-    """A job cannot be simulated; the message says why."""
+    @classmethod
+    def of(cls, fitted: Iterable[Subject | LeftOut], damaged: tuple[str, ...] = ()) -> FittedHistory:
+        """Put the jobs together, by key."""
+        ordered = sorted(fitted, key=lambda each: each.job_key)
+        return cls(
+            tuple(each for each in ordered if isinstance(each, Subject)),
+            tuple(each for each in ordered if isinstance(each, LeftOut)),
+            damaged,
+        )

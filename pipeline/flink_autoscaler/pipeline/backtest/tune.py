@@ -13,10 +13,9 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import PREFIX
 from flink_autoscaler.pipeline.backtest.compare import Comparison, JobComparison
-from flink_autoscaler.pipeline.backtest.computing import problem_of
-from flink_autoscaler.pipeline.backtest.holdout import LEAST_DAYS
-from flink_autoscaler.pipeline.backtest.outcome import Figures
+from flink_autoscaler.pipeline.backtest.computing import LEAST_DAYS, problem_of
 from flink_autoscaler.pipeline.backtest.plan import Candidate
+from flink_autoscaler.pipeline.simulator.measures import Measures
 from flink_autoscaler.pipeline.simulator.workloads import DAY
 
 Grid = Mapping[str, Sequence[str]]
@@ -42,8 +41,8 @@ class Recommendation:
 
     Attributes:
         changes: Options that differ from now, by full key; empty where the job is to stay as it is.
-        present: Figures as it is configured now; None where that has no result.
-        expected: Figures with the changes; the present ones without any.
+        present: Measures as it is configured now; None where that has no result.
+        expected: Measures with the changes; the present ones without any.
         chosen_on: Seconds of arrivals that the choice was made on.
         judged_on: Seconds that the figures are of.
         is_unseen: Whether these come after those that the choice was made on; else they are the same.
@@ -52,8 +51,8 @@ class Recommendation:
 
     job_key: str
     changes: Mapping[str, str]
-    present: Figures | None
-    expected: Figures | None
+    present: Measures | None
+    expected: Measures | None
     chosen_on: float
     judged_on: float
     is_unseen: bool
@@ -113,8 +112,8 @@ def recommended(comparison: Comparison, trials: Trials) -> list[Recommendation]:
 class _Tried:
     """The figures of one configuration that count for the choice, and those it is judged by."""
 
-    chosen: Figures
-    judged: Figures
+    chosen: Measures
+    judged: Measures
 
 
 def _tried(job: JobComparison) -> dict[str, _Tried]:

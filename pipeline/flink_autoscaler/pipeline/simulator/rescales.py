@@ -2,66 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
-from flink_autoscaler.core.evaluate.downtime import LONGEST, SHORTEST, Z_90, Size, estimate_downtime
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.supervision import Mechanism
 from flink_autoscaler.pipeline.simulator.model import FluidJob
-
-
-class Outages(Protocol):
-    """Says how long a job is away for a rescale. Pure, so that the same backtest always comes to the same."""
-
-    def __call__(self, number: int, subtasks: int) -> float:
-        """Return the seconds during which not all subtasks run.
-
-        Args:
-            number: How many rescales came before.
-            subtasks: Of all vertices, after the rescale.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class FixedOutage:
-    """Outages that are all alike.
-
-    Attributes:
-        seconds: Their length.
-    """
-
-    seconds: float
-
-    def __call__(self, number: int, subtasks: int) -> float:  # noqa: ARG002 - of the protocol
-        """Return the same for every rescale."""
-        return self.seconds
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnOutage:
-    """Outages that scatter as the downtime model expects of a job that it knows nothing about yet.
-
-    Attributes:
-        seed: The same seed gives the same outages.
-        mechanism: How the job is rescaled.
-        state_gb: State per TaskManager, GB.
-    """
-
-    seed: int
-    mechanism: Mechanism = Mechanism.IN_PLACE
-    state_gb: float = 0.0
-
-    def __call__(self, number: int, subtasks: int) -> float:
-        """Draw from a normal distribution, within the bounds of the downtime model."""
-        estimate = estimate_downtime((), self.mechanism, Size(self.state_gb, subtasks), now_ms=0)
-        chance = random.Random(f"{self.seed} {number}")  # noqa: S311 - a simulation has to be repeatable
-        drawn = chance.gauss(estimate.mean, (estimate.q90 - estimate.mean) / Z_90)
-        return min(max(drawn, SHORTEST), LONGEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +15,12 @@ class RescaleTerms:
     """What a rescale costs.
 
     Attributes:
-        outages: How long the job is away.
+        outage: Seconds that the job is away.
         delay: Seconds from the request to the outage, in which the job works on as before.
         replay: Age in seconds of the checkpoint that is restored.
     """
 
-    outages: Outages = FixedOutage(60.0)
+    outage: float = 60.0
     delay: float = 0.0
     replay: float = 0.0
 
@@ -193,7 +139,7 @@ class RescalingJob:
         self.fluid.is_running = False
         self.stopped_at = course.stops
         course.replayed = self.fluid.replay(self.terms.replay)
-        course.starts = course.stops + self.terms.outages(len(self.rescales), sum(course.target.values()))
+        course.starts = course.stops + self.terms.outage
         course.slots_before, self.slots = self.slots, self.fluid.model.slots(course.target)
 
     def _start(self, course: _Course) -> None:

@@ -11,8 +11,7 @@ from typing import IO, Any, Final
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.pipeline.backtest.compare import Comparison, compared
-from flink_autoscaler.pipeline.backtest.outcome import Outcome
-from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, RunSettings
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Outcome, RunSettings
 from flink_autoscaler.pipeline.backtest.runner import Runner, opened_runner
 from flink_autoscaler.pipeline.backtest.subject import FittedHistory
 from flink_autoscaler.pipeline.backtest.tune import Recommendation, recommended, trials_of

@@ -17,15 +17,15 @@ from flink_autoscaler.pipeline.backtest.builtin import USUAL_PEAK, builtin
 from flink_autoscaler.pipeline.backtest.compare import Comparison, compared
 from flink_autoscaler.pipeline.backtest.computing import POINTS
 from flink_autoscaler.pipeline.backtest.inline import InlineRunner
-from flink_autoscaler.pipeline.backtest.outcome import Figures, Outcome
 from flink_autoscaler.pipeline.backtest.page import rendered
-from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Piece, RunSettings
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Outcome, Piece, RunSettings
 from flink_autoscaler.pipeline.backtest.subject import LeftOut, Subject
 from flink_autoscaler.pipeline.backtest.tune import DEFAULT_GRID, PRESENT, Grid, Recommendation, recommended, trials_of
 from flink_autoscaler.pipeline.simulator.bounds import static_peak
-from flink_autoscaler.pipeline.simulator.earlier import lasting
+from flink_autoscaler.pipeline.simulator.measures import Measures
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
-from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, WORKLOADS, recorded
+from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, WORKLOADS, lasting, recorded
+from flink_autoscaler.pipeline.spark.codec import decode, encode
 
 TARGET = "job.autoscaler.utilization.target"
 JOB = JobModel.chain([VertexModel(SOURCE, "Source: <orders>", 1000.0), VertexModel(WORK, "work", 100.0)])
@@ -55,7 +55,7 @@ def outcomes() -> tuple[Outcome, ...]:
     return tuple(InlineRunner().outcomes(PLAN))
 
 
-def figures_of(outcome: Outcome | None) -> Figures:
+def figures_of(outcome: Outcome | None) -> Measures:
     assert outcome is not None
     assert outcome.figures is not None
     return outcome.figures
@@ -75,11 +75,11 @@ def test_plan_runs_every_job_with_every_configuration() -> None:
     assert PLAN.size == len(pieces)
 
 
-def test_pieces_and_outcomes_travel_as_text() -> None:
+def test_pieces_and_outcomes_travel() -> None:
     pieces = list(PLAN.pieces())
 
-    assert [Piece.loaded(piece.dumped()) for piece in pieces] == pieces
-    assert [Outcome.loaded(outcome.dumped()) for outcome in outcomes()] == list(outcomes())
+    assert [decode(encode(piece), Piece) for piece in pieces] == pieces
+    assert [decode(encode(outcome), Outcome) for outcome in outcomes()] == list(outcomes())
 
 
 def test_higher_target_takes_fewer_slots() -> None:
@@ -184,7 +184,7 @@ def test_tune_recommends_what_has_the_best_score() -> None:
     assert all(figures.score < before.score for figures, before in _pairs(found))
 
 
-def _pairs(found: list[Recommendation]) -> list[tuple[Figures, Figures]]:
+def _pairs(found: list[Recommendation]) -> list[tuple[Measures, Measures]]:
     return [(each.expected, each.present) for each in found if each.expected and each.present]
 
 

@@ -13,21 +13,20 @@ import pytest
 from backtest_setup import LATER, NOON, SOURCE, a_history, arrival_rows, job_rows, records
 
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
+from flink_autoscaler.pipeline.backtest.arrivals import Quarters, Rate
 from flink_autoscaler.pipeline.backtest.builtin import builtin
 from flink_autoscaler.pipeline.backtest.computing import computed
 from flink_autoscaler.pipeline.backtest.fitting import FitTerms, fit
-from flink_autoscaler.pipeline.backtest.inline import InlineRunner
+from flink_autoscaler.pipeline.backtest.inline import Choice, InlineRunner
 from flink_autoscaler.pipeline.backtest.nights import Night, nights_of, remarks
-from flink_autoscaler.pipeline.backtest.outcome import Outcome
-from flink_autoscaler.pipeline.backtest.past import Quarters, Rate
-from flink_autoscaler.pipeline.backtest.plan import Piece, RunSettings
-from flink_autoscaler.pipeline.backtest.records import Choice
+from flink_autoscaler.pipeline.backtest.plan import Outcome, Piece, RunSettings
 from flink_autoscaler.pipeline.backtest.subject import Subject
 from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.history.rows import NamedRow
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS
 from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, Workload
+from flink_autoscaler.pipeline.spark.codec import decode, encode
 
 DAY_MINUTES, HOUR_MINUTES = 1440, 60
 MONDAY_MIDNIGHT = 36 * HOUR_MINUTES
@@ -213,7 +212,7 @@ def test_arrivals_before_the_selection_are_read_where_profiles_are_wanted(tmp_pa
     assert replace(subject, past={}) == plain
     # Three days, the two hours, and the instant at the end of them.
     assert len(subject.past[SOURCE].index) == 3 * 96 + 8
-    assert Subject.of(subject.document()) == subject
+    assert decode(encode(subject), Subject) == subject
 
 
 def mean(workload: Workload) -> float:
