@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from flink_autoscaler.pipeline.reports.period import Period
+from flink_autoscaler.pipeline.reports.report import Period
 
 LIMITING: Final = (
     "HEADROOM_REACHED",

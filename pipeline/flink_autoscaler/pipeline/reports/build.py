@@ -28,11 +28,11 @@ from flink_autoscaler.pipeline.reports.measures import (
     instant,
     job_figures,
 )
-from flink_autoscaler.pipeline.reports.period import Period
 from flink_autoscaler.pipeline.reports.report import (
     FleetSeries,
     ForecastLine,
     JobSection,
+    Period,
     Report,
     RescaleLine,
     Series,

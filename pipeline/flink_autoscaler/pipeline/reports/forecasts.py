@@ -14,8 +14,7 @@ from flink_autoscaler.core.ports.forecast_store import ProfileResult
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.job import profiles_of
 from flink_autoscaler.pipeline.profiles.tables import results
-from flink_autoscaler.pipeline.reports.period import Period
-from flink_autoscaler.pipeline.reports.report import ForecastLine, Series
+from flink_autoscaler.pipeline.reports.report import ForecastLine, Period, Series
 
 NOTHING_BEFORE = "the history before the period has nothing about this job"
 

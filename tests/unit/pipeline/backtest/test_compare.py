@@ -17,10 +17,10 @@ from flink_autoscaler.pipeline.backtest.builtin import USUAL_PEAK, builtin
 from flink_autoscaler.pipeline.backtest.compare import Comparison, compared
 from flink_autoscaler.pipeline.backtest.computing import POINTS
 from flink_autoscaler.pipeline.backtest.inline import InlineRunner
-from flink_autoscaler.pipeline.backtest.page import rendered
 from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Outcome, Piece, RunSettings
 from flink_autoscaler.pipeline.backtest.subject import LeftOut, Subject
 from flink_autoscaler.pipeline.backtest.tune import DEFAULT_GRID, PRESENT, Grid, Recommendation, recommended, trials_of
+from flink_autoscaler.pipeline.reports.backtest import backtest_page
 from flink_autoscaler.pipeline.simulator.bounds import static_peak
 from flink_autoscaler.pipeline.simulator.measures import Measures
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
@@ -234,28 +234,38 @@ class Tags(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
-        self.links: list[str] = []
+        self.links: list[str | None] = []
         self.lines = 0
         self.text = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in ("meta", "br", "polyline", "rect"):
+        if tag not in ("meta", "br", "link"):
             self.open.append(tag)
-        self.lines += tag == "polyline"
-        self.links += [name for name, _ in attrs if name in ("src", "href", "action")]
+        self.links += [value for name, value in attrs if name in ("src", "href", "action")]
 
     def handle_endtag(self, tag: str) -> None:
-        if tag in ("polyline", "rect"):
-            return
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.text += data
+        if self.open[-1:] != ["script"]:
+            self.text += data
+        elif data.startswith("{"):
+            self.lines += columns(json.loads(data)) - 1  # beside the instants
+
+
+def columns(item: object) -> int:
+    """Return how many columns the data of a chart have."""
+    if isinstance(item, list):
+        return sum(map(columns, item))
+    if not isinstance(item, dict):
+        return 0
+    own = len(item["attributes"]["data"]["entries"]) if item.get("name") == "ColumnDataSource" else 0
+    return own + sum(map(columns, item.values()))
 
 
 def page(comparison: Comparison) -> Tags:
     tags = Tags()
-    tags.feed(rendered(comparison))
+    tags.feed(backtest_page(comparison))
     tags.close()
     return tags
 
@@ -263,9 +273,9 @@ def page(comparison: Comparison) -> Tags:
 def test_page_is_whole_and_needs_nothing_else() -> None:
     tags = page(compared(PLAN, outcomes()))
 
-    assert (tags.open, tags.links) == ([], [])
-    # Of each job: arrivals, and slots and lag of two configurations.
-    assert tags.lines == 2 * 5
+    assert (tags.open, tags.links) == ([], ["data:,"])
+    # Of each job: arrivals, and slots and lag of two configurations, and of slots two bounds.
+    assert tags.lines == 2 * 7
     for text in ("other/<clicks>", "Something had to be assumed.", "main/new", "3 minutes are recorded", "bold"):
         assert text in tags.text
 

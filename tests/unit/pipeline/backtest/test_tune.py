@@ -7,10 +7,10 @@ from backtest_setup import SOURCE, WORK
 
 from flink_autoscaler.pipeline.backtest.compare import compared
 from flink_autoscaler.pipeline.backtest.computing import computed, seen_seconds
-from flink_autoscaler.pipeline.backtest.page import rendered
 from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Outcome, Piece, RunSettings
 from flink_autoscaler.pipeline.backtest.subject import Subject
 from flink_autoscaler.pipeline.backtest.tune import PRESENT, Recommendation, basis_of, recommended, trials_of
+from flink_autoscaler.pipeline.reports.backtest import backtest_page
 from flink_autoscaler.pipeline.simulator.measures import Measures
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
 from flink_autoscaler.pipeline.simulator.workloads import DAY, HOUR, recorded
@@ -138,4 +138,4 @@ def test_present_configuration_without_a_result_is_not_compared_with() -> None:
 def test_page_says_what_recommendations_rest_on() -> None:
     found = chosen(now=(100.0, 50.0), bold=(80.0, 45.0))
 
-    assert "judged on the 2.0 days after those" in rendered(compared(PLAN, []), [found])
+    assert "judged on the 2.0 days after those" in backtest_page(compared(PLAN, []), [found])

@@ -14,7 +14,7 @@ from flink_autoscaler.pipeline.reports.measures import (
     top_talkers,
     totals_of,
 )
-from flink_autoscaler.pipeline.reports.period import MOST_BUCKETS, Period
+from flink_autoscaler.pipeline.reports.report import MOST_BUCKETS, Period
 
 UNTIL = 1_769_860_800.0
 """2026-01-31 12:00 UTC."""
