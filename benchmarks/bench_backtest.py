@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measuring import Peak, quiet_logs
-from flink_autoscaler.pipeline.backtest.builtin import builtin
 from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, RunSettings
 from flink_autoscaler.pipeline.backtest.runner import NO_SPARK, opened_runner
+from flink_autoscaler.pipeline.backtest.subject import builtin
 from flink_autoscaler.pipeline.simulator import JobModel, RescaleTerms, Simulation, VertexModel, run
 from flink_autoscaler.pipeline.simulator.workloads import DAY, Workload, week_sine
 from flink_autoscaler.pipeline.spark.settings import SparkSettings

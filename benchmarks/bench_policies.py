@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
-from flink_autoscaler.pipeline.backtest.builtin import builtin, chain
+from flink_autoscaler.pipeline.backtest.subject import builtin, chain
 from flink_autoscaler.pipeline.simulator import BacktestResult, RescaleTerms, Simulation, run
 from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, area, instant, oracle, static_peak
 from flink_autoscaler.pipeline.simulator.workloads import DAY, WEEK, Workload, office, sine, week_sine

@@ -20,9 +20,8 @@ from rich.table import Table
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
 from flink_autoscaler.pipeline.backtest.arrivals import Quarters, Rate
-from flink_autoscaler.pipeline.backtest.builtin import chain
 from flink_autoscaler.pipeline.backtest.nights import nights_of
-from flink_autoscaler.pipeline.backtest.subject import Subject
+from flink_autoscaler.pipeline.backtest.subject import Subject, chain
 from flink_autoscaler.pipeline.simulator import ReportSettings, RescaleTerms, Simulation, run
 from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, area, instant, oracle, static_peak
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS

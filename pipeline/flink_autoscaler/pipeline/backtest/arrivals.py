@@ -157,12 +157,7 @@ def arrivals_of(name: str, samples: Mapping[VertexId, Sequence[Sample]], now: fl
 
 
 def past_of(samples: Mapping[VertexId, Sequence[Sample]], now: float) -> dict[VertexId, Quarters]:
-    """Return what the nightly job would learn from, by source: what is not known to have arrived does not count.
-
-    Args:
-        samples: By source, in any order.
-        now: Epoch seconds; what is later does not count.
-    """
+    """Return what the nightly job would learn from, by source; what is later than now, or not known, does not count."""
     return {
         source: Quarters.of(
             Rate(s.at, s.span, s.arrival) for s in each if 0 < s.at <= now + SKEW and _is_rate(s.arrival)

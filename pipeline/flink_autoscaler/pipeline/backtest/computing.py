@@ -74,13 +74,10 @@ def _part(piece: Piece, result: BacktestResult, since: float, until: float) -> M
 
 
 def seen_seconds(duration: float) -> float | None:
-    """Return how much of the beginning of a period options are chosen on; None where it is too short to be divided.
+    """Return how many seconds at the beginning options are chosen on; None where the time is too short to be divided.
 
     The last third is kept, in whole days: of two weeks and more at least one week, so that every day of the week is
     in both.
-
-    Args:
-        duration: Seconds.
     """
     days = math.floor(duration / DAY)
     if days < LEAST_DAYS:

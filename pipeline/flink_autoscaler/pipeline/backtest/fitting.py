@@ -107,12 +107,7 @@ class Windows:
 
 
 def fit(records: Records, terms: FitTerms) -> Subject | LeftOut:
-    """Make a model of a job with its recorded arrivals, or tell why that cannot be done.
-
-    Args:
-        records: What the history has of the job.
-        terms: How to go about it.
-    """
+    """Make a model of a job with its recorded arrivals, or tell why that cannot be done."""
     try:
         return _fitted(records, terms)
     except ValueError as error:  # also what a model says that cannot be: one job must not end all others
@@ -265,11 +260,7 @@ def _outage(rescales: pa.Table, notes: list[str]) -> float:
 
 
 def windows_of(vertices: pa.Table, now: float) -> Windows:
-    """Sort the rows of a job by vertex.
-
-    Args:
-        vertices: Rows with the columns that fitting needs.
-        now: Epoch seconds; what is later was written by a clock that is wrong.
+    """Sort the rows of a job by vertex; what is later than now was written by a clock that is wrong.
 
     Raises:
         UnfitError: There is none.

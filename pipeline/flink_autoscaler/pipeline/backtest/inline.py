@@ -66,18 +66,7 @@ class InlineRunner:
     """Does everything in this process (a ``Runner``)."""
 
     def fleet(self, path: str, choice: Choice, now: float, progress: Progress = unheard) -> FittedHistory:
-        """Read a history and make models of its jobs.
-
-        Args:
-            path: Of the history, local.
-            choice: Which part of it.
-            now: Epoch seconds; what is later was written by a clock that is wrong.
-            progress: Told about files.
-
-        Raises:
-            MissingHistoryError: There is no such history.
-            HistoryError: It cannot be listed, or only Spark reaches it.
-        """
+        """Do what ``Runner`` says, of a history on a local path."""
         with opened(path) as storage:
             records, damaged = read_records(storage, choice, progress)
         return FittedHistory.of((fit(each, choice.terms(now)) for each in records), tuple(damaged))

@@ -20,7 +20,19 @@ class Runner(Protocol):
     """Fits histories and runs plans. Calls come from one thread."""
 
     def fleet(self, path: str, choice: Choice, now: float, progress: Progress = unheard) -> FittedHistory:
-        """Read a history and make models of its jobs; raises ``AutoscalerError``."""
+        """Read a history and make models of its jobs.
+
+        Args:
+            path: Of the history.
+            choice: Which part of it.
+            now: Epoch seconds; what is later was written by a clock that is wrong.
+            progress: Told about files where this process reads them.
+
+        Raises:
+            MissingHistoryError: There is no such history.
+            HistoryError: It cannot be listed, or only Spark reaches it.
+            SparkLostError: Spark failed.
+        """
         ...
 
     def outcomes(self, plan: BacktestPlan) -> Iterator[Outcome]:

@@ -54,19 +54,9 @@ class SparkRunner:
         self._spark, self._settings, self._slots = spark, settings, slots
 
     def fleet(self, path: str, choice: Choice, now: float, progress: Progress = unheard) -> FittedHistory:
-        """Read a history and make models of its jobs, in Spark's workers where they see its files.
+        """Do what ``Runner`` says, in Spark's workers where they see the files of the history.
 
-        Args:
-            path: Of the history.
-            choice: Which part of it.
-            now: Epoch seconds; what is later was written by a clock that is wrong.
-            progress: Told about files where this process reads them.
-
-        Raises:
-            MissingHistoryError: There is no such history.
-            HistoryError: It cannot be listed.
-            ConfigError: This kind of Spark does not reach the path.
-            SparkLostError: Spark failed.
+        Raises beside that ``ConfigError`` where this kind of Spark does not reach the path.
         """
         if is_local(path) and not self._settings.is_embedded:
             return InlineRunner().fleet(path, choice, now, progress)

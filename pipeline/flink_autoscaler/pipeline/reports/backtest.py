@@ -20,12 +20,7 @@ _MOST_LINES: Final = len(COLORS) - 2
 
 
 def backtest_page(comparison: Comparison, recommendations: Sequence[Recommendation] = ()) -> str:
-    """Return a comparison as HTML.
-
-    Args:
-        comparison: What came of a plan.
-        recommendations: What a search for better options came to.
-    """
+    """Return a comparison as HTML, with what a search for better options came to."""
     return written(
         "backtest.html.j2",
         generator="flink-autoscaler backtest",

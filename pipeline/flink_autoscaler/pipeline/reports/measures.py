@@ -122,13 +122,7 @@ class JobRows:
 
 
 def job_figures(job_key: str, parts: JobRows, until: float) -> JobFigures:
-    """Work out the figures of a job.
-
-    Args:
-        job_key: Which job.
-        parts: What ``aggregate`` returns about it.
-        until: End of the period, epoch seconds.
-    """
+    """Work out the figures of a job from what ``aggregate`` returns about it, over a period that ends at an instant."""
     totals, decisions, rescales = parts.totals, parts.decisions, parts.rescales
     latest = decisions.get("latest") or {}
     lasts = [row["last"] for row in (totals, decisions) if row.get("last") is not None]

@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
+from operator import mul
 from typing import Final
 
 from flink_autoscaler.pipeline.simulator.rescales import SimulatedRescale
@@ -52,7 +53,7 @@ class Trace:
     @property
     def slot_seconds(self) -> float:
         """Slots held, times how long; outages included."""
-        return math.fsum(map(_product, self.slots, self.seconds))
+        return math.fsum(map(mul, self.slots, self.seconds))
 
     def late_seconds(self, limit: float) -> float:
         """Return for how long the lag was above a limit."""
@@ -64,10 +65,6 @@ class Trace:
         passed = list(accumulate(seconds for _, seconds in ordered))
         found = (bisect_left(passed, percent / 100 * passed[-1] * (1 - _ROUNDING)) for percent in wanted)
         return {percent: ordered[number][0] for percent, number in zip(wanted, found, strict=True)}
-
-
-def _product(slots: int, seconds: float) -> float:
-    return slots * seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +107,7 @@ class Measures:
 def measure(
     trace: Trace, rescales: Sequence[SimulatedRescale], *, slo_lag: float, least_slot_seconds: float
 ) -> Measures:
-    """Work out the figures of a run.
-
-    Args:
-        trace: At least one step.
-        rescales: That happened meanwhile, oldest first.
-        slo_lag: Seconds of lag that are allowed.
-        least_slot_seconds: The area bound of the workload.
-    """
+    """Work out the figures of a run of at least one step; ``least_slot_seconds`` is the area bound of its workload."""
     ups = sum(rescale.is_up for rescale in rescales)
     late, slot_hours = trace.late_seconds(slo_lag), trace.slot_seconds / HOUR
     p50, p95, p99 = trace.lag_percentiles((50, 95, 99)).values()

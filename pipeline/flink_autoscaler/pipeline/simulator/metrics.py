@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, NamedTuple
 
 from flink_autoscaler.core.model.job import JobStatus
@@ -64,6 +65,9 @@ class VertexFlow:
     def idle(self) -> float:
         """Share of time that the average subtask waited for input."""
         return max(0.0, 1 - self.busy_mean - self.backpressured)
+
+
+_NOTHING: Final = VertexFlow(0.0, 0.0, 0.0, 0.0)
 
 
 class SpentTime(NamedTuple):
@@ -149,7 +153,7 @@ class Meters:
         if self._sees_outages:
             return
         for vertex_id in self._job.fluid.model.gains:
-            self._spend(vertex_id, VertexFlow(0.0, 0.0, 0.0, 0.0), seconds, 0.0)
+            self._spend(vertex_id, _NOTHING, seconds, 0.0)
 
     def _as_measured(self, vertex: VertexModel, flow: VertexFlow) -> VertexFlow:
         if not self._noise:
@@ -173,7 +177,6 @@ class Reporter:
         self._job, self._settings, self._start_ms = job, settings, start_ms
         self._meters = Meters(job, noise=settings.noise, seed=settings.seed, sees_outages=not settings.feeds_zeros)
         self._greatest = list(job.fluid.served)
-        self._clusters: dict[int, _Cluster] = {}
 
     def at_ms(self, instant: float) -> int:
         """Return epoch milliseconds of an instant of the simulation."""
@@ -190,17 +193,12 @@ class Reporter:
         return self._meters.read()
 
     def read(self, memory: CollectorMemory, *, with_facts: bool) -> JobReading:
-        """Return what the cluster says about the job now.
-
-        Args:
-            memory: What the collector remembers of the last pass.
-            with_facts: Whether the rescale of the job is followed.
-        """
+        """Return what the cluster says about the job now, with facts where its rescale is followed."""
         flows = self.flows()
         aggregates: dict[VertexId, VertexAggregates] = {}
         counts = self._counts()
         if flows is None and self._settings.feeds_zeros:
-            flows = {v.vertex_id: VertexFlow(0.0, 0.0, 0.0, 0.0) for v in self._job.fluid.model.vertices}
+            flows = dict.fromkeys(counts, _NOTHING)
         if flows is not None:
             aggregates = {v.vertex_id: self._aggregates(v, flows, counts) for v in self._job.fluid.model.vertices}
         partitions = {v.vertex_id: v.partitions for v in self._job.fluid.model.vertices if v.partitions}
@@ -303,7 +301,7 @@ class Reporter:
             checkpoints=CheckpointFacts(
                 self._checkpoint_ms(), settings.state_bytes, round(settings.checkpoint_interval * _MS)
             ),
-            taskmanagers=self._present().taskmanagers,
+            taskmanagers=self._present()[1],
             restarts=0,
         )
 
@@ -317,36 +315,26 @@ class Reporter:
 
     def read_cluster(self) -> ClusterReading:
         """Return what the cluster says about itself now: as many TaskManagers as the job needs, none of them short."""
-        return self._present().reading
+        return self._present()[0]
 
-    def _present(self) -> _Cluster:
-        slots = self._job.slots
-        if slots not in self._clusters:
-            self._clusters[slots] = _Cluster.of(slots, self._settings.slots_per_taskmanager)
-        return self._clusters[slots]
+    def _present(self) -> tuple[ClusterReading, tuple[TaskManagerFacts, ...]]:
+        return _cluster(self._job.slots, self._settings.slots_per_taskmanager)
 
 
-@dataclass(frozen=True, slots=True)
-class _Cluster:
-    """A cluster of some size, which says the same whenever it has that size."""
-
-    reading: ClusterReading
-    taskmanagers: tuple[TaskManagerFacts, ...]
-
-    @classmethod
-    def of(cls, slots: int, per_taskmanager: int) -> _Cluster:
-        """Make a cluster that just holds a job."""
-        count = -(-slots // per_taskmanager)
-        free = count * per_taskmanager - slots
-        measured = dict.fromkeys(metric_names.TASKMANAGER_METRICS_WITH_GC, Aggregate(0.0, 0.0, 0.0))
-        measured[metric_names.HEAP_MAX] = Aggregate(_HEAP, _HEAP, _HEAP)
-        measured[metric_names.HEAP_USED] = Aggregate(_HEAP / 2, _HEAP / 2, _HEAP / 2)
-        counted = {
-            metric_names.SLOTS_TOTAL: str(count * per_taskmanager),
-            metric_names.SLOTS_AVAILABLE: str(free),
-        }
-        facts = (TaskManagerFacts(f"tm-{n}", per_taskmanager, free if n == 0 else 0) for n in range(count))
-        return cls(ClusterReading(counted, measured), tuple(facts))
+@cache
+def _cluster(slots: int, per_taskmanager: int) -> tuple[ClusterReading, tuple[TaskManagerFacts, ...]]:
+    """Return a cluster that just holds a job; it says the same whenever it has that size."""
+    count = -(-slots // per_taskmanager)
+    free = count * per_taskmanager - slots
+    measured = dict.fromkeys(metric_names.TASKMANAGER_METRICS_WITH_GC, Aggregate(0.0, 0.0, 0.0))
+    measured[metric_names.HEAP_MAX] = Aggregate(_HEAP, _HEAP, _HEAP)
+    measured[metric_names.HEAP_USED] = Aggregate(_HEAP / 2, _HEAP / 2, _HEAP / 2)
+    counted = {
+        metric_names.SLOTS_TOTAL: str(count * per_taskmanager),
+        metric_names.SLOTS_AVAILABLE: str(free),
+    }
+    facts = (TaskManagerFacts(f"tm-{n}", per_taskmanager, free if n == 0 else 0) for n in range(count))
+    return ClusterReading(counted, measured), tuple(facts)
 
 
 def _total(value: float, parallelism: int) -> Aggregate:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from flink_autoscaler.core.model.metrics import VertexId
@@ -57,18 +57,6 @@ class RescaleAnswer(StrEnum):
     REJECTED = "rejected"
 
 
-@dataclass
-class _Course:
-    """A rescale that is not over."""
-
-    target: dict[VertexId, int]
-    requested: float
-    stops: float
-    starts: float = 0.0
-    slots_before: int = 0
-    replayed: float = 0.0
-
-
 class RescalingJob:
     """A job that flows and is rescaled.
 
@@ -90,13 +78,13 @@ class RescalingJob:
         self.stopped_at: float | None = None
         self.served_before = list(fluid.served)
         self.terms = terms
-        self._course: _Course | None = None
+        self._course: SimulatedRescale | None = None
         self.slots = fluid.model.slots(fluid.parallelism)
 
     @property
     def asked(self) -> Mapping[VertexId, int]:
         """The parallelism that the cluster was last asked for."""
-        return self.fluid.parallelism if self._course is None else self._course.target
+        return self.fluid.parallelism if self._course is None else self._course.after
 
     def request(self, wanted: Mapping[VertexId, int]) -> RescaleAnswer:
         """Ask for another parallelism; vertices left out keep theirs."""
@@ -107,8 +95,9 @@ class RescalingJob:
         if self._course is not None:
             self.rejected += 1
             return RescaleAnswer.REJECTED
-        now = self.fluid.now
-        self._course = _Course(target, now, now + self.terms.delay)
+        fluid, stops = self.fluid, self.fluid.now + self.terms.delay
+        starts, slots = stops + self.terms.outage, fluid.model.slots(target)
+        self._course = SimulatedRescale(fluid.now, stops, starts, fluid.parallelism, target, self.slots, slots)
         return RescaleAnswer.ACCEPTED
 
     def flow(self, seconds: float, arrivals: tuple[float, ...]) -> None:
@@ -117,47 +106,30 @@ class RescalingJob:
             self.fluid.flow(seconds, arrivals)
             return
         end = self.fluid.now + seconds
-        while self._course is not None and self._due(self._course) <= end:
-            self._flow_until(self._due(self._course), arrivals)
-            self._proceed(self._course)
+        while (course := self._course) is not None:
+            due = course.stopped if self.fluid.is_running else course.running
+            if due > end:
+                break
+            self._flow_until(due, arrivals)
+            if self.fluid.is_running:
+                self._stop(course)
+            else:
+                self._start(course)
         self._flow_until(end, arrivals)
-
-    def _due(self, course: _Course) -> float:
-        return course.stops if self.fluid.is_running else course.starts
 
     def _flow_until(self, instant: float, arrivals: tuple[float, ...]) -> None:
         if instant > self.fluid.now:
             self.fluid.flow(instant - self.fluid.now, arrivals)
 
-    def _proceed(self, course: _Course) -> None:
-        if self.fluid.is_running:
-            self._stop(course)
-        else:
-            self._start(course)
-
-    def _stop(self, course: _Course) -> None:
+    def _stop(self, course: SimulatedRescale) -> None:
         self.fluid.is_running = False
-        self.stopped_at = course.stops
-        course.replayed = self.fluid.replay(self.terms.replay)
-        course.starts = course.stops + self.terms.outage
-        course.slots_before, self.slots = self.slots, self.fluid.model.slots(course.target)
+        self.stopped_at, self.slots = course.stopped, course.slots_after
+        self._course = replace(course, replayed=self.fluid.replay(self.terms.replay))
 
-    def _start(self, course: _Course) -> None:
-        before = self.fluid.parallelism
-        self.fluid.run_with(course.target)
+    def _start(self, course: SimulatedRescale) -> None:
+        self.fluid.run_with(course.after)
         self.fluid.is_running = True
-        self.running_since = course.starts
+        self.running_since = course.running
         self.served_before = list(self.fluid.served)
-        self.rescales.append(
-            SimulatedRescale(
-                course.requested,
-                course.stops,
-                course.starts,
-                before,
-                course.target,
-                course.slots_before,
-                self.slots,
-                course.replayed,
-            )
-        )
+        self.rescales.append(course)
         self._course = None

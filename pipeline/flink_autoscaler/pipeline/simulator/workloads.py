@@ -70,22 +70,15 @@ def shaped(name: str, shape: Shape, duration: float, *, step: float = MINUTE, si
     return Workload(name, step, tuple((max(0.0, shape(since + number * step)),) for number in range(count)))
 
 
-def recorded(name: str, rates: Sequence[float], *, step: float = MINUTE, peak: float | None = None) -> Workload:
-    """Make a workload of one source from what was recorded.
-
-    Args:
-        name: Of the series.
-        rates: Records/s, one per step.
-        step: Seconds between them.
-        peak: Records/s that the greatest one becomes; None keeps them as they are.
+def recorded(name: str, rates: Sequence[float], *, step: float = MINUTE) -> Workload:
+    """Make a workload of one source from records/s that were recorded, one per step.
 
     Raises:
         ValueError: There are no rates, or one is negative or not a number.
     """
     if not rates or not all(rate >= 0 and math.isfinite(rate) for rate in rates):
         raise ValueError(f"{name}: a recorded series needs rates, none negative, infinite or unknown")
-    workload = Workload(name, step, tuple((float(rate),) for rate in rates))
-    return workload if peak is None else workload.scaled_to(peak)
+    return Workload(name, step, tuple((float(rate),) for rate in rates))
 
 
 # Nexmark at the rates for which "Three steps is all you need" (OSDI 2018) gives the best parallelism on Flink.
@@ -218,13 +211,7 @@ def _open(t: float) -> float:
 
 
 def _autoregressive(seed: int, deviation: float, memory: float = 0.9) -> Iterator[float]:
-    """Yield factors around 1 that remember most of their deviation from step to step.
-
-    Args:
-        seed: The same seed gives the same factors.
-        deviation: Standard deviation in the long run.
-        memory: Correlation of one step and the next.
-    """
+    """Yield factors around 1 that remember most of their deviation, of so much in the long run, from step to step."""
     chance = _chance(seed)
     own = deviation * math.sqrt(1 - memory**2)
     value = chance.gauss(0, deviation)
@@ -286,11 +273,6 @@ def earlier(name: str, seed: int, weeks: int) -> Workload:
     """Return what arrived in the weeks before a built-in workload: the same shape with other noise.
 
     Workloads that are shorter than a week were there again and again, up to where the workload begins.
-
-    Args:
-        name: Of the workload.
-        seed: Of the workload.
-        weeks: How many.
     """
     if name in _WEEKLY:
         return _WEEKLY[name](seed=seed + _OTHER_NOISE, weeks=weeks, since=-weeks * WEEK)

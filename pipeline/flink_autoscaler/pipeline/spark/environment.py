@@ -71,9 +71,6 @@ def _version_text(java: str) -> str:
 def require_yarn(conf: Mapping[str, str]) -> None:
     """Check that Spark is told where YARN is; else it would look for it on this machine, for a quarter of an hour.
 
-    Args:
-        conf: Spark's own configuration.
-
     Raises:
         ConfigError: It is not; the message names the variable to set.
     """

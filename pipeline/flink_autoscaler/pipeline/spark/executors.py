@@ -69,10 +69,6 @@ def surveyed(spark: Any, udf: Callable[..., Any], tasks: int, *, timeout: float)
 def lacking(executors: Sequence[Executor], *, spark_version: str) -> set[str]:
     """Return the libraries that some executor lacks and that can be shipped.
 
-    Args:
-        executors: As :func:`surveyed` returns them.
-        spark_version: Of the driver or the Spark Connect server.
-
     Raises:
         SparkLostError: An executor cannot do our work; the message says what to install where.
     """
@@ -125,13 +121,7 @@ def _question(libraries: Sequence[str]) -> Callable[[int], str]:
 
 
 def map_in_arrow(frame: DataFrame, function: ArrowFunction, schema: str) -> DataFrame:
-    """Do what ``DataFrame.mapInArrow`` does, which insists on pandas without using it.
-
-    Args:
-        frame: Of a driver in this process, or of a Spark Connect server; the latter's client has pandas anyway.
-        function: Takes and gives the batches of a partition.
-        schema: Of its rows, as DDL.
-    """
+    """Do what ``DataFrame.mapInArrow`` does, which insists on pandas without using it."""
     if not hasattr(frame, "_jdf"):
         return frame.mapInArrow(function, schema)
     kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF

@@ -102,12 +102,7 @@ class SparkSettings:
 
 
 def spark_conf(settings: SparkSettings, scratch: Path) -> dict[str, str]:
-    """Return the configuration of a driver of ours.
-
-    Args:
-        settings: What the operator wants.
-        scratch: Folder for everything that Spark writes.
-    """
+    """Return the configuration of a driver of ours, which writes to the folder ``scratch`` only."""
     conf = {
         **COMMON,
         **_DRIVER,

@@ -77,10 +77,14 @@ class PassTask:
             except CodecError as error:
                 yield position, None, str(error)
         groups = self._groups(members)
-        outcomes = _worker().run(groups, Deadlines(self.job_deadline, self.pass_deadline)) if groups else {}
+        outcomes = self._evaluated(groups) if groups else {}
         for group in groups:
             for position, request in zip(group.positions, group.requests, strict=True):
                 yield _answer(position, request, outcomes[position])
+
+    def _evaluated(self, groups: Sequence[Group]) -> dict[int, PassOutcome]:
+        loop, clients = _kept()
+        return loop.run(evaluate_groups(clients, groups, Deadlines(self.job_deadline, self.pass_deadline)))
 
     def _groups(self, members: Mapping[int, Mapping[int, PassRequest]]) -> list[Group]:
         clusters = decode(self.clusters, tuple) if any(members.values()) else ()
@@ -97,20 +101,11 @@ def _answer(position: int, request: PassRequest, outcome: PassOutcome) -> Outcom
         return position, None, str(error)
 
 
-class _Worker:
-    """What a Python worker keeps between tasks."""
-
-    def __init__(self) -> None:
-        self._loop = EventLoopThread("flink-polling")
-        self._clients = ClientCache(self._loop)
-
-    def run(self, groups: Sequence[Group], deadlines: Deadlines) -> dict[int, PassOutcome]:
-        return self._loop.run(evaluate_groups(self._clients, groups, deadlines))
-
-
 @cache
-def _worker() -> _Worker:
-    return _Worker()
+def _kept() -> tuple[EventLoopThread, ClientCache]:
+    """What a Python worker keeps between tasks."""
+    loop = EventLoopThread("flink-polling")
+    return loop, ClientCache(loop)
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,11 @@ import pytest
 from backtest_setup import SOURCE, WORK
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.pipeline.backtest.builtin import USUAL_PEAK, builtin
 from flink_autoscaler.pipeline.backtest.compare import Comparison, compared
 from flink_autoscaler.pipeline.backtest.computing import POINTS
 from flink_autoscaler.pipeline.backtest.inline import InlineRunner
 from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Outcome, Piece, RunSettings
-from flink_autoscaler.pipeline.backtest.subject import LeftOut, Subject
+from flink_autoscaler.pipeline.backtest.subject import USUAL_PEAK, LeftOut, Subject, builtin
 from flink_autoscaler.pipeline.backtest.tune import DEFAULT_GRID, PRESENT, Grid, Recommendation, recommended, trials_of
 from flink_autoscaler.pipeline.reports.backtest import backtest_page
 from flink_autoscaler.pipeline.simulator.bounds import static_peak

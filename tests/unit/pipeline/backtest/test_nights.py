@@ -14,13 +14,12 @@ from backtest_setup import LATER, NOON, SOURCE, a_history, arrival_rows, job_row
 
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
 from flink_autoscaler.pipeline.backtest.arrivals import Quarters, Rate
-from flink_autoscaler.pipeline.backtest.builtin import builtin
 from flink_autoscaler.pipeline.backtest.computing import computed
 from flink_autoscaler.pipeline.backtest.fitting import FitTerms, fit
 from flink_autoscaler.pipeline.backtest.inline import Choice, InlineRunner
 from flink_autoscaler.pipeline.backtest.nights import Night, nights_of, remarks
 from flink_autoscaler.pipeline.backtest.plan import Outcome, Piece, RunSettings
-from flink_autoscaler.pipeline.backtest.subject import Subject
+from flink_autoscaler.pipeline.backtest.subject import Subject, builtin
 from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.history.rows import NamedRow
 from flink_autoscaler.pipeline.profiles import ProfileSettings

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from flink_autoscaler.pipeline.backtest.builtin import chain
+from flink_autoscaler.pipeline.backtest.subject import chain
 from flink_autoscaler.pipeline.simulator import BacktestResult, JobModel, RescaleTerms, Simulation, run
 from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, area, instant, oracle, static_peak
 from flink_autoscaler.pipeline.simulator.workloads import DAY, HOUR, Workload, week_sine

@@ -167,7 +167,7 @@ def test_office_ramps_up_within_ten_minutes() -> None:
 
 
 def test_recorded_series_is_scaled_to_its_peak() -> None:
-    assert recorded("mine", [1.0, 4.0, 2.0], step=10.0, peak=100.0).rows == ((25.0,), (100.0,), (50.0,))
+    assert recorded("mine", [1.0, 4.0, 2.0], step=10.0).scaled_to(100.0).rows == ((25.0,), (100.0,), (50.0,))
     assert recorded("mine", [1.0, 4.0]).rows == ((1.0,), (4.0,))
 
 
@@ -179,7 +179,7 @@ def test_recorded_series_needs_real_rates(values: list[float]) -> None:
 
 def test_nothing_cannot_be_scaled() -> None:
     with pytest.raises(ValueError, match="nothing arrives"):
-        recorded("mine", [0.0, 0.0], peak=5.0)
+        recorded("mine", [0.0, 0.0]).scaled_to(5.0)
 
 
 def test_workload_goes_on_beyond_its_ends() -> None:
