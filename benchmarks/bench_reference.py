@@ -19,7 +19,7 @@ from rich.table import Table
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
-from flink_autoscaler.pipeline.backtest.arrivals import Quarters, Rate
+from flink_autoscaler.pipeline.backtest.arrivals import Quarters, Sample
 from flink_autoscaler.pipeline.backtest.nights import nights_of
 from flink_autoscaler.pipeline.backtest.subject import Subject, chain
 from flink_autoscaler.pipeline.simulator import ReportSettings, RescaleTerms, Simulation, run
@@ -158,7 +158,7 @@ def workload_of(load: str, seed: int) -> Workload:
 def profiles_of(seed: int, configuration: Options) -> list[ProfileResult]:
     """Return what the nightly job makes of the four weeks before the fifth of the office, and of its days."""
     since = MONDAY_MS / 1000 - 4 * WEEK
-    rates = (Rate(since + number * MINUTE, MINUTE, row[0]) for number, row in enumerate(office(seed=seed).rows))
+    rates = (Sample(since + number * MINUTE, MINUTE, row[0]) for number, row in enumerate(office(seed=seed).rows))
     workload = workload_of("office", seed)
     job = chain(workload)
     past = {job.sources[0]: Quarters.of(rates)}

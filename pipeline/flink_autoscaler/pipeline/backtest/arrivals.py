@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import Final, NamedTuple, TypeGuard
+from typing import Final, TypeGuard
 
 from flink_autoscaler.core.model.load_profile import BUCKET, LEAST_MINUTES, MINUTE, MINUTES, slot_of, zone_named
 from flink_autoscaler.core.model.metrics import VertexId
@@ -51,7 +51,7 @@ class Sample:
     at: float
     span: float | None
     arrival: float | None
-    consumption: float | None
+    consumption: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,6 @@ class JobArrivals:
     workload: Workload
     start: float
     notes: tuple[str, ...]
-
-
-class Rate(NamedTuple):
-    """What was measured at an instant, epoch seconds: records/s over the seconds before, or over its minute."""
-
-    at: float
-    span: float | None
-    rate: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +83,20 @@ class Quarters:
     late: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, rates: Iterable[Rate]) -> Quarters:
-        """Average rates as the nightly job does; they may be in any order."""
+    def of(cls, samples: Iterable[Sample]) -> Quarters:
+        """Average known arrivals as the nightly job does; they may be in any order."""
         minutes: dict[int, set[int]] = defaultdict(set)
         sums: dict[int, tuple[float, int]] = {}
         late: set[int] = set()
-        for each in rates:
+        for each in samples:
+            if not _is_rate(each.arrival):
+                continue
             last = int(each.at // MINUTE)
             first = last - max(1, round(min(each.span or 0.0, BUCKET) / MINUTE)) + 1
             for index in {first // MINUTES, last // MINUTES}:
                 covered = range(max(first, index * MINUTES), min(last, index * MINUTES + MINUTES - 1) + 1)
                 total, count = sums.get(index, (0.0, 0))
-                sums[index] = (total + each.rate * len(covered), count + len(covered))
+                sums[index] = (total + each.arrival * len(covered), count + len(covered))
                 minutes[index].update(covered)
             late.update({first // MINUTES} - {last // MINUTES})
         kept = sorted(index for index, each in minutes.items() if len(each) >= LEAST_MINUTES)
@@ -158,12 +152,7 @@ def arrivals_of(name: str, samples: Mapping[VertexId, Sequence[Sample]], now: fl
 
 def past_of(samples: Mapping[VertexId, Sequence[Sample]], now: float) -> dict[VertexId, Quarters]:
     """Return what the nightly job would learn from, by source; what is later than now, or not known, does not count."""
-    return {
-        source: Quarters.of(
-            Rate(s.at, s.span, s.arrival) for s in each if 0 < s.at <= now + SKEW and _is_rate(s.arrival)
-        )
-        for source, each in samples.items()
-    }
+    return {source: Quarters.of(s for s in each if 0 < s.at <= now + SKEW) for source, each in samples.items()}
 
 
 def _known(source: VertexId, samples: Sequence[Sample], notes: list[str]) -> list[Sample]:
@@ -171,9 +160,7 @@ def _known(source: VertexId, samples: Sequence[Sample], notes: list[str]) -> lis
     found = [sample for sample in samples if _is_rate(sample.arrival)]
     if found:
         return found
-    found = [
-        Sample(sample.at, sample.span, sample.consumption, None) for sample in samples if _is_rate(sample.consumption)
-    ]
+    found = [Sample(sample.at, sample.span, sample.consumption) for sample in samples if _is_rate(sample.consumption)]
     if not found:
         raise UnfitError(f"no rate of source {source} was ever recorded")
     notes.append(f"Source {source} reports no lag: what it read counts as what arrived.")

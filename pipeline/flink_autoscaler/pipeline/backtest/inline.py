@@ -68,7 +68,7 @@ class InlineRunner:
     def fleet(self, path: str, choice: Choice, now: float, progress: Progress = unheard) -> FittedHistory:
         """Do what ``Runner`` says, of a history on a local path."""
         with opened(path) as storage:
-            records, damaged = read_records(storage, choice, progress)
+            records, damaged = _read(storage, choice, progress)
         return FittedHistory.of((fit(each, choice.terms(now)) for each in records), tuple(damaged))
 
     def outcomes(self, plan: BacktestPlan) -> Iterator[Outcome]:
@@ -76,13 +76,8 @@ class InlineRunner:
         yield from map(computed, plan.pieces())
 
 
-def read_records(storage: HistoryStorage, choice: Choice, progress: Progress) -> tuple[list[Records], list[str]]:
-    """Read what fitting needs, and what is wrong with damaged files, which are left out.
-
-    Raises:
-        MissingHistoryError: There is no such history.
-        HistoryError: It cannot be listed.
-    """
+def _read(storage: HistoryStorage, choice: Choice, progress: Progress) -> tuple[list[Records], list[str]]:
+    """Read what fitting needs, and what is wrong with damaged files, which are left out."""
     require(storage.files)
     paths = [
         (name, e.path)
@@ -114,14 +109,12 @@ def _empty(name: str) -> pa.Table:
 
 
 def _by_job(table: pa.Table) -> dict[str, pa.Table]:
-    return dict(_divided(table.sort_by(_KEY).combine_chunks()))
-
-
-def _divided(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    start = 0
-    for entry in pc.value_counts(table.column(_KEY)).to_pylist():
-        yield entry["values"], table.slice(start, entry["counts"])
+    ordered = table.sort_by(_KEY).combine_chunks()
+    found, start = {}, 0
+    for entry in pc.value_counts(ordered.column(_KEY)).to_pylist():
+        found[entry["values"]] = ordered.slice(start, entry["counts"])
         start += entry["counts"]
+    return found
 
 
 def _records(key: str, tables: Mapping[str, Mapping[str, pa.Table]]) -> Records:

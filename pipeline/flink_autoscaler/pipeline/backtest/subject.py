@@ -11,7 +11,7 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.load_profile import FULL_WEEKS
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.options.option import nearest
-from flink_autoscaler.pipeline.backtest.arrivals import Quarters, Rate
+from flink_autoscaler.pipeline.backtest.arrivals import Quarters, Sample
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
 from flink_autoscaler.pipeline.simulator.rescales import RescaleTerms
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS
@@ -121,7 +121,9 @@ def _past(name: str, seed: int, workload: Workload) -> list[Quarters]:
     before = earlier(name, seed, PAST_WEEKS)
     since = MONDAY_MS / 1000 - before.duration
     columns = zip(*before.rows, *workload.rows, strict=True)
-    return [Quarters.of(Rate(since + n * MINUTE, MINUTE, rate) for n, rate in enumerate(column)) for column in columns]
+    return [
+        Quarters.of(Sample(since + n * MINUTE, MINUTE, rate) for n, rate in enumerate(column)) for column in columns
+    ]
 
 
 def chain(workload: Workload) -> JobModel:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Final
+from typing import Final, NamedTuple
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.options.job import AutoscalerOptions
@@ -108,8 +108,7 @@ def recommended(comparison: Comparison, trials: Trials) -> list[Recommendation]:
     return [_recommendation(job, tried, trials) for job, tried in found if tried]
 
 
-@dataclass(frozen=True, slots=True)
-class _Tried:
+class _Tried(NamedTuple):
     """The figures of one configuration that count for the choice, and those it is judged by."""
 
     chosen: Measures
@@ -117,12 +116,8 @@ class _Tried:
 
 
 def _tried(job: JobComparison) -> dict[str, _Tried]:
-    runs = {name: (run.figures, run.parts) for name, run in job.runs.items()}
-    return {
-        name: _Tried(figures, figures) if parts is None else _Tried(*parts)
-        for name, (figures, parts) in runs.items()
-        if figures is not None
-    }
+    known = ((name, run.figures, run.parts) for name, run in job.runs.items())
+    return {name: _Tried(*(parts or (figures, figures))) for name, figures, parts in known if figures is not None}
 
 
 def _recommendation(job: JobComparison, tried: Mapping[str, _Tried], trials: Trials) -> Recommendation:

@@ -26,7 +26,6 @@ from flink_autoscaler.pipeline.profiles.tables import results
 from flink_autoscaler.pipeline.reports import aggregate
 from flink_autoscaler.pipeline.reports.measures import (
     JobFigures,
-    JobRows,
     Row,
     chosen,
     instant,
@@ -187,8 +186,9 @@ def _jobs(tables: _Tables, buckets: DataFrame, period: Period) -> tuple[list[Job
     ahead = _by_job(buckets.where(is_ahead).groupBy("job_key").agg(f.sum("passes").alias("passes")))
     # Of a job whose rows are all later than now nothing is known.
     keys = sorted({*totals, *rescales, *(key for key, row in decisions.items() if row["passes"])})
-    parts = {key: JobRows(totals.get(key, {}), decisions.get(key, {}), rescales.get(key, {})) for key in keys}
-    return [job_figures(key, parts[key], period.until) for key in keys], list(_skew(ahead, decisions, rescales))
+    tables_of = {key: [rows.get(key, {}) for rows in (totals, decisions, rescales)] for key in keys}
+    figures = [job_figures(key, *rows, until=period.until) for key, rows in tables_of.items()]
+    return figures, list(_skew(ahead, decisions, rescales))
 
 
 def _by_job(frame: DataFrame) -> dict[str, Row]:

@@ -34,7 +34,6 @@ class ReportSettings:
             system does that keeps no account of restarts.
         slots_per_taskmanager: TaskManagers come and go with the slots that the job needs.
         checkpoint_interval: Seconds between checkpoints.
-        state_bytes: Size of a checkpoint.
     """
 
     noise: float = 0.0
@@ -42,7 +41,6 @@ class ReportSettings:
     feeds_zeros: bool = False
     slots_per_taskmanager: int = 1
     checkpoint_interval: float = 60.0
-    state_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +81,13 @@ class Meters:
 
     Args:
         job: The job.
-        noise: Relative standard deviation of busy shares and rates; the time spent is exact.
-        seed: Of the noise.
-        sees_outages: Whether the meters begin anew with every execution. Those that do not run on through an outage,
-            and take for busy what is neither idle nor backpressured, as Flink does.
+        settings: How it reports. The meters begin anew with every execution, except those that feed zeros: they run on
+            through an outage, and take for busy what is neither idle nor backpressured, as Flink does.
     """
 
-    def __init__(self, job: RescalingJob, *, noise: float, seed: int, sees_outages: bool) -> None:
-        self._job, self._noise, self._sees_outages = job, noise, sees_outages
-        self._chance = random.Random(seed)  # noqa: S311 - a simulation has to be repeatable
+    def __init__(self, job: RescalingJob, settings: ReportSettings) -> None:
+        self._job, self._noise, self._runs_on = job, settings.noise, settings.feeds_zeros
+        self._chance = random.Random(settings.seed)  # noqa: S311 - a simulation has to be repeatable
         self._read_at = 0.0
         self._served = list(job.fluid.served)
         self._execution = job.running_since
@@ -111,7 +107,9 @@ class Meters:
         self._read_at, self._served = fluid.now, list(fluid.served)
         seconds = fluid.now - since
         if not fluid.is_running or seconds <= 0:
-            self._skip(seconds)
+            if self._runs_on:
+                for vertex_id in model.gains:
+                    self._spend(vertex_id, _NOTHING, seconds, 0.0)
             return None
         taken = [max(0.0, s - b) / seconds for s, b in zip(fluid.served, base, strict=True)]
         rates = model.demand(taken)
@@ -129,7 +127,7 @@ class Meters:
     def _since(self) -> tuple[float, list[float]]:
         """Return since when the meters count, and what had been served by then."""
         job = self._job
-        if not self._sees_outages:
+        if self._runs_on:
             return self._read_at, self._served
         if job.running_since != self._execution or not job.fluid.is_running:
             self._execution, self._spent = job.running_since, {}
@@ -147,13 +145,6 @@ class Meters:
             before.idle + parallelism * idle,
             before.backpressured + parallelism * blocked,
         )
-
-    def _skip(self, seconds: float) -> None:
-        """Count time in which nothing is known."""
-        if self._sees_outages:
-            return
-        for vertex_id in self._job.fluid.model.gains:
-            self._spend(vertex_id, _NOTHING, seconds, 0.0)
 
     def _as_measured(self, vertex: VertexModel, flow: VertexFlow) -> VertexFlow:
         if not self._noise:
@@ -175,7 +166,7 @@ class Reporter:
 
     def __init__(self, job: RescalingJob, settings: ReportSettings, start_ms: int) -> None:
         self._job, self._settings, self._start_ms = job, settings, start_ms
-        self._meters = Meters(job, noise=settings.noise, seed=settings.seed, sees_outages=not settings.feeds_zeros)
+        self._meters = Meters(job, settings)
         self._greatest = list(job.fluid.served)
 
     def at_ms(self, instant: float) -> int:
@@ -188,13 +179,9 @@ class Reporter:
         is_shown_running = self._job.fluid.is_running or self._settings.feeds_zeros
         return JobStatus.RUNNING if is_shown_running else JobStatus.RESTARTING
 
-    def flows(self) -> dict[VertexId, VertexFlow] | None:
-        """Return what happened at every vertex since the last report; None while the job is away."""
-        return self._meters.read()
-
     def read(self, memory: CollectorMemory, *, with_facts: bool) -> JobReading:
         """Return what the cluster says about the job now, with facts where its rescale is followed."""
-        flows = self.flows()
+        flows = self._meters.read()
         aggregates: dict[VertexId, VertexAggregates] = {}
         counts = self._counts()
         if flows is None and self._settings.feeds_zeros:
@@ -298,9 +285,7 @@ class Reporter:
             stopped_ms=None if job.stopped_at is None else self.at_ms(job.stopped_at),
             requirements={vertex_id: (1, parallelism) for vertex_id, parallelism in job.asked.items()},
             exceptions=(),
-            checkpoints=CheckpointFacts(
-                self._checkpoint_ms(), settings.state_bytes, round(settings.checkpoint_interval * _MS)
-            ),
+            checkpoints=CheckpointFacts(self._checkpoint_ms(), 0, round(settings.checkpoint_interval * _MS)),
             taskmanagers=self._present()[1],
             restarts=0,
         )

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 GRACE: Final = 5.0
 """Seconds beyond the pass deadline, which the tasks keep themselves, after which Spark counts as hung."""
 
+START_SECONDS: Final = 60.0
+"""How long a pass waits for a session that is being opened."""
+
 PROBE_SECONDS: Final = 5.0
 """How long a session may take to say that it is alive."""
 
@@ -120,7 +123,7 @@ class SparkEngine:
         if len(requests) < self._min_jobs or self._is_starting(len(requests)):
             return self._fallback.evaluate(requests)
         try:
-            session = self._supply.get(min(self._settings.start_timeout, self._deadlines.pass_))
+            session = self._supply.get(min(START_SECONDS, self._deadlines.pass_))
         except SparkLostError as error:
             return self._inline(requests, str(error))
         try:
@@ -150,7 +153,7 @@ class SparkEngine:
         """
         if self._settings.is_connect:
             raise SparkLostError("a Spark Connect server lends no access to its file systems")
-        session: Any = self._supply.get(self._settings.start_timeout)
+        session: Any = self._supply.get(START_SECONDS)
         try:
             yield session.spark
         except Exception as exc:

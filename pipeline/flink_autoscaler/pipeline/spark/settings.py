@@ -69,7 +69,6 @@ class SparkSettings:
         partitions: Tasks per pass at most; None takes a share of the task slots that leaves other passes theirs.
         python_files: Archives for the executors of a real cluster, ours (``make pyfiles``) among them. Empty packs what
             this process itself runs with. The libraries that we need are shipped in any case, where they are missing.
-        start_timeout: Seconds that a pass waits for a session that is being opened.
         executors_timeout: Seconds that the executors of a real cluster may take to run a first task, and YARN before
             that to start the application.
         conf: Spark's own configuration, on top of ours.
@@ -81,7 +80,6 @@ class SparkSettings:
     concurrent_passes: int = 1
     partitions: int | None = None
     python_files: tuple[str, ...] = ()
-    start_timeout: float = 60.0
     executors_timeout: float = 120.0
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
 

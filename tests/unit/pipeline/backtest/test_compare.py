@@ -20,6 +20,7 @@ from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Out
 from flink_autoscaler.pipeline.backtest.subject import USUAL_PEAK, LeftOut, Subject, builtin
 from flink_autoscaler.pipeline.backtest.tune import DEFAULT_GRID, PRESENT, Grid, Recommendation, recommended, trials_of
 from flink_autoscaler.pipeline.reports.backtest import backtest_page
+from flink_autoscaler.pipeline.reports.fleet import GENERATOR
 from flink_autoscaler.pipeline.simulator.bounds import static_peak
 from flink_autoscaler.pipeline.simulator.measures import Measures
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
@@ -277,6 +278,13 @@ def test_page_is_whole_and_needs_nothing_else() -> None:
     assert tags.lines == 2 * 7
     for text in ("other/<clicks>", "Something had to be assumed.", "main/new", "3 minutes are recorded", "bold"):
         assert text in tags.text
+
+
+def test_page_is_not_taken_for_a_fleet_report_that_may_be_replaced() -> None:
+    text = backtest_page(compared(PLAN, []))
+
+    assert 'content="flink-autoscaler backtest"' in text
+    assert GENERATOR not in text
 
 
 def test_page_of_nothing_says_so() -> None:
