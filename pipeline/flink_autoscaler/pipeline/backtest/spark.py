@@ -39,6 +39,7 @@ from flink_autoscaler.pipeline.spark.supply import SparkLostError, reason_of
 T = TypeVar("T")
 
 _KEY: Final = "job_key"
+_RESULTS: Final = StructType([StructField(RESULT, BinaryType())])
 
 
 class SparkRunner:
@@ -91,15 +92,9 @@ class SparkRunner:
     def _results(self, given: pa.Table | DataFrame, task: ArrowFunction, kind: type[T]) -> list[T]:
         try:
             frame = self._spark.createDataFrame(given) if isinstance(given, pa.Table) else given
-            return [decode(row[RESULT], kind) for row in self._mapped(frame, task).toArrow().to_pylist()]
+            return [decode(row[RESULT], kind) for row in map_in_arrow(frame, task, _RESULTS).toArrow().to_pylist()]
         except Exception as exc:  # py4j, pyspark and Spark raise dozens of kinds when a job fails
             raise SparkLostError(f"Spark failed: {reason_of(exc)}") from exc
-
-    def _mapped(self, frame: DataFrame, task: ArrowFunction) -> DataFrame:
-        if self._settings.is_connect:
-            # There is no JVM here that could read a schema as text.
-            return frame.mapInArrow(task, StructType([StructField(RESULT, BinaryType())]))
-        return map_in_arrow(frame, task, f"{RESULT} binary")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StringType
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
@@ -19,6 +19,11 @@ from flink_autoscaler.pipeline.spark.supply import SparkLostError, bounded
 OLDEST_ARROW: Final = 18
 """Major version of pyarrow that executors need at least, as this process does."""
 
+
+OUTCOMES_TYPE: Final = (
+    StructType().add("position", IntegerType()).add("outcome", BinaryType()).add("problem", StringType())
+)
+"""The rows of ``task.OUTCOMES`` as Spark calls them: a schema as text would need a JVM of this process."""
 
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -120,7 +125,7 @@ def _question(libraries: Sequence[str]) -> Callable[[int], str]:
     return answer
 
 
-def map_in_arrow(frame: DataFrame, function: ArrowFunction, schema: str) -> DataFrame:
+def map_in_arrow(frame: DataFrame, function: ArrowFunction, schema: StructType | str) -> DataFrame:
     """Do what ``DataFrame.mapInArrow`` does, which insists on pandas without using it."""
     if not hasattr(frame, "_jdf"):
         return frame.mapInArrow(function, schema)

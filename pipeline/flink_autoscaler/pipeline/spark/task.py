@@ -36,8 +36,6 @@ REQUESTS: Final = pa.schema(
 OUTCOMES: Final = pa.schema([("position", pa.int32()), ("outcome", pa.binary()), ("problem", pa.string())])
 """One row per job: its place in the pass and its encoded outcome, or else why there is none."""
 
-OUTCOMES_DDL: Final = "position int, outcome binary, problem string"
-
 RequestRow = tuple[int, int, Encoded]
 """As in ``REQUESTS``."""
 
