@@ -15,12 +15,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measuring import Peak, quiet_logs
-from flink_autoscaler.pipeline.backtest.builtin import builtin
 from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, RunSettings
 from flink_autoscaler.pipeline.backtest.runner import NO_SPARK, opened_runner
+from flink_autoscaler.pipeline.backtest.subject import builtin
 from flink_autoscaler.pipeline.simulator import JobModel, RescaleTerms, Simulation, VertexModel, run
-from flink_autoscaler.pipeline.simulator.workloads import DAY, Workload, side_by_side, week_sine
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.simulator.workloads import DAY, Workload, week_sine
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 TERMS = RescaleTerms(replay=5.0)
 NOT_FOLLOWED = {"job.autoscaler.improvement.supervised-rescales": "false"}
@@ -77,7 +77,7 @@ def main() -> None:
     quiet_logs()
     days = arguments.days
     one = week_sine().part(0, days * DAY)
-    two = side_by_side("two", one, one.scaled(0.5))
+    two = Workload("two", one.step, tuple((rate, rate / 2) for (rate,) in one.rows))
     cases: Mapping[str, tuple[JobModel, Workload, dict[str, str], float]] = {
         "chain of 3, dt 5 s": (chain(3), one, {}, 5.0),
         "chain of 3, dt 1 s": (chain(3), one, {}, 1.0),

@@ -16,13 +16,14 @@ from pipeline_setup import a_request, next_pass
 from pipeline_setup.static_flink import StaticFlink
 
 from benchmarks.measuring import cpu, processes, quiet_logs
+from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.deployment import EvaluationEngine
-from flink_autoscaler.pipeline import ClientCache, InlineEngine
+from flink_autoscaler.pipeline.inline.engine import InlineEngine
 from flink_autoscaler.pipeline.spark.live import SparkEngine
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 
 def following(requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome], samples: int) -> list[PassRequest]:

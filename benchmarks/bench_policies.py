@@ -16,10 +16,9 @@ from rich.console import Console
 from rich.table import Table
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
-from flink_autoscaler.pipeline.backtest.builtin import builtin, chain
+from flink_autoscaler.pipeline.backtest.subject import builtin, chain
 from flink_autoscaler.pipeline.simulator import BacktestResult, RescaleTerms, Simulation, run
 from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, area, instant, oracle, static_peak
-from flink_autoscaler.pipeline.simulator.rescales import FixedOutage
 from flink_autoscaler.pipeline.simulator.workloads import DAY, WEEK, Workload, office, sine, week_sine
 
 HOUR: Final = 3600.0
@@ -55,7 +54,7 @@ def workloads(days: float) -> dict[str, Workload]:
 
 def simulated(workload: Workload, options: Mapping[str, str], outage: float) -> BacktestResult:
     """Run one backtest."""
-    terms = RescaleTerms(FixedOutage(outage), replay=5.0)
+    terms = RescaleTerms(outage, replay=5.0)
     configuration = {PREFIX + key: value for key, value in options.items()}
     return run(
         Simulation(chain(workload), workload, configuration, installed_plugins(), terms=terms, slo_lag=LATE_AFTER)
@@ -77,8 +76,8 @@ def add_policies(table: Table, workload: Workload, outage: float, pool: ProcessP
     results = pool.map(partial(simulated, workload, outage=outage), POLICIES.values())
     for name, result in zip(POLICIES, results, strict=True):
         m = result.measures
-        lags = [f"{m.lag_percentiles[percentile]:.0f}" for percentile in (95, 99)]
-        figures = [f"{m.slot_hours:.0f}", str(m.rescales), str(m.reversals), *lags, f"{m.late / 60:.0f}"]
+        lags = [f"{lag:.0f}" for lag in (m.lag_p95, m.lag_p99)]
+        figures = [f"{m.slot_hours:.0f}", str(m.rescales), str(m.reversals), *lags, f"{m.over_slo / 60:.0f}"]
         table.add_row(name, *figures, f"{m.score:.0f}")
 
 

@@ -16,7 +16,7 @@ from benchmarks.measuring import Peak, quiet_logs
 from flink_autoscaler.core.model.load_profile import WEEK
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.run import build_profiles
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 ASOF = 1_793_577_600
 RATE = "1000 * (1 + 0.5 * sin(2 * pi() * (at + job * 600) / 86400)) * (0.9 + 0.2 * rand(1))"

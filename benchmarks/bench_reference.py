@@ -19,13 +19,11 @@ from rich.table import Table
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
-from flink_autoscaler.pipeline.backtest.builtin import chain
+from flink_autoscaler.pipeline.backtest.arrivals import Quarters, Sample
 from flink_autoscaler.pipeline.backtest.nights import nights_of
-from flink_autoscaler.pipeline.backtest.past import Quarters, Rate
-from flink_autoscaler.pipeline.backtest.subject import Subject
+from flink_autoscaler.pipeline.backtest.subject import Subject, chain
 from flink_autoscaler.pipeline.simulator import ReportSettings, RescaleTerms, Simulation, run
 from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, area, instant, oracle, static_peak
-from flink_autoscaler.pipeline.simulator.rescales import FixedOutage
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS
 from flink_autoscaler.pipeline.simulator.workloads import MINUTE, WEEK, Workload, office, week_sine
 
@@ -160,7 +158,7 @@ def workload_of(load: str, seed: int) -> Workload:
 def profiles_of(seed: int, configuration: Options) -> list[ProfileResult]:
     """Return what the nightly job makes of the four weeks before the fifth of the office, and of its days."""
     since = MONDAY_MS / 1000 - 4 * WEEK
-    rates = (Rate(since + number * MINUTE, MINUTE, row[0]) for number, row in enumerate(office(seed=seed).rows))
+    rates = (Sample(since + number * MINUTE, MINUTE, row[0]) for number, row in enumerate(office(seed=seed).rows))
     workload = workload_of("office", seed)
     job = chain(workload)
     past = {job.sources[0]: Quarters.of(rates)}
@@ -179,14 +177,14 @@ def measured(piece: Piece) -> Figures:
             workload,
             configuration,
             installed_plugins(),
-            terms=RescaleTerms(FixedOutage(row.outage), replay=5.0),
+            terms=RescaleTerms(row.outage, replay=5.0),
             reports=ReportSettings(feeds_zeros=row.feeds_zeros),
             slo_lag=LATE_AFTER,
             profiles=profiles_of(seed, configuration) if load != "week-sine" else (),
         )
     )
     m = result.measures
-    return Figures(m.slot_hours, m.rescales, m.lag_percentiles[95], m.lag_percentiles[99], m.late / MINUTE)
+    return Figures(m.slot_hours, m.rescales, m.lag_p95, m.lag_p99, m.over_slo / MINUTE)
 
 
 def bounds_of(load: str, seed: int) -> list[Figures]:

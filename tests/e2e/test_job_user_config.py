@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
-from flink_autoscaler.pipeline import ClientCache
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
 from flink_autoscaler.standalone.settings.schema.sections import ClusterSettings
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, EngineKind

@@ -12,7 +12,7 @@ from pipeline_setup import Fleet
 from spark_cluster import Recorded, SparkCluster, comparables, evaluate_while, executor_python, make_pyfiles
 
 from flink_autoscaler.core.model.decision import PassPhase
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

@@ -11,7 +11,7 @@ from backtest_setup import a_history, job_rows
 from profile_setup import write_samples
 from spark_cluster import ConnectServer, SparkCluster, commands, executor_python
 
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 pytest.importorskip("grpc", reason="needs the extra: pip install 'flink-autoscaler[connect]'")
 

@@ -13,7 +13,8 @@ from spark_cluster import ConnectServer, Recorded, comparables, evaluate_while, 
 
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.pipeline.data_source import FlinkMetrics
-from flink_autoscaler.pipeline.spark.session import SparkSettings, open_session
+from flink_autoscaler.pipeline.spark.session import open_session
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.spark.supply import SparkLostError
 
 pytest.importorskip("grpc", reason="needs the extra: pip install 'flink-autoscaler[connect]'")

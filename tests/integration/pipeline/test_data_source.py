@@ -17,7 +17,7 @@ from flink_autoscaler.pipeline.data_source import FlinkMetrics, endpoint_options
 from flink_autoscaler.pipeline.data_source.choices import OPTIONS, choices_of
 from flink_autoscaler.pipeline.data_source.tables import TABLES
 from flink_autoscaler.pipeline.spark.driver import DriverSession
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.history.notebook import metrics_options
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "guide" / "notebooks.md").read_text()

@@ -14,7 +14,8 @@ from pipeline_setup import Fleet, comparable, next_pass
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.pipeline.spark.driver import DriverSession
 from flink_autoscaler.pipeline.spark.live import SparkEngine
-from flink_autoscaler.pipeline.spark.session import PassSession, SparkSettings, open_session
+from flink_autoscaler.pipeline.spark.session import PassSession, open_session
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.spark.supply import SparkLostError
 
 pytestmark = pytest.mark.spark

@@ -16,7 +16,7 @@ from flink_autoscaler.core.model.decision import PassPhase, PassRequest
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.deployment import EvaluationEngine
 from flink_autoscaler.pipeline.spark.live import SparkEngine
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 APPLICATIONS = 5
 FALLBACKS: list[str] = []

@@ -29,7 +29,7 @@ from yarn_cluster.configuration import PATIENCE
 from flink_autoscaler.pipeline.history.reader import read
 from flink_autoscaler.pipeline.history.schema import DECISIONS, SAMPLES
 from flink_autoscaler.pipeline.history.storage import append, own_session, spark_storage
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.history.sink import HistorySink
 from flink_autoscaler.standalone.settings.schema.history_settings import HistorySettings
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings

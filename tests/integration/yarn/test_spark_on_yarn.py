@@ -15,7 +15,8 @@ from yarn_cluster import MavenUnreachableError, YarnCluster
 from yarn_cluster.configuration import LOOPBACK
 from yarn_cluster.processes import processes_of
 
-from flink_autoscaler.pipeline.spark.session import SparkSettings, open_session
+from flink_autoscaler.pipeline.spark.session import open_session
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.spark.supply import SparkLostError
 from flink_cluster.java import tool
 

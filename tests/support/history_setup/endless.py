@@ -17,7 +17,7 @@ from recorded_passes import window_filling
 
 from flink_autoscaler.pipeline.history import Writer
 from flink_autoscaler.pipeline.history.storage import own_session
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.history.sink import HistorySink
 from flink_autoscaler.standalone.settings.schema.history_settings import HistorySettings
 from history_setup import NOON_MS

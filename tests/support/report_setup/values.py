@@ -1,18 +1,24 @@
-"""A report without a history: two jobs, one of which has a name, vertices and reasons that mean harm."""
+"""Pages without a history: jobs, some of which have names, vertices and reasons that mean harm."""
 
 from __future__ import annotations
 
+from flink_autoscaler.pipeline.backtest.compare import Comparison, compared
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Bounds, Candidate, Curves, Outcome
+from flink_autoscaler.pipeline.backtest.subject import LeftOut, Subject
 from flink_autoscaler.pipeline.reports.measures import Concern, JobFigures
-from flink_autoscaler.pipeline.reports.period import Period
 from flink_autoscaler.pipeline.reports.report import (
     FleetSeries,
     ForecastLine,
     JobSection,
+    Period,
     Report,
     RescaleLine,
     Series,
     VertexLine,
 )
+from flink_autoscaler.pipeline.simulator.measures import Measures
+from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
+from flink_autoscaler.pipeline.simulator.workloads import sine
 from report_setup import NOON
 
 EVIL = "\"'><img src=x onerror=\"document.title='hacked'\"></script><script>document.title='hacked'</script>"
@@ -90,3 +96,22 @@ def _section(figures: JobFigures, name: str, forecast: ForecastLine) -> JobSecti
 def _wave(top: float) -> Series:
     """Return a value per bucket, every tenth not known."""
     return [None if bucket % 10 == 0 else top * (bucket % 50) / 50 for bucket in range(DAY.count)]
+
+
+def a_comparison() -> Comparison:
+    """Make a comparison of two configurations, one of which has a name that means harm, over one such job."""
+    job = JobModel((VertexModel("a" * 32, "Source", 100.0),), {})
+    subject = Subject(f"main/{EVIL}", job, sine(), notes=(f"Something had to be assumed {EVIL}.",))
+    plan = BacktestPlan((subject,), (Candidate("usual", {}), Candidate(EVIL, {})), (LeftOut("main/new", EVIL),))
+    figures = Measures(21_600.0, 24.0, 2, 1, 0, 0.0, 5.0, 9.0, 60.0, 120.0, 0.0, 0.5, 25.0)
+    runs = [
+        Outcome(subject.job_key, candidate.name, figures, curves=Curves(slots=_steady(4), lags=_steady(60)))
+        for candidate in plan.candidates
+    ]
+    curves = Curves(arrivals=_steady(900), oracle=_steady(3), busy=_steady(2))
+    bounds = Outcome(subject.job_key, None, bounds=Bounds(12.0, 14.0, None, 30.0), curves=curves)
+    return compared(plan, [*runs, bounds])
+
+
+def _steady(height: float) -> tuple[float, ...]:
+    return tuple(each or 0.0 for each in _wave(height))

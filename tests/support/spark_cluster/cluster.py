@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 from urllib.request import urlopen
 
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_cluster.guard import Guard
 from flink_cluster.process import FlinkProcess
 from flink_cluster.waiting import wait_until

@@ -9,7 +9,8 @@ from pipeline_setup import Fleet, comparable
 
 from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.pipeline.spark.live import SparkEngine
-from flink_autoscaler.pipeline.spark.session import PassSession, SparkSettings, open_session
+from flink_autoscaler.pipeline.spark.session import PassSession, open_session
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_cluster.waiting import wait_until
 
 JOB_DEADLINE = 2.0

@@ -1,20 +1,23 @@
-"""From samples of the metric history to the arrivals of a job, minute by minute."""
+"""What arrived at the sources of a job: from samples of the metric history to minutes, and to quarter hours."""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
 from typing import Final, TypeGuard
 
+from flink_autoscaler.core.model.load_profile import BUCKET, LEAST_MINUTES, MINUTE, MINUTES, slot_of, zone_named
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.pipeline.backtest.past import Quarters, Rate
-from flink_autoscaler.pipeline.backtest.subject import UnfitError
-from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, Row, Workload
+from flink_autoscaler.pipeline.profiles import ProfileSettings
+from flink_autoscaler.pipeline.profiles.fit import Series
+from flink_autoscaler.pipeline.simulator.workloads import HOUR, Row, Workload
 
 STEP: Final = MINUTE
-LEAST_MINUTES: Final = 60
+LEAST_RECORDED: Final = 60
 """Recorded minutes without which nothing can be said about a job."""
 
 LEAST_SHARE: Final = 0.5
@@ -28,6 +31,10 @@ _WRONG: Final = "later than now or before 1970"
 LONGEST_SPAN: Final = HOUR
 SKEW: Final = 300.0
 """Seconds by which the clocks of daemon and reader may differ."""
+
+
+class UnfitError(ValueError):
+    """A job cannot be simulated; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +51,7 @@ class Sample:
     at: float
     span: float | None
     arrival: float | None
-    consumption: float | None
+    consumption: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,66 @@ class JobArrivals:
     workload: Workload
     start: float
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Quarters:
+    """The quarter hours of one source in which enough minutes were recorded.
+
+    Attributes:
+        index: Epoch seconds / 900, ascending.
+        rate: Mean rates, records/s.
+        late: Of ``index`` those of which a part was measured after their end, since rates cover more than a minute.
+    """
+
+    index: tuple[int, ...] = ()
+    rate: tuple[float, ...] = ()
+    late: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, samples: Iterable[Sample]) -> Quarters:
+        """Average known arrivals as the nightly job does; they may be in any order."""
+        minutes: dict[int, set[int]] = defaultdict(set)
+        sums: dict[int, tuple[float, int]] = {}
+        late: set[int] = set()
+        for each in samples:
+            if not _is_rate(each.arrival):
+                continue
+            last = int(each.at // MINUTE)
+            first = last - max(1, round(min(each.span or 0.0, BUCKET) / MINUTE)) + 1
+            for index in {first // MINUTES, last // MINUTES}:
+                covered = range(max(first, index * MINUTES), min(last, index * MINUTES + MINUTES - 1) + 1)
+                total, count = sums.get(index, (0.0, 0))
+                sums[index] = (total + each.arrival * len(covered), count + len(covered))
+                minutes[index].update(covered)
+            late.update({first // MINUTES} - {last // MINUTES})
+        kept = sorted(index for index, each in minutes.items() if len(each) >= LEAST_MINUTES)
+        means = (sums[index][0] / sums[index][1] for index in kept)
+        return cls(tuple(kept), tuple(means), tuple(sorted(late.intersection(kept))))
+
+    def before(self, end: int) -> Quarters:
+        """Return what is known at the end of a quarter hour, given as the index of the next one."""
+        known = [
+            (index, rate)
+            for index, rate in zip(self.index, self.rate, strict=True)
+            if index < end - (end - 1 in self.late)
+        ]
+        return Quarters(tuple(index for index, _ in known), tuple(rate for _, rate in known))
+
+    def series(self, settings: ProfileSettings) -> Series:
+        """Return what is learned from: all but the days that the settings leave out.
+
+        Raises:
+            ConfigError: This machine does not know the time zone.
+        """
+        zone, left_out = zone_named(settings.timezone), frozenset(settings.excluded)
+        learned = [
+            (index, slot_of(index * BUCKET, zone), rate)
+            for index, rate in zip(self.index, self.rate, strict=True)
+            if not left_out or datetime.fromtimestamp(index * BUCKET, zone).date() not in left_out
+        ]
+        index, slot, rate = zip(*learned, strict=True) if learned else ((), (), ())
+        return Series(index, slot, rate)
 
 
 def arrivals_of(name: str, samples: Mapping[VertexId, Sequence[Sample]], now: float) -> JobArrivals:
@@ -84,18 +151,8 @@ def arrivals_of(name: str, samples: Mapping[VertexId, Sequence[Sample]], now: fl
 
 
 def past_of(samples: Mapping[VertexId, Sequence[Sample]], now: float) -> dict[VertexId, Quarters]:
-    """Return what the nightly job would learn from, by source: what is not known to have arrived does not count.
-
-    Args:
-        samples: By source, in any order.
-        now: Epoch seconds; what is later does not count.
-    """
-    return {
-        source: Quarters.of(
-            Rate(s.at, s.span, s.arrival) for s in each if 0 < s.at <= now + SKEW and _is_rate(s.arrival)
-        )
-        for source, each in samples.items()
-    }
+    """Return what the nightly job would learn from, by source; what is later than now, or not known, does not count."""
+    return {source: Quarters.of(s for s in each if 0 < s.at <= now + SKEW) for source, each in samples.items()}
 
 
 def _known(source: VertexId, samples: Sequence[Sample], notes: list[str]) -> list[Sample]:
@@ -103,9 +160,7 @@ def _known(source: VertexId, samples: Sequence[Sample], notes: list[str]) -> lis
     found = [sample for sample in samples if _is_rate(sample.arrival)]
     if found:
         return found
-    found = [
-        Sample(sample.at, sample.span, sample.consumption, None) for sample in samples if _is_rate(sample.consumption)
-    ]
+    found = [Sample(sample.at, sample.span, sample.consumption) for sample in samples if _is_rate(sample.consumption)]
     if not found:
         raise UnfitError(f"no rate of source {source} was ever recorded")
     notes.append(f"Source {source} reports no lag: what it read counts as what arrived.")
@@ -155,8 +210,8 @@ def _grid(minutes: Sequence[Mapping[int, float]], notes: list[str]) -> tuple[tup
         raise UnfitError("not all of its sources were recorded at the same time")
     begin, end = max(map(min, minutes)), min(map(max, minutes)) + 1
     recorded = sum(all(minute in each for each in minutes) for minute in range(begin, end))
-    if recorded < LEAST_MINUTES:
-        raise UnfitError(f"{recorded} minutes are recorded, and a backtest needs {LEAST_MINUTES}")
+    if recorded < LEAST_RECORDED:
+        raise UnfitError(f"{recorded} minutes are recorded, and a backtest needs {LEAST_RECORDED}")
     share = recorded / (end - begin)
     if share < LEAST_SHARE:
         raise UnfitError(f"only {share:.0%} of the time is recorded, and a backtest needs {LEAST_SHARE:.0%}")

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any, Final
 
-from flink_autoscaler.pipeline.backtest.outcome import Bounds, Figures, Outcome
-from flink_autoscaler.pipeline.backtest.plan import BacktestPlan
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Bounds, Outcome
 from flink_autoscaler.pipeline.backtest.subject import LeftOut, Subject
+from flink_autoscaler.pipeline.simulator.measures import Measures
 
 MOST_ERRORS: Final = 0.5
 """Share of the passes that may end in errors; a few do after every rescale, while metrics are missing."""
@@ -73,26 +73,22 @@ class Total:
         return self.ups + self.downs
 
     @classmethod
-    def of(cls, name: str, runs: Sequence[tuple[Outcome, Figures]]) -> Total:
+    def of(cls, name: str, runs: Sequence[tuple[Outcome, Measures]]) -> Total:
         """Add up the runs of one configuration, of which there is at least one."""
         figures = [each for _, each in runs]
-        slot_hours = sum(each.slot_hours for each in figures)
+        summed = ("slot_hours", "ups", "downs", "reversals", "over_slo", "score")
+        sums = {name: sum(getattr(each, name) for each in figures) for name in summed}
         holds: Counter[str] = Counter()
         for outcome, _ in runs:
             holds.update(outcome.holds)
         return cls(
             name=name,
             jobs=len(runs),
-            slot_hours=slot_hours,
-            ups=sum(each.ups for each in figures),
-            downs=sum(each.downs for each in figures),
-            reversals=sum(each.reversals for each in figures),
+            **sums,
             lag_p95=median(each.lag_p95 for each in figures),
             lag_p99=max(each.lag_p99 for each in figures),
             lag_max=max(each.lag_max for each in figures),
-            over_slo=sum(each.over_slo for each in figures),
-            score=sum(each.score for each in figures),
-            efficiency=sum(each.efficiency * each.slot_hours for each in figures) / slot_hours,
+            efficiency=sum(each.efficiency * each.slot_hours for each in figures) / sums["slot_hours"],
             holds=dict(holds),
         )
 
@@ -159,7 +155,7 @@ def _problem(run: Outcome) -> str | None:
     return f"errors ended {ended} of {run.passes} passes, so this says little: {text}"
 
 
-def _finished(job: JobComparison) -> dict[str, tuple[Outcome, Figures]]:
+def _finished(job: JobComparison) -> dict[str, tuple[Outcome, Measures]]:
     return {name: (run, run.figures) for name, run in job.runs.items() if run.figures is not None}
 
 
@@ -167,17 +163,12 @@ def _sum(jobs: Sequence[JobComparison]) -> Bounds | None:
     known = [job.bounds.bounds for job in jobs if job.bounds is not None and job.bounds.bounds is not None]
     if not jobs or len(known) < len(jobs):
         return None
-    return Bounds(
-        sum(each.area for each in known),
-        _sum_of([each.instant for each in known]),
-        _sum_of([each.oracle for each in known]),
-        _sum_of([each.static for each in known]),
-    )
 
+    def total(bound: str) -> float | None:
+        values = [getattr(each, bound) for each in known]
+        return None if None in values else sum(values)
 
-def _sum_of(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+    return Bounds(sum(each.area for each in known), total("instant"), total("oracle"), total("static"))
 
 
 def _job_document(job: JobComparison) -> dict[str, Any]:

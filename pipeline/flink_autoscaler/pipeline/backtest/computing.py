@@ -7,32 +7,37 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from statistics import fmean
-from typing import Final
+from typing import Final, TypeVar
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.core.options.checks import validate, validate_policies
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
-from flink_autoscaler.pipeline.backtest.holdout import seen_seconds
 from flink_autoscaler.pipeline.backtest.nights import nights_of, remarks
-from flink_autoscaler.pipeline.backtest.outcome import Bounds, Curves, Figures, Outcome
-from flink_autoscaler.pipeline.backtest.plan import Piece
+from flink_autoscaler.pipeline.backtest.plan import Bounds, Curves, Outcome, Piece
 from flink_autoscaler.pipeline.backtest.subject import Subject
-from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, area, instant, oracle, static_peak
-from flink_autoscaler.pipeline.simulator.measures import Trace, measure
-from flink_autoscaler.pipeline.simulator.model import JobModel
+from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, area, busy_slots, instant, oracle, static_peak
+from flink_autoscaler.pipeline.simulator.measures import Measures, Trace, measure
 from flink_autoscaler.pipeline.simulator.run import ENABLED, BacktestResult, Simulation, run
-from flink_autoscaler.pipeline.simulator.workloads import HOUR, Workload
+from flink_autoscaler.pipeline.simulator.workloads import DAY, HOUR
+
+T = TypeVar("T")
 
 POINTS: Final = 240
 """Of a curve in a report."""
+
+LEAST_DAYS: Final = 2
+"""Days without which none can be kept."""
+
+_SHARE: Final = 1 / 3
+_WEEK: Final = 7
 
 
 def computed(piece: Piece) -> Outcome:
     """Run a piece with the plug-ins of this process; what goes wrong is in the outcome."""
     subject = piece.subject
     if piece.configuration is None:
-        return Outcome(subject.job_key, None, bounds=_bounds(subject), curves=_arrivals(subject))
+        return _bounded(subject)
     try:
         if problem := problem_of(piece.options):
             return Outcome(subject.job_key, piece.configuration, problem=problem)
@@ -43,7 +48,7 @@ def computed(piece: Piece) -> Outcome:
     return Outcome(
         subject.job_key,
         piece.configuration,
-        figures=Figures.of(result.measures),
+        figures=result.measures,
         curves=_curves(result),
         holds=dict(result.holds),
         errors=dict(result.errors),
@@ -53,19 +58,32 @@ def computed(piece: Piece) -> Outcome:
     )
 
 
-def _parts(piece: Piece, result: BacktestResult) -> tuple[Figures, Figures] | None:
+def _parts(piece: Piece, result: BacktestResult) -> tuple[Measures, Measures] | None:
     """Return the figures of what options are chosen on, and of what comes after."""
     duration = piece.subject.workload.duration
     seen = seen_seconds(duration) if piece.settings.is_divided else None
     return None if seen is None else (_part(piece, result, 0.0, seen), _part(piece, result, seen, duration))
 
 
-def _part(piece: Piece, result: BacktestResult, since: float, until: float) -> Figures:
+def _part(piece: Piece, result: BacktestResult, since: float, until: float) -> Measures:
     rescales = [each for each in result.rescales if since <= each.requested < until]
     least = area(piece.subject.model, piece.subject.workload.part(since, until))
     limit = AutoscalerOptions(piece.options).slo_lag.seconds
     part = result.trace.part(since, until)
-    return Figures.of(measure(part, rescales, slo_lag=limit, least_slot_seconds=least))
+    return measure(part, rescales, slo_lag=limit, least_slot_seconds=least)
+
+
+def seen_seconds(duration: float) -> float | None:
+    """Return how many seconds at the beginning options are chosen on; None where the time is too short to be divided.
+
+    The last third is kept, in whole days: of two weeks and more at least one week, so that every day of the week is
+    in both.
+    """
+    days = math.floor(duration / DAY)
+    if days < LEAST_DAYS:
+        return None
+    kept = max(1, round(days * _SHARE), _WEEK if days >= 2 * _WEEK else 0)
+    return duration - kept * DAY
 
 
 def problem_of(configuration: Mapping[str, str]) -> str | None:
@@ -96,20 +114,28 @@ def _backtest(piece: Piece, profiles: Sequence[ProfileResult]) -> Simulation:
     )
 
 
-def _bounds(subject: Subject) -> Bounds:
-    terms = OracleTerms(outage=subject.outage, replay=subject.terms.replay)
-    return Bounds(
-        area(subject.model, subject.workload) / HOUR,
-        _slot_hours(instant, subject),
-        _slot_hours(lambda job, workload: oracle(job, workload, terms).cost, subject),
-        _slot_hours(static_peak, subject),
+def _bounded(subject: Subject) -> Outcome:
+    """Work out what is possible for a job, and the curves of what arrives and of the bounds."""
+    job, workload = subject.model, subject.workload
+    plan = _known(lambda: oracle(job, workload, OracleTerms(outage=subject.outage, replay=subject.terms.replay)))
+    bounds = Bounds(
+        area(job, workload) / HOUR,
+        _known(lambda: instant(job, workload) / HOUR),
+        None if plan is None else plan.cost / HOUR,
+        _known(lambda: static_peak(job, workload) / HOUR),
     )
+    curves = Curves(
+        arrivals=_thinned([sum(row) for row in workload.rows]),
+        oracle=() if plan is None else _thinned(plan.by_step(len(workload.rows))),
+        busy=_thinned(busy_slots(job, workload)),
+    )
+    return Outcome(subject.job_key, None, bounds=bounds, curves=curves)
 
 
-def _slot_hours(bound: Callable[[JobModel, Workload], float], subject: Subject) -> float | None:
+def _known(bound: Callable[[], T]) -> T | None:
     """Return a bound; None where some demand is too much for the job, or the bound does not know such jobs."""
     try:
-        return bound(subject.model, subject.workload) / HOUR
+        return bound()
     except ValueError:
         return None
 
@@ -123,11 +149,11 @@ def _curves(result: BacktestResult) -> Curves:
     )
 
 
-def _arrivals(subject: Subject) -> Curves:
-    sums = [sum(row) for row in subject.workload.rows]
-    count = min(POINTS, len(sums))
-    cuts = [len(sums) * number // count for number in range(count + 1)]
-    return Curves(arrivals=tuple(fmean(sums[a:b]) for a, b in pairwise(cuts)))
+def _thinned(values: Sequence[float]) -> tuple[float, ...]:
+    """Return means over equal parts, as many as a curve has at most."""
+    count = min(POINTS, len(values))
+    cuts = [len(values) * number // count for number in range(count + 1)]
+    return tuple(fmean(values[a:b]) for a, b in pairwise(cuts))
 
 
 def _cuts(trace: Trace) -> list[tuple[int, int]]:

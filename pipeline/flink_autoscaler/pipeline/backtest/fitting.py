@@ -6,7 +6,8 @@ that never was is taken from its busiest windows: it is far from being the one t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from statistics import median
@@ -16,9 +17,8 @@ import pyarrow as pa
 
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.topology import ShipStrategy
-from flink_autoscaler.pipeline.backtest.arrivals import Sample, arrivals_of, past_of
-from flink_autoscaler.pipeline.backtest.subject import OUTAGE, LeftOut, Subject, UnfitError
-from flink_autoscaler.pipeline.backtest.windows import MICROS, Windows, numbered_rows, windows_of
+from flink_autoscaler.pipeline.backtest.arrivals import SKEW, Sample, UnfitError, arrivals_of, past_of
+from flink_autoscaler.pipeline.backtest.subject import OUTAGE, LeftOut, Subject
 from flink_autoscaler.pipeline.simulator.model import Edge, JobModel, VertexModel
 
 LEAST_BUSY: Final = 0.2
@@ -31,6 +31,7 @@ DEFAULT_MAX_PARALLELISM: Final = 128
 """Of Flink, for a small job that sets none."""
 
 _BUSIEST: Final = 0.1
+_MICROS: Final = 1e6
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "vertices": (
@@ -77,13 +78,36 @@ class FitTerms:
     with_past: bool = False
 
 
-def fit(records: Records, terms: FitTerms) -> Subject | LeftOut:
-    """Make a model of a job with its recorded arrivals, or tell why that cannot be done.
+@dataclass(frozen=True)
+class Windows:
+    """The recorded windows of all vertices.
 
-    Args:
-        records: What the history has of the job.
-        terms: How to go about it.
+    Attributes:
+        newest: The rows of the latest pass: what the job is now.
+        of: Rows by vertex, oldest first.
+        busy: Busy share by vertex and instant, where it is known.
     """
+
+    newest: Sequence[Mapping[str, Any]]
+    of: Mapping[VertexId, Sequence[Mapping[str, Any]]]
+    busy: Mapping[tuple[VertexId, int], float]
+
+    def sizes_at(self, instant: float, model: JobModel) -> dict[VertexId, int] | None:
+        """Return the first recorded parallelism since an instant; None where that of a vertex is not known."""
+        since = int(instant * _MICROS)
+        sizes = {
+            v.vertex_id: next(
+                (row["parallelism"] for row in self.of[v.vertex_id] if row["ts"] >= since and row["parallelism"]), None
+            )
+            for v in model.vertices
+        }
+        known = {vertex_id: size for vertex_id, size in sizes.items() if size is not None}
+        most = {v.vertex_id: v.max_parallelism for v in model.vertices}
+        return {v: min(size, most[v]) for v, size in known.items()} if len(known) == len(sizes) else None
+
+
+def fit(records: Records, terms: FitTerms) -> Subject | LeftOut:
+    """Make a model of a job with its recorded arrivals, or tell why that cannot be done."""
     try:
         return _fitted(records, terms)
     except ValueError as error:  # also what a model says that cannot be: one job must not end all others
@@ -207,7 +231,7 @@ def _samples(samples: pa.Table, sources: Sequence[VertexId]) -> dict[VertexId, l
     found: dict[VertexId, list[Sample]] = {source: [] for source in sources}
     for row in numbered_rows(samples):
         if row["source_id"] in found:
-            at = row["ts"] / MICROS
+            at = row["ts"] / _MICROS
             found[row["source_id"]].append(Sample(at, row["span"], row["arrival_rate"], row["consumption_rate"]))
     return found
 
@@ -233,3 +257,49 @@ def _outage(rescales: pa.Table, notes: list[str]) -> float:
         return float(median(outages.values()))
     notes.append(f"No rescale was recorded: each is taken to last {OUTAGE:.0f} s.")
     return OUTAGE
+
+
+def windows_of(vertices: pa.Table, now: float) -> Windows:
+    """Sort the rows of a job by vertex; what is later than now was written by a clock that is wrong.
+
+    Raises:
+        UnfitError: There is none.
+    """
+    recorded = [row for row in numbered_rows(vertices) if row["vertex_id"] is not None]
+    rows = [row for row in recorded if row["ts"] <= (now + SKEW) * _MICROS]
+    if not recorded:
+        raise UnfitError("its vertices were never recorded")
+    if not rows:
+        raise UnfitError("all of it is later than now: the clock of the daemon or of this machine is wrong")
+    rows.sort(key=lambda row: int(row["ts"]))
+    newest = [row for row in rows if row["ts"] == rows[-1]["ts"]]
+    of: dict[VertexId, list[Mapping[str, Any]]] = {row["vertex_id"]: [] for row in newest}
+    for row in rows:
+        if row["vertex_id"] in of:
+            of[row["vertex_id"]].append(row)
+    busy = {(row["vertex_id"], row["ts"]): row["busy"] for row in rows if row["busy"] is not None}
+    return Windows(newest, of, busy)
+
+
+def numbered_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """Yield rows with instants as microseconds since the epoch, and numbers that cannot be as None.
+
+    No number of a history can be negative, infinite or not a number. Rows without an instant say nothing.
+    """
+    position = table.schema.get_field_index("ts")
+    numbered = table.set_column(position, "ts", table.column("ts").cast(pa.timestamp("us", "UTC")).cast(pa.int64()))
+    for batch in numbered.to_batches(max_chunksize=10_000):
+        yield from (_possible(row) for row in batch.to_pylist() if row["ts"] is not None)
+
+
+def _possible(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value if name == "ts" else _known(value) for name, value in row.items()}
+
+
+def _known(value: Any) -> Any:
+    """Return a value; None in place of a number that cannot be, and lists of rows with the same done to them."""
+    if isinstance(value, list):
+        return [_possible(each) for each in value if each is not None]
+    if isinstance(value, int | float) and not (math.isfinite(value) and value >= 0):
+        return None
+    return value

@@ -1,44 +1,122 @@
-"""Fits histories and runs plans in this process, one job after the other."""
+"""Reads and fits histories and runs plans in this process, one job after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from flink_autoscaler.pipeline.backtest.computing import computed
-from flink_autoscaler.pipeline.backtest.fitting import fit
-from flink_autoscaler.pipeline.backtest.outcome import Outcome
-from flink_autoscaler.pipeline.backtest.plan import BacktestPlan
-from flink_autoscaler.pipeline.backtest.records import Choice, read_records
-from flink_autoscaler.pipeline.backtest.subject import FittedHistory, LeftOut, Subject
-from flink_autoscaler.pipeline.history.catalog import Progress, unheard
-from flink_autoscaler.pipeline.history.storage import opened
+from flink_autoscaler.pipeline.backtest.fitting import COLUMNS, FitTerms, Records, fit
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Outcome
+from flink_autoscaler.pipeline.backtest.subject import FittedHistory
+from flink_autoscaler.pipeline.history.catalog import Progress, find, require, unheard
+from flink_autoscaler.pipeline.history.export import ExportSelection, chosen
+from flink_autoscaler.pipeline.history.files import HistoryError
+from flink_autoscaler.pipeline.history.layout import EVERYTHING, Selection
+from flink_autoscaler.pipeline.history.schema import SAMPLES, TABLES
+from flink_autoscaler.pipeline.history.storage import HistoryStorage, opened
+
+_KEY = "job_key"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which part of a history is looked at.
+
+    Attributes:
+        jobs: Pattern for keys of jobs, or for what comes after their cluster; None takes all.
+        past: Seconds of arrivals before the selection that profiles are made of; None makes no profiles.
+    """
+
+    selection: Selection = EVERYTHING
+    jobs: str | None = None
+    past: float | None = None
+
+    @property
+    def is_part(self) -> bool:
+        """Whether anything is left out."""
+        return self.selection != EVERYTHING or self.jobs is not None
+
+    def part_of(self, table: str) -> Selection:
+        """Return which rows of a table are read: of arrivals what profiles are made of, too."""
+        since = self.selection.since_ms
+        if table != SAMPLES.name or since is None or self.past is None:
+            return self.selection
+        return replace(self.selection, since_ms=since - round(self.past * 1000))
+
+    def terms(self, now: float) -> FitTerms:
+        """Return how jobs are fitted at an instant, epoch seconds."""
+        since = self.selection.since_ms
+        return FitTerms(now, None if since is None else since / 1000, with_past=self.past is not None)
+
+    @property
+    def regex(self) -> str | None:
+        """The pattern as a regular expression for whole keys, for Python and for Spark."""
+        if self.jobs is None:
+            return None
+        parts = {"*": ".*", "?": "."}
+        return "^([^/]*/)?" + "".join(parts.get(c) or re.escape(c) for c in self.jobs) + "$"
 
 
 class InlineRunner:
     """Does everything in this process (a ``Runner``)."""
 
     def fleet(self, path: str, choice: Choice, now: float, progress: Progress = unheard) -> FittedHistory:
-        """Read a history and make models of its jobs.
-
-        Args:
-            path: Of the history, local.
-            choice: Which part of it.
-            now: Epoch seconds; what is later was written by a clock that is wrong.
-            progress: Told about files.
-
-        Raises:
-            MissingHistoryError: There is no such history.
-            HistoryError: It cannot be listed, or only Spark reaches it.
-        """
+        """Do what ``Runner`` says, of a history on a local path."""
         with opened(path) as storage:
-            found = read_records(storage, choice, progress)
-        fitted = [fit(records, choice.terms(now)) for records in found.jobs]
-        return FittedHistory(
-            tuple(each for each in fitted if isinstance(each, Subject)),
-            tuple(each for each in fitted if isinstance(each, LeftOut)),
-            found.damaged,
-        )
+            records, damaged = _read(storage, choice, progress)
+        return FittedHistory.of((fit(each, choice.terms(now)) for each in records), tuple(damaged))
 
     def outcomes(self, plan: BacktestPlan) -> Iterator[Outcome]:
         """Yield what came of each piece as soon as it is there."""
         yield from map(computed, plan.pieces())
+
+
+def _read(storage: HistoryStorage, choice: Choice, progress: Progress) -> tuple[list[Records], list[str]]:
+    """Read what fitting needs, and what is wrong with damaged files, which are left out."""
+    require(storage.files)
+    paths = [
+        (name, e.path)
+        for name in COLUMNS
+        for f in find(storage.files, TABLES[name], choice.part_of(name))
+        for e in f.entries
+    ]
+    pieces: dict[str, list[pa.Table]] = {name: [] for name in COLUMNS}
+    damaged = []
+    for number, (name, path) in enumerate(paths, start=1):
+        try:
+            rows = chosen(storage.parts.read(path, TABLES[name]), ExportSelection(TABLES[name], choice.part_of(name)))
+            pieces[name].append(_of_jobs(rows, choice.regex).select([_KEY, *COLUMNS[name]]))
+        except HistoryError as error:
+            damaged.append(str(error))
+        progress(number, len(paths))
+    tables = {name: _by_job(pa.concat_tables([_empty(name), *parts])) for name, parts in pieces.items()}
+    keys = sorted(tables["vertices"].keys() | tables["samples"].keys())
+    return [_records(key, tables) for key in keys], damaged
+
+
+def _of_jobs(rows: pa.Table, regex: str | None) -> pa.Table:
+    keys = [key for key in pc.unique(rows.column(_KEY)).to_pylist() if key and (not regex or re.search(regex, key))]
+    return rows.filter(pc.is_in(rows.column(_KEY), pa.array(keys, pa.string())))
+
+
+def _empty(name: str) -> pa.Table:
+    return TABLES[name].schema.empty_table().select([_KEY, *COLUMNS[name]])
+
+
+def _by_job(table: pa.Table) -> dict[str, pa.Table]:
+    ordered = table.sort_by(_KEY).combine_chunks()
+    found, start = {}, 0
+    for entry in pc.value_counts(ordered.column(_KEY)).to_pylist():
+        found[entry["values"]] = ordered.slice(start, entry["counts"])
+        start += entry["counts"]
+    return found
+
+
+def _records(key: str, tables: Mapping[str, Mapping[str, pa.Table]]) -> Records:
+    found = {name: tables[name].get(key, _empty(name)).select(COLUMNS[name]) for name in COLUMNS}
+    return Records(key, **found)

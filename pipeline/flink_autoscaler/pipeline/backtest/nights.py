@@ -23,7 +23,7 @@ from flink_autoscaler.core.model.load_profile import (
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
-from flink_autoscaler.pipeline.backtest.past import Quarters
+from flink_autoscaler.pipeline.backtest.arrivals import Quarters
 from flink_autoscaler.pipeline.backtest.subject import Subject
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.fit import History, Series
@@ -119,12 +119,7 @@ def _days(series: Series, settings: ProfileSettings) -> float:
 
 
 def remarks(nights: Sequence[Night], names: Mapping[VertexId, str]) -> Iterator[str]:
-    """Yield what is to be said about the profiles of a job, in full sentences, a source after the other.
-
-    Args:
-        nights: By source and time.
-        names: Of the sources, for people.
-    """
+    """Yield what is to be said about nights, by source and time, in full sentences."""
     for source in dict.fromkeys(night.result.source_id for night in nights):
         of_source = [night for night in nights if night.result.source_id == source]
         yield from _remarks(of_source, names[source])

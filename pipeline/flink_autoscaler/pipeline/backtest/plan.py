@@ -1,14 +1,14 @@
-"""Which jobs are run with which configurations."""
+"""Which jobs are run with which configurations, and what comes of each."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Final
 
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.pipeline.backtest.subject import LeftOut, Subject
+from flink_autoscaler.pipeline.simulator.measures import Measures
 
 
 @dataclass(frozen=True)
@@ -76,24 +76,6 @@ class Piece:
     options: Mapping[str, str] = field(repr=False)
     settings: RunSettings = RunSettings()
 
-    def dumped(self) -> str:
-        """Return the same as text that travels."""
-        return json.dumps(
-            {
-                "subject": self.subject.document(),
-                "configuration": self.configuration,
-                "options": dict(self.options),
-                "settings": asdict(self.settings),
-            }
-        )
-
-    @classmethod
-    def loaded(cls, text: str) -> Piece:
-        """Read what :meth:`dumped` made."""
-        given: dict[str, Any] = json.loads(text)
-        subject, settings = Subject.of(given["subject"]), RunSettings(**given["settings"])
-        return cls(subject, given["configuration"], given["options"], settings)
-
 
 @dataclass(frozen=True)
 class BacktestPlan:
@@ -120,3 +102,76 @@ class BacktestPlan:
     def size(self) -> int:
         """How many pieces there are."""
         return len(self.subjects) * (len(self.candidates) + self.settings.with_bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What is possible, in slot-hours; None where it cannot be worked out.
+
+    Attributes:
+        area: The work itself.
+        instant: With free rescales at any time.
+        oracle: With the future known and rescales paid for.
+        static: With one size that is always large enough.
+    """
+
+    area: float
+    instant: float | None
+    oracle: float | None
+    static: float | None
+
+
+BOUNDS: Final[Mapping[str, str]] = {
+    "static": "one size for the peak",
+    "oracle": "who knows the future",
+    "instant": "free rescales at any time",
+    "area": "the work itself",
+}
+"""The bounds by what people call them, the loosest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """How a run went, or its bounds: means over equal parts of the time, of lags the greatest.
+
+    Attributes:
+        slots: That were held.
+        lags: Seconds.
+        arrivals: Records/s of all sources.
+        oracle: Slots of somebody who knows the future; empty where that cannot be worked out.
+        busy: Slots that the work itself keeps busy.
+    """
+
+    slots: tuple[float, ...] = ()
+    lags: tuple[float, ...] = ()
+    arrivals: tuple[float, ...] = ()
+    oracle: tuple[float, ...] = ()
+    busy: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one piece.
+
+    Attributes:
+        configuration: Name; None where these are the bounds.
+        figures: None for bounds, and where there is a problem.
+        holds: How many passes held for every reason, by code.
+        errors: Passes that an error ended, by text.
+        passes: How many there were.
+        parts: Figures of the days that options are chosen on, and of those after; None where they are not divided.
+        notes: What had to be assumed for this configuration, in full sentences.
+        problem: Why there is no result.
+    """
+
+    job_key: str
+    configuration: str | None
+    figures: Measures | None = None
+    bounds: Bounds | None = None
+    curves: Curves = Curves()
+    holds: Mapping[str, int] = field(default_factory=dict)
+    errors: Mapping[str, int] = field(default_factory=dict)
+    passes: int = 0
+    parts: tuple[Measures, Measures] | None = None
+    notes: tuple[str, ...] = ()
+    problem: str | None = None

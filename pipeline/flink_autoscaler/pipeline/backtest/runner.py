@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
 
-from flink_autoscaler.pipeline.backtest.inline import InlineRunner
-from flink_autoscaler.pipeline.backtest.outcome import Outcome
-from flink_autoscaler.pipeline.backtest.plan import BacktestPlan
-from flink_autoscaler.pipeline.backtest.records import Choice
+from flink_autoscaler.pipeline.backtest.inline import Choice, InlineRunner
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Outcome
 from flink_autoscaler.pipeline.backtest.subject import FittedHistory
 from flink_autoscaler.pipeline.history.catalog import Progress, unheard
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 NO_SPARK: Final = "none"
 """The master for this process."""
@@ -22,7 +20,19 @@ class Runner(Protocol):
     """Fits histories and runs plans. Calls come from one thread."""
 
     def fleet(self, path: str, choice: Choice, now: float, progress: Progress = unheard) -> FittedHistory:
-        """Read a history and make models of its jobs; raises ``AutoscalerError``."""
+        """Read a history and make models of its jobs.
+
+        Args:
+            path: Of the history.
+            choice: Which part of it.
+            now: Epoch seconds; what is later was written by a clock that is wrong.
+            progress: Told about files where this process reads them.
+
+        Raises:
+            MissingHistoryError: There is no such history.
+            HistoryError: It cannot be listed, or only Spark reaches it.
+            SparkLostError: Spark failed.
+        """
         ...
 
     def outcomes(self, plan: BacktestPlan) -> Iterator[Outcome]:

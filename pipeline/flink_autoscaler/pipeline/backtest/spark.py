@@ -6,38 +6,40 @@ there at once, and one that fails takes no other with it.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.pipeline.backtest.fitting import COLUMNS
-from flink_autoscaler.pipeline.backtest.inline import InlineRunner
-from flink_autoscaler.pipeline.backtest.outcome import Outcome
-from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Piece
-from flink_autoscaler.pipeline.backtest.records import Choice
+from flink_autoscaler.pipeline.backtest.inline import Choice, InlineRunner
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Outcome, Piece
 from flink_autoscaler.pipeline.backtest.subject import FittedHistory, LeftOut, Subject
-from flink_autoscaler.pipeline.backtest.workers import FITTED, OUTCOME, FitTask, RunTask
+from flink_autoscaler.pipeline.backtest.workers import RESULT, FitTask, RunTask
 from flink_autoscaler.pipeline.history.catalog import Progress, unheard
 from flink_autoscaler.pipeline.history.files import is_local
 from flink_autoscaler.pipeline.history.reader import read
 from flink_autoscaler.pipeline.history.schema import TABLES
 from flink_autoscaler.pipeline.history.storage import spark_storage
 from flink_autoscaler.pipeline.profiles.run import BATCH_CONF
-from flink_autoscaler.pipeline.spark.arrow import ArrowFunction, map_in_arrow
-from flink_autoscaler.pipeline.spark.session import SparkSettings, open_session
+from flink_autoscaler.pipeline.spark.codec import decode, encode
+from flink_autoscaler.pipeline.spark.executors import ArrowFunction, map_in_arrow
+from flink_autoscaler.pipeline.spark.session import open_session
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.spark.supply import SparkLostError, reason_of
 
+T = TypeVar("T")
+
 _KEY: Final = "job_key"
+_RESULTS: Final = StructType([StructField(RESULT, BinaryType())])
 
 
 class SparkRunner:
@@ -53,19 +55,9 @@ class SparkRunner:
         self._spark, self._settings, self._slots = spark, settings, slots
 
     def fleet(self, path: str, choice: Choice, now: float, progress: Progress = unheard) -> FittedHistory:
-        """Read a history and make models of its jobs, in Spark's workers where they see its files.
+        """Do what ``Runner`` says, in Spark's workers where they see the files of the history.
 
-        Args:
-            path: Of the history.
-            choice: Which part of it.
-            now: Epoch seconds; what is later was written by a clock that is wrong.
-            progress: Told about files where this process reads them.
-
-        Raises:
-            MissingHistoryError: There is no such history.
-            HistoryError: It cannot be listed.
-            ConfigError: This kind of Spark does not reach the path.
-            SparkLostError: Spark failed.
+        Raises beside that ``ConfigError`` where this kind of Spark does not reach the path.
         """
         if is_local(path) and not self._settings.is_embedded:
             return InlineRunner().fleet(path, choice, now, progress)
@@ -74,9 +66,12 @@ class SparkRunner:
         storage = spark_storage(path, self._spark)
         tables = {name: read(self._spark, storage, TABLES[name], choice.part_of(name)) for name in COLUMNS}
         gathered = _gathered({name: table.frame for name, table in tables.items()}, choice)
-        rows = self._rows(gathered, FitTask(choice.terms(now)), FITTED)
+        parts = self._results(gathered, FitTask(choice.terms(now)), FittedHistory)
         problems = (health.problem for table in tables.values() for health in table.damaged)
-        return _fleet(rows, tuple(problem for problem in problems if problem is not None))
+        fitted: list[Subject | LeftOut] = []
+        for part in parts:
+            fitted += [*part.subjects, *part.left_out]
+        return FittedHistory.of(fitted, tuple(problem for problem in problems if problem is not None))
 
     def outcomes(self, plan: BacktestPlan) -> Iterator[Outcome]:
         """Yield what came of each piece as soon as it is there, in no order; Spark's failures are in the outcomes."""
@@ -89,23 +84,17 @@ class SparkRunner:
 
     def _run(self, piece: Piece) -> Outcome:
         try:
-            rows = self._rows(pa.table({"piece": [piece.dumped()]}), RunTask(), OUTCOME)
+            (outcome,) = self._results(pa.table({"piece": [encode(piece)]}), RunTask(), Outcome)
         except SparkLostError as error:
             return Outcome(piece.subject.job_key, piece.configuration, problem=str(error))
-        return Outcome.loaded(rows[0]["outcome"])
+        return outcome
 
-    def _rows(self, given: pa.Table | DataFrame, task: ArrowFunction, columns: Sequence[str]) -> list[dict[str, Any]]:
+    def _results(self, given: pa.Table | DataFrame, task: ArrowFunction, kind: type[T]) -> list[T]:
         try:
             frame = self._spark.createDataFrame(given) if isinstance(given, pa.Table) else given
-            return cast("list[dict[str, Any]]", self._mapped(frame, task, columns).toArrow().to_pylist())
+            return [decode(row[RESULT], kind) for row in map_in_arrow(frame, task, _RESULTS).toArrow().to_pylist()]
         except Exception as exc:  # py4j, pyspark and Spark raise dozens of kinds when a job fails
             raise SparkLostError(f"Spark failed: {reason_of(exc)}") from exc
-
-    def _mapped(self, frame: DataFrame, task: ArrowFunction, columns: Sequence[str]) -> DataFrame:
-        if self._settings.is_connect:
-            # There is no JVM here that could read a schema as text.
-            return frame.mapInArrow(task, StructType([StructField(name, StringType()) for name in columns]))
-        return map_in_arrow(frame, task, ", ".join(f"{name} string" for name in columns))
 
 
 @contextmanager
@@ -138,12 +127,3 @@ def _by_job(frame: DataFrame, name: str, regex: str | None) -> DataFrame:
     if regex is not None:
         chosen = chosen.where(F.col(_KEY).rlike(regex))
     return chosen.groupBy(_KEY).agg(F.collect_list(F.struct(*COLUMNS[name])).alias(name))
-
-
-def _fleet(rows: list[dict[str, Any]], damaged: tuple[str, ...]) -> FittedHistory:
-    ordered = sorted(rows, key=lambda row: str(row[_KEY]))
-    return FittedHistory(
-        tuple(Subject.of(json.loads(row["subject"])) for row in ordered if row["subject"] is not None),
-        tuple(LeftOut(row[_KEY], row["reason"]) for row in ordered if row["subject"] is None),
-        damaged,
-    )

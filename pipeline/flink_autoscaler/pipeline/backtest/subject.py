@@ -1,24 +1,36 @@
-"""A job that can be simulated, with the arrivals that it is to see."""
+"""Jobs that can be simulated, with the arrivals that they are to see: fitted ones, and one made up for any workload."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.model.load_profile import FULL_WEEKS
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.topology import ShipStrategy
-from flink_autoscaler.pipeline.backtest.past import Quarters
+from flink_autoscaler.core.options.option import nearest
+from flink_autoscaler.pipeline.backtest.arrivals import Quarters, Sample
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
-from flink_autoscaler.pipeline.simulator.rescales import FixedOutage, RescaleTerms
+from flink_autoscaler.pipeline.simulator.rescales import RescaleTerms
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS
-from flink_autoscaler.pipeline.simulator.workloads import Workload
+from flink_autoscaler.pipeline.simulator.workloads import DAY, MINUTE, WORKLOADS, Workload, earlier, made
 
 OUTAGE: Final = 60.0
 """Seconds that a job is away for a rescale where nothing was measured."""
 
 REPLAY: Final = 5.0
 """Age in seconds of the checkpoint that is restored."""
+
+USUAL_PEAK: Final = 150e3
+"""Records/s that the job is made for; 30 slots of it."""
+
+PAST_WEEKS: Final = FULL_WEEKS
+"""Weeks before the simulated period of which profiles are made."""
+
+_SELECTIVITY: Final = 0.5
+_MOST: Final = 720
 
 
 @dataclass(frozen=True)
@@ -48,40 +60,7 @@ class Subject:
     @property
     def terms(self) -> RescaleTerms:
         """What a rescale costs."""
-        return RescaleTerms(FixedOutage(self.outage), replay=REPLAY)
-
-    def document(self) -> dict[str, Any]:
-        """Return the same in types that JSON has."""
-        return {
-            "job_key": self.job_key,
-            "vertices": [asdict(vertex) for vertex in self.model.vertices],
-            "edges": [[*edge, selectivity] for edge, selectivity in self.model.edges.items()],
-            "workload": asdict(self.workload),
-            "cluster": self.cluster,
-            "initial": None if self.initial is None else dict(self.initial),
-            "outage": self.outage,
-            "start_ms": self.start_ms,
-            "past": {source: asdict(quarters) for source, quarters in self.past.items()},
-            "notes": self.notes,
-        }
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Subject:
-        """Read what :meth:`document` made."""
-        given = dict(document)
-        vertices = [VertexModel(**{**v, "ship": ShipStrategy.of(v["ship"])}) for v in given.pop("vertices")]
-        edges = {(upstream, downstream): selectivity for upstream, downstream, selectivity in given.pop("edges")}
-        workload, past = given.pop("workload"), given.pop("past")
-        rows = tuple(map(tuple, workload["rows"]))
-        return cls(
-            model=JobModel(tuple(vertices), edges),
-            workload=Workload(workload["name"], workload["step"], rows),
-            past={
-                source: Quarters(**{name: tuple(values) for name, values in q.items()}) for source, q in past.items()
-            },
-            notes=tuple(given.pop("notes")),
-            **given,
-        )
+        return RescaleTerms(self.outage, replay=REPLAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +83,59 @@ class FittedHistory:
     left_out: tuple[LeftOut, ...] = ()
     damaged: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, fitted: Iterable[Subject | LeftOut], damaged: tuple[str, ...] = ()) -> FittedHistory:
+        """Put the jobs together, by key."""
+        ordered = sorted(fitted, key=lambda each: each.job_key)
+        return cls(
+            tuple(each for each in ordered if isinstance(each, Subject)),
+            tuple(each for each in ordered if isinstance(each, LeftOut)),
+            damaged,
+        )
 
-class UnfitError(ValueError):
-    """A job cannot be simulated; the message says why."""
+
+def builtin(name: str, *, days: float | None = None, seed: int = 0, with_past: bool = False) -> Subject:
+    """Make the job under a workload.
+
+    Args:
+        name: Of the workload.
+        days: How long; a workload that is shorter, and knows no weeks, is repeated. None takes it once.
+        seed: The same seed gives the same workload.
+        with_past: Whether profiles are going to be made, of ``PAST_WEEKS`` weeks that the same generator makes.
+
+    Raises:
+        ConfigError: There is no such workload.
+    """
+    if name not in WORKLOADS:
+        raise ConfigError(
+            f"there is no workload '{name}'; known: {', '.join(WORKLOADS)}{nearest(name, list(WORKLOADS))}"
+        )
+    usual = WORKLOADS[name](seed)
+    job, workload = chain(usual), usual if days is None else made(name, seed, days * DAY)
+    past = dict(zip(job.sources, _past(name, seed, workload), strict=True)) if with_past else {}
+    return Subject(name, job, workload, past=past)
+
+
+def _past(name: str, seed: int, workload: Workload) -> list[Quarters]:
+    """Return by source what arrived in the weeks before a workload and then in it."""
+    before = earlier(name, seed, PAST_WEEKS)
+    since = MONDAY_MS / 1000 - before.duration
+    columns = zip(*before.rows, *workload.rows, strict=True)
+    return [
+        Quarters.of(Sample(since + n * MINUTE, MINUTE, rate) for n, rate in enumerate(column)) for column in columns
+    ]
+
+
+def chain(workload: Workload) -> JobModel:
+    """Make the job; where ten times more or less arrives than it is made for, it is as many times faster or slower."""
+    peak = max(sum(row) for row in workload.rows)
+    factor = 10.0 ** round(math.log10(peak / USUAL_PEAK)) if peak > 0 else 1.0
+    sources = [_vertex(f"a{number}", "source", 12_500.0 * factor) for number in range(len(workload.rows[0]))]
+    mapped, window = _vertex("b", "map", 5_000.0 * factor), _vertex("c", "window", 10_000.0 * factor)
+    edges = {(source.vertex_id, mapped.vertex_id): 1.0 for source in sources}
+    edges[mapped.vertex_id, window.vertex_id] = _SELECTIVITY
+    return JobModel((*sources, mapped, window), edges)
+
+
+def _vertex(sign: str, name: str, rate: float) -> VertexModel:
+    return VertexModel(sign.rjust(32, "0"), name, rate, max_parallelism=_MOST)

@@ -7,16 +7,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Final
+from typing import Final, NamedTuple
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import PREFIX
 from flink_autoscaler.pipeline.backtest.compare import Comparison, JobComparison
-from flink_autoscaler.pipeline.backtest.computing import problem_of
-from flink_autoscaler.pipeline.backtest.holdout import LEAST_DAYS
-from flink_autoscaler.pipeline.backtest.outcome import Figures
+from flink_autoscaler.pipeline.backtest.computing import LEAST_DAYS, problem_of
 from flink_autoscaler.pipeline.backtest.plan import Candidate
+from flink_autoscaler.pipeline.simulator.measures import Measures
 from flink_autoscaler.pipeline.simulator.workloads import DAY
 
 Grid = Mapping[str, Sequence[str]]
@@ -42,8 +41,8 @@ class Recommendation:
 
     Attributes:
         changes: Options that differ from now, by full key; empty where the job is to stay as it is.
-        present: Figures as it is configured now; None where that has no result.
-        expected: Figures with the changes; the present ones without any.
+        present: Measures as it is configured now; None where that has no result.
+        expected: Measures with the changes; the present ones without any.
         chosen_on: Seconds of arrivals that the choice was made on.
         judged_on: Seconds that the figures are of.
         is_unseen: Whether these come after those that the choice was made on; else they are the same.
@@ -52,8 +51,8 @@ class Recommendation:
 
     job_key: str
     changes: Mapping[str, str]
-    present: Figures | None
-    expected: Figures | None
+    present: Measures | None
+    expected: Measures | None
     chosen_on: float
     judged_on: float
     is_unseen: bool
@@ -109,21 +108,16 @@ def recommended(comparison: Comparison, trials: Trials) -> list[Recommendation]:
     return [_recommendation(job, tried, trials) for job, tried in found if tried]
 
 
-@dataclass(frozen=True, slots=True)
-class _Tried:
+class _Tried(NamedTuple):
     """The figures of one configuration that count for the choice, and those it is judged by."""
 
-    chosen: Figures
-    judged: Figures
+    chosen: Measures
+    judged: Measures
 
 
 def _tried(job: JobComparison) -> dict[str, _Tried]:
-    runs = {name: (run.figures, run.parts) for name, run in job.runs.items()}
-    return {
-        name: _Tried(figures, figures) if parts is None else _Tried(*parts)
-        for name, (figures, parts) in runs.items()
-        if figures is not None
-    }
+    known = ((name, run.figures, run.parts) for name, run in job.runs.items())
+    return {name: _Tried(*(parts or (figures, figures))) for name, figures, parts in known if figures is not None}
 
 
 def _recommendation(job: JobComparison, tried: Mapping[str, _Tried], trials: Trials) -> Recommendation:

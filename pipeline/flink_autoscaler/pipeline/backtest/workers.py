@@ -1,43 +1,38 @@
-"""What runs in Spark's Python workers: the functions of ``mapInArrow``."""
+"""What runs in Spark's Python workers: the functions of ``mapInArrow``, which load nothing of pyspark by themselves."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from flink_autoscaler.pipeline.backtest.computing import computed
 from flink_autoscaler.pipeline.backtest.fitting import COLUMNS, FitTerms, Records, fit
 from flink_autoscaler.pipeline.backtest.plan import Piece
-from flink_autoscaler.pipeline.backtest.subject import Subject
+from flink_autoscaler.pipeline.backtest.subject import FittedHistory
 from flink_autoscaler.pipeline.history.schema import TABLES
+from flink_autoscaler.pipeline.spark.codec import decode, encode
 
-OUTCOME: Final = ("outcome",)
-"""Columns of what came of a piece; all columns here are texts."""
-
-FITTED: Final = ("job_key", "subject", "reason")
-"""Columns of what came of a job of the history; one of the last two is null."""
-
-_FITTED: Final = pa.schema([(name, pa.string()) for name in FITTED])
+RESULT: Final = "result"
+"""The column of what came of a row, encoded."""
 
 
 @dataclass(frozen=True)
 class RunTask:
-    """From a row per piece, as text, to a row per outcome, as text."""
+    """From a row per piece, encoded, to a row per ``Outcome``."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Compute the pieces of a partition one after the other."""
         for batch in batches:
-            for text in batch.column(0).to_pylist():
-                yield pa.RecordBatch.from_arrays([pa.array([computed(Piece.loaded(text)).dumped()])], names=OUTCOME)
+            for piece in batch.column(0).to_pylist():
+                yield _row(computed(decode(piece, Piece)))
 
 
 @dataclass(frozen=True)
 class FitTask:
-    """From a row per job, with a list of rows of every table, to its model as text, or the reason why there is none.
+    """From a row per job, with a list of rows of every table, to a row with its ``FittedHistory``.
 
     Attributes:
         terms: How to go about it.
@@ -49,14 +44,14 @@ class FitTask:
         """Fit the jobs of a partition one after the other."""
         for batch in batches:
             for place in range(batch.num_rows):
-                yield pa.RecordBatch.from_pylist([self._row(batch.slice(place, 1))], schema=_FITTED)
+                row = batch.slice(place, 1)
+                tables = {name: _table(row.column(name), name) for name in COLUMNS}
+                fitted = fit(Records(row.column("job_key")[0].as_py(), **tables), self.terms)
+                yield _row(FittedHistory.of([fitted]))
 
-    def _row(self, row: pa.RecordBatch) -> dict[str, Any]:
-        job_key = row.column("job_key")[0].as_py()
-        fitted = fit(Records(job_key, **{name: _table(row.column(name), name) for name in COLUMNS}), self.terms)
-        if isinstance(fitted, Subject):
-            return {"job_key": job_key, "subject": json.dumps(fitted.document()), "reason": None}
-        return {"job_key": job_key, "subject": None, "reason": fitted.reason}
+
+def _row(value: object) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([encode(value)], pa.binary())], names=[RESULT])
 
 
 def _table(cell: pa.ListArray, name: str) -> pa.Table:

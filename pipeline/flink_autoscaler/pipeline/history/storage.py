@@ -20,7 +20,7 @@ from flink_autoscaler.pipeline.history.schema import TABLES, HistoryTable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from flink_autoscaler.pipeline.spark.session import SparkSettings
+    from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 
 COMPRESSION: Final = "zstd"

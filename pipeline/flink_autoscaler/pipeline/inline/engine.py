@@ -1,16 +1,21 @@
-"""The evaluation engine that runs in the daemon process."""
+"""Passes in this process: jobs by the endpoint that they are behind, in groups that do not wait for each other."""
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
+from flink_autoscaler.clients.flink.passes import read_cluster_within, run_passes, settled
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
+from flink_autoscaler.core.cycle.unevaluated import failed
+from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.reading import ClusterReading
-from flink_autoscaler.pipeline.inline.groups import Deadlines, evaluate_groups, grouped, read_clusters
 
 
 class InlineEngine:
@@ -63,4 +68,85 @@ class InlineEngine:
         """Do nothing: loop and clients belong to the caller."""
 
 
-__all__ = ["ClientCache", "InlineEngine"]
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """Seconds that reading may take: one job or the metrics of one cluster, and all jobs of the pass."""
+
+    job: float
+    pass_: float
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Jobs behind one endpoint.
+
+    Attributes:
+        positions: Of the requests in their pass, in the same order.
+        cluster: What was read about the cluster in this pass; None when that is still to be done.
+    """
+
+    endpoint: Endpoint
+    positions: tuple[int, ...]
+    requests: tuple[PassRequest, ...]
+    cluster: ClusterReading | None = None
+
+
+def grouped(requests: Iterable[tuple[int, PassRequest]]) -> list[Group]:
+    """Group requests with their positions by endpoint, in the order in which endpoints appear."""
+    members: dict[Endpoint, dict[int, PassRequest]] = {}
+    for position, request in requests:
+        members.setdefault(request.context.endpoint, {})[position] = request
+    return [Group(endpoint, tuple(jobs), tuple(jobs.values())) for endpoint, jobs in members.items()]
+
+
+async def evaluate_groups(
+    clients: ClientCache, groups: Sequence[Group], deadlines: Deadlines
+) -> dict[int, PassOutcome]:
+    """Return the outcomes of all jobs by position. Never raises: a job that fails has its error in the outcome."""
+    results = await asyncio.gather(*(_evaluate(clients, group, deadlines) for group in groups))
+    return {
+        position: outcome
+        for group, outcomes in zip(groups, results, strict=True)
+        for position, outcome in zip(group.positions, outcomes, strict=True)
+    }
+
+
+async def _evaluate(clients: ClientCache, group: Group, deadlines: Deadlines) -> list[PassOutcome]:
+    client = await _client(clients, group.endpoint)
+    if isinstance(client, AutoscalerError):
+        outcomes = settled(group.requests)
+        return [outcomes.get(index) or failed(request, client) for index, request in enumerate(group.requests)]
+    return await run_passes(
+        client,
+        group.requests,
+        group.cluster,
+        job_deadline=deadlines.job,
+        pass_deadline=deadlines.pass_,
+        admission=clients.admission,
+        connections=clients.connections(group.endpoint),
+    )
+
+
+async def read_clusters(
+    clients: ClientCache, endpoints: Sequence[Endpoint], deadlines: Deadlines
+) -> dict[Endpoint, ClusterReading]:
+    """Return the cluster-wide metrics behind each endpoint; failures are in ``error``. Never raises."""
+    readings = await asyncio.gather(*(_read(clients, endpoint, deadlines) for endpoint in endpoints))
+    return dict(zip(endpoints, readings, strict=True))
+
+
+async def _read(clients: ClientCache, endpoint: Endpoint, deadlines: Deadlines) -> ClusterReading:
+    client = await _client(clients, endpoint)
+    if isinstance(client, AutoscalerError):
+        return ClusterReading(error=client)
+    return await read_cluster_within(client, min(deadlines.job, deadlines.pass_))
+
+
+async def _client(clients: ClientCache, endpoint: Endpoint) -> FlinkRestClient | AutoscalerError:
+    """Return the client of an endpoint, or why there is none: its URL or its certificates are not as they should be."""
+    try:
+        return await clients.get(endpoint)
+    except AutoscalerError as error:
+        return error
+    except Exception as error:  # the border between endpoints: what one of them brings to light stops no other
+        return PluginError(f"{type(error).__name__}: {error}")

@@ -26,7 +26,7 @@ from flink_autoscaler.core.model.load_profile import (
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.source import META, MetaTask
-from flink_autoscaler.pipeline.spark.arrow import map_in_arrow
+from flink_autoscaler.pipeline.spark.executors import map_in_arrow
 
 _KEYS: Final = ["job_key", "source_id"]
 

@@ -23,7 +23,8 @@ from flink_autoscaler.pipeline.history.spark_files import advice
 from flink_autoscaler.pipeline.history.storage import spark_storage
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.job import profiles_of, results
-from flink_autoscaler.pipeline.spark.session import PassSession, SparkSettings, open_session
+from flink_autoscaler.pipeline.spark.session import PassSession, open_session
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.spark.supply import SparkLostError, reason_of
 
 COLUMNS: Final[Mapping[str, str]] = {

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from flink_autoscaler.pipeline.reports.period import Period
+from flink_autoscaler.pipeline.reports.report import Period
 
 LIMITING: Final = (
     "HEADROOM_REACHED",
@@ -30,10 +30,6 @@ _GAP_STEPS: Final = 3.0
 
 def passes(vertices: DataFrame, samples: DataFrame) -> DataFrame:
     """Put together what the tables say about each pass. Rows that were written twice count once.
-
-    Args:
-        vertices: Rows of the table ``vertices``.
-        samples: Rows of the table ``samples``.
 
     Returns:
         One row per job and pass: ``job_key``, ``ts``, ``cluster``, ``slots`` (the widest vertex of every slot sharing
@@ -125,18 +121,14 @@ def job_buckets(passes: DataFrame, period: Period, *, slo_lag: float) -> DataFra
         _spread(passes, period)
         .groupBy("job_key", "bucket")
         .agg(
-            f.max("cluster").alias("cluster"),
             f.count_if("is_first").alias("passes"),
             f.min(first_at).alias("first"),
             f.max(first_at).alias("last"),
             f.sum(f.col("slots") * seconds).alias("slot_seconds"),
             f.sum(f.when(f.col("slots").isNotNull(), seconds)).alias("slot_known"),
-            f.avg("slots").alias("slots"),
             f.max("slots").alias("peak"),
-            f.avg("load").alias("load"),
-            f.avg("capacity").alias("capacity"),
-            f.max("lag").alias("lag"),
-            f.max("lag_seconds").alias("lag_seconds"),
+            *_each(f.avg, "slots", "load", "capacity"),
+            *_each(f.max, "cluster", "lag", "lag_seconds"),
             f.sum(f.when(f.col("lag_seconds") > slo_lag, seconds)).alias("late"),
             f.sum(f.when(f.col("lag_seconds").isNotNull(), seconds)).alias("lag_known"),
         )
@@ -164,33 +156,24 @@ def _spread(passes: DataFrame, period: Period) -> DataFrame:
 def job_totals(buckets: DataFrame) -> DataFrame:
     """Sum up the buckets of each job.
 
-    Args:
-        buckets: As :func:`job_buckets` returns them.
-
     Returns:
         One row per job: ``job_key``, ``cluster``, ``passes``, ``first``, ``last``, ``slot_seconds``, ``slot_known``,
         ``peak``, ``load`` (mean of the buckets), ``lag_seconds`` (greatest), ``late``, ``lag_known``.
     """
     return buckets.groupBy("job_key").agg(
-        f.max("cluster").alias("cluster"),
-        f.sum("passes").alias("passes"),
         f.min("first").alias("first"),
-        f.max("last").alias("last"),
-        f.sum("slot_seconds").alias("slot_seconds"),
-        f.sum("slot_known").alias("slot_known"),
-        f.max("peak").alias("peak"),
         f.avg("load").alias("load"),
-        f.max("lag_seconds").alias("lag_seconds"),
-        f.sum("late").alias("late"),
-        f.sum("lag_known").alias("lag_known"),
+        *_each(f.max, "cluster", "last", "peak", "lag_seconds"),
+        *_each(f.sum, "passes", "slot_seconds", "slot_known", "late", "lag_known"),
     )
+
+
+def _each(function: Callable[[str], Column], *names: str) -> list[Column]:
+    return [function(name).alias(name) for name in names]
 
 
 def fleet_buckets(buckets: DataFrame) -> DataFrame:
     """Sum up the jobs of each bucket.
-
-    Args:
-        buckets: As :func:`job_buckets` returns them.
 
     Returns:
         One row per bucket: ``bucket``, ``slots``, ``load``, ``jobs``, ``late`` (jobs with more lag than allowed).
@@ -205,11 +188,6 @@ def fleet_buckets(buckets: DataFrame) -> DataFrame:
 
 def vertex_buckets(vertices: DataFrame, period: Period, job_keys: Collection[str]) -> DataFrame:
     """Condense the parallelism of the vertices of some jobs to buckets.
-
-    Args:
-        vertices: Rows of the table ``vertices``.
-        period: What is divided.
-        job_keys: Which jobs.
 
     Returns:
         One row per vertex and bucket: ``job_key``, ``vertex_id``, ``bucket``, ``name``, ``parallelism`` (greatest).
@@ -254,10 +232,7 @@ def job_decisions(decisions: DataFrame, until: float) -> DataFrame:
 
 
 def job_rescales(rescales: DataFrame) -> DataFrame:
-    """Sum up the rescales of each job.
-
-    Args:
-        rescales: The latest row of every rescale.
+    """Sum up the rescales of each job, of which there is the latest row of every one.
 
     Returns:
         One row per job: ``job_key``, ``cluster``, ``rescales``, ``outage`` (seconds), ``reverted`` and ``failed``
@@ -282,10 +257,6 @@ def job_rescales(rescales: DataFrame) -> DataFrame:
 def latest_rescales(rescales: DataFrame, job_keys: Collection[str]) -> DataFrame:
     """Return the last rescales of some jobs, 200 of each at most.
 
-    Args:
-        rescales: The latest row of every rescale.
-        job_keys: Which jobs.
-
     Returns:
         ``job_key``, ``at`` (epoch seconds), ``origin``, ``mechanism``, ``stage``, ``reason``, ``outage``,
         ``before``, ``target``, ``reverted``.
@@ -299,12 +270,7 @@ def latest_rescales(rescales: DataFrame, job_keys: Collection[str]) -> DataFrame
 
 
 def fleet_rescales(rescales: DataFrame, period: Period) -> DataFrame:
-    """Count the rescales of all jobs in each bucket: ``bucket``, ``rescales``.
-
-    Args:
-        rescales: The latest row of every rescale.
-        period: What is divided.
-    """
+    """Count the rescales of all jobs in each bucket: ``bucket``, ``rescales``."""
     bucket = f.floor((f.col("decided_at").cast("double") - period.since) / period.width).cast("int")
     known = rescales.where("decided_at is not null")
     return known.groupBy(bucket.alias("bucket")).agg(f.count(f.lit(1)).alias("rescales"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,27 +13,28 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from flink_autoscaler.core.errors import AutoscalerError
+from flink_autoscaler.core.model.load_profile import LoadProfile
+from flink_autoscaler.core.ports.forecast_store import ProfileResult
 from flink_autoscaler.pipeline.history.files import HistoryError
 from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.history.reader import Read, read
 from flink_autoscaler.pipeline.history.schema import DECISIONS, RESCALES, SAMPLES, VERTICES, HistoryTable
 from flink_autoscaler.pipeline.history.storage import HistoryStorage
 from flink_autoscaler.pipeline.profiles import ProfileSettings
+from flink_autoscaler.pipeline.profiles.job import profiles_of, results
 from flink_autoscaler.pipeline.reports import aggregate
-from flink_autoscaler.pipeline.reports.forecasts import NOTHING_BEFORE, compared, forecasts
 from flink_autoscaler.pipeline.reports.measures import (
     JobFigures,
-    JobRows,
     Row,
     chosen,
     instant,
     job_figures,
 )
-from flink_autoscaler.pipeline.reports.period import Period
 from flink_autoscaler.pipeline.reports.report import (
     FleetSeries,
     ForecastLine,
     JobSection,
+    Period,
     Report,
     RescaleLine,
     Series,
@@ -40,6 +42,9 @@ from flink_autoscaler.pipeline.reports.report import (
 )
 from flink_autoscaler.pipeline.spark.supply import SparkLostError, reason_of
 
+NOTHING_BEFORE = "the history before the period has nothing about this job"
+
+_SERIES = ("load", "capacity", "slots", "lag", "lag_seconds")
 _SHOWN_VERTICES = 8
 _SHOWN_DAMAGED = 5
 _CLOCK_TOLERANCE = 300.0
@@ -180,8 +185,9 @@ def _jobs(tables: _Tables, buckets: DataFrame, period: Period) -> tuple[list[Job
     ahead = _by_job(buckets.where(is_ahead).groupBy("job_key").agg(f.sum("passes").alias("passes")))
     # Of a job whose rows are all later than now nothing is known.
     keys = sorted({*totals, *rescales, *(key for key, row in decisions.items() if row["passes"])})
-    parts = {key: JobRows(totals.get(key, {}), decisions.get(key, {}), rescales.get(key, {})) for key in keys}
-    return [job_figures(key, parts[key], period.until) for key in keys], list(_skew(ahead, decisions, rescales))
+    tables_of = {key: [rows.get(key, {}) for rows in (totals, decisions, rescales)] for key in keys}
+    figures = [job_figures(key, *rows, until=period.until) for key, rows in tables_of.items()]
+    return figures, list(_skew(ahead, decisions, rescales))
 
 
 def _by_job(frame: DataFrame) -> dict[str, Row]:
@@ -223,21 +229,21 @@ def _sections(tables: _Tables, buckets: DataFrame, period: Period, shown: Sequen
     keys = [job.job_key for job in shown]
     if not keys:
         return
-    of_jobs = buckets.where(f.col("job_key").isin(keys))
-    series = _series(_rows(of_jobs), period, ("load", "capacity", "slots", "lag", "lag_seconds"))
-    lines = _vertex_lines(_rows(aggregate.vertex_buckets(tables.frame(VERTICES), period, keys)), period)
-    names = {(row["job_key"], row["vertex_id"]): row["name"] for row in lines.names}
-    rescales = _rescale_lines(_rows(aggregate.latest_rescales(tables.frame(RESCALES), keys)), names)
+    passes = _grouped(_rows(buckets.where(f.col("job_key").isin(keys))), "job_key")
+    vertices = _grouped(_rows(aggregate.vertex_buckets(tables.frame(VERTICES), period, keys)), "job_key")
+    rescales = _grouped(_rows(aggregate.latest_rescales(tables.frame(RESCALES), keys)), "job_key")
     expected = _forecasts(tables, period, keys)
     for job in shown:
-        found = series.get(job.job_key, {})
-        line = expected.get(job.job_key, ForecastLine(problem=NOTHING_BEFORE))
+        series = {name: _bucketed(passes.get(job.job_key, ()), period, name) for name in _SERIES}
+        of_vertices = vertices.get(job.job_key, ())
+        names = {row["vertex_id"]: row["name"] for row in of_vertices}
+        newest_first = sorted(rescales.get(job.job_key, ()), key=lambda row: -row["at"])
         yield JobSection(
             figures=job,
-            vertices=tuple(_held(line, found.get("slots", ())) for line in lines.of.get(job.job_key, ())),
-            rescales=tuple(rescales.get(job.job_key, ())),
-            forecast=compared(line, found.get("load", ())),
-            **found,
+            vertices=tuple(_vertex_lines(of_vertices, period, series["slots"])),
+            rescales=tuple(_rescale_line(row, names) for row in newest_first),
+            forecast=_judged(expected.get(job.job_key, ForecastLine(problem=NOTHING_BEFORE)), series["load"]),
+            **series,
         )
 
 
@@ -245,65 +251,43 @@ def _forecasts(tables: _Tables, period: Period, keys: Sequence[str]) -> Mapping[
     settings = tables.wanted.profiles
     if settings is None:
         return {key: ForecastLine(problem="left out, as asked for") for key in keys}
-    return forecasts(tables.before(settings), settings, period, keys)
+    return _profiled(tables.before(settings), settings, period, keys)
 
 
-def _series(rows: Sequence[Row], period: Period, names: Sequence[str]) -> dict[str, dict[str, list[float | None]]]:
-    """Return by job the values of each bucket; None where there is no row."""
-    found: dict[str, dict[str, list[float | None]]] = {}
+def _grouped(rows: Sequence[Row], name: str) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
     for row in rows:
-        of_job = found.setdefault(row["job_key"], {name: [None] * period.count for name in names})
-        if period.holds(row["bucket"]):
-            for name in names:
-                of_job[name][row["bucket"]] = row[name]
+        found.setdefault(row[name] or "", []).append(row)
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _VertexLines:
-    of: Mapping[str, Sequence[VertexLine]]
-    names: Sequence[Row]
-
-
-def _vertex_lines(rows: Sequence[Row], period: Period) -> _VertexLines:
-    """Return the widest vertices of each job, by their greatest parallelism."""
-    by_vertex: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        by_vertex.setdefault((row["job_key"], row["vertex_id"] or ""), []).append(row)
-    widths = {key: max(row["parallelism"] for row in found) for key, found in by_vertex.items()}
-    lines: dict[str, list[VertexLine]] = {}
-    for key in sorted(by_vertex, key=lambda key: (key[0], -widths[key], key[1])):
-        of_job = lines.setdefault(key[0], [])
-        if len(of_job) < _SHOWN_VERTICES:
-            of_job.append(_vertex_line(by_vertex[key], period))
-    return _VertexLines(lines, [found[-1] for found in by_vertex.values()])
-
-
-def _vertex_line(rows: Sequence[Row], period: Period) -> VertexLine:
+def _bucketed(rows: Sequence[Row], period: Period, name: str) -> list[float | None]:
+    """Return the value in each bucket; None where there is no row."""
     values: list[float | None] = [None] * period.count
     for row in rows:
         if period.holds(row["bucket"]):
-            values[row["bucket"]] = row["parallelism"]
-    return VertexLine(rows[-1]["name"] or rows[-1]["vertex_id"] or "?", values)
+            values[row["bucket"]] = row[name]
+    return values
 
 
-def _held(line: VertexLine, slots: Series) -> VertexLine:
+def _vertex_lines(rows: Sequence[Row], period: Period, slots: Series) -> Iterator[VertexLine]:
+    """Yield the widest vertices of a job, by their greatest parallelism."""
+    by_vertex = _grouped(rows, "vertex_id")
+    widths = {key: max(row["parallelism"] for row in found) for key, found in by_vertex.items()}
+    for key in sorted(by_vertex, key=lambda key: (-widths[key], key))[:_SHOWN_VERTICES]:
+        parallelism = _bucketed(by_vertex[key], period, "parallelism")
+        yield VertexLine(by_vertex[key][-1]["name"] or key or "?", _held(parallelism, slots))
+
+
+def _held(values: Series, slots: Series) -> Series:
     """Let a value hold until the next pass, which may be several buckets later."""
-    values: list[float | None] = []
-    for value, known in zip(line.parallelism, slots, strict=False):
-        before = values[-1] if values else None
-        values.append(before if value is None and known is not None else value)
-    return VertexLine(line.name, values)
+    held: list[float | None] = []
+    for value, known in zip(values, slots, strict=True):
+        held.append(held[-1] if held and value is None and known is not None else value)
+    return held
 
 
-def _rescale_lines(rows: Sequence[Row], names: Mapping[tuple[str, str], str | None]) -> dict[str, list[RescaleLine]]:
-    lines: dict[str, list[RescaleLine]] = {}
-    for row in sorted(rows, key=lambda row: -row["at"]):
-        lines.setdefault(row["job_key"], []).append(_rescale_line(row, names))
-    return lines
-
-
-def _rescale_line(row: Row, names: Mapping[tuple[str, str], str | None]) -> RescaleLine:
+def _rescale_line(row: Row, names: Mapping[str, str | None]) -> RescaleLine:
     before, target = (
         {entry["vertex_id"]: entry["parallelism"] for entry in row[side] or ()} for side in ("before", "target")
     )
@@ -311,7 +295,7 @@ def _rescale_line(row: Row, names: Mapping[tuple[str, str], str | None]) -> Resc
     return RescaleLine(
         at=row["at"],
         changes=tuple(
-            f"{names.get((row['job_key'], vertex_id)) or vertex_id} {before.get(vertex_id, '?')} → {target[vertex_id]}"
+            f"{names.get(vertex_id) or vertex_id} {before.get(vertex_id, '?')} → {target[vertex_id]}"
             for vertex_id in changed
         ),
         origin=row["origin"] or "?",
@@ -324,15 +308,64 @@ def _rescale_line(row: Row, names: Mapping[tuple[str, str], str | None]) -> Resc
 
 
 def _fleet(tables: _Tables, buckets: DataFrame, period: Period) -> FleetSeries:
-    sums = {row["bucket"]: row for row in _rows(aggregate.fleet_buckets(buckets))}
-    counts = {row["bucket"]: row["rescales"] for row in _rows(aggregate.fleet_rescales(tables.frame(RESCALES), period))}
-
-    def series(name: str) -> Series:
-        return [sums[bucket][name] if bucket in sums else None for bucket in range(period.count)]
-
+    sums = _rows(aggregate.fleet_buckets(buckets))
+    rescales = _rows(aggregate.fleet_rescales(tables.frame(RESCALES), period))
     return FleetSeries(
-        slots=series("slots"),
-        load=series("load"),
-        late=series("late"),
-        rescales=[counts.get(bucket, 0) for bucket in range(period.count)],
+        slots=_bucketed(sums, period, "slots"),
+        load=_bucketed(sums, period, "load"),
+        late=_bucketed(sums, period, "late"),
+        rescales=[count or 0 for count in _bucketed(rescales, period, "rescales")],
     )
+
+
+def _profiled(
+    samples: DataFrame, settings: ProfileSettings, period: Period, job_keys: Collection[str]
+) -> Mapping[str, ForecastLine]:
+    """Make profiles of the samples that came before the period, and return what they expect of it, by job.
+
+    Returns:
+        The jobs that have any result. A job with a source without a profile has the problem of that.
+    """
+    of_jobs = samples.where(f.col("job_key").isin(sorted(job_keys)))
+    with profiles_of(of_jobs.withColumn("is_running", f.col("arrival_rate").isNotNull()), settings) as tables:
+        found = list(results(tables))
+    by_job: dict[str, list[ProfileResult]] = {}
+    for result in found:
+        by_job.setdefault(result.job_key, []).append(result)
+    return {job_key: _forecast_line(each, period) for job_key, each in by_job.items()}
+
+
+def _forecast_line(sources: Sequence[ProfileResult], period: Period) -> ForecastLine:
+    profiles = [source.profile for source in sources if source.profile is not None]
+    if len(profiles) < len(sources):
+        problem = next(source.problem for source in sources if source.profile is None)
+        return ForecastLine(problem=problem or "there is no profile")
+    instants = [period.start_of(bucket) + period.width / 2 for bucket in range(period.count)]
+    return ForecastLine(
+        median=[_sum([_expected(profile, profile.q50, at) for profile in profiles]) for at in instants],
+        upper=[_sum([_expected(profile, profile.q90, at) for profile in profiles]) for at in instants],
+    )
+
+
+def _expected(profile: LoadProfile, shares: Sequence[float | None], at: float) -> float | None:
+    share = shares[profile.slot(at)]
+    return None if share is None else profile.base(at) * share
+
+
+def _sum(parts: Sequence[float | None]) -> float | None:
+    known = [part for part in parts if part is not None]
+    return math.fsum(known) if len(known) == len(parts) else None
+
+
+def _judged(line: ForecastLine, actual: Series) -> ForecastLine:
+    """Return a forecast with how far it was from what arrived, over the buckets that know both."""
+    both = [
+        (rate, middle, upper)
+        for rate, middle, upper in zip(actual, line.median, line.upper, strict=False)
+        if rate is not None and middle is not None and upper is not None
+    ]
+    total = math.fsum(rate for rate, _, _ in both)
+    if not total:
+        return line
+    wape = math.fsum(abs(rate - middle) for rate, middle, _ in both) / total
+    return replace(line, wape=wape, exceeded=sum(rate > upper for rate, _, upper in both) / len(both))

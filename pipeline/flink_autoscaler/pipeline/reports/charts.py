@@ -1,12 +1,11 @@
-"""Charts of a report, drawn by Bokeh in the browser."""
+"""Charts, drawn by Bokeh in the browser."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from bokeh.embed import json_item
@@ -24,8 +23,7 @@ from bokeh.resources import Resources
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
-from flink_autoscaler.pipeline.reports.period import Period
-from flink_autoscaler.pipeline.reports.report import FleetSeries, JobSection, Series
+from flink_autoscaler.pipeline.reports.report import Period, Series
 
 COLORS: Final = ("#2f7ed8", "#e07b00", "#2a9d5c", "#c2453d", "#8e63ce", "#00929e", "#b8860b", "#c9509d", "#7d8590")
 """Told apart on white and on black; the first means what is, the second what could be or was expected."""
@@ -38,12 +36,10 @@ _SHORT_LEGEND: Final = 20
 _LONGEST_LEGEND: Final = 40
 """Characters, of which as many fit on a phone."""
 
-_WAITING: Final = "Records waiting"
 _INSTANT: Final = "%Y-%m-%d %H:%M"
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(NamedTuple):
     """One chart.
 
     Attributes:
@@ -57,8 +53,7 @@ class Chart:
     item: Markup
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line of a chart.
 
     Attributes:
@@ -66,6 +61,7 @@ class Line:
         is_dashed: Whether it is something that was not measured.
         is_area: Whether what is below is filled.
         is_bar: Whether every value is a bar of its own.
+        color: None takes the next one.
     """
 
     label: str
@@ -74,6 +70,7 @@ class Line:
     is_dashed: bool = False
     is_area: bool = False
     is_bar: bool = False
+    color: str | None = None
 
     @property
     def legend(self) -> str:
@@ -95,42 +92,6 @@ class Line:
 def script() -> str:
     """Return BokehJS, as the installed package has it; about 1.2 MB."""
     return "\n".join(Resources(mode="inline", components=["bokeh"], log_level="warn").js_raw)
-
-
-def fleet_charts(fleet: FleetSeries, static_peak: int | None, period: Period) -> Sequence[Chart]:
-    """Return the charts of the whole fleet; those that have data."""
-    peak = [None if static_peak is None else float(static_peak)] * period.count
-    wanted = (
-        ("Slots", "slots", [Line("held", fleet.slots, is_area=True), Line("static peak", peak, is_dashed=True)]),
-        ("Load", "records/s", [Line("arriving at all sources", fleet.load)]),
-        ("Jobs too late", "jobs", [Line("with more lag than allowed", fleet.late, is_bar=True)]),
-        ("Rescales", "rescales", [Line("rescales", fleet.rescales, is_bar=True)]),
-    )
-    return [chart(title, unit, lines, period) for title, unit, lines in wanted if lines[0].is_known]
-
-
-def job_charts(job: JobSection, period: Period, *, slo_lag: float) -> Sequence[Chart]:
-    """Return the charts of a job; those that have data."""
-    limit = Line("allowed", [slo_lag] * period.count, is_dashed=True)
-    vertices = [Line(each.name, each.parallelism, is_step=True) for each in job.vertices]
-    wanted = (
-        ("Load against capacity", "records/s", [Line("load", job.load), Line("capacity", job.capacity)]),
-        ("Parallelism", "subtasks", [*vertices, Line("slots", job.slots, is_step=True, is_dashed=True)]),
-        ("Lag", "seconds", [Line("oldest waiting record", job.lag_seconds, is_area=True), limit]),
-        (_WAITING, "records", [Line("at all sources", job.lag, is_area=True)]),
-    )
-    marks = [(each.at, each.is_bad) for each in job.rescales]
-    shown = [each for each in wanted if each[2][0].is_known and (each[0] != _WAITING or each[2][0].top > 0)]
-    charts = [chart(title, unit, lines, period, marks) for title, unit, lines in shown]
-    return [*charts, *_forecast_chart(job, period)]
-
-
-def _forecast_chart(job: JobSection, period: Period) -> Sequence[Chart]:
-    middle = Line("expected", job.forecast.median, is_dashed=True)
-    if not middle.is_known:
-        return ()
-    upper = Line("upper quantile", job.forecast.upper, is_dashed=True)
-    return [chart("Forecast against actual", "records/s", [Line("arrived", job.load), middle, upper], period)]
 
 
 def chart(
@@ -171,7 +132,9 @@ def _figure(lines: Sequence[Line], period: Period) -> Any:
     )
     plot.toolbar.update(logo=None, autohide=True)
     plot.yaxis.formatter = NumeralTickFormatter(format="0.[0]a" if top >= 10_000 else "0,0.[00]")  # noqa: PLR2004
-    plot.xaxis.formatter = DatetimeTickFormatter(hours="%H:%M", hourmin="%H:%M", days="%d %b", months="%b %Y")
+    plot.xaxis.formatter = DatetimeTickFormatter(
+        minutes="%H:%M", hourmin="%H:%M", hours="%H:%M", days="%d %b", months="%b %Y"
+    )
     plot.xaxis.update(ticker=DatetimeTicker(desired_num_ticks=4))
     return plot
 
@@ -215,7 +178,7 @@ def _columns(lines: Sequence[Line], period: Period) -> Mapping[str, Any]:
 
 
 def _draw(plot: Any, source: ColumnDataSource, number: int, line: Line) -> None:
-    color, column = COLORS[number % len(COLORS)], f"y{number}"
+    color, column = line.color or COLORS[number % len(COLORS)], f"y{number}"
     look = {
         "line_color": color,
         "line_width": 2,

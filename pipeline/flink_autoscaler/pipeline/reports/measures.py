@@ -112,24 +112,11 @@ class Totals:
         return _saved(self.slot_hours, self.static_hours)
 
 
-@dataclass(frozen=True, slots=True)
-class JobRows:
-    """The rows of one job; empty where a table has none."""
+def job_figures(job_key: str, totals: Row, decisions: Row, rescales: Row, *, until: float) -> JobFigures:
+    """Work out the figures of a job over a period that ends at an instant.
 
-    totals: Row
-    decisions: Row
-    rescales: Row
-
-
-def job_figures(job_key: str, parts: JobRows, until: float) -> JobFigures:
-    """Work out the figures of a job.
-
-    Args:
-        job_key: Which job.
-        parts: What ``aggregate`` returns about it.
-        until: End of the period, epoch seconds.
+    The rows are what ``aggregate`` returns about the job; empty where a table has none.
     """
-    totals, decisions, rescales = parts.totals, parts.decisions, parts.rescales
     latest = decisions.get("latest") or {}
     lasts = [row["last"] for row in (totals, decisions) if row.get("last") is not None]
     firsts = [row["first"] for row in (totals, decisions) if row.get("first") is not None]

@@ -1,46 +1,45 @@
-"""Writes a report as one page of HTML that needs nothing else."""
+"""Writes pages of HTML that need nothing else."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import Final
 
 import jinja2
 from markupsafe import Markup
 
-from flink_autoscaler.pipeline.reports.charts import Chart, fleet_charts, job_charts, script
-from flink_autoscaler.pipeline.reports.measures import TALK, JobFigures, instant, top_talkers, totals_of
-from flink_autoscaler.pipeline.reports.report import JobSection, Report
-
-GENERATOR: Final = "flink-autoscaler report"
-"""By which a page is known to be ours."""
+from flink_autoscaler.pipeline.reports.charts import script
+from flink_autoscaler.pipeline.reports.measures import instant
 
 _LARGE: Final = 10_000
 _UNITS: Final = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _SHORT: Final = 120.0
 
 
-def page(report: Report) -> str:
-    """Return a report as HTML. Every text of the history is foreign, and escaped."""
-    scripts = [script(), _resource("report.js")]
-    return _template().render(
-        report=report,
-        generator=GENERATOR,
-        policy=_policy(scripts),
-        scripts=[Markup(each) for each in scripts],  # noqa: S704 - from installed packages, not from the history
-        style=Markup(_resource("report.css")),  # noqa: S704 - likewise
-        totals=totals_of(report.jobs),
-        clusters={name: totals_of(jobs) for name, jobs in report.clusters.items()},
-        concerned=[job for job in report.jobs if job.concerns],
-        talkers=_talkers(report),
-        fleet=fleet_charts(report.fleet, _static_peak(report.jobs), report.period),
-        charts=_charts(report),
-        anchors={each.figures.job_key: f"job-{number}" for number, each in enumerate(report.sections)},
+def written(template: str, *, generator: str, **values: object) -> str:
+    """Return a page as HTML. Texts are foreign, those of a history for one, and escaped.
+
+    Args:
+        template: Name of its file.
+        generator: By which a page is known to be ours.
+        values: For the template.
+    """
+    scripts = [script(), _resource("page.js")]
+    return (
+        _templates()
+        .get_template(template)
+        .render(
+            generator=generator,
+            policy=_policy(scripts),
+            scripts=[Markup(each) for each in scripts],  # noqa: S704 - from installed packages
+            style=Markup(_resource("page.css")),  # noqa: S704 - likewise
+            **values,
+        )
     )
 
 
@@ -54,31 +53,17 @@ def _policy(scripts: Sequence[str]) -> str:
     )
 
 
-def _charts(report: Report) -> Mapping[str, Sequence[Chart]]:
-    return {each.figures.job_key: _of(each, report) for each in report.sections}
-
-
-def _of(section: JobSection, report: Report) -> Sequence[Chart]:
-    return job_charts(section, report.period, slo_lag=report.slo_lag)
-
-
-def _static_peak(jobs: Sequence[JobFigures]) -> int | None:
-    peaks = [job.peak for job in jobs if job.peak is not None]
-    return sum(peaks) if peaks else None
-
-
-def _talkers(report: Report) -> Mapping[str, Sequence[tuple[JobFigures, Any]]]:
-    found = top_talkers(report.jobs)
-    return {TALK[name]: [(job, getattr(job, name)) for job in jobs] for name, jobs in found.items() if jobs}
-
-
 @cache
-def _template() -> jinja2.Template:
+def _templates() -> jinja2.Environment:
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        loader=jinja2.FunctionLoader(_resource),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters.update(number=number, share=share, duration=duration, instant=instant)
-    return environment.from_string(_resource("report.html.j2"))
+    return environment
 
 
 def _resource(name: str) -> str:

@@ -19,12 +19,16 @@ _TOLERANCE: Final = 1e-9
 
 def area(job: JobModel, workload: Workload) -> float:
     """Return the slot-seconds that the work itself takes; nobody who serves everything needs less."""
-    work = dict.fromkeys(job.gains, 0.0)
+    return math.fsum(busy_slots(job, workload)) * workload.step
+
+
+def busy_slots(job: JobModel, workload: Workload) -> list[float]:
+    """Return the slots that the work itself keeps busy, by step: of every group those of its most laborious vertex."""
     rates = {vertex.vertex_id: vertex.capacity(1) for vertex in job.vertices}
-    for seconds, row in workload.steps():
-        for vertex_id, demand in job.demand(row).items():
-            work[vertex_id] += demand / rates[vertex_id] * seconds
-    return sum(max(work[vertex_id] for vertex_id in group) for group in job.groups)
+    busy = [{v: demand / rates[v] for v, demand in job.demand(row).items()} for row in workload.rows]
+    work = {v: math.fsum(step[v] for step in busy) for v in rates}
+    most = [max(group, key=work.__getitem__) for group in job.groups]
+    return [sum(step[v] for v in most) for step in busy]
 
 
 def instant(job: JobModel, workload: Workload) -> float:
@@ -33,7 +37,7 @@ def instant(job: JobModel, workload: Workload) -> float:
     Raises:
         ValueError: Some demand is more than a vertex can take.
     """
-    return math.fsum(slots_for(job, row) * seconds for seconds, row in workload.steps())
+    return sum(slots_for(job, row) for row in workload.rows) * workload.step
 
 
 def static_peak(job: JobModel, workload: Workload) -> float:
@@ -42,7 +46,7 @@ def static_peak(job: JobModel, workload: Workload) -> float:
     Raises:
         ValueError: Some demand is more than a vertex can take.
     """
-    return max(slots_for(job, row) for _, row in workload.steps()) * workload.duration
+    return max(slots_for(job, row) for row in workload.rows) * workload.duration
 
 
 def slots_for(job: JobModel, arrivals: Sequence[float]) -> int:
@@ -98,15 +102,21 @@ class OraclePlan:
     Attributes:
         cost: Slot-seconds, with those that outages and lateness are charged.
         sizes: Slots by bucket.
+        bucket_steps: Steps of the workload in a bucket.
     """
 
     cost: float
     sizes: tuple[int, ...]
+    bucket_steps: int
 
     @property
     def rescales(self) -> int:
         """How often the size changes."""
         return sum(1 for _ in groupby(self.sizes)) - 1
+
+    def by_step(self, steps: int) -> list[int]:
+        """Return the slots in so many steps of the workload."""
+        return [self.sizes[step // self.bucket_steps] for step in range(steps)]
 
 
 def oracle(job: JobModel, workload: Workload, terms: OracleTerms = OracleTerms()) -> OraclePlan:
@@ -124,7 +134,8 @@ def oracle(job: JobModel, workload: Workload, terms: OracleTerms = OracleTerms()
     """
     if len(job.groups) != 1:
         raise ValueError("the oracle knows jobs of one slot-sharing group only")
-    buckets = list(_buckets(job, workload, terms.bucket))
+    bucket_steps = max(1, round(terms.bucket / workload.step))
+    buckets = list(_buckets(job, workload, bucket_steps))
     sizes = range(1, _greatest(job, buckets, terms) + 1)
     capacities = [{v.vertex_id: v.capacity(size) for v in job.vertices} for size in sizes]
     costs = [0.0] * len(sizes)
@@ -133,12 +144,11 @@ def oracle(job: JobModel, workload: Workload, terms: OracleTerms = OracleTerms()
         loads = [max(demand[v] / capacity for v, capacity in each.items()) for each in capacities]
         costs, origins = _extend(costs, loads, seconds, terms, is_first=number == 0)
         came_from.append(origins)
-    return OraclePlan(min(costs), _traced(costs, came_from))
+    return OraclePlan(min(costs), _traced(costs, came_from), bucket_steps)
 
 
-def _buckets(job: JobModel, workload: Workload, bucket: float) -> Iterator[tuple[float, Mapping[VertexId, float]]]:
+def _buckets(job: JobModel, workload: Workload, count: int) -> Iterator[tuple[float, Mapping[VertexId, float]]]:
     """Yield the length of every bucket, of which the last may be shorter, and the peak demand in it by vertex."""
-    count = max(1, round(bucket / workload.step))
     for first in range(0, len(workload.rows), count):
         demands = [job.demand(row) for row in workload.rows[first : first + count]]
         yield len(demands) * workload.step, {v: max(demand[v] for demand in demands) for v in demands[0]}

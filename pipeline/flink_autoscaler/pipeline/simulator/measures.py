@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
+from operator import mul
 from typing import Final
 
 from flink_autoscaler.pipeline.simulator.rescales import SimulatedRescale
 from flink_autoscaler.pipeline.simulator.workloads import HOUR
-
-PERCENTILES: Final = (50, 95, 99)
 
 _INSTANT: Final = 1e-3
 _ROUNDING: Final = 1e-12
@@ -54,7 +53,7 @@ class Trace:
     @property
     def slot_seconds(self) -> float:
         """Slots held, times how long; outages included."""
-        return math.fsum(map(_product, self.slots, self.seconds))
+        return math.fsum(map(mul, self.slots, self.seconds))
 
     def late_seconds(self, limit: float) -> float:
         """Return for how long the lag was above a limit."""
@@ -68,82 +67,65 @@ class Trace:
         return {percent: ordered[number][0] for percent, number in zip(wanted, found, strict=True)}
 
 
-def _product(slots: int, seconds: float) -> float:
-    return slots * seconds
-
-
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """The figures of one run.
+    """The figures of one run; lags are seconds.
 
     Attributes:
         duration: Seconds that were simulated.
-        lag_percentiles: Lag in seconds by percentile.
-        lag_max: Greatest lag.
-        late: Seconds with more lag than allowed.
         slot_hours: Slots held, times hours.
         ups: Rescales that let any vertex grow.
         downs: All others.
         reversals: Rescales that took the one before back within an hour.
+        over_slo: Seconds with more lag than allowed.
         replayed: Records that were processed again.
         efficiency: Least slot time that the work can be done in, over the slot time held.
+        score: One number to rank runs of one workload by, the lower the better, in slot-hours. An hour too late costs
+            five hours of the whole job, a rescale costs a minute of it.
     """
 
     duration: float
-    lag_percentiles: Mapping[int, float]
-    lag_max: float
-    late: float
     slot_hours: float
     ups: int
     downs: int
     reversals: int
+    lag_p50: float
+    lag_p95: float
+    lag_p99: float
+    lag_max: float
+    over_slo: float
     replayed: float
     efficiency: float
+    score: float
 
     @property
     def rescales(self) -> int:
         """Rescales of both directions."""
         return self.ups + self.downs
 
-    @property
-    def late_share(self) -> float:
-        """Share of the time with more lag than allowed."""
-        return self.late / self.duration
-
-    @property
-    def score(self) -> float:
-        """One number to rank runs of one workload by, the lower the better, in slot-hours.
-
-        An hour too late costs five hours of the whole job, a rescale costs a minute of it.
-        """
-        mean_slots = self.slot_hours / (self.duration / HOUR)
-        penalty = _LATE_WEIGHT * self.late / HOUR + self.rescales / _RESCALES_PER_HOUR
-        return self.slot_hours + mean_slots * penalty
-
 
 def measure(
     trace: Trace, rescales: Sequence[SimulatedRescale], *, slo_lag: float, least_slot_seconds: float
 ) -> Measures:
-    """Work out the figures of a run.
-
-    Args:
-        trace: At least one step.
-        rescales: That happened meanwhile, oldest first.
-        slo_lag: Seconds of lag that are allowed.
-        least_slot_seconds: The area bound of the workload.
-    """
+    """Work out the figures of a run of at least one step; ``least_slot_seconds`` is the area bound of its workload."""
     ups = sum(rescale.is_up for rescale in rescales)
+    late, slot_hours = trace.late_seconds(slo_lag), trace.slot_seconds / HOUR
+    p50, p95, p99 = trace.lag_percentiles((50, 95, 99)).values()
+    mean_slots = slot_hours / (trace.duration / HOUR)
     return Measures(
         duration=trace.duration,
-        lag_percentiles=trace.lag_percentiles(PERCENTILES),
-        lag_max=max(trace.lags),
-        late=trace.late_seconds(slo_lag),
-        slot_hours=trace.slot_seconds / HOUR,
+        slot_hours=slot_hours,
         ups=ups,
         downs=len(rescales) - ups,
         reversals=reversals(rescales),
+        lag_p50=p50,
+        lag_p95=p95,
+        lag_p99=p99,
+        lag_max=max(trace.lags),
+        over_slo=late,
         replayed=math.fsum(rescale.replayed for rescale in rescales),
         efficiency=least_slot_seconds / trace.slot_seconds,
+        score=slot_hours + mean_slots * (_LATE_WEIGHT * late / HOUR + len(rescales) / _RESCALES_PER_HOUR),
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import cache
+from typing import Final, NamedTuple
 
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
@@ -12,12 +14,12 @@ from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory,
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleFacts, TaskManagerFacts
 from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, PlanNode, VertexDetails
 from flink_autoscaler.core.observe import metric_names
-from flink_autoscaler.pipeline.simulator.flows import Meters, VertexFlow
 from flink_autoscaler.pipeline.simulator.model import VertexModel
 from flink_autoscaler.pipeline.simulator.rescales import RescalingJob
 
 JOB_ID: Final = "5" * 32
 _MS: Final = 1000.0
+_SATURATED: Final = 0.999
 _HEAP: Final = 1e9
 
 
@@ -32,7 +34,6 @@ class ReportSettings:
             system does that keeps no account of restarts.
         slots_per_taskmanager: TaskManagers come and go with the slots that the job needs.
         checkpoint_interval: Seconds between checkpoints.
-        state_bytes: Size of a checkpoint.
     """
 
     noise: float = 0.0
@@ -40,7 +41,118 @@ class ReportSettings:
     feeds_zeros: bool = False
     slots_per_taskmanager: int = 1
     checkpoint_interval: float = 60.0
-    state_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VertexFlow:
+    """One vertex between two reports.
+
+    Attributes:
+        rate: Records/s received.
+        busy: Share of its time that the hottest subtask was busy.
+        busy_mean: The same on average over the subtasks.
+        backpressured: Share of time that the average subtask waited for those behind it.
+    """
+
+    rate: float
+    busy: float
+    busy_mean: float
+    backpressured: float
+
+    @property
+    def idle(self) -> float:
+        """Share of time that the average subtask waited for input."""
+        return max(0.0, 1 - self.busy_mean - self.backpressured)
+
+
+_NOTHING: Final = VertexFlow(0.0, 0.0, 0.0, 0.0)
+
+
+class SpentTime(NamedTuple):
+    """How the subtasks of a vertex have spent their time since its execution began, seconds summed over them."""
+
+    busy: float = 0.0
+    idle: float = 0.0
+    backpressured: float = 0.0
+
+
+class Meters:
+    """The meters of one job, read again and again.
+
+    Args:
+        job: The job.
+        settings: How it reports. The meters begin anew with every execution, except those that feed zeros: they run on
+            through an outage, and take for busy what is neither idle nor backpressured, as Flink does.
+    """
+
+    def __init__(self, job: RescalingJob, settings: ReportSettings) -> None:
+        self._job, self._noise, self._runs_on = job, settings.noise, settings.feeds_zeros
+        self._chance = random.Random(settings.seed)  # noqa: S311 - a simulation has to be repeatable
+        self._read_at = 0.0
+        self._served = list(job.fluid.served)
+        self._execution = job.running_since
+        self._spent: dict[VertexId, SpentTime] = {}
+
+    def spent(self, vertex_id: VertexId) -> SpentTime:
+        """Return how a vertex has spent its time until the meters were last read."""
+        return self._spent.get(vertex_id, SpentTime())
+
+    def read(self) -> dict[VertexId, VertexFlow] | None:
+        """Return what happened at every vertex since the last time; None while the job is away.
+
+        Only the time that the present execution has worked counts, as for Flink's own meters.
+        """
+        job, fluid, model = self._job, self._job.fluid, self._job.fluid.model
+        since, base = self._since()
+        self._read_at, self._served = fluid.now, list(fluid.served)
+        seconds = fluid.now - since
+        if not fluid.is_running or seconds <= 0:
+            if self._runs_on:
+                for vertex_id in model.gains:
+                    self._spend(vertex_id, _NOTHING, seconds, 0.0)
+            return None
+        taken = [max(0.0, s - b) / seconds for s, b in zip(fluid.served, base, strict=True)]
+        rates = model.demand(taken)
+        busy = {v: min(1.0, rate / fluid.capacity[v]) for v, rate in rates.items()}
+        saturated = {v for v, share in busy.items() if share >= _SATURATED}
+        flows = {}
+        for vertex in model.vertices:
+            v = vertex.vertex_id
+            mean, is_blocked = busy[v] / vertex.skew, bool(model.behind[v] & saturated)
+            flow = VertexFlow(rates[v], busy[v], mean, 1 - mean if is_blocked else 0.0)
+            self._spend(v, flow, seconds, fluid.now - max(since, job.running_since))
+            flows[v] = self._as_measured(vertex, flow)
+        return flows
+
+    def _since(self) -> tuple[float, list[float]]:
+        """Return since when the meters count, and what had been served by then."""
+        job = self._job
+        if self._runs_on:
+            return self._read_at, self._served
+        if job.running_since != self._execution or not job.fluid.is_running:
+            self._execution, self._spent = job.running_since, {}
+        if job.running_since > self._read_at:
+            return job.running_since, job.served_before
+        return self._read_at, self._served
+
+    def _spend(self, vertex_id: VertexId, flow: VertexFlow, seconds: float, running: float) -> None:
+        """Count time of all subtasks: so many seconds, of which the job was running for some."""
+        before, parallelism = self.spent(vertex_id), self._job.fluid.parallelism[vertex_id]
+        blocked = flow.backpressured * running
+        idle = max(0.0, running - flow.busy_mean * seconds - blocked)
+        self._spent[vertex_id] = SpentTime(
+            before.busy + parallelism * (seconds - idle - blocked),
+            before.idle + parallelism * idle,
+            before.backpressured + parallelism * blocked,
+        )
+
+    def _as_measured(self, vertex: VertexModel, flow: VertexFlow) -> VertexFlow:
+        if not self._noise:
+            return flow
+        busy = min(1.0, max(0.0, flow.busy * (1 + self._noise * self._chance.gauss(0, 1))))
+        rate = max(0.0, flow.rate * (1 + self._noise * self._chance.gauss(0, 1)))
+        mean = busy / vertex.skew
+        return VertexFlow(rate, busy, mean, 1 - mean if flow.backpressured else 0.0)
 
 
 class Reporter:
@@ -54,9 +166,8 @@ class Reporter:
 
     def __init__(self, job: RescalingJob, settings: ReportSettings, start_ms: int) -> None:
         self._job, self._settings, self._start_ms = job, settings, start_ms
-        self._meters = Meters(job, noise=settings.noise, seed=settings.seed, sees_outages=not settings.feeds_zeros)
+        self._meters = Meters(job, settings)
         self._greatest = list(job.fluid.served)
-        self._clusters: dict[int, _Cluster] = {}
 
     def at_ms(self, instant: float) -> int:
         """Return epoch milliseconds of an instant of the simulation."""
@@ -68,22 +179,13 @@ class Reporter:
         is_shown_running = self._job.fluid.is_running or self._settings.feeds_zeros
         return JobStatus.RUNNING if is_shown_running else JobStatus.RESTARTING
 
-    def flows(self) -> dict[VertexId, VertexFlow] | None:
-        """Return what happened at every vertex since the last report; None while the job is away."""
-        return self._meters.read()
-
     def read(self, memory: CollectorMemory, *, with_facts: bool) -> JobReading:
-        """Return what the cluster says about the job now.
-
-        Args:
-            memory: What the collector remembers of the last pass.
-            with_facts: Whether the rescale of the job is followed.
-        """
-        flows = self.flows()
+        """Return what the cluster says about the job now, with facts where its rescale is followed."""
+        flows = self._meters.read()
         aggregates: dict[VertexId, VertexAggregates] = {}
         counts = self._counts()
         if flows is None and self._settings.feeds_zeros:
-            flows = {v.vertex_id: VertexFlow(0.0, 0.0, 0.0, 0.0) for v in self._job.fluid.model.vertices}
+            flows = dict.fromkeys(counts, _NOTHING)
         if flows is not None:
             aggregates = {v.vertex_id: self._aggregates(v, flows, counts) for v in self._job.fluid.model.vertices}
         partitions = {v.vertex_id: v.partitions for v in self._job.fluid.model.vertices if v.partitions}
@@ -183,10 +285,8 @@ class Reporter:
             stopped_ms=None if job.stopped_at is None else self.at_ms(job.stopped_at),
             requirements={vertex_id: (1, parallelism) for vertex_id, parallelism in job.asked.items()},
             exceptions=(),
-            checkpoints=CheckpointFacts(
-                self._checkpoint_ms(), settings.state_bytes, round(settings.checkpoint_interval * _MS)
-            ),
-            taskmanagers=self._present().taskmanagers,
+            checkpoints=CheckpointFacts(self._checkpoint_ms(), 0, round(settings.checkpoint_interval * _MS)),
+            taskmanagers=self._present()[1],
             restarts=0,
         )
 
@@ -200,36 +300,26 @@ class Reporter:
 
     def read_cluster(self) -> ClusterReading:
         """Return what the cluster says about itself now: as many TaskManagers as the job needs, none of them short."""
-        return self._present().reading
+        return self._present()[0]
 
-    def _present(self) -> _Cluster:
-        slots = self._job.slots
-        if slots not in self._clusters:
-            self._clusters[slots] = _Cluster.of(slots, self._settings.slots_per_taskmanager)
-        return self._clusters[slots]
+    def _present(self) -> tuple[ClusterReading, tuple[TaskManagerFacts, ...]]:
+        return _cluster(self._job.slots, self._settings.slots_per_taskmanager)
 
 
-@dataclass(frozen=True, slots=True)
-class _Cluster:
-    """A cluster of some size, which says the same whenever it has that size."""
-
-    reading: ClusterReading
-    taskmanagers: tuple[TaskManagerFacts, ...]
-
-    @classmethod
-    def of(cls, slots: int, per_taskmanager: int) -> _Cluster:
-        """Make a cluster that just holds a job."""
-        count = -(-slots // per_taskmanager)
-        free = count * per_taskmanager - slots
-        measured = dict.fromkeys(metric_names.TASKMANAGER_METRICS_WITH_GC, Aggregate(0.0, 0.0, 0.0))
-        measured[metric_names.HEAP_MAX] = Aggregate(_HEAP, _HEAP, _HEAP)
-        measured[metric_names.HEAP_USED] = Aggregate(_HEAP / 2, _HEAP / 2, _HEAP / 2)
-        counted = {
-            metric_names.SLOTS_TOTAL: str(count * per_taskmanager),
-            metric_names.SLOTS_AVAILABLE: str(free),
-        }
-        facts = (TaskManagerFacts(f"tm-{n}", per_taskmanager, free if n == 0 else 0) for n in range(count))
-        return cls(ClusterReading(counted, measured), tuple(facts))
+@cache
+def _cluster(slots: int, per_taskmanager: int) -> tuple[ClusterReading, tuple[TaskManagerFacts, ...]]:
+    """Return a cluster that just holds a job; it says the same whenever it has that size."""
+    count = -(-slots // per_taskmanager)
+    free = count * per_taskmanager - slots
+    measured = dict.fromkeys(metric_names.TASKMANAGER_METRICS_WITH_GC, Aggregate(0.0, 0.0, 0.0))
+    measured[metric_names.HEAP_MAX] = Aggregate(_HEAP, _HEAP, _HEAP)
+    measured[metric_names.HEAP_USED] = Aggregate(_HEAP / 2, _HEAP / 2, _HEAP / 2)
+    counted = {
+        metric_names.SLOTS_TOTAL: str(count * per_taskmanager),
+        metric_names.SLOTS_AVAILABLE: str(free),
+    }
+    facts = (TaskManagerFacts(f"tm-{n}", per_taskmanager, free if n == 0 else 0) for n in range(count))
+    return ClusterReading(counted, measured), tuple(facts)
 
 
 def _total(value: float, parallelism: int) -> Aggregate:

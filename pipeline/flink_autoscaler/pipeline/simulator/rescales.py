@@ -2,66 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Protocol
 
-from flink_autoscaler.core.evaluate.downtime import LONGEST, SHORTEST, Z_90, Size, estimate_downtime
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.supervision import Mechanism
 from flink_autoscaler.pipeline.simulator.model import FluidJob
-
-
-class Outages(Protocol):
-    """Says how long a job is away for a rescale. Pure, so that the same backtest always comes to the same."""
-
-    def __call__(self, number: int, subtasks: int) -> float:
-        """Return the seconds during which not all subtasks run.
-
-        Args:
-            number: How many rescales came before.
-            subtasks: Of all vertices, after the rescale.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class FixedOutage:
-    """Outages that are all alike.
-
-    Attributes:
-        seconds: Their length.
-    """
-
-    seconds: float
-
-    def __call__(self, number: int, subtasks: int) -> float:  # noqa: ARG002 - of the protocol
-        """Return the same for every rescale."""
-        return self.seconds
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnOutage:
-    """Outages that scatter as the downtime model expects of a job that it knows nothing about yet.
-
-    Attributes:
-        seed: The same seed gives the same outages.
-        mechanism: How the job is rescaled.
-        state_gb: State per TaskManager, GB.
-    """
-
-    seed: int
-    mechanism: Mechanism = Mechanism.IN_PLACE
-    state_gb: float = 0.0
-
-    def __call__(self, number: int, subtasks: int) -> float:
-        """Draw from a normal distribution, within the bounds of the downtime model."""
-        estimate = estimate_downtime((), self.mechanism, Size(self.state_gb, subtasks), now_ms=0)
-        chance = random.Random(f"{self.seed} {number}")  # noqa: S311 - a simulation has to be repeatable
-        drawn = chance.gauss(estimate.mean, (estimate.q90 - estimate.mean) / Z_90)
-        return min(max(drawn, SHORTEST), LONGEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +15,12 @@ class RescaleTerms:
     """What a rescale costs.
 
     Attributes:
-        outages: How long the job is away.
+        outage: Seconds that the job is away.
         delay: Seconds from the request to the outage, in which the job works on as before.
         replay: Age in seconds of the checkpoint that is restored.
     """
 
-    outages: Outages = FixedOutage(60.0)
+    outage: float = 60.0
     delay: float = 0.0
     replay: float = 0.0
 
@@ -111,18 +57,6 @@ class RescaleAnswer(StrEnum):
     REJECTED = "rejected"
 
 
-@dataclass
-class _Course:
-    """A rescale that is not over."""
-
-    target: dict[VertexId, int]
-    requested: float
-    stops: float
-    starts: float = 0.0
-    slots_before: int = 0
-    replayed: float = 0.0
-
-
 class RescalingJob:
     """A job that flows and is rescaled.
 
@@ -144,13 +78,13 @@ class RescalingJob:
         self.stopped_at: float | None = None
         self.served_before = list(fluid.served)
         self.terms = terms
-        self._course: _Course | None = None
+        self._course: SimulatedRescale | None = None
         self.slots = fluid.model.slots(fluid.parallelism)
 
     @property
     def asked(self) -> Mapping[VertexId, int]:
         """The parallelism that the cluster was last asked for."""
-        return self.fluid.parallelism if self._course is None else self._course.target
+        return self.fluid.parallelism if self._course is None else self._course.after
 
     def request(self, wanted: Mapping[VertexId, int]) -> RescaleAnswer:
         """Ask for another parallelism; vertices left out keep theirs."""
@@ -161,8 +95,9 @@ class RescalingJob:
         if self._course is not None:
             self.rejected += 1
             return RescaleAnswer.REJECTED
-        now = self.fluid.now
-        self._course = _Course(target, now, now + self.terms.delay)
+        fluid, stops = self.fluid, self.fluid.now + self.terms.delay
+        starts, slots = stops + self.terms.outage, fluid.model.slots(target)
+        self._course = SimulatedRescale(fluid.now, stops, starts, fluid.parallelism, target, self.slots, slots)
         return RescaleAnswer.ACCEPTED
 
     def flow(self, seconds: float, arrivals: tuple[float, ...]) -> None:
@@ -171,47 +106,30 @@ class RescalingJob:
             self.fluid.flow(seconds, arrivals)
             return
         end = self.fluid.now + seconds
-        while self._course is not None and self._due(self._course) <= end:
-            self._flow_until(self._due(self._course), arrivals)
-            self._proceed(self._course)
+        while (course := self._course) is not None:
+            due = course.stopped if self.fluid.is_running else course.running
+            if due > end:
+                break
+            self._flow_until(due, arrivals)
+            if self.fluid.is_running:
+                self._stop(course)
+            else:
+                self._start(course)
         self._flow_until(end, arrivals)
-
-    def _due(self, course: _Course) -> float:
-        return course.stops if self.fluid.is_running else course.starts
 
     def _flow_until(self, instant: float, arrivals: tuple[float, ...]) -> None:
         if instant > self.fluid.now:
             self.fluid.flow(instant - self.fluid.now, arrivals)
 
-    def _proceed(self, course: _Course) -> None:
-        if self.fluid.is_running:
-            self._stop(course)
-        else:
-            self._start(course)
-
-    def _stop(self, course: _Course) -> None:
+    def _stop(self, course: SimulatedRescale) -> None:
         self.fluid.is_running = False
-        self.stopped_at = course.stops
-        course.replayed = self.fluid.replay(self.terms.replay)
-        course.starts = course.stops + self.terms.outages(len(self.rescales), sum(course.target.values()))
-        course.slots_before, self.slots = self.slots, self.fluid.model.slots(course.target)
+        self.stopped_at, self.slots = course.stopped, course.slots_after
+        self._course = replace(course, replayed=self.fluid.replay(self.terms.replay))
 
-    def _start(self, course: _Course) -> None:
-        before = self.fluid.parallelism
-        self.fluid.run_with(course.target)
+    def _start(self, course: SimulatedRescale) -> None:
+        self.fluid.run_with(course.after)
         self.fluid.is_running = True
-        self.running_since = course.starts
+        self.running_since = course.running
         self.served_before = list(self.fluid.served)
-        self.rescales.append(
-            SimulatedRescale(
-                course.requested,
-                course.stops,
-                course.starts,
-                before,
-                course.target,
-                course.slots_before,
-                self.slots,
-                course.replayed,
-            )
-        )
+        self.rescales.append(course)
         self._course = None

@@ -5,12 +5,10 @@ All of them are made of steps: a row of rates by source holds until the next row
 
 from __future__ import annotations
 
-import csv
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
 MINUTE: Final = 60.0
@@ -46,10 +44,6 @@ class Workload:
         """Return the rates at an instant; before the beginning those of the first step, after the end the last."""
         return self.rows[min(max(0, math.floor(instant / self.step)), len(self.rows) - 1)]
 
-    def steps(self) -> Iterator[tuple[float, Row]]:
-        """Yield the length of every step and its rates."""
-        return ((self.step, row) for row in self.rows)
-
     def scaled(self, factor: float) -> Workload:
         """Return the same shape, so many times as high."""
         return Workload(self.name, self.step, tuple(tuple(rate * factor for rate in row) for row in self.rows))
@@ -76,45 +70,15 @@ def shaped(name: str, shape: Shape, duration: float, *, step: float = MINUTE, si
     return Workload(name, step, tuple((max(0.0, shape(since + number * step)),) for number in range(count)))
 
 
-def recorded(name: str, rates: Sequence[float], *, step: float = MINUTE, peak: float | None = None) -> Workload:
-    """Make a workload of one source from what was recorded.
-
-    Args:
-        name: Of the series.
-        rates: Records/s, one per step.
-        step: Seconds between them.
-        peak: Records/s that the greatest one becomes; None keeps them as they are.
+def recorded(name: str, rates: Sequence[float], *, step: float = MINUTE) -> Workload:
+    """Make a workload of one source from records/s that were recorded, one per step.
 
     Raises:
         ValueError: There are no rates, or one is negative or not a number.
     """
     if not rates or not all(rate >= 0 and math.isfinite(rate) for rate in rates):
         raise ValueError(f"{name}: a recorded series needs rates, none negative, infinite or unknown")
-    workload = Workload(name, step, tuple((float(rate),) for rate in rates))
-    return workload if peak is None else workload.scaled_to(peak)
-
-
-def read_recorded(path: Path, *, column: str, step: float = MINUTE, peak: float | None = None) -> Workload:
-    """Read a recorded series from a CSV file with a header.
-
-    Raises:
-        ValueError: The column is missing, or a value is not a number.
-    """
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    try:
-        rates = [float(row[column]) for row in rows]
-    except KeyError as error:
-        raise ValueError(f"{path}: no column {column!r}") from error
-    return recorded(path.stem, rates, step=step, peak=peak)
-
-
-def side_by_side(name: str, *workloads: Workload) -> Workload:
-    """Make a workload of several sources from workloads of equal steps; it is as long as the shortest."""
-    if len({workload.step for workload in workloads}) != 1:
-        raise ValueError(f"{name}: the steps differ")
-    rows = zip(*(workload.rows for workload in workloads), strict=False)
-    return Workload(name, workloads[0].step, tuple(sum(parts, ()) for parts in rows))
+    return Workload(name, step, tuple((float(rate),) for rate in rates))
 
 
 # Nexmark at the rates for which "Three steps is all you need" (OSDI 2018) gives the best parallelism on Flink.
@@ -128,10 +92,6 @@ NEXMARK_RATES: Final[Mapping[str, Row]] = {
     "q11": (1e6,),
 }
 """Bids; for q3 auctions and persons, for q8 the same."""
-
-NEXMARK_SLOTS: Final = {"q1": 16, "q2": 14, "q3": 20, "q5": 16, "q8": 10, "q11": 28}
-NEXMARK_MIX: Final = {"bids": 0.92, "auctions": 0.06, "persons": 0.02}
-"""What the generator of the Nexmark benchmark makes."""
 
 
 def nexmark(query: str = "q1", *, seed: int = 0, duration: float = HOUR) -> Workload:  # noqa: ARG001 - has no chance
@@ -251,13 +211,7 @@ def _open(t: float) -> float:
 
 
 def _autoregressive(seed: int, deviation: float, memory: float = 0.9) -> Iterator[float]:
-    """Yield factors around 1 that remember most of their deviation from step to step.
-
-    Args:
-        seed: The same seed gives the same factors.
-        deviation: Standard deviation in the long run.
-        memory: Correlation of one step and the next.
-    """
+    """Yield factors around 1 that remember most of their deviation, of so much in the long run, from step to step."""
     chance = _chance(seed)
     own = deviation * math.sqrt(1 - memory**2)
     value = chance.gauss(0, deviation)
@@ -291,3 +245,42 @@ WORKLOADS: Final[Mapping[str, Callable[[int], Workload]]] = {
     "office": lambda seed: office(seed=seed),
 }
 """From a seed to a workload, by name."""
+
+
+# As long as is wanted, and what arrived before.
+
+_OTHER_NOISE: Final = 1_000_003
+"""Added to the seed: what was random before must not be what is random now."""
+
+_WEEKLY: Final[Mapping[str, Callable[..., Workload]]] = {"week-sine": week_sine, "office": office}
+"""Workloads that know what week it is, and so what was before."""
+
+
+def made(name: str, seed: int, seconds: float) -> Workload:
+    """Make a built-in workload for so long; the beginning is that of the workload as it is by itself."""
+    if name in _WEEKLY:
+        return _WEEKLY[name](seed=seed, weeks=seconds / WEEK)
+    return lasting(WORKLOADS[name](seed), seconds)
+
+
+def lasting(workload: Workload, seconds: float) -> Workload:
+    """Return a workload for so long: its beginning, or itself again and again."""
+    count = max(1, round(seconds / workload.step))
+    return Workload(workload.name, workload.step, _again(workload, count)[:count])
+
+
+def earlier(name: str, seed: int, weeks: int) -> Workload:
+    """Return what arrived in the weeks before a built-in workload: the same shape with other noise.
+
+    Workloads that are shorter than a week were there again and again, up to where the workload begins.
+    """
+    if name in _WEEKLY:
+        return _WEEKLY[name](seed=seed + _OTHER_NOISE, weeks=weeks, since=-weeks * WEEK)
+    once = WORKLOADS[name](seed + _OTHER_NOISE)
+    count = round(weeks * WEEK / once.step)
+    return Workload(once.name, once.step, _again(once, count)[-count:])
+
+
+def _again(workload: Workload, count: int) -> tuple[tuple[float, ...], ...]:
+    """Return the rows of a workload again and again, at least so many."""
+    return workload.rows * math.ceil(count / len(workload.rows))

@@ -1,8 +1,8 @@
-"""How requests and outcomes travel between the daemon and Spark's Python workers.
+"""How requests and outcomes, and the pieces of backtests, travel to Spark's Python workers and back.
 
 Pickle, because the values are our own dataclasses, and zstd, because half of a metric window repeats itself (decision
-13). Both sides load nothing but classes of :mod:`flink_autoscaler.core`: whoever could
-write to Spark's channels would still not run code in the daemon.
+13). Both sides load nothing but classes of :mod:`flink_autoscaler.core`, and of backtests those of their plans and
+models: whoever could write to Spark's channels would still not run code in the daemon.
 
 What an outcome shares with its request, above all the metric window, is not sent back: it travels as a reference and
 is the very same object again on the other side.
@@ -29,7 +29,10 @@ COMPRESSION: Final = "zstd"
 MOST_BYTES: Final = 1 << 30
 """Of a value before it is compressed; more than a job with thousands of vertices takes."""
 
-_OURS: Final = "flink_autoscaler.core."
+_CORE: Final = "flink_autoscaler.core."
+_LOADED: Final = (_CORE, "flink_autoscaler.pipeline.backtest.", "flink_autoscaler.pipeline.simulator.")
+"""Modules whose classes are loaded."""
+
 _HEAD: Final = 8
 """Bytes ahead of the compressed ones; they tell the length that these had before."""
 _PLAIN: Final = frozenset({("builtins", "set"), ("builtins", "frozenset"), ("builtins", "complex")})
@@ -57,7 +60,7 @@ def decode(data: Encoded, kind: type[T]) -> T:
     """Decode what :func:`encode` made.
 
     Raises:
-        CodecError: It is damaged, of another kind, or holds classes that are not the core's.
+        CodecError: It is damaged, of another kind, or holds classes that are not ours.
     """
     return _load(data, kind, {})
 
@@ -81,7 +84,7 @@ def decode_outcome(data: Encoded, request: PassRequest) -> PassOutcome:
     """Decode what :func:`encode_outcome` made from an equal request.
 
     Raises:
-        CodecError: It is damaged, of another kind, or holds classes that are not the core's.
+        CodecError: It is damaged, of another kind, or holds classes that are not ours.
     """
     return _load(data, PassOutcome, dict(_parts(request)))
 
@@ -89,7 +92,7 @@ def decode_outcome(data: Encoded, request: PassRequest) -> PassOutcome:
 def portable(outcome: PassOutcome) -> AutoscalerError | None:
     """Return the error of an outcome in a form that the other side knows: a class of the core."""
     error = outcome.error
-    if error is None or type(error).__module__.startswith(_OURS):
+    if error is None or type(error).__module__.startswith(_CORE):
         return error
     return PluginError(f"{type(error).__name__}: {error}")
 
@@ -126,9 +129,9 @@ class _CoreUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> object:
         if (module, name) == ("builtins", "getattr"):
             return _member
-        is_ours = module.startswith(_OURS) and name.isidentifier()
+        is_ours = module.startswith(_LOADED) and name.isidentifier()
         if not is_ours and (module, name) not in _PLAIN:
-            raise pickle.UnpicklingError(f"{module}.{name} is not a class of the core")
+            raise pickle.UnpicklingError(f"{module}.{name} is not a class of ours")
         found = super().find_class(module, name)
         if not isinstance(found, type):
             raise pickle.UnpicklingError(f"{module}.{name} is not a class")

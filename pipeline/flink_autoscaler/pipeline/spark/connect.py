@@ -16,12 +16,11 @@ from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.dataframe import DataFrame
 from pyspark.sql.connect.functions.builtin import udf
 from pyspark.sql.connect.session import SparkSession
-from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 
 from flink_autoscaler.pipeline.spark.archive import pack_libraries, pack_ours
-from flink_autoscaler.pipeline.spark.executors import lacking, minor, surveyed
-from flink_autoscaler.pipeline.spark.session import COMMON, SparkSettings, bounded
-from flink_autoscaler.pipeline.spark.supply import SparkLostError, reason_of
+from flink_autoscaler.pipeline.spark.executors import OUTCOMES_TYPE, lacking, minor, surveyed
+from flink_autoscaler.pipeline.spark.settings import COMMON, SparkSettings
+from flink_autoscaler.pipeline.spark.supply import SparkLostError, bounded, reason_of
 from flink_autoscaler.pipeline.spark.task import PassTask
 
 RETRIES: Final = DefaultPolicy(max_retries=5, max_backoff=2000)
@@ -32,9 +31,6 @@ STOP_SECONDS: Final = 3.0
 
 _SLOTS: Final = "SELECT count(DISTINCT place) FROM (SELECT spark_partition_id() AS place FROM range(10000))"
 """A range has as many partitions as Spark has task slots, unless the server is configured otherwise."""
-
-# Texts that describe a schema are understood by a JVM of this process, which there is none of.
-_OUTCOMES: Final = StructType().add("position", IntegerType()).add("outcome", BinaryType()).add("problem", StringType())
 
 _log = structlog.get_logger(__name__)
 
@@ -75,7 +71,7 @@ class ConnectSession:
         """Run one Spark job and return its rows; one chunk of ``requests`` per task. Raises what Spark raises."""
         self.spark.addTag(label)
         try:
-            return self._dealt(requests).mapInArrow(task, _OUTCOMES).toArrow()
+            return self._dealt(requests).mapInArrow(task, OUTCOMES_TYPE).toArrow()
         finally:
             self.spark.removeTag(label)
 

@@ -22,11 +22,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
 from flink_autoscaler.pipeline.spark.archive import pack_libraries, pack_ours
-from flink_autoscaler.pipeline.spark.arrow import map_in_arrow
-from flink_autoscaler.pipeline.spark.executors import lacking, surveyed
-from flink_autoscaler.pipeline.spark.session import SparkSettings, bounded, require_environment, spark_conf
-from flink_autoscaler.pipeline.spark.supply import SparkLostError, reason_of
-from flink_autoscaler.pipeline.spark.task import OUTCOMES_DDL, PassTask
+from flink_autoscaler.pipeline.spark.environment import require_environment
+from flink_autoscaler.pipeline.spark.executors import OUTCOMES_TYPE, lacking, map_in_arrow, surveyed
+from flink_autoscaler.pipeline.spark.settings import SparkSettings, spark_conf
+from flink_autoscaler.pipeline.spark.supply import SparkLostError, bounded, reason_of
+from flink_autoscaler.pipeline.spark.task import PassTask
 
 STOP_SECONDS: Final = 3.0
 """How long a JVM may take to end by itself before it is killed."""
@@ -106,7 +106,7 @@ class DriverSession:
     def run(self, requests: pa.Table, task: PassTask, *, label: str) -> pa.Table:
         """Run one Spark job and return its rows; one chunk of ``requests`` per partition. Raises what Spark raises."""
         self.spark.sparkContext.setJobGroup(label, label, interruptOnCancel=True)
-        return map_in_arrow(self.spark.createDataFrame(requests), task, OUTCOMES_DDL).toArrow()
+        return map_in_arrow(self.spark.createDataFrame(requests), task, OUTCOMES_TYPE).toArrow()
 
     def cancel(self, label: str) -> None:
         """Cancel the job with a label. Raises what Spark raises."""

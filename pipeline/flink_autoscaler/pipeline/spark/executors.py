@@ -1,18 +1,31 @@
-"""What executors are: asked once per session, so that what they lack is shipped or said in so many words."""
+"""Work on executors: what they are is asked once per session, so that what they lack is shipped or said."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
+from pyspark.sql.udf import UserDefinedFunction
+from pyspark.util import PythonEvalType
+
 from flink_autoscaler.pipeline.spark.archive import LIBRARIES
-from flink_autoscaler.pipeline.spark.session import bounded
-from flink_autoscaler.pipeline.spark.supply import SparkLostError
+from flink_autoscaler.pipeline.spark.supply import SparkLostError, bounded
 
 OLDEST_ARROW: Final = 18
 """Major version of pyarrow that executors need at least, as this process does."""
+
+
+OUTCOMES_TYPE: Final = (
+    StructType().add("position", IntegerType()).add("outcome", BinaryType()).add("problem", StringType())
+)
+"""The rows of ``task.OUTCOMES`` as Spark calls them: a schema as text would need a JVM of this process."""
+
+ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +59,6 @@ def surveyed(spark: Any, udf: Callable[..., Any], tasks: int, *, timeout: float)
     Raises:
         SparkLostError: No executor answered in time. Beside that raises what Spark raises.
     """
-    from pyspark.sql.types import StringType  # noqa: PLC0415 - loads pyspark
-
     ask = udf(_question(tuple(LIBRARIES.values())), StringType(), useArrow=False)
     asking = spark.range(0, tasks, 1, tasks).select(ask("id"))
     try:
@@ -62,10 +73,6 @@ def surveyed(spark: Any, udf: Callable[..., Any], tasks: int, *, timeout: float)
 
 def lacking(executors: Sequence[Executor], *, spark_version: str) -> set[str]:
     """Return the libraries that some executor lacks and that can be shipped.
-
-    Args:
-        executors: As :func:`surveyed` returns them.
-        spark_version: Of the driver or the Spark Connect server.
 
     Raises:
         SparkLostError: An executor cannot do our work; the message says what to install where.
@@ -116,3 +123,12 @@ def _question(libraries: Sequence[str]) -> Callable[[int], str]:
         return json.dumps({**facts, "missing": [name for name in libraries if find_spec(name) is None]})
 
     return answer
+
+
+def map_in_arrow(frame: DataFrame, function: ArrowFunction, schema: StructType | str) -> DataFrame:
+    """Do what ``DataFrame.mapInArrow`` does, which insists on pandas without using it."""
+    if not hasattr(frame, "_jdf"):
+        return frame.mapInArrow(function, schema)
+    kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+    column = UserDefinedFunction(function, returnType=schema, evalType=kind)(*[frame[name] for name in frame.columns])
+    return DataFrame(frame._jdf.mapInArrow(column._jc, False, None), frame.sparkSession)

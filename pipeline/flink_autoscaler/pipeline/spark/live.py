@@ -16,19 +16,22 @@ from flink_autoscaler.clients.flink.passes import settled
 from flink_autoscaler.core.cycle.unevaluated import failed
 from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.model.job import Endpoint
-from flink_autoscaler.pipeline.inline.engine import InlineEngine
-from flink_autoscaler.pipeline.inline.groups import Deadlines
+from flink_autoscaler.pipeline.inline.engine import Deadlines, InlineEngine
 from flink_autoscaler.pipeline.spark.codec import CodecError, Encoded, decode_outcome, encode
-from flink_autoscaler.pipeline.spark.dealing import PartitionPlan
-from flink_autoscaler.pipeline.spark.session import PassSession, SparkSettings, open_session, require_environment
+from flink_autoscaler.pipeline.spark.environment import require_environment
+from flink_autoscaler.pipeline.spark.session import PassSession, open_session
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.spark.supply import SessionSupply, SparkLostError, reason_of
-from flink_autoscaler.pipeline.spark.task import PassTask
+from flink_autoscaler.pipeline.spark.task import PartitionPlan, PassTask
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 GRACE: Final = 5.0
 """Seconds beyond the pass deadline, which the tasks keep themselves, after which Spark counts as hung."""
+
+START_SECONDS: Final = 60.0
+"""How long a pass waits for a session that is being opened."""
 
 PROBE_SECONDS: Final = 5.0
 """How long a session may take to say that it is alive."""
@@ -120,7 +123,7 @@ class SparkEngine:
         if len(requests) < self._min_jobs or self._is_starting(len(requests)):
             return self._fallback.evaluate(requests)
         try:
-            session = self._supply.get(min(self._settings.start_timeout, self._deadlines.pass_))
+            session = self._supply.get(min(START_SECONDS, self._deadlines.pass_))
         except SparkLostError as error:
             return self._inline(requests, str(error))
         try:
@@ -150,7 +153,7 @@ class SparkEngine:
         """
         if self._settings.is_connect:
             raise SparkLostError("a Spark Connect server lends no access to its file systems")
-        session: Any = self._supply.get(self._settings.start_timeout)
+        session: Any = self._supply.get(START_SECONDS)
         try:
             yield session.spark
         except Exception as exc:

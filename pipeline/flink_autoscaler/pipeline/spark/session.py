@@ -1,118 +1,21 @@
-"""Opens Spark sessions with a small footprint, and closes them for certain.
-
-A session is an embedded Spark (``local[*]``), a driver in this process with executors elsewhere (any other master URL),
-or a client of a Spark Connect server (``sc://``).
-"""
+"""Spark sessions as the engine sees them, and how they are opened."""
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
 import warnings
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
-import pyarrow as pa
-
-import flink_autoscaler
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.pipeline.spark.java import require_java
-from flink_autoscaler.pipeline.spark.task import PassTask
-from flink_autoscaler.pipeline.spark.yarn import require_yarn
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
+from flink_autoscaler.pipeline.spark.supply import Session
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-CONNECT_PREFIX: Final = "sc://"
-LOCAL_PREFIX: Final = "local"
-YARN: Final = "yarn"
-
-MOST_SLOTS: Final = 8
-"""Of an embedded Spark, unless the machine has more cores: each has a Python worker of 150 MB."""
-
-_JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss1m -XX:+ExitOnOutOfMemoryError"
-"""For a small JVM that runs short plans: one collector thread, only the quick compiler. A JVM that ran out of memory
-goes on without some of its threads and answers nothing any more: better it ends, and another one is started."""
-
-COMMON: Final = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.session.timeZone": "UTC",
-    # The encoded jobs travel as the byte arrays they are; as a local relation they are copied row by row.
-    "spark.sql.execution.arrow.localRelationThreshold": "0",
-}
-"""What every session has, that of a Spark Connect server too."""
-
-_DRIVER: Final = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
-    "spark.sql.catalogImplementation": "in-memory",
-    "spark.speculation": "false",
-    "spark.python.worker.reuse": "true",
-    "spark.scheduler.mode": "FAIR",
-    # A long-running driver would remember the plans of all passes.
-    "spark.ui.retainedJobs": "20",
-    "spark.ui.retainedStages": "20",
-    "spark.ui.retainedTasks": "200",
-    "spark.sql.ui.retainedExecutions": "5",
-    "spark.cleaner.periodicGC.interval": "15min",
-}
-_EMBEDDED: Final = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.driver.extraJavaOptions": _JVM_OPTIONS,
-}
+    from flink_autoscaler.pipeline.spark.task import PassTask
 
 
-@dataclass(frozen=True)
-class SparkSettings:
-    """How Spark is run.
-
-    Attributes:
-        master: ``local[*]``, ``local[n]``, ``yarn``, any other master URL, or a Spark Connect URL (``sc://host:port``).
-        driver_memory: Heap of the driver's JVM; Spark accepts no less than about 460m.
-        concurrent_passes: Clusters that are evaluated at the same time. An embedded ``local[*]`` gets as many times the
-            machine's cores as task slots, up to ``MOST_SLOTS``, so that a cluster that hangs leaves the others theirs.
-        partitions: Tasks per pass at most; None takes a share of the task slots that leaves other passes theirs.
-        python_files: Archives for the executors of a real cluster, ours (``make pyfiles``) among them. Empty packs what
-            this process itself runs with. The libraries that we need are shipped in any case, where they are missing.
-        start_timeout: Seconds that a pass waits for a session that is being opened.
-        executors_timeout: Seconds that the executors of a real cluster may take to run a first task, and YARN before
-            that to start the application.
-        conf: Spark's own configuration, on top of ours.
-    """
-
-    master: str = "local[*]"
-    app_name: str = "flink-autoscaler"
-    driver_memory: str = "480m"
-    concurrent_passes: int = 1
-    partitions: int | None = None
-    python_files: tuple[str, ...] = ()
-    start_timeout: float = 60.0
-    executors_timeout: float = 120.0
-    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-    @property
-    def is_connect(self) -> bool:
-        """Whether a Spark Connect server does the work."""
-        return self.master.startswith(CONNECT_PREFIX)
-
-    @property
-    def is_embedded(self) -> bool:
-        """Whether everything runs on this machine, started by us."""
-        return self.master.startswith(LOCAL_PREFIX)
-
-    @property
-    def is_yarn(self) -> bool:
-        """Whether YARN gives the executors."""
-        return self.master == YARN
-
-
-class PassSession(Protocol):
+class PassSession(Session, Protocol):
     """A Spark session as the engine sees it. Calls may come from several threads."""
 
     def slots(self) -> int:
@@ -131,14 +34,6 @@ class PassSession(Protocol):
         """Whether the session still answers. May hang when Spark does."""
         ...
 
-    def close(self) -> None:
-        """End the session and its processes, hung ones too, within bounded time. Never raises."""
-        ...
-
-    def kill(self) -> None:
-        """End a session that is lost, without waiting for Spark to help. Never raises."""
-        ...
-
 
 def open_session(settings: SparkSettings) -> PassSession:
     """Open a session, which takes some seconds.
@@ -149,87 +44,15 @@ def open_session(settings: SparkSettings) -> PassSession:
     """
     # pyspark warns of newer versions of pandas, of which nothing here makes use.
     warnings.filterwarnings("ignore", message=".*does not yet fully support pandas.*", category=FutureWarning)
-    if settings.is_connect:
-        return _connect(settings)
-    from flink_autoscaler.pipeline.spark.driver import DriverSession  # noqa: PLC0415 - loads pyspark
+    # Imported here: each loads much that the other, and whoever opens no session, does not need.
+    if not settings.is_connect:
+        from flink_autoscaler.pipeline.spark.driver import DriverSession  # noqa: PLC0415
 
-    return DriverSession(settings)
-
-
-def require_environment(settings: SparkSettings) -> None:
-    """Check that this machine has what a driver needs; a client of Spark Connect needs nothing.
-
-    Raises:
-        ConfigError: Java is missing or too old, or YARN is the master and its configuration is not there.
-    """
-    if settings.is_connect:
-        return
-    require_java()
-    if settings.is_yarn:
-        require_yarn(settings.conf)
-
-
-def bounded(seconds: float, call: Callable[[], T]) -> T:
-    """Return what a call returns, or raise what it raises, within a time; it may hang on in a thread of its own.
-
-    Raises:
-        TimeoutError: It did not end in time.
-    """
-    future: Future[T] = Future()
-
-    def attempt() -> None:
-        try:
-            future.set_result(call())
-        except BaseException as exc:  # handed to the one who waits
-            future.set_exception(exc)
-
-    threading.Thread(target=attempt, name="spark-call", daemon=True).start()
-    return future.result(seconds)
-
-
-def spark_conf(settings: SparkSettings, scratch: Path) -> dict[str, str]:
-    """Return the configuration of a driver of ours.
-
-    Args:
-        settings: What the operator wants.
-        scratch: Folder for everything that Spark writes.
-    """
-    conf = {
-        **COMMON,
-        **_DRIVER,
-        "spark.master": _master(settings),
-        "spark.app.name": settings.app_name,
-        "spark.driver.memory": settings.driver_memory,
-        "spark.local.dir": str(scratch),
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-    }
-    if settings.is_embedded:
-        conf |= _EMBEDDED
-        conf["spark.driver.extraJavaOptions"] += f" -Djava.io.tmpdir={scratch}"
-        conf["spark.pyspark.python"] = sys.executable
-        conf["spark.executorEnv.PYTHONPATH"] = source_path()
-    elif settings.python_files:
-        conf["spark.submit.pyFiles"] = ",".join(settings.python_files)
-    return {**conf, **settings.conf}
-
-
-def source_path() -> str:
-    """Return the import roots of our packages, so that workers find them in a checkout, too."""
-    return os.pathsep.join(os.path.dirname(part) for part in flink_autoscaler.__path__)
-
-
-def _connect(settings: SparkSettings) -> PassSession:
+        return DriverSession(settings)
     try:
-        from flink_autoscaler.pipeline.spark.connect import ConnectSession  # noqa: PLC0415 - loads grpc and pandas
+        from flink_autoscaler.pipeline.spark.connect import ConnectSession  # noqa: PLC0415
     except ImportError as exc:
         raise ConfigError(
             f"Spark Connect needs more packages: pip install 'flink-autoscaler[connect]' ({exc})"
         ) from exc
     return ConnectSession(settings)
-
-
-def _master(settings: SparkSettings) -> str:
-    if settings.master == "local[*]" and settings.concurrent_passes > 1:
-        cores = os.cpu_count() or 1
-        return f"local[{max(cores, min(settings.concurrent_passes * cores, MOST_SLOTS))}]"
-    return settings.master

@@ -15,6 +15,7 @@ FIRST_PAUSE: Final = 5.0
 LONGEST_PAUSE: Final = 300.0
 """Bounds of the time between two attempts to open a session, doubled from failure to failure."""
 
+T = TypeVar("T")
 
 REASON_LENGTH: Final = 400
 
@@ -38,6 +39,24 @@ def reason_of(error: BaseException) -> str:
     return f"{name}{text}"[:REASON_LENGTH]
 
 
+def bounded(seconds: float, call: Callable[[], T]) -> T:
+    """Return what a call returns, or raise what it raises, within a time; it may hang on in a thread of its own.
+
+    Raises:
+        TimeoutError: It did not end in time.
+    """
+    future: Future[T] = Future()
+
+    def attempt() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as exc:  # handed to the one who waits
+            future.set_exception(exc)
+
+    threading.Thread(target=attempt, name="spark-call", daemon=True).start()
+    return future.result(seconds)
+
+
 class Session(Protocol):
     """What is kept ready."""
 
@@ -51,7 +70,6 @@ class Session(Protocol):
 
 
 S = TypeVar("S", bound=Session)
-T = TypeVar("T")
 
 
 class SessionSupply(Generic[S]):

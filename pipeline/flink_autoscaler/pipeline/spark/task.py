@@ -1,4 +1,4 @@
-"""What runs in Spark's Python workers: the pass over one partition of the jobs.
+"""The jobs of a pass on Spark: how they are dealt out to tasks, and what runs in the Python workers.
 
 Event loop and connections are kept in the worker process between tasks, which Spark reuses. Only GET requests are
 sent, so that a task that runs twice does no harm.
@@ -6,7 +6,9 @@ sent, so that a task that runs twice does no harm.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final
@@ -17,8 +19,10 @@ from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
-from flink_autoscaler.pipeline.inline.groups import Deadlines, Group, evaluate_groups
-from flink_autoscaler.pipeline.spark.codec import CodecError, Encoded, decode, encode_outcome, portable
+from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.model.reading import ClusterReading
+from flink_autoscaler.pipeline.inline.engine import Deadlines, Group, evaluate_groups
+from flink_autoscaler.pipeline.spark.codec import CodecError, Encoded, decode, encode, encode_outcome, portable
 
 REQUESTS: Final = pa.schema(
     [
@@ -32,9 +36,14 @@ REQUESTS: Final = pa.schema(
 OUTCOMES: Final = pa.schema([("position", pa.int32()), ("outcome", pa.binary()), ("problem", pa.string())])
 """One row per job: its place in the pass and its encoded outcome, or else why there is none."""
 
-OUTCOMES_DDL: Final = "position int, outcome binary, problem string"
+RequestRow = tuple[int, int, Encoded]
+"""As in ``REQUESTS``."""
 
-Row = tuple[int, Encoded | None, str | None]
+OutcomeRow = tuple[int, Encoded | None, str | None]
+"""As in ``OUTCOMES``."""
+
+JOBS_PER_TASK: Final = 16
+"""Fewer jobs are not worth another task."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +65,9 @@ class PassTask:
         """Evaluate all jobs of the partition concurrently."""
         rows = [row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
         if rows:
-            answers = list(self._answers(rows))
-            yield pa.RecordBatch.from_arrays(
-                [
-                    pa.array(column, kind)
-                    for column, kind in zip(zip(*answers, strict=True), OUTCOMES.types, strict=True)
-                ],
-                schema=OUTCOMES,
-            )
+            yield _batch(list(self._answers(rows)), OUTCOMES)
 
-    def _answers(self, rows: Sequence[tuple[int, int, Encoded]]) -> Iterator[Row]:
+    def _answers(self, rows: Sequence[RequestRow]) -> Iterator[OutcomeRow]:
         members: dict[int, dict[int, PassRequest]] = {}
         for position, cluster, data in rows:
             try:
@@ -73,10 +75,14 @@ class PassTask:
             except CodecError as error:
                 yield position, None, str(error)
         groups = self._groups(members)
-        outcomes = _worker().run(groups, Deadlines(self.job_deadline, self.pass_deadline)) if groups else {}
+        outcomes = self._evaluated(groups) if groups else {}
         for group in groups:
             for position, request in zip(group.positions, group.requests, strict=True):
                 yield _answer(position, request, outcomes[position])
+
+    def _evaluated(self, groups: Sequence[Group]) -> dict[int, PassOutcome]:
+        loop, clients = _kept()
+        return loop.run(evaluate_groups(clients, groups, Deadlines(self.job_deadline, self.pass_deadline)))
 
     def _groups(self, members: Mapping[int, Mapping[int, PassRequest]]) -> list[Group]:
         clusters = decode(self.clusters, tuple) if any(members.values()) else ()
@@ -86,24 +92,76 @@ class PassTask:
         ]
 
 
-def _answer(position: int, request: PassRequest, outcome: PassOutcome) -> Row:
+def _answer(position: int, request: PassRequest, outcome: PassOutcome) -> OutcomeRow:
     try:
         return position, encode_outcome(replace(outcome, error=portable(outcome)), request), None
     except AutoscalerError as error:
         return position, None, str(error)
 
 
-class _Worker:
-    """What a Python worker keeps between tasks."""
-
-    def __init__(self) -> None:
-        self._loop = EventLoopThread("flink-polling")
-        self._clients = ClientCache(self._loop)
-
-    def run(self, groups: Sequence[Group], deadlines: Deadlines) -> dict[int, PassOutcome]:
-        return self._loop.run(evaluate_groups(self._clients, groups, deadlines))
-
-
 @cache
-def _worker() -> _Worker:
-    return _Worker()
+def _kept() -> tuple[EventLoopThread, ClientCache]:
+    """What a Python worker keeps between tasks."""
+    loop = EventLoopThread("flink-polling")
+    return loop, ClientCache(loop)
+
+
+@dataclass(frozen=True)
+class PartitionPlan:
+    """The jobs of a pass, cut into one piece per task. A cluster with few jobs is not cut.
+
+    Attributes:
+        endpoints: Of the clusters, by place.
+        pieces: Rows per task; no piece is empty.
+    """
+
+    endpoints: tuple[Endpoint, ...]
+    pieces: tuple[tuple[RequestRow, ...], ...]
+
+    @classmethod
+    def of(cls, clusters: Mapping[Endpoint, Sequence[tuple[int, Encoded]]], most_tasks: int) -> PartitionPlan:
+        """Deal out encoded requests.
+
+        Args:
+            clusters: Per endpoint, the jobs' places in the pass and their requests; not empty.
+            most_tasks: Pieces at most, at least 1.
+        """
+        rows = [(place, index, data) for index, jobs in enumerate(clusters.values()) for place, data in jobs]
+        tasks = min(most_tasks, math.ceil(len(rows) / JOBS_PER_TASK))
+        size = math.ceil(len(rows) / tasks)
+        pieces = tuple(tuple(rows[start : start + size]) for start in range(0, len(rows), size))
+        return cls(tuple(clusters), pieces)
+
+    def divided(self) -> list[Endpoint]:
+        """Return the clusters whose jobs are dealt out to several tasks."""
+        return [self.endpoints[index] for index, tasks in self._tasks().items() if tasks > 1]
+
+    def clusters(self, readings: Mapping[Endpoint, ClusterReading]) -> Encoded:
+        """Return ``PassTask.clusters``: tasks that share a cluster share its connections.
+
+        Raises:
+            CodecError: A reading holds something that cannot be pickled.
+        """
+        tasks = self._tasks()
+        return encode(
+            tuple(
+                (_share(endpoint, tasks[index]), readings.get(endpoint))
+                for index, endpoint in enumerate(self.endpoints)
+            )
+        )
+
+    def table(self) -> pa.Table:
+        """Return the rows of ``REQUESTS``, one chunk per task."""
+        return pa.Table.from_batches([_batch(piece, REQUESTS) for piece in self.pieces], REQUESTS)
+
+    def _tasks(self) -> Counter[int]:
+        return Counter(index for piece in self.pieces for index in {cluster for _, cluster, _ in piece})
+
+
+def _share(endpoint: Endpoint, tasks: int) -> Endpoint:
+    return endpoint if tasks == 1 else replace(endpoint, max_connections=max(1, endpoint.max_connections // tasks))
+
+
+def _batch(rows: Iterable[Sequence[object]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    return pa.RecordBatch.from_arrays(list(map(pa.array, columns, schema.types)), schema=schema)

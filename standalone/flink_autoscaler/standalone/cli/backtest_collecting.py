@@ -7,8 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from flink_autoscaler.pipeline.backtest.outcome import Outcome
-from flink_autoscaler.pipeline.backtest.plan import BacktestPlan
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Outcome
 from flink_autoscaler.pipeline.backtest.runner import Runner
 from flink_autoscaler.standalone.cli import backtest_view
 

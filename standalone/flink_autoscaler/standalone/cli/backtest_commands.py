@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, Final
 
-from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.pipeline.backtest.compare import Comparison, compared
-from flink_autoscaler.pipeline.backtest.outcome import Outcome
-from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, RunSettings
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Outcome, RunSettings
 from flink_autoscaler.pipeline.backtest.runner import Runner, opened_runner
 from flink_autoscaler.pipeline.backtest.subject import FittedHistory
 from flink_autoscaler.pipeline.backtest.tune import Recommendation, recommended, trials_of
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.reports import require_libraries
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.cli import backtest_view, report_view
 from flink_autoscaler.standalone.cli.backtest_choices import candidates_of, grid_of
 from flink_autoscaler.standalone.cli.backtest_collecting import collect
@@ -174,12 +172,11 @@ def _report(asked: BacktestArguments) -> Iterator[Write]:
     if asked.output is None:
         yield lambda *_: None
         return
-    if find_spec("jinja2") is None:
-        raise ConfigError("reports need jinja2: pip install 'flink-autoscaler[report]'")
-    from flink_autoscaler.pipeline.backtest.page import rendered  # noqa: PLC0415 - only with a report
+    require_libraries()
+    from flink_autoscaler.pipeline.reports.backtest import backtest_page  # noqa: PLC0415 - its libraries are an extra
 
     with whole_file(asked.output, replaces=asked.replaces) as stream:
-        yield lambda comparison, recommendations: _write(stream, rendered(comparison, recommendations))
+        yield lambda comparison, recommendations: _write(stream, backtest_page(comparison, recommendations))
 
 
 def _write(stream: IO[bytes], text: str) -> None:

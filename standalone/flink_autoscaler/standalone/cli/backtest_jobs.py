@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.load_profile import WEEK
-from flink_autoscaler.pipeline.backtest.builtin import builtin
+from flink_autoscaler.pipeline.backtest.inline import Choice
 from flink_autoscaler.pipeline.backtest.plan import Candidate
-from flink_autoscaler.pipeline.backtest.records import Choice
 from flink_autoscaler.pipeline.backtest.runner import Runner
-from flink_autoscaler.pipeline.backtest.subject import FittedHistory
+from flink_autoscaler.pipeline.backtest.subject import FittedHistory, builtin
 from flink_autoscaler.pipeline.history.files import HistoryError, MissingHistoryError
 from flink_autoscaler.pipeline.profiles import BACKTEST_WEEKS
 from flink_autoscaler.standalone.cli import backtest_view

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, Final
@@ -13,9 +13,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from flink_autoscaler.pipeline.backtest.compare import Comparison, JobComparison, Total
-from flink_autoscaler.pipeline.backtest.outcome import Bounds, Figures
+from flink_autoscaler.pipeline.backtest.plan import BOUNDS, Bounds
 from flink_autoscaler.pipeline.backtest.tune import Recommendation, basis_of
 from flink_autoscaler.pipeline.history.catalog import Progress as Tell
+from flink_autoscaler.pipeline.simulator.measures import Measures
 from flink_autoscaler.pipeline.simulator.workloads import DAY
 from flink_autoscaler.standalone.cli import report_view
 from flink_autoscaler.standalone.fetchers.job_keys import printable
@@ -25,12 +26,6 @@ MOST_JOBS: Final = 20
 
 _MOST_LINES: Final = 10
 _TITLES: Final = ("SLOT-HOURS", "CHANGE", "UP/DOWN", "LAG P95", "P99", "MAX", "MIN OVER SLO", "SCORE")
-_BOUNDS: Final[Mapping[str, str]] = {
-    "static": "one size for the peak",
-    "oracle": "who knows the future",
-    "instant": "free rescales at any time",
-    "area": "the work itself",
-}
 
 
 @contextmanager
@@ -127,7 +122,7 @@ def recommendation_document(each: Recommendation) -> dict[str, Any]:
     }
 
 
-def _differences(present: Figures, expected: Figures) -> dict[str, float]:
+def _differences(present: Measures, expected: Measures) -> dict[str, float]:
     names = ("slot_hours", "rescales", "lag_p95", "lag_p99", "lag_max", "over_slo", "score")
     return {name: getattr(expected, name) - getattr(present, name) for name in names}
 
@@ -167,7 +162,7 @@ def _job_table(job: JobComparison) -> Table:
     return table
 
 
-def _cells(figures: Figures | Total, first: float | None) -> tuple[str, ...]:
+def _cells(figures: Measures | Total, first: float | None) -> tuple[str, ...]:
     return (
         f"{figures.slot_hours:,.1f}",
         _change(figures.slot_hours, first),
@@ -182,7 +177,7 @@ def _cells(figures: Figures | Total, first: float | None) -> tuple[str, ...]:
 
 def _add_bounds(table: Table, bounds: Bounds | None, first: float | None, before: tuple[str, ...] = ()) -> None:
     """Add a row per bound that is known, the greatest first."""
-    for name, label in _BOUNDS.items() if bounds is not None else ():
+    for name, label in BOUNDS.items() if bounds is not None else ():
         value = getattr(bounds, name)
         if value is not None:
             report_view.add_row(table, f"  {label}", *before, f"{value:,.1f}", _change(value, first))

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.ports.deployment import JobListFetcher
-from flink_autoscaler.pipeline.inline.engine import ClientCache
 from flink_autoscaler.standalone.cli import report_view
 from flink_autoscaler.standalone.daemon.wiring import build_fetcher, chosen_clusters, list_jobs
 from flink_autoscaler.standalone.ha.databases import open_database

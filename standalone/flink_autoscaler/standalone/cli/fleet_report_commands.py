@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +18,7 @@ from flink_autoscaler.pipeline.history.files import HistoryError, LocalFiles, is
 from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.history.storage import spark_storage
 from flink_autoscaler.pipeline.profiles import ProfileSettings
+from flink_autoscaler.pipeline.reports import require_libraries
 from flink_autoscaler.pipeline.reports.build import ReportRequest, build_report
 from flink_autoscaler.pipeline.reports.report import Report
 from flink_autoscaler.standalone.cli import report_view
@@ -35,7 +35,6 @@ from flink_autoscaler.standalone.settings.schema.settings import Settings
 
 __all__ = ["HistorySelection", "ReportAsked", "write_report"]
 
-_LIBRARIES: Final = ("bokeh", "jinja2")
 _LEAST_MEMORY: Final = 1 << 30
 _CONF: Final = {"spark.sql.adaptive.enabled": "true", "spark.sql.shuffle.partitions": "16"}
 _HEAD: Final = 4096
@@ -73,19 +72,13 @@ def write_report(file: Path | None, overrides: Sequence[str], asked: ReportAsked
         SparkLostError: Spark did not start, or failed.
     """
     settings = prepare(file, overrides)
-    _require_libraries()
-    from flink_autoscaler.pipeline.reports.page import page  # noqa: PLC0415 - its libraries are an extra
+    require_libraries()
+    from flink_autoscaler.pipeline.reports.fleet import fleet_page  # noqa: PLC0415 - its libraries are an extra
 
     with whole_file(asked.output, replaces=_may_replace(asked)) as stream:
         report = _built(settings, asked)
-        stream.write(page(report).encode())
+        stream.write(fleet_page(report).encode())
     return _told(asked.output, report)
-
-
-def _require_libraries() -> None:
-    missing = [name for name in _LIBRARIES if find_spec(name) is None]
-    if missing:
-        raise ConfigError(f"reports need {' and '.join(missing)}: pip install 'flink-autoscaler[report]'")
 
 
 def _may_replace(asked: ReportAsked) -> bool:
@@ -96,7 +89,7 @@ def _may_replace(asked: ReportAsked) -> bool:
 
 
 def _is_report(output: Path) -> bool:
-    from flink_autoscaler.pipeline.reports.page import GENERATOR  # noqa: PLC0415 - its libraries are an extra
+    from flink_autoscaler.pipeline.reports.fleet import GENERATOR  # noqa: PLC0415 - its libraries are an extra
 
     try:
         with output.open("rb") as stream:

@@ -16,7 +16,8 @@ from flink_autoscaler.core.options.forecast import ForecastOptions
 from flink_autoscaler.core.ports.forecast_store import ForecastStore, ProfileResult
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.run import Opener, build_profiles, samples_at
-from flink_autoscaler.pipeline.spark.session import SparkSettings, open_session
+from flink_autoscaler.pipeline.spark.session import open_session
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.cli import report_view
 from flink_autoscaler.standalone.cli.explain_commands import read_instant
 from flink_autoscaler.standalone.cli.options import EXIT_FAILED

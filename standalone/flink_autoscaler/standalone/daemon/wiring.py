@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, PluginError
@@ -17,7 +18,7 @@ from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Signed
 from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobList, JobListFetcher, ScalingRealizer
-from flink_autoscaler.pipeline.inline.engine import ClientCache, InlineEngine
+from flink_autoscaler.pipeline.inline.engine import InlineEngine
 from flink_autoscaler.realizers import LogOnlyRealizer
 from flink_autoscaler.realizers.taskmanagers.slots import SlotSupply
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
@@ -31,7 +32,7 @@ from flink_autoscaler.standalone.ha.leadership import GuardedRealizer
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, EngineKind, Settings
 
 if TYPE_CHECKING:
-    from flink_autoscaler.pipeline.spark.session import SparkSettings
+    from flink_autoscaler.pipeline.spark.settings import SparkSettings
     from flink_autoscaler.standalone.history.sink import HistorySink
     from flink_autoscaler.standalone.history.status import HistoryStatus
 
@@ -248,7 +249,7 @@ class Wiring(AbstractContextManager["Wiring"]):
         return engine.lend() if isinstance(engine, SparkEngine) else own_session(self._spark_settings())
 
     def _spark_settings(self) -> SparkSettings:
-        from flink_autoscaler.pipeline.spark.session import SparkSettings  # noqa: PLC0415
+        from flink_autoscaler.pipeline.spark.settings import SparkSettings  # noqa: PLC0415
 
         engine = self._settings.engine
         on_spark = [cluster for cluster in self._settings.effective_clusters() if cluster.engine is EngineKind.SPARK]

@@ -13,7 +13,7 @@ from flink_autoscaler.pipeline.history import Writer
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.history.storage import HistoryStorage, opened, own_session
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.cli.explain_commands import read_instant
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 

@@ -19,7 +19,7 @@ from flink_autoscaler.pipeline.history.rows import NamedRow
 from flink_autoscaler.pipeline.history.storage import own_session
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.job import profiles_of, results
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 pytestmark = pytest.mark.spark
 

@@ -11,13 +11,12 @@ import pytest
 from backtest_setup import LATER, SOURCE, a_history, job_rows, rescale_row
 from history_setup import NOON_MS, part_files
 
-from flink_autoscaler.pipeline.backtest.inline import InlineRunner
+from flink_autoscaler.pipeline.backtest.inline import Choice, InlineRunner
 from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate
-from flink_autoscaler.pipeline.backtest.records import Choice
 from flink_autoscaler.pipeline.backtest.runner import Runner, opened_runner
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.layout import Selection
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 pytestmark = pytest.mark.spark
 

@@ -34,7 +34,7 @@ from flink_autoscaler.pipeline.history.schema import RESCALES, SAMPLES, TABLES
 from flink_autoscaler.pipeline.history.spark_files import HadoopFiles, SparkParts
 from flink_autoscaler.pipeline.history.storage import HistoryStorage, append, needs_spark, opened, own_session
 from flink_autoscaler.pipeline.profiles.run import parquet_samples
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 pytestmark = pytest.mark.spark
 

@@ -29,7 +29,7 @@ from flink_autoscaler.pipeline.profiles.fit import History, Series
 from flink_autoscaler.pipeline.profiles.job import PROFILE, profiles_of, quarter_hours, results
 from flink_autoscaler.pipeline.profiles.run import samples_at
 from flink_autoscaler.pipeline.profiles.source import META
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.cli.forecast_commands import BuildArguments, build_forecasts
 
 pytestmark = pytest.mark.spark

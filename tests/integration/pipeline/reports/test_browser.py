@@ -1,4 +1,4 @@
-"""The page in a real browser: no errors, charts with data, readable on a phone and on a screen, light and dark."""
+"""The pages in a real browser: no errors, charts with data, readable on a phone and on a screen, light and dark."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_setup.values import a_report
+from report_setup.values import a_comparison, a_report
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 
-from flink_autoscaler.pipeline.reports.page import page
+from flink_autoscaler.pipeline.reports.backtest import backtest_page
+from flink_autoscaler.pipeline.reports.fleet import fleet_page
 from flink_cluster.waiting import wait_until
 
 pytestmark = pytest.mark.browser
@@ -66,6 +67,13 @@ for (const doc of Bokeh.documents) {
 return found;
 """
 )
+# Whether every chart has axes, and tells values where a mouse is.
+FURNISHED = """
+return Bokeh.documents.map(doc => {
+  const types = new Set([...doc.all_models].map(model => model.type));
+  return ["DatetimeAxis", "LinearAxis", "HoverTool"].every(type => types.has(type));
+});
+"""
 # How many values the lines of every chart have.
 POINTS = """
 return Bokeh.documents.map(doc => Math.max(...[...doc.all_models]
@@ -106,11 +114,11 @@ def chrome() -> Iterator[Chrome]:
     driver.quit()
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return the address of the page on this disk."""
+@pytest.fixture(scope="module", params=["fleet", "backtest"])
+def address(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the address of a page on this disk."""
     file: Path = tmp_path_factory.mktemp("page") / "report.html"
-    file.write_text(page(a_report()))
+    file.write_text(fleet_page(a_report()) if request.param == "fleet" else backtest_page(a_comparison()))
     return file.as_uri()
 
 
@@ -154,7 +162,7 @@ def test_the_page_is_readable(chrome: Chrome, address: str, size: tuple[int, int
     look(chrome, address, size, scheme)
 
     assert problems_of(chrome) == []
-    assert ask(chrome, "return document.title").startswith("Fleet")
+    assert ask(chrome, "return document.title").startswith(("Fleet", "Backtest"))
     assert ask(chrome, "return document.documentElement.scrollWidth") <= size[0]
     least, where = ask(chrome, CONTRAST)
     assert least >= LEAST_CONTRAST, where
@@ -162,6 +170,7 @@ def test_the_page_is_readable(chrome: Chrome, address: str, size: tuple[int, int
     assert len(ratios) >= 9
     assert min(ratios) >= LEAST_CONTRAST
     assert min(ask(chrome, POINTS)) > 100
+    assert all(ask(chrome, FURNISHED))
 
 
 def test_charts_follow_when_the_scheme_changes(chrome: Chrome, address: str) -> None:
@@ -184,7 +193,7 @@ def test_texts_of_hovers_are_texts(chrome: Chrome, address: str) -> None:
     look(chrome, address, SCREEN, "light")
     box = ask(
         chrome,
-        "const plot = [...document.querySelectorAll('section.job')][0].querySelectorAll('.plot')[1];"
+        "const plot = document.querySelector('section.job, details').querySelectorAll('.plot')[1];"
         "plot.scrollIntoView({block: 'center'}); const box = plot.getBoundingClientRect();"
         "return [box.x + box.width / 2, box.y + box.height / 2]",
     )
@@ -197,6 +206,6 @@ def test_texts_of_hovers_are_texts(chrome: Chrome, address: str) -> None:
         "if (each.shadowRoot) { texts.push(each.shadowRoot.textContent); search(each.shadowRoot); } });"
         "search(document); return texts.join(' ')"
     )
-    wait_until("a hover shows the name of the vertex", lambda: "onerror" in ask(chrome, shown), 10)
-    assert ask(chrome, "return document.title").startswith("Fleet")
+    wait_until("a hover shows the name of the vertex or configuration", lambda: "onerror" in ask(chrome, shown), 10)
+    assert ask(chrome, "return document.title").startswith(("Fleet", "Backtest"))
     assert problems_of(chrome) == []

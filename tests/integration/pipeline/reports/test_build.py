@@ -19,7 +19,7 @@ from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.reports.build import ReportRequest, build_report
 from flink_autoscaler.pipeline.reports.measures import JobFigures
 from flink_autoscaler.pipeline.reports.report import Report
-from flink_autoscaler.pipeline.spark.session import SparkSettings
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 pytestmark = pytest.mark.spark
 

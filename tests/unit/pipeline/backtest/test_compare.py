@@ -13,19 +13,19 @@ import pytest
 from backtest_setup import SOURCE, WORK
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.pipeline.backtest.builtin import USUAL_PEAK, builtin
 from flink_autoscaler.pipeline.backtest.compare import Comparison, compared
 from flink_autoscaler.pipeline.backtest.computing import POINTS
 from flink_autoscaler.pipeline.backtest.inline import InlineRunner
-from flink_autoscaler.pipeline.backtest.outcome import Figures, Outcome
-from flink_autoscaler.pipeline.backtest.page import rendered
-from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Piece, RunSettings
-from flink_autoscaler.pipeline.backtest.subject import LeftOut, Subject
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Outcome, Piece, RunSettings
+from flink_autoscaler.pipeline.backtest.subject import USUAL_PEAK, LeftOut, Subject, builtin
 from flink_autoscaler.pipeline.backtest.tune import DEFAULT_GRID, PRESENT, Grid, Recommendation, recommended, trials_of
+from flink_autoscaler.pipeline.reports.backtest import backtest_page
+from flink_autoscaler.pipeline.reports.fleet import GENERATOR
 from flink_autoscaler.pipeline.simulator.bounds import static_peak
-from flink_autoscaler.pipeline.simulator.earlier import lasting
+from flink_autoscaler.pipeline.simulator.measures import Measures
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
-from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, WORKLOADS, recorded
+from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, WORKLOADS, lasting, recorded
+from flink_autoscaler.pipeline.spark.codec import decode, encode
 
 TARGET = "job.autoscaler.utilization.target"
 JOB = JobModel.chain([VertexModel(SOURCE, "Source: <orders>", 1000.0), VertexModel(WORK, "work", 100.0)])
@@ -55,7 +55,7 @@ def outcomes() -> tuple[Outcome, ...]:
     return tuple(InlineRunner().outcomes(PLAN))
 
 
-def figures_of(outcome: Outcome | None) -> Figures:
+def figures_of(outcome: Outcome | None) -> Measures:
     assert outcome is not None
     assert outcome.figures is not None
     return outcome.figures
@@ -75,11 +75,11 @@ def test_plan_runs_every_job_with_every_configuration() -> None:
     assert PLAN.size == len(pieces)
 
 
-def test_pieces_and_outcomes_travel_as_text() -> None:
+def test_pieces_and_outcomes_travel() -> None:
     pieces = list(PLAN.pieces())
 
-    assert [Piece.loaded(piece.dumped()) for piece in pieces] == pieces
-    assert [Outcome.loaded(outcome.dumped()) for outcome in outcomes()] == list(outcomes())
+    assert [decode(encode(piece), Piece) for piece in pieces] == pieces
+    assert [decode(encode(outcome), Outcome) for outcome in outcomes()] == list(outcomes())
 
 
 def test_higher_target_takes_fewer_slots() -> None:
@@ -184,7 +184,7 @@ def test_tune_recommends_what_has_the_best_score() -> None:
     assert all(figures.score < before.score for figures, before in _pairs(found))
 
 
-def _pairs(found: list[Recommendation]) -> list[tuple[Figures, Figures]]:
+def _pairs(found: list[Recommendation]) -> list[tuple[Measures, Measures]]:
     return [(each.expected, each.present) for each in found if each.expected and each.present]
 
 
@@ -234,28 +234,38 @@ class Tags(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
-        self.links: list[str] = []
+        self.links: list[str | None] = []
         self.lines = 0
         self.text = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in ("meta", "br", "polyline", "rect"):
+        if tag not in ("meta", "br", "link"):
             self.open.append(tag)
-        self.lines += tag == "polyline"
-        self.links += [name for name, _ in attrs if name in ("src", "href", "action")]
+        self.links += [value for name, value in attrs if name in ("src", "href", "action")]
 
     def handle_endtag(self, tag: str) -> None:
-        if tag in ("polyline", "rect"):
-            return
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.text += data
+        if self.open[-1:] != ["script"]:
+            self.text += data
+        elif data.startswith("{"):
+            self.lines += columns(json.loads(data)) - 1  # beside the instants
+
+
+def columns(item: object) -> int:
+    """Return how many columns the data of a chart have."""
+    if isinstance(item, list):
+        return sum(map(columns, item))
+    if not isinstance(item, dict):
+        return 0
+    own = len(item["attributes"]["data"]["entries"]) if item.get("name") == "ColumnDataSource" else 0
+    return own + sum(map(columns, item.values()))
 
 
 def page(comparison: Comparison) -> Tags:
     tags = Tags()
-    tags.feed(rendered(comparison))
+    tags.feed(backtest_page(comparison))
     tags.close()
     return tags
 
@@ -263,11 +273,18 @@ def page(comparison: Comparison) -> Tags:
 def test_page_is_whole_and_needs_nothing_else() -> None:
     tags = page(compared(PLAN, outcomes()))
 
-    assert (tags.open, tags.links) == ([], [])
-    # Of each job: arrivals, and slots and lag of two configurations.
-    assert tags.lines == 2 * 5
+    assert (tags.open, tags.links) == ([], ["data:,"])
+    # Of each job: arrivals, and slots and lag of two configurations, and of slots two bounds.
+    assert tags.lines == 2 * 7
     for text in ("other/<clicks>", "Something had to be assumed.", "main/new", "3 minutes are recorded", "bold"):
         assert text in tags.text
+
+
+def test_page_is_not_taken_for_a_fleet_report_that_may_be_replaced() -> None:
+    text = backtest_page(compared(PLAN, []))
+
+    assert 'content="flink-autoscaler backtest"' in text
+    assert GENERATOR not in text
 
 
 def test_page_of_nothing_says_so() -> None:

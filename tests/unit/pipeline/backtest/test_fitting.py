@@ -13,6 +13,7 @@ from flink_autoscaler.core.model.topology import ShipStrategy
 from flink_autoscaler.pipeline.backtest.fitting import FitTerms, fit
 from flink_autoscaler.pipeline.backtest.subject import LeftOut, Subject
 from flink_autoscaler.pipeline.history.rows import NamedRow
+from flink_autoscaler.pipeline.spark.codec import decode, encode
 
 Row = dict[str, Any]
 
@@ -48,10 +49,10 @@ def test_fit_does_not_mind_order_and_repetition() -> None:
     assert fitted(rows) == fitted(job_rows())
 
 
-def test_subject_travels_as_text() -> None:
+def test_subject_travels() -> None:
     subject = fitted(job_rows())
 
-    assert Subject.of(subject.document()) == subject
+    assert decode(encode(subject), Subject) == subject
 
 
 def test_capacity_comes_from_windows_that_are_busy_enough() -> None:

@@ -13,21 +13,19 @@ import pytest
 from backtest_setup import LATER, NOON, SOURCE, a_history, arrival_rows, job_rows, records
 
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
-from flink_autoscaler.pipeline.backtest.builtin import builtin
+from flink_autoscaler.pipeline.backtest.arrivals import Quarters, Sample
 from flink_autoscaler.pipeline.backtest.computing import computed
 from flink_autoscaler.pipeline.backtest.fitting import FitTerms, fit
-from flink_autoscaler.pipeline.backtest.inline import InlineRunner
+from flink_autoscaler.pipeline.backtest.inline import Choice, InlineRunner
 from flink_autoscaler.pipeline.backtest.nights import Night, nights_of, remarks
-from flink_autoscaler.pipeline.backtest.outcome import Outcome
-from flink_autoscaler.pipeline.backtest.past import Quarters, Rate
-from flink_autoscaler.pipeline.backtest.plan import Piece, RunSettings
-from flink_autoscaler.pipeline.backtest.records import Choice
-from flink_autoscaler.pipeline.backtest.subject import Subject
+from flink_autoscaler.pipeline.backtest.plan import Outcome, Piece, RunSettings
+from flink_autoscaler.pipeline.backtest.subject import Subject, builtin
 from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.history.rows import NamedRow
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS
 from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, Workload
+from flink_autoscaler.pipeline.spark.codec import decode, encode
 
 DAY_MINUTES, HOUR_MINUTES = 1440, 60
 MONDAY_MIDNIGHT = 36 * HOUR_MINUTES
@@ -115,7 +113,7 @@ def job_of(days: int, rate: Callable[[int], float], span: float = MINUTE) -> Sub
     """Return five days of the job after some days; a sample per span is taken, five minutes after its multiples."""
     minutes = range(SINCE - days * DAY_MINUTES, SINCE + 5 * DAY_MINUTES)
     step = round(span / MINUTE)
-    rates = (Rate(NOON + (minute + 1) * 60, span, rate(minute)) for minute in minutes if minute % step == 5 % step)
+    rates = (Sample(NOON + (minute + 1) * 60, span, rate(minute)) for minute in minutes if minute % step == 5 % step)
     workload = Workload("office", MINUTE, ((400.0,),) * 5 * DAY_MINUTES)
     return replace(office_job(), workload=workload, past={SOURCE: Quarters.of(rates)})
 
@@ -179,10 +177,10 @@ def test_remarks_tell_apart_nights_with_and_without_a_profile() -> None:
 
 
 def test_quarter_hours_need_ten_minutes_and_samples_count_for_what_they_cover() -> None:
-    every_minute = [Rate(at, 60.0, 1.0) for at in range(0, 540, 60)]
-    one_more = [Rate(540, None, 11.0)]
-    ten_minutes = [Rate(900 + 899, 600.0, 5.0)]
-    over_the_edge = [Rate(1800 + 60, 300.0, 8.0)]
+    every_minute = [Sample(at, 60.0, 1.0) for at in range(0, 540, 60)]
+    one_more = [Sample(540, None, 11.0)]
+    ten_minutes = [Sample(900 + 899, 600.0, 5.0)]
+    over_the_edge = [Sample(1800 + 60, 300.0, 8.0)]
 
     assert Quarters.of(every_minute) == Quarters()
     assert Quarters.of([*every_minute, *one_more]) == Quarters((0,), (2.0,))
@@ -213,7 +211,7 @@ def test_arrivals_before_the_selection_are_read_where_profiles_are_wanted(tmp_pa
     assert replace(subject, past={}) == plain
     # Three days, the two hours, and the instant at the end of them.
     assert len(subject.past[SOURCE].index) == 3 * 96 + 8
-    assert Subject.of(subject.document()) == subject
+    assert decode(encode(subject), Subject) == subject
 
 
 def mean(workload: Workload) -> float:

@@ -26,9 +26,8 @@ from flink_autoscaler.pipeline.simulator import (
     VertexModel,
     run,
 )
-from flink_autoscaler.pipeline.simulator.rescales import FixedOutage
 from flink_autoscaler.pipeline.simulator.run import JOB_KEY
-from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, Workload, side_by_side, sine, week_sine
+from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, Workload, sine, week_sine
 
 ORDERS, CLICKS, JOINED, TOTALS = (sign * 32 for sign in "abcd")
 OUTAGE = 40.0
@@ -55,10 +54,10 @@ def arrivals() -> Workload:
     """Return half a day of two sources, of which one follows the time of day, and the other goes up and down."""
     orders = week_sine(seed=5, weeks=12 / 168).scaled_to(80e3)
     clicks = sine(peak=40e3, cycles=4, duration=12 * HOUR)
-    return side_by_side("two", orders, clicks)
+    return Workload("two", MINUTE, tuple(a + b for a, b in zip(orders.rows, clicks.rows, strict=True)))
 
 
-BACKTEST = Simulation(JOB, arrivals(), OPTIONS, terms=RescaleTerms(FixedOutage(OUTAGE), replay=5.0))
+BACKTEST = Simulation(JOB, arrivals(), OPTIONS, terms=RescaleTerms(OUTAGE, replay=5.0))
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,15 @@ import pytest
 from backtest_setup import SOURCE, WORK
 
 from flink_autoscaler.pipeline.backtest.compare import compared
-from flink_autoscaler.pipeline.backtest.computing import computed
-from flink_autoscaler.pipeline.backtest.holdout import seen_seconds
-from flink_autoscaler.pipeline.backtest.outcome import Figures, Outcome
-from flink_autoscaler.pipeline.backtest.page import rendered
-from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Piece, RunSettings
+from flink_autoscaler.pipeline.backtest.computing import computed, seen_seconds
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Outcome, Piece, RunSettings
 from flink_autoscaler.pipeline.backtest.subject import Subject
 from flink_autoscaler.pipeline.backtest.tune import PRESENT, Recommendation, basis_of, recommended, trials_of
+from flink_autoscaler.pipeline.reports.backtest import backtest_page
+from flink_autoscaler.pipeline.simulator.measures import Measures
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
 from flink_autoscaler.pipeline.simulator.workloads import DAY, HOUR, recorded
+from flink_autoscaler.pipeline.spark.codec import decode, encode
 
 TARGET = "job.autoscaler.utilization.target"
 JOB = JobModel.chain([VertexModel(SOURCE, "orders", 1000.0), VertexModel(WORK, "work", 100.0)])
@@ -59,15 +59,15 @@ def test_parts_of_a_run_make_up_the_whole() -> None:
     assert max(first.lag_max, second.lag_max) == outcome.figures.lag_max
     work = sum(part.efficiency * part.slot_hours for part in outcome.parts)
     assert work == pytest.approx(outcome.figures.efficiency * outcome.figures.slot_hours)
-    assert Outcome.loaded(outcome.dumped()) == outcome
+    assert decode(encode(outcome), Outcome) == outcome
 
 
 def test_run_is_not_divided_unless_that_is_asked_for() -> None:
     assert run(is_divided=False).parts is None
 
 
-def figures(score: float, days: float) -> Figures:
-    return Figures(days * DAY, score, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, score)
+def figures(score: float, days: float) -> Measures:
+    return Measures(days * DAY, score, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, score)
 
 
 def outcome_of(name: str, *scores: float) -> Outcome:
@@ -89,7 +89,7 @@ def chosen(**scores: tuple[float, ...]) -> Recommendation:
     return found
 
 
-def score_of(figures: Figures | None) -> float:
+def score_of(figures: Measures | None) -> float:
     assert figures is not None
     return figures.score
 
@@ -138,4 +138,4 @@ def test_present_configuration_without_a_result_is_not_compared_with() -> None:
 def test_page_says_what_recommendations_rest_on() -> None:
     found = chosen(now=(100.0, 50.0), bold=(80.0, 45.0))
 
-    assert "judged on the 2.0 days after those" in rendered(compared(PLAN, []), [found])
+    assert "judged on the 2.0 days after those" in backtest_page(compared(PLAN, []), [found])

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 from pipeline_setup import Fleet
 
+from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.model.decision import PassPhase
-from flink_autoscaler.pipeline import ClientCache
 
 
 @pytest.fixture

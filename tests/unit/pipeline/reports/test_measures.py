@@ -7,14 +7,13 @@ import pytest
 from flink_autoscaler.pipeline.reports.measures import (
     Concern,
     JobFigures,
-    JobRows,
     Row,
     chosen,
     job_figures,
     top_talkers,
     totals_of,
 )
-from flink_autoscaler.pipeline.reports.period import MOST_BUCKETS, Period
+from flink_autoscaler.pipeline.reports.report import MOST_BUCKETS, Period
 
 UNTIL = 1_769_860_800.0
 """2026-01-31 12:00 UTC."""
@@ -36,7 +35,7 @@ def decisions(**other: object) -> Row:
 
 
 def figures(totals: Row | None = None, of_decisions: Row | None = None, rescales: Row | None = None) -> JobFigures:
-    return job_figures("main/orders", JobRows(totals or {}, of_decisions or decisions(), rescales or {}), UNTIL)
+    return job_figures("main/orders", totals or {}, of_decisions or decisions(), rescales or {}, until=UNTIL)
 
 
 def test_slot_hours_are_compared_with_the_most_slots_all_the_time() -> None:

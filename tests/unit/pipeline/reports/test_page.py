@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 from report_setup.values import EVIL, a_report
 
-from flink_autoscaler.pipeline.reports.page import duration, number, page
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.pipeline.reports import require_libraries
+from flink_autoscaler.pipeline.reports.fleet import fleet_page
+from flink_autoscaler.pipeline.reports.page import duration, number
 
-PAGE = page(a_report())
+PAGE = fleet_page(a_report())
 
 
 class Elements(HTMLParser):
@@ -88,7 +92,15 @@ def test_reports_are_incomplete_when_no_job_has_enough_passes() -> None:
 
     assert report.problems == ()
     assert short.problems == ("no job has enough passes for charts",)
-    assert "no job has enough passes" in page(short)
+    assert "no job has enough passes" in fleet_page(short)
+
+
+@pytest.mark.parametrize("library", ["bokeh", "jinja2"])
+def test_missing_library_is_told_with_how_to_install_it(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+
+    with pytest.raises(ConfigError, match=rf"reports need {library}: pip install 'flink-autoscaler\[report\]'"):
+        require_libraries()
 
 
 @pytest.mark.parametrize(

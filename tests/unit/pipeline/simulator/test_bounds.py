@@ -13,6 +13,7 @@ from flink_autoscaler.core.decide.filters.economics import late_seconds
 from flink_autoscaler.pipeline.simulator.bounds import (
     OracleTerms,
     area,
+    busy_slots,
     instant,
     oracle,
     parallelism_for,
@@ -184,3 +185,18 @@ def test_every_bound_is_below_the_next(name: str) -> None:
     bounds = [area(job, workload), instant(job, workload), oracle(job, workload).cost, static_peak(job, workload)]
 
     assert all(a <= b * (1 + 1e-9) for a, b in pairwise(bounds))
+
+
+def test_slots_that_the_work_keeps_busy_add_up_to_the_area() -> None:
+    job = JobModel.chain([VertexModel("a", "source", 1000.0), VertexModel("b", "work", 100.0)], [0.5])
+    workload = recorded("mine", [250.0, 1000.0], step=3600.0)
+
+    assert busy_slots(job, workload) == [1.25, 5.0]
+    assert area(job, workload) == 6.25 * 3600
+
+
+def test_plan_tells_the_size_in_every_step() -> None:
+    plan = oracle(a_single(), recorded("dip", [1000.0, *[500.0] * 10, 1000.0], step=150.0))
+
+    assert plan.bucket_steps == 2
+    assert plan.by_step(12) == [size for size in plan.sizes for _ in range(2)]

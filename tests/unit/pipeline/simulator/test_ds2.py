@@ -6,9 +6,9 @@ import pytest
 from policy_setup import given, observation, vertex
 
 from flink_autoscaler.core.policies.ds2.policy import Ds2Policy
-from flink_autoscaler.pipeline.simulator.metrics import Reporter, ReportSettings
+from flink_autoscaler.pipeline.simulator.metrics import Meters, ReportSettings
 from flink_autoscaler.pipeline.simulator.model import FluidJob, JobModel, VertexModel
-from flink_autoscaler.pipeline.simulator.rescales import FixedOutage, RescaleTerms, RescalingJob
+from flink_autoscaler.pipeline.simulator.rescales import RescaleTerms, RescalingJob
 
 SOURCE, MAP, FILTER, WINDOW = "source", "map", "filter", "window"
 FIRST = {SOURCE: 1, MAP: 4, FILTER: 6, WINDOW: 2}
@@ -33,10 +33,10 @@ def a_word_count(contention: float) -> JobModel:
 
 def proposed(model: JobModel, parallelism: dict[str, int]) -> dict[str, int]:
     """Let the job run at a parallelism and ask the policy about it."""
-    job = RescalingJob(FluidJob(model, parallelism), RescaleTerms(FixedOutage(1.0)))
-    reporter = Reporter(job, ReportSettings(), 0)
+    job = RescalingJob(FluidJob(model, parallelism), RescaleTerms(1.0))
+    meters = Meters(job, ReportSettings())
     job.flow(60.0, ARRIVALS)
-    flows = reporter.flows()
+    flows = meters.read()
     assert flows is not None
     demand = model.demand(ARRIVALS)
     seen = (

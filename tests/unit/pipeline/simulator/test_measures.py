@@ -30,8 +30,8 @@ def test_measures_of_a_run() -> None:
 
     assert measures.duration == 4 * HOUR
     assert measures.slot_hours == 12.0
-    assert measures.late == HOUR
-    assert measures.late_share == 0.25
+    assert measures.over_slo == HOUR
+    assert measures.over_slo / measures.duration == 0.25
     assert measures.lag_max == 90.0
     assert (measures.ups, measures.downs, measures.rescales, measures.reversals) == (1, 1, 2, 0)
     assert measures.replayed == 15.0

@@ -10,9 +10,9 @@ from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import FlinkMetric
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, JobReading
 from flink_autoscaler.core.observe.metric_names import SLOTS_AVAILABLE, SLOTS_TOTAL
-from flink_autoscaler.pipeline.simulator.metrics import Reporter, ReportSettings
+from flink_autoscaler.pipeline.simulator.metrics import Meters, Reporter, ReportSettings
 from flink_autoscaler.pipeline.simulator.model import FluidJob, JobModel, VertexModel
-from flink_autoscaler.pipeline.simulator.rescales import FixedOutage, RescaleTerms, RescalingJob
+from flink_autoscaler.pipeline.simulator.rescales import RescaleTerms, RescalingJob
 
 SOURCE, MAP, SINK = "a" * 32, "b" * 32, "c" * 32
 START_MS = 1_000_000
@@ -29,7 +29,7 @@ def a_reporter(
     ]
     model = JobModel.chain(vertices)
     fluid = FluidJob(model, dict.fromkeys(model.gains, parallelism))
-    job = RescalingJob(fluid, RescaleTerms(FixedOutage(60.0), replay=replay))
+    job = RescalingJob(fluid, RescaleTerms(60.0, replay=replay))
     return job, Reporter(job, ReportSettings(**settings), START_MS)
 
 
@@ -38,10 +38,11 @@ def read(reporter: Reporter) -> JobReading:
 
 
 def test_saturated_vertex_blocks_those_before_it() -> None:
-    job, reporter = a_reporter()
+    job, _ = a_reporter()
+    meters = Meters(job, ReportSettings())
     job.flow(60.0, (80e3,))
 
-    flows = reporter.flows()
+    flows = meters.read()
 
     assert flows is not None
     assert flows[MAP].rate == pytest.approx(60e3)

@@ -9,10 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from flink_autoscaler.pipeline.backtest.builtin import chain
+from flink_autoscaler.pipeline.backtest.subject import chain
 from flink_autoscaler.pipeline.simulator import BacktestResult, JobModel, RescaleTerms, Simulation, run
 from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, area, instant, oracle, static_peak
-from flink_autoscaler.pipeline.simulator.rescales import FixedOutage
 from flink_autoscaler.pipeline.simulator.workloads import DAY, HOUR, Workload, week_sine
 
 WEEK = week_sine()
@@ -37,7 +36,7 @@ MEAN = {
 def simulated(options: dict[str, str], workload: Workload) -> BacktestResult:
     """Do a coarse backtest: a pass every two minutes."""
     configuration = {PREFIX + key: value for key, value in options.items()}
-    terms = RescaleTerms(FixedOutage(60.0), replay=5.0)
+    terms = RescaleTerms(60.0, replay=5.0)
     job = chain(workload)
     return run(Simulation(job, workload, configuration, terms=terms, interval=120.0, dt=20.0, slo_lag=60.0))
 
@@ -79,7 +78,7 @@ def test_capacity_holds_the_slots_of_the_reference(options: dict[str, str], expe
     measures = simulated({**BARE, **options}, WEEK).measures
 
     assert measures.slot_hours == pytest.approx(expected, rel=0.1)
-    assert measures.late / 60 == pytest.approx(9.5, abs=4)
+    assert measures.over_slo / 60 == pytest.approx(9.5, abs=4)
 
 
 def test_the_mean_over_all_tasks_hides_the_bottleneck_as_in_the_reference() -> None:
@@ -88,4 +87,4 @@ def test_the_mean_over_all_tasks_hides_the_bottleneck_as_in_the_reference() -> N
 
     assert result.measures.rescales > 0
     assert result.holds.get("METRIC_MISSING", 0) == 0
-    assert result.measures.late_share == pytest.approx(8430 / 10080, abs=0.15)
+    assert result.measures.over_slo / result.measures.duration == pytest.approx(8430 / 10080, abs=0.15)

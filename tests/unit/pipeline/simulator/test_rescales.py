@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flink_autoscaler.core.model.supervision import Mechanism
 from flink_autoscaler.pipeline.simulator.model import FluidJob, JobModel, VertexModel
 from flink_autoscaler.pipeline.simulator.rescales import (
-    DrawnOutage,
-    FixedOutage,
     RescaleAnswer,
     RescaleTerms,
     RescalingJob,
@@ -36,7 +33,7 @@ def flow(job: RescalingJob, seconds: float, rate: float) -> list[float]:
 def test_outage_of_a_minute_costs_what_the_closed_form_says() -> None:
     # 100,000 records/s, 60 s away, 150,000 records/s afterwards: 6 M wait, gone after 120 s, and the lag is above
     # 30 s for (60 - 30) * 150 / (150 - 100) = 90 s.
-    job = a_job(parallelism=2, terms=RescaleTerms(FixedOutage(60.0)))
+    job = a_job(parallelism=2, terms=RescaleTerms(60.0))
     job.request({VERTEX: 3})
     lags = flow(job, 60.0, 100e3)
     backlog = job.fluid.backlog[0]
@@ -50,7 +47,7 @@ def test_outage_of_a_minute_costs_what_the_closed_form_says() -> None:
 
 
 def test_job_works_on_during_the_delay() -> None:
-    job = a_job(parallelism=1, terms=RescaleTerms(FixedOutage(10.0), delay=20.0))
+    job = a_job(parallelism=1, terms=RescaleTerms(10.0, delay=20.0))
     job.request({VERTEX: 2})
 
     flow(job, 20.0, 40e3)
@@ -61,7 +58,7 @@ def test_job_works_on_during_the_delay() -> None:
 
 
 def test_rescale_is_exact_to_the_instant_within_a_step() -> None:
-    job = a_job(parallelism=1, terms=RescaleTerms(FixedOutage(3.0), delay=1.0))
+    job = a_job(parallelism=1, terms=RescaleTerms(3.0, delay=1.0))
     job.request({VERTEX: 2})
 
     job.flow(10.0, (100e3,))
@@ -72,7 +69,7 @@ def test_rescale_is_exact_to_the_instant_within_a_step() -> None:
 
 
 def test_replay_makes_the_outage_count_for_longer() -> None:
-    job = a_job(parallelism=3, terms=RescaleTerms(FixedOutage(60.0), replay=15.0))
+    job = a_job(parallelism=3, terms=RescaleTerms(60.0, replay=15.0))
     flow(job, 60.0, 100e3)
     job.request({VERTEX: 4})
 
@@ -83,7 +80,7 @@ def test_replay_makes_the_outage_count_for_longer() -> None:
 
 
 def test_requests_during_a_rescale_are_rejected() -> None:
-    job = a_job(terms=RescaleTerms(FixedOutage(10.0), delay=10.0))
+    job = a_job(terms=RescaleTerms(10.0, delay=10.0))
 
     answers = [job.request({VERTEX: 2}), job.request({VERTEX: 2}), job.request({VERTEX: 3})]
     flow(job, 15.0, 0.0)
@@ -102,7 +99,7 @@ def test_request_is_limited_to_the_max_parallelism() -> None:
 
 
 def test_slots_change_when_the_old_execution_stops() -> None:
-    job = a_job(parallelism=1, terms=RescaleTerms(FixedOutage(10.0), delay=5.0))
+    job = a_job(parallelism=1, terms=RescaleTerms(10.0, delay=5.0))
     job.request({VERTEX: 4})
     slots = []
 
@@ -112,22 +109,3 @@ def test_slots_change_when_the_old_execution_stops() -> None:
 
     assert slots == [1, 4, 4, 4]
     assert [(r.slots_before, r.slots_after, r.is_up) for r in job.rescales] == [(1, 4, True)]
-
-
-def test_drawn_outages_repeat_and_scatter_around_the_downtime_model() -> None:
-    outage = DrawnOutage(seed=7, state_gb=2.0)
-
-    drawn = [outage(number, 32) for number in range(400)]
-
-    assert drawn == [DrawnOutage(seed=7, state_gb=2.0)(number, 32) for number in range(400)]
-    assert drawn != [DrawnOutage(seed=8, state_gb=2.0)(number, 32) for number in range(400)]
-    assert sum(drawn) / len(drawn) == pytest.approx(15 + 2 * 10 + 32 * 0.05, rel=0.1)
-    assert min(drawn) >= 5.0
-
-
-def test_redeployment_takes_longer_than_a_rescale_in_place() -> None:
-    in_place, redeployed = (
-        DrawnOutage(seed=1, mechanism=mechanism) for mechanism in (Mechanism.IN_PLACE, Mechanism.REDEPLOY)
-    )
-
-    assert sum(map(redeployed, range(50), [8] * 50)) > sum(map(in_place, range(50), [8] * 50))

@@ -9,7 +9,6 @@ from functools import cache
 from flink_autoscaler.core.model.load_profile import LoadProfile
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
 from flink_autoscaler.pipeline.simulator import BacktestResult, JobModel, RescaleTerms, Simulation, VertexModel, run
-from flink_autoscaler.pipeline.simulator.rescales import FixedOutage
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS
 from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, shaped
 
@@ -48,7 +47,7 @@ RAMP = Simulation(
     ),
     shaped("ramp", rate, 6 * HOUR),
     OPTIONS,
-    terms=RescaleTerms(outages=FixedOutage(60.0)),
+    terms=RescaleTerms(60.0),
 )
 
 
@@ -72,7 +71,7 @@ def test_the_scale_up_comes_before_the_load_that_the_profile_knows() -> None:
 
 def test_the_lag_stays_lower_than_without_a_forecast() -> None:
     assert proactive().measures.lag_max < reactive().measures.lag_max
-    assert proactive().measures.late < reactive().measures.late
+    assert proactive().measures.over_slo < reactive().measures.over_slo
 
 
 def test_a_profile_that_is_made_later_is_not_used_yet() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from pathlib import Path
 from statistics import mean, stdev
 
 import pytest
@@ -13,9 +12,6 @@ from flink_autoscaler.pipeline.simulator.workloads import (
     DAY,
     HOUR,
     MINUTE,
-    NEXMARK_MIX,
-    NEXMARK_RATES,
-    NEXMARK_SLOTS,
     WEEK,
     WORKLOADS,
     Workload,
@@ -24,9 +20,7 @@ from flink_autoscaler.pipeline.simulator.workloads import (
     office,
     ramps,
     random_walk,
-    read_recorded,
     recorded,
-    side_by_side,
     sine,
     spikes,
     steps,
@@ -62,10 +56,8 @@ def test_rates_are_finite_and_never_negative(name: str) -> None:
     assert all(rate >= 0 and math.isfinite(rate) for row in WORKLOADS[name](1).rows for rate in row)
 
 
-def test_nexmark_has_the_rates_and_the_best_sizes_of_every_query() -> None:
+def test_nexmark_has_the_rates_of_every_source_of_a_query() -> None:
     assert nexmark("q3").at(HOUR / 2) == (5e5, 1e5)
-    assert NEXMARK_RATES.keys() == NEXMARK_SLOTS.keys()
-    assert sum(NEXMARK_MIX.values()) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +167,7 @@ def test_office_ramps_up_within_ten_minutes() -> None:
 
 
 def test_recorded_series_is_scaled_to_its_peak() -> None:
-    assert recorded("mine", [1.0, 4.0, 2.0], step=10.0, peak=100.0).rows == ((25.0,), (100.0,), (50.0,))
+    assert recorded("mine", [1.0, 4.0, 2.0], step=10.0).scaled_to(100.0).rows == ((25.0,), (100.0,), (50.0,))
     assert recorded("mine", [1.0, 4.0]).rows == ((1.0,), (4.0,))
 
 
@@ -187,26 +179,7 @@ def test_recorded_series_needs_real_rates(values: list[float]) -> None:
 
 def test_nothing_cannot_be_scaled() -> None:
     with pytest.raises(ValueError, match="nothing arrives"):
-        recorded("mine", [0.0, 0.0], peak=5.0)
-
-
-def test_recorded_series_is_read_from_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "taxi.csv"
-    path.write_text("time,messages\n0,10\n1,30\n")
-
-    workload = read_recorded(path, column="messages", step=60.0, peak=60.0)
-
-    assert (workload.name, workload.rows) == ("taxi", ((20.0,), (60.0,)))
-    with pytest.raises(ValueError, match="no column 'rate'"):
-        read_recorded(path, column="rate")
-
-
-def test_workloads_stand_side_by_side() -> None:
-    both = side_by_side("both", recorded("a", [1.0, 2.0, 3.0]), recorded("b", [10.0, 20.0]))
-
-    assert both.rows == ((1.0, 10.0), (2.0, 20.0))
-    with pytest.raises(ValueError, match="the steps differ"):
-        side_by_side("both", recorded("a", [1.0]), recorded("b", [1.0], step=1.0))
+        recorded("mine", [0.0, 0.0]).scaled_to(5.0)
 
 
 def test_workload_goes_on_beyond_its_ends() -> None:

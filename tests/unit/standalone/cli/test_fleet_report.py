@@ -16,7 +16,7 @@ from history_setup import part_files
 from report_setup import MadeJob, write_history
 from report_setup.values import a_report
 
-from flink_autoscaler.pipeline.reports.page import page
+from flink_autoscaler.pipeline.reports.fleet import fleet_page
 from flink_autoscaler.standalone.cli import fleet_report_cli
 
 NOW = int(time.time())
@@ -123,7 +123,7 @@ def test_an_empty_history_is_an_error_without_a_page(call: Call, tmp_path: Path)
 @pytest.mark.spark
 def test_a_report_is_written_over_an_older_one(call: Call, root: Path, tmp_path: Path) -> None:
     output = tmp_path / "report.html"
-    output.write_text(page(a_report()))
+    output.write_text(fleet_page(a_report()))
 
     said = call("--path", root, "--since", "1d", "--output", output, "--no-forecast", *FAST)
 

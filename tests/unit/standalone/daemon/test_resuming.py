@@ -10,11 +10,12 @@ import pytest
 from databases import create_tables
 from fake_flink import Canned, FakeFlink, FakeJob
 
+from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.pipeline import ClientCache, InlineEngine
+from flink_autoscaler.pipeline.inline.engine import InlineEngine
 from flink_autoscaler.realizers import RescaleApiRealizer
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher

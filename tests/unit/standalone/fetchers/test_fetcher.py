@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from fake_flink import Canned, FakeFlink, Fault, chain
 
+from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import FlinkRestError
 from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.pipeline import ClientCache
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
 from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, ClusterSettings, EngineKind

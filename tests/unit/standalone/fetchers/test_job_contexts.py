@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from fake_flink import Canned, FakeFlink, FakeJob, Fault
 
+from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.job import Endpoint, Headroom, JobAutoScalerContext, JobStatus
-from flink_autoscaler.pipeline import ClientCache
 from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER, JobContexts
 from flink_autoscaler.standalone.fetchers.job_keys import keyed_jobs
 from flink_autoscaler.standalone.settings.schema.sections import ClusterSettings, JobKeyMode

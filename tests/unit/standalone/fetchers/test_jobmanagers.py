@@ -10,11 +10,11 @@ import pytest
 from fake_flink import Canned, FakeFlink, Fault, flink_error
 from watching import LogLines
 
+from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import ConfigError, FlinkRestError
 from flink_autoscaler.core.model.job import Endpoint
-from flink_autoscaler.pipeline import ClientCache
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
 from flink_autoscaler.standalone.settings.schema.access_settings import AuthKind, AuthSettings
 from flink_autoscaler.standalone.settings.schema.sections import ClusterSettings

@@ -5,7 +5,7 @@ import pytest
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.pipeline.spark.codec import decode
-from flink_autoscaler.pipeline.spark.dealing import PartitionPlan
+from flink_autoscaler.pipeline.spark.task import PartitionPlan
 
 BIG, SMALL = Endpoint("http://big"), Endpoint("http://small")
 

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from flink_autoscaler.pipeline.spark.session import MOST_SLOTS, SparkSettings, source_path, spark_conf
+from flink_autoscaler.pipeline.spark.settings import MOST_SLOTS, SparkSettings, source_path, spark_conf
 
 SCRATCH = Path("/scratch")
 
@@ -70,14 +69,3 @@ def test_configuration_of_the_operator_wins() -> None:
     conf = spark_conf(SparkSettings(conf={"spark.scheduler.mode": "FIFO"}), SCRATCH)
 
     assert conf["spark.scheduler.mode"] == "FIFO"
-
-
-def test_importing_the_package_does_not_load_spark_or_pandas() -> None:
-    program = "import sys, flink_autoscaler.pipeline; print(sorted({'pyspark', 'pandas'} & set(sys.modules)))"
-    environment = {**os.environ, "PYTHONPATH": source_path()}
-
-    answer = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-    )
-
-    assert answer.stdout.strip() == "[]"

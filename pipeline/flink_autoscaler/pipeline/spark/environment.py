@@ -1,0 +1,89 @@
+"""What this machine must have for a Spark driver: a Java that is new enough, and where YARN is."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
+
+OLDEST_JAVA: Final = 17
+"""Spark 4 runs on Java 17 and 21 (https://spark.apache.org/docs/latest/)."""
+
+VARIABLES: Final = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+SITE: Final = "yarn-site.xml"
+
+_OWN_PREFIX: Final = "spark.hadoop.yarn.resourcemanager."
+"""Of settings of Spark that say where YARN is without a file."""
+
+_TIMEOUT: Final = 30.0
+_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
+_ADVICE: Final = (
+    f"The Spark engine needs Java {OLDEST_JAVA} or later: install a runtime such as openjdk-{OLDEST_JAVA}-jre-headless "
+    "and put it on the PATH or set JAVA_HOME, or set autoscaler.engine.kind: inline, which needs no Java."
+)
+
+
+def require_environment(settings: SparkSettings) -> None:
+    """Check that this machine has what a driver needs; a client of Spark Connect needs nothing.
+
+    Raises:
+        ConfigError: Java is missing or too old, or YARN is the master and its configuration is not there.
+    """
+    if settings.is_connect:
+        return
+    require_java()
+    if settings.is_yarn:
+        require_yarn(settings.conf)
+
+
+def require_java() -> None:
+    """Check that the Java Spark would start is new enough.
+
+    Raises:
+        ConfigError: There is none, or it is too old; the message says what to do.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    if java is None:
+        raise ConfigError(f"no java on the PATH. {_ADVICE}")
+    version = _VERSION.search(_version_text(java))
+    if version is None:
+        raise ConfigError(f"{java} does not tell its version. {_ADVICE}")
+    if int(version[1]) < OLDEST_JAVA:
+        raise ConfigError(f"{java} is Java {version[1]}. {_ADVICE}")
+
+
+def _version_text(java: str) -> str:
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=_TIMEOUT, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        raise ConfigError(f"{java} cannot be run: {exc}. {_ADVICE}") from exc
+    return answer.stderr + answer.stdout
+
+
+def require_yarn(conf: Mapping[str, str]) -> None:
+    """Check that Spark is told where YARN is; else it would look for it on this machine, for a quarter of an hour.
+
+    Raises:
+        ConfigError: It is not; the message names the variable to set.
+    """
+    given = {name: os.environ[name] for name in VARIABLES if os.environ.get(name)}
+    if not given:
+        raise ConfigError(
+            f"the Spark master is yarn, but neither {' nor '.join(VARIABLES)} is set: set {VARIABLES[0]} in the "
+            f"environment of this process to the folder with {SITE} and core-site.xml of the cluster"
+        )
+    for name, folder in given.items():
+        if not Path(folder).is_dir():
+            raise ConfigError(f"environment variable {name}: there is no directory '{folder}'")
+    has_site = any(Path(folder, SITE).is_file() for folder in given.values())
+    if not has_site and not any(key.startswith(_OWN_PREFIX) for key in conf):
+        folders = " and ".join(f"{name} ({folder})" for name, folder in given.items())
+        raise ConfigError(f"the Spark master is yarn, but there is no {SITE} in {folders}")
