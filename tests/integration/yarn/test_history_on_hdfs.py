@@ -32,7 +32,7 @@ from flink_autoscaler.pipeline.history.storage import own_session, spark_storage
 from flink_autoscaler.pipeline.history.writer import append
 from flink_autoscaler.pipeline.spark.session import SparkSettings
 from flink_autoscaler.standalone.history.sink import HistorySink
-from flink_autoscaler.standalone.settings.schema.history_settings import HistorySettings
+from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.yarn]

@@ -22,7 +22,7 @@ from flink_autoscaler.realizers.taskmanagers.providers.command import COUNT
 from flink_autoscaler.realizers.taskmanagers.providers.compose import DOCKER_COMPOSE
 from flink_autoscaler.realizers.taskmanagers.providers.process import ID
 from flink_autoscaler.standalone.fetchers.access import Access
-from flink_autoscaler.standalone.settings.schema.provider_settings import ProviderSettings
+from flink_autoscaler.standalone.settings.schema.clusters import ProviderSettings
 
 
 def process(cluster: str, provider: ProviderSettings) -> ProcessProvider:

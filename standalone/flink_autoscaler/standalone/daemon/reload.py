@@ -11,9 +11,9 @@ import structlog
 
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.standalone.daemon.loop import Watch
-from flink_autoscaler.standalone.settings.schema.declarations import PREFIX
-from flink_autoscaler.standalone.settings.schema.section import Section
+from flink_autoscaler.standalone.settings.schema.options import PREFIX
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
+from flink_autoscaler.standalone.settings.schema.types import Section
 
 log = structlog.get_logger(__name__)
 

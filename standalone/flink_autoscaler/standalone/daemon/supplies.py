@@ -11,7 +11,7 @@ import structlog
 from flink_autoscaler.clients import EventLoopThread
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.ports.task_managers import SupplyRules, TaskManagerProvider, TaskManagerSupply
-from flink_autoscaler.standalone.settings.schema.provider_settings import ProviderSettings
+from flink_autoscaler.standalone.settings.schema.clusters import ProviderSettings
 
 NONE = "none"
 

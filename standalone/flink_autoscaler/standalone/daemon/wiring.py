@@ -28,7 +28,8 @@ from flink_autoscaler.standalone.daemon.supplies import NONE as NO_PROVIDER
 from flink_autoscaler.standalone.daemon.supplies import Supplies
 from flink_autoscaler.standalone.daemon.vanished import Patience, VanishedJobs
 from flink_autoscaler.standalone.ha.guarded import GuardedRealizer
-from flink_autoscaler.standalone.settings.schema.settings import Cluster, EngineKind, Settings
+from flink_autoscaler.standalone.settings.schema.clusters import EngineKind
+from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
 
 if TYPE_CHECKING:
     from flink_autoscaler.pipeline.spark.session import SparkSettings

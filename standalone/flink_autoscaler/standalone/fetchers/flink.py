@@ -15,8 +15,8 @@ from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER, Job
 from flink_autoscaler.standalone.fetchers.job_keys import keyed_jobs
 from flink_autoscaler.standalone.fetchers.jobmanagers import JobManagers
 from flink_autoscaler.standalone.fetchers.selection import JobSelection
-from flink_autoscaler.standalone.settings.schema.sections import Growth, JobKeyMode
-from flink_autoscaler.standalone.settings.schema.settings import Cluster
+from flink_autoscaler.standalone.settings.schema.clusters import Growth
+from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode
 
 
 class FlinkClusterFetcher:

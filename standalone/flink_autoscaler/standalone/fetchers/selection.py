@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.standalone.settings.schema.sections import ClusterSettings
+from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,8 @@ from flink_autoscaler.standalone.fetchers.selection import JobSelection
 from flink_autoscaler.standalone.fetchers.yarn_application import ApplicationDependencies, Clients, Look
 from flink_autoscaler.standalone.fetchers.yarn_endpoints import YarnEndpoints
 from flink_autoscaler.standalone.fetchers.yarn_roll import ApplicationRoll
-from flink_autoscaler.standalone.settings.schema.sections import JobKeyMode, YarnSettings
-from flink_autoscaler.standalone.settings.schema.settings import Cluster
+from flink_autoscaler.standalone.settings.schema.clusters import YarnSettings
+from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode
 
 log = structlog.get_logger(__name__)
 

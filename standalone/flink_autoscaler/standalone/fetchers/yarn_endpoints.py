@@ -11,7 +11,7 @@ from flink_autoscaler.clients.yarn.addresses import origin
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.standalone.fetchers.access import DELEGATION_TOKEN, Access
-from flink_autoscaler.standalone.settings.schema.sections import JobManagerAccess
+from flink_autoscaler.standalone.settings.schema.clusters import JobManagerAccess
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 
 _HTTPS: Final = "https"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.settings.schema.settings import Settings, StandaloneSettings
-from flink_autoscaler.standalone.settings.sources.text_file import FileUnreadableError, read_text
+from flink_autoscaler.standalone.settings.sources.layer import FileUnreadableError, read_text
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 
 

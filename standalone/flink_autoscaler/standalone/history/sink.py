@@ -29,7 +29,7 @@ from flink_autoscaler.standalone.history.status import HistoryCounts, HistorySta
 from flink_autoscaler.standalone.history.turns import Turns
 from flink_autoscaler.standalone.history.upkeep import keep_in_order
 from flink_autoscaler.standalone.observability.logs import masked
-from flink_autoscaler.standalone.settings.schema.history_settings import HistorySettings
+from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 
 log = structlog.get_logger(__name__)
 

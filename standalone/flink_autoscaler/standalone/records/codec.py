@@ -38,7 +38,7 @@ from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.records.samples import samples_document, samples_of
-from flink_autoscaler.standalone.settings.sources.masking import shown
+from flink_autoscaler.standalone.settings.secrets import shown
 
 Json = dict[str, Any]
 

@@ -13,7 +13,7 @@ from flink_autoscaler.realizers.taskmanagers.providers import CommandProvider, H
 from flink_autoscaler.standalone.daemon import providers
 from flink_autoscaler.standalone.daemon.supplies import Supplies, rules_of
 from flink_autoscaler.standalone.daemon.wiring import build
-from flink_autoscaler.standalone.settings.schema.provider_settings import ProviderSettings
+from flink_autoscaler.standalone.settings.schema.clusters import ProviderSettings
 
 START = ("/opt/flink/bin/taskmanager.sh", "start-foreground", "-Dtaskmanager.resource-id={id}")
 

@@ -11,7 +11,8 @@ from flink_autoscaler.core.errors import FlinkRestError
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.pipeline import ClientCache
 from flink_autoscaler.standalone.fetchers.flink import REFRESH_AFTER, FlinkClusterFetcher
-from flink_autoscaler.standalone.settings.schema.settings import Cluster, ClusterSettings, EngineKind
+from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
+from flink_autoscaler.standalone.settings.schema.settings import Cluster
 
 MakeFetcher = Callable[..., FlinkClusterFetcher]
 

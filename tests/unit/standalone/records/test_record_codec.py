@@ -21,7 +21,7 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.standalone.records import codec as record_codec
 from flink_autoscaler.standalone.records.codec import decode, encode, read_export, to_document
 from flink_autoscaler.standalone.records.samples import samples_document, samples_of
-from flink_autoscaler.standalone.settings.sources.masking import MASK, is_sensitive
+from flink_autoscaler.standalone.settings.secrets import MASK, is_sensitive
 from flink_autoscaler.stores.testing.contract import same_state
 
 
