@@ -60,11 +60,7 @@ def named(key: str, values: Mapping[str, Value]) -> str:
 
 
 def from_variable(key: str, name: str) -> str:
-    """Return the value of an environment variable, without blanks around it.
-
-    Args:
-        key: The key that names the variable, for messages.
-        name: Name of the variable.
+    """Return the value of an environment variable, without blanks around it; the key that names it is for messages.
 
     Raises:
         ConfigError: It is not set, or blank.
@@ -76,11 +72,7 @@ def from_variable(key: str, name: str) -> str:
 
 
 def from_file(key: str, file: str) -> str:
-    """Return the first line of a file, without blanks around it. It is read anew with every call.
-
-    Args:
-        key: The key that names the file, for messages.
-        file: Path of the file.
+    """Return the first line of a file, read anew, without blanks around it; the key that names it is for messages.
 
     Raises:
         ConfigError: It cannot be read, or its first line is blank.

@@ -36,13 +36,9 @@ _OUR_HEADERS: Final = frozenset(
 _GROUPS: Final = ("headers", "headers-env", "headers-file")
 _KINDS_OF: Final[Mapping[str, tuple[AuthKind, ...]]] = {
     "auth.username": (AuthKind.BASIC, AuthKind.SIMPLE),
-    "auth.password-file": (AuthKind.BASIC,),
-    "auth.password-env-variable": (AuthKind.BASIC,),
-    "auth.token-file": (AuthKind.BEARER,),
-    "auth.token-env-variable": (AuthKind.BEARER,),
-    "auth.principal": (AuthKind.KERBEROS,),
-    "auth.keytab": (AuthKind.KERBEROS,),
-    "auth.service-host": (AuthKind.KERBEROS,),
+    **dict.fromkeys(("auth.password-file", "auth.password-env-variable"), (AuthKind.BASIC,)),
+    **dict.fromkeys(("auth.token-file", "auth.token-env-variable"), (AuthKind.BEARER,)),
+    **dict.fromkeys(("auth.principal", "auth.keytab", "auth.service-host"), (AuthKind.KERBEROS,)),
 }
 """The kinds of authentication that use an option."""
 
@@ -74,7 +70,9 @@ class ClusterSection:
     def of(self, name: str) -> str:
         """Return an option of the section with its value and origin, or that it is not set."""
         key = self.prefix + name
-        return named(key, self.values) if key in self.values else f"{key} is not set ({self._origin()})"
+        if key in self.values:
+            return named(key, self.values)
+        return f"{key} is not set (the cluster is in {next(iter(self.values.values())).origin})"
 
     def sets(self, name: str) -> bool:
         """Tell whether an option of the section is set to something else than its default."""
@@ -87,9 +85,6 @@ class ClusterSection:
         start = f"{self.prefix}{name}."
         names = (key.removeprefix(self.prefix) for key in self.values if key.startswith(start))
         return [name for name in names if self.sets(name)]
-
-    def _origin(self) -> str:
-        return f"the cluster is in {next(iter(self.values.values())).origin}"
 
 
 def cluster_problems(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:

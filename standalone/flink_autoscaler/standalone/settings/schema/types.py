@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Final, TypeVar, get_args
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from pydantic import AliasGenerator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
@@ -159,15 +159,11 @@ def _base_url(text: str) -> str:
     """Return a URL without slashes at its end. The messages leave the URL out: it may hold a password."""
     try:
         parts = urlsplit(text.strip())
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        valid = False
-    if not valid:
+        is_valid = False
+    if not is_valid:
         raise ValueError("http:// or https:// with a host")
-    return _bare(parts)
-
-
-def _bare(parts: SplitResult) -> str:
     if parts.username is not None or parts.password is not None:
         raise ValueError("a URL without user name and password")
     if parts.query or parts.fragment or any(character.isspace() for character in parts.geturl()):

@@ -29,10 +29,6 @@ class Configuration:
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
-    def texts(self) -> dict[str, str]:
-        """Return the flat texts alone; some may be secret."""
-        return {key: value.text for key, value in self.values.items()}
-
 
 def load_configuration(*, file: Path | None, environment: Mapping[str, str], overrides: Sequence[str]) -> Configuration:
     """Read all layers: Java installation, file, environment variables, overrides; later ones win.
