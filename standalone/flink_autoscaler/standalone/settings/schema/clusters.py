@@ -13,9 +13,9 @@ from flink_autoscaler.standalone.settings.schema.types import (
     Count,
     Flag,
     MemorySize,
+    OptionSection,
     PluginName,
     Seconds,
-    Section,
     Text,
     TextMap,
     Texts,
@@ -56,7 +56,7 @@ class EngineKind(StrEnum):
     INLINE = "inline"
 
 
-class TlsSettings(Section):
+class TlsSettings(OptionSection):
     """Certificates and keys for https."""
 
     ca_file: Text | None = option(None, "Certificates to trust, PEM; unset trusts the system's.")
@@ -71,7 +71,7 @@ class TlsSettings(Section):
     verify_host: Flag = option(True, "Whether the certificate has to name the host of the URL.")
 
 
-class AuthSettings(Section):
+class AuthSettings(OptionSection):
     """Who the daemon is."""
 
     kind: AuthKind = option(
@@ -93,7 +93,7 @@ class AuthSettings(Section):
     )
 
 
-class AccessSettings(Section):
+class AccessSettings(OptionSection):
     """How a service is reached; part of clusters and of their ResourceManagers."""
 
     auth: AuthSettings = AuthSettings()

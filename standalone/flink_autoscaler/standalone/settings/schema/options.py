@@ -15,7 +15,7 @@ from flink_autoscaler.core.options import option as core_option
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import Option, nearest
 from flink_autoscaler.standalone.settings.schema.settings import DaemonSettings
-from flink_autoscaler.standalone.settings.schema.types import EXPECTED, OldKeys, Section, Syntax, syntax_of
+from flink_autoscaler.standalone.settings.schema.types import EXPECTED, OldKeys, OptionSection, Syntax, syntax_of
 
 PREFIX: Final = "autoscaler."
 INDEX: Final = "<n>"
@@ -86,7 +86,7 @@ def daemon_options() -> tuple[DaemonOption, ...]:
     return tuple(_walk(DaemonSettings, ()))
 
 
-def _walk(section: type[Section], path: tuple[str, ...]) -> Iterator[DaemonOption]:
+def _walk(section: type[OptionSection], path: tuple[str, ...]) -> Iterator[DaemonOption]:
     for name, field in section.model_fields.items():
         here = (*path, str(field.validation_alias or name))
         nested, is_list = _nested(field.annotation)
@@ -96,11 +96,11 @@ def _walk(section: type[Section], path: tuple[str, ...]) -> Iterator[DaemonOptio
             yield from _walk(nested, (*here, INDEX) if is_list else here)
 
 
-def _nested(annotation: Any) -> tuple[type[Section] | None, bool]:
+def _nested(annotation: Any) -> tuple[type[OptionSection] | None, bool]:
     """Return the section that a field holds, and whether it holds a list of them."""
-    if isinstance(annotation, type) and issubclass(annotation, Section):
+    if isinstance(annotation, type) and issubclass(annotation, OptionSection):
         return annotation, False
-    if get_origin(annotation) is tuple and issubclass(entry := get_args(annotation)[0], Section):
+    if get_origin(annotation) is tuple and issubclass(entry := get_args(annotation)[0], OptionSection):
         return entry, True
     return None, False
 

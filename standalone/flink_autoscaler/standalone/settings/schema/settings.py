@@ -20,9 +20,9 @@ from flink_autoscaler.standalone.settings.schema.types import (
     Flag,
     MemorySize,
     OldKeys,
+    OptionSection,
     PluginName,
     Seconds,
-    Section,
     Text,
     TextMap,
     Texts,
@@ -57,7 +57,7 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-class EngineSettings(Section):
+class EngineSettings(OptionSection):
     """Where and how jobs are evaluated."""
 
     kind: EngineKind = option(
@@ -78,7 +78,7 @@ class EngineSettings(Section):
     pass_deadline: Seconds = option(300.0, "Time that one pass over a cluster may take.", gt=0)
 
 
-class HaSettings(Section):
+class HaSettings(OptionSection):
     """Several daemons of which one acts."""
 
     enabled: Flag = option(
@@ -99,7 +99,7 @@ class HaSettings(Section):
     )
 
 
-class HistorySettings(Section):
+class HistorySettings(OptionSection):
     """Metrics, decisions and rescales that are kept as Parquet files, for profiles, backtests and reports."""
 
     enabled: Flag = option(False, "Whether a history is kept.")
@@ -137,7 +137,7 @@ class HistorySettings(Section):
     )
 
 
-class HttpSettings(Section):
+class HttpSettings(OptionSection):
     """The HTTP endpoint with health, metrics and status."""
 
     enabled: Flag = option(True, "Whether there is an HTTP endpoint.")
@@ -145,7 +145,7 @@ class HttpSettings(Section):
     port: Count = option(8484, "Port to listen on; 0 takes any free one.", ge=0, le=65535)
 
 
-class JobsGoneSettings(Section):
+class JobsGoneSettings(OptionSection):
     """What happens to the state of jobs that are gone."""
 
     grace: Seconds = option(
@@ -159,14 +159,14 @@ class JobsGoneSettings(Section):
     )
 
 
-class LogSettings(Section):
+class LogSettings(OptionSection):
     """The log."""
 
     format: LogFormat = option(LogFormat.AUTO, "auto: console when standard error is a terminal, else json.")
     level: LogLevel = option(LogLevel.INFO, "The least severity that is logged.")
 
 
-class LoopSettings(Section):
+class LoopSettings(OptionSection):
     """How the daemon runs and stops."""
 
     shutdown_grace: Seconds = option(20.0, "Time that running passes get to finish after SIGTERM.", ge=0)
@@ -175,7 +175,7 @@ class LoopSettings(Section):
     )
 
 
-class RecordSettings(Section):
+class RecordSettings(OptionSection):
     """Decisions that are kept with everything that led to them, for explain and replay."""
 
     enabled: Flag = option(True, "Whether they are kept, where there is a database.")
@@ -186,7 +186,7 @@ class RecordSettings(Section):
     max_per_job: Count = option(500, "Records of one job that are kept, the newest ones.", ge=1)
 
 
-class StandaloneSettings(Section):
+class StandaloneSettings(OptionSection):
     """The options of the Java standalone autoscaler."""
 
     control_loop_interval: Annotated[Seconds, OldKeys(("scalingInterval",))] = option(
@@ -236,7 +236,7 @@ class StandaloneSettings(Section):
     )
 
 
-class DaemonSettings(Section):
+class DaemonSettings(OptionSection):
     """Every option of the daemon, below ``autoscaler.``."""
 
     clusters: tuple[ClusterSettings, ...] = option((), "The clusters to look after.")

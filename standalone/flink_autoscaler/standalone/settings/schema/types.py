@@ -65,7 +65,7 @@ class OldKeys:
     keys: tuple[str, ...]
 
 
-class Section(BaseModel):
+class OptionSection(BaseModel):
     """A group of options. Keys are the field names with hyphens, unless a field says otherwise."""
 
     model_config = ConfigDict(
