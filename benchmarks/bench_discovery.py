@@ -21,8 +21,8 @@ from pipeline_setup.static_flink import StaticFlink
 from benchmarks.measuring import cpu, quiet_logs
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.settings.schema.sections import ClusterSettings, EngineKind, EngineSettings
-from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
+from flink_autoscaler.standalone.settings.schema.settings import EngineSettings, Settings
 
 ENABLED = {"job.autoscaler.enabled": "true", "job.autoscaler.stabilization.interval": "0 s"}
 

@@ -23,7 +23,7 @@ from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.standalone.fetchers.yarn import YarnFetcher
-from flink_autoscaler.standalone.settings.schema.sections import ClusterSettings, EngineKind
+from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 
 RECORDED = Path(__file__).parents[1] / "tests" / "fixtures" / "yarn"

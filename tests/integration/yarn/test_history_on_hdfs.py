@@ -31,7 +31,7 @@ from flink_autoscaler.pipeline.history.schema import DECISIONS, SAMPLES
 from flink_autoscaler.pipeline.history.storage import append, own_session, spark_storage
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.history.sink import HistorySink
-from flink_autoscaler.standalone.settings.schema.history_settings import HistorySettings
+from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.yarn]

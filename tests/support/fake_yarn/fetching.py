@@ -12,8 +12,8 @@ from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.fetchers.yarn import YarnFetcher
-from flink_autoscaler.standalone.settings.schema.sections import ClusterSettings, JobKeyMode
-from flink_autoscaler.standalone.settings.schema.settings import Cluster, EngineKind
+from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
+from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode
 
 FetcherOf = Callable[..., YarnFetcher]
 

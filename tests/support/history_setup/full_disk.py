@@ -15,7 +15,7 @@ from recorded_passes import window_filling
 from structlog.testing import capture_logs
 
 from flink_autoscaler.standalone.history.sink import HistorySink
-from flink_autoscaler.standalone.settings.schema.history_settings import HistorySettings
+from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from history_setup import NOON_MS
 
 SIZE = 2000

@@ -14,8 +14,7 @@ import typer.main
 
 from flink_autoscaler.standalone.cli.main import app
 from flink_autoscaler.standalone.observability.gauges import Gauges
-from flink_autoscaler.standalone.settings.schema.declarations import daemon_options
-from flink_autoscaler.standalone.settings.sources.keys import job_keys
+from flink_autoscaler.standalone.settings.schema.options import daemon_options, job_keys
 
 PROJECT = Path(__file__).parents[3]
 PARTS = ("core", "clients", "realizers", "stores", "pipeline", "standalone")

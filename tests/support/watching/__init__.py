@@ -30,7 +30,8 @@ from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 from flink_autoscaler.standalone.observability.logs import configure_logging
-from flink_autoscaler.standalone.settings.schema.settings import Cluster, ClusterSettings, EngineKind
+from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
+from flink_autoscaler.standalone.settings.schema.settings import Cluster
 from flink_autoscaler.stores import HeapStateStore, LoggingEventHandler
 
 ENABLED = {"job.autoscaler.enabled": "true"}

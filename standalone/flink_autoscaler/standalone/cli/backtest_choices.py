@@ -11,8 +11,8 @@ from flink_autoscaler.core.options.option import PREFIX
 from flink_autoscaler.pipeline.backtest.plan import Candidate
 from flink_autoscaler.pipeline.backtest.tune import DEFAULT_GRID, Grid
 from flink_autoscaler.standalone.settings.preparation import prepare, read_again
+from flink_autoscaler.standalone.settings.schema.options import job_keys, unknown_key
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.sources.keys import job_keys, unknown_key
 
 DEFAULTS: Final = "defaults"
 """Name of the configuration without a file."""

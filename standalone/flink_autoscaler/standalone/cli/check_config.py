@@ -13,13 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from flink_autoscaler.standalone.settings.loading import warnings_of
-from flink_autoscaler.standalone.settings.schema.access_settings import AccessSettings
-from flink_autoscaler.standalone.settings.schema.declarations import DaemonOption, daemon_options
-from flink_autoscaler.standalone.settings.schema.sections import YarnSettings
+from flink_autoscaler.standalone.settings.schema.clusters import AccessSettings, YarnSettings
+from flink_autoscaler.standalone.settings.schema.options import DaemonOption, daemon_keys, daemon_options, job_keys
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
+from flink_autoscaler.standalone.settings.secrets import shown
 from flink_autoscaler.standalone.settings.sources.configuration import Configuration
-from flink_autoscaler.standalone.settings.sources.keys import daemon_keys, job_keys
-from flink_autoscaler.standalone.settings.sources.masking import shown
 
 DEFAULT = "default"
 _WIDTH = 160

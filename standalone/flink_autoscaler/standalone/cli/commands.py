@@ -22,7 +22,8 @@ from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters, l
 from flink_autoscaler.standalone.observability.logs import configure_logging
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.preparation import prepare, read_again
-from flink_autoscaler.standalone.settings.schema.settings import Cluster, EngineKind
+from flink_autoscaler.standalone.settings.schema.clusters import EngineKind
+from flink_autoscaler.standalone.settings.schema.settings import Cluster
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
 

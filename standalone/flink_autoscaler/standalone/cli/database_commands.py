@@ -17,8 +17,7 @@ from flink_autoscaler.standalone.cli import report_view
 from flink_autoscaler.standalone.daemon.wiring import build_fetcher, chosen_clusters, list_jobs
 from flink_autoscaler.standalone.ha.databases import open_database
 from flink_autoscaler.standalone.settings.preparation import prepare
-from flink_autoscaler.standalone.settings.schema.sections import JobKeyMode
-from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
+from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode, Settings
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.database.diagnosis import Level, diagnose
 from flink_autoscaler.stores.sql.known_jobs import Adoption, AdoptionResult, adopt, leading_daemon

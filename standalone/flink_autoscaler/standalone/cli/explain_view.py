@@ -49,7 +49,7 @@ def print_explanation(explained: Explanation, vertex: str | None = None) -> None
 
 
 def _sections(explained: Explanation, vertex: str | None) -> Iterator[tuple[str, list[str]]]:
-    yield f"{explained.context.job_key}  {moment(explained.at_ms)}", [explained.headline]
+    yield f"{explained.request.context.job_key}  {moment(explained.request.now_ms)}", [explained.headline]
     yield "because", list(explained.because)
     if explained.vertices:
         yield _VERTICES, []
@@ -61,7 +61,7 @@ def _sections(explained: Explanation, vertex: str | None) -> Iterator[tuple[str,
         ):
             yield f"{story.name}  {story.parallelism} -> {story.final}", list(_chain(story, explained))
     yield "afterwards", list(_afterwards(explained))
-    yield "told", [f"{event.reason}: {event.message}" for event in explained.events]
+    yield "told", [f"{event.reason}: {event.message}" for event in explained.outcome.events]
     yield "in force", list(_in_force(explained))
 
 
@@ -115,7 +115,7 @@ def _sizing(story: VertexStory, figures: Mapping[str, float], explained: Explana
     yield (
         f"needs {number(needed)} records/s: target rate {number(figures['target_rate'])} / utilization "
         f"{figures['utilization_target']:g} + {number(figures['catch_up_rate'])} to catch up + "
-        f"{number(figures['restart_rate'])} for a restart of {explained.restart_time} s"
+        f"{number(figures['restart_rate'])} for a restart of {explained.outcome.restart_time} s"
     )
     busy = measured(story, ScalingMetric.LOAD)
     shown_busy = "" if busy is None else f", busy {busy:.0%}"
@@ -169,9 +169,9 @@ def _course(record: RescaleRecord) -> str:
 
 def _in_force(explained: Explanation) -> Iterator[str]:
     """Yield what keeps the job from being scaled freely: orders of people, pauses, and what failed before."""
-    orders, supervision = explained.orders, explained.supervision
+    orders, supervision = explained.request.orders, explained.outcome.state.supervision
     pause = orders.pause
-    if pause is not None and (pause.until_ms is None or explained.at_ms < pause.until_ms):
+    if pause is not None and (pause.until_ms is None or explained.request.now_ms < pause.until_ms):
         end = "until somebody resumes it" if pause.until_ms is None else f"until {moment(pause.until_ms)}"
         direction = "" if pause.direction is PauseScope.BOTH else f" {pause.direction.value}"
         yield f"scaling{direction} is paused {end}, {_signed(pause.signed)}"
@@ -186,7 +186,7 @@ def _in_force(explained: Explanation) -> Iterator[str]:
     if supervision.edit is not None:
         yield f"somebody changed the requirements; respected until {moment(supervision.edit.until_ms)}"
     current = supervision.current
-    if current is not None and not current.stage.is_final and current.decided_ms != explained.at_ms:
+    if current is not None and not current.stage.is_final and current.decided_ms != explained.request.now_ms:
         yield f"the rescale {explained.changes(current.before, current.target)} is {current.stage.value}"
     if supervision.phase is SupervisionPhase.PROBATION:
         yield "probation after a rescale"
@@ -199,22 +199,24 @@ def _signed(signed: Signed) -> str:
 def explanation_document(explained: Explanation) -> dict[str, Any]:
     """Return an explanation as a document for JSON; numbers that JSON does not know are null."""
     return {
-        "job_key": explained.context.job_key,
-        "job_id": explained.context.job_id,
-        "at": datetime.fromtimestamp(explained.at_ms / 1000).astimezone().isoformat(timespec="milliseconds"),
-        "at_ms": explained.at_ms,
-        "phase": explained.phase,
+        "job_key": explained.request.context.job_key,
+        "job_id": explained.request.context.job_id,
+        "at": datetime.fromtimestamp(explained.request.now_ms / 1000).astimezone().isoformat(timespec="milliseconds"),
+        "at_ms": explained.request.now_ms,
+        "phase": explained.outcome.phase.value,
         "headline": masked(explained.headline),
         "because": [masked(text) for text in explained.because],
-        "samples": explained.samples,
-        "is_window_full": explained.is_window_full,
-        "restart_time": explained.restart_time,
+        "samples": explained.outcome.sample_count,
+        "is_window_full": explained.outcome.is_window_full,
+        "restart_time": explained.outcome.restart_time,
         "vertices": [_document(story) for story in explained.vertices],
         "follow_up": _document(explained.follow_up),
         "undone_by": _document(explained.undone_by),
-        "events": [{"type": e.type.value, "reason": e.reason, "message": masked(e.message)} for e in explained.events],
-        "supervision": _document(explained.supervision),
-        "orders": _document(explained.orders),
+        "events": [
+            {"type": e.type.value, "reason": e.reason, "message": masked(e.message)} for e in explained.outcome.events
+        ],
+        "supervision": _document(explained.outcome.state.supervision),
+        "orders": _document(explained.request.orders),
     }
 
 

@@ -28,8 +28,7 @@ from flink_autoscaler.standalone.daemon.storage import JDBC
 from flink_autoscaler.standalone.fetchers.job_keys import printable
 from flink_autoscaler.standalone.ha.databases import open_database
 from flink_autoscaler.standalone.settings.preparation import prepare
-from flink_autoscaler.standalone.settings.schema.sections import JobKeyMode
-from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.settings.schema.settings import JobKeyMode, Settings
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.known_jobs import KnownJob, known_jobs, supervision_of
 from flink_autoscaler.stores.sql.orders import SqlOrderBook

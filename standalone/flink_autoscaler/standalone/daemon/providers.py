@@ -29,7 +29,7 @@ from flink_autoscaler.realizers.taskmanagers.providers.command import COUNT, DOC
 from flink_autoscaler.realizers.taskmanagers.providers.process import ID
 from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.fetchers.access import Access
-from flink_autoscaler.standalone.settings.schema.provider_settings import ProviderSettings
+from flink_autoscaler.standalone.settings.schema.clusters import ProviderSettings
 
 log = structlog.get_logger(__name__)
 

@@ -11,9 +11,9 @@ import structlog
 
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.standalone.daemon.loop import Watch
-from flink_autoscaler.standalone.settings.schema.declarations import PREFIX
-from flink_autoscaler.standalone.settings.schema.section import Section
+from flink_autoscaler.standalone.settings.schema.options import PREFIX
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
+from flink_autoscaler.standalone.settings.schema.types import OptionSection
 
 log = structlog.get_logger(__name__)
 
@@ -139,11 +139,11 @@ def restart_keys(running: Settings, wanted: Settings) -> tuple[str, ...]:
     return tuple(_differences(running, wanted, PREFIX))
 
 
-def _differences(running: Section, wanted: Section, prefix: str) -> Iterator[str]:
+def _differences(running: OptionSection, wanted: OptionSection, prefix: str) -> Iterator[str]:
     for name, field in type(running).model_fields.items():
         key = f"{prefix}{field.validation_alias or name}"
         before, after = getattr(running, name), getattr(wanted, name)
-        if isinstance(before, Section):
+        if isinstance(before, OptionSection):
             yield from _differences(before, after, f"{key}.")
         elif before != after:
             yield key

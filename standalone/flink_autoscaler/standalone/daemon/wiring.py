@@ -29,7 +29,8 @@ from flink_autoscaler.standalone.daemon.providers import Supplies
 from flink_autoscaler.standalone.daemon.storage import Storage
 from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
 from flink_autoscaler.standalone.ha.leadership import GuardedRealizer
-from flink_autoscaler.standalone.settings.schema.settings import Cluster, EngineKind, Settings
+from flink_autoscaler.standalone.settings.schema.clusters import EngineKind
+from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
 
 if TYPE_CHECKING:
     from flink_autoscaler.pipeline.spark.settings import SparkSettings

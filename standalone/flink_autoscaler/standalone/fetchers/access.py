@@ -9,9 +9,8 @@ from typing import Final
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint, Kerberos, Tls
-from flink_autoscaler.standalone.settings.schema.access_settings import AccessSettings, AuthKind
-from flink_autoscaler.standalone.settings.schema.sections import YarnSettings
-from flink_autoscaler.standalone.settings.sources import secret
+from flink_autoscaler.standalone.settings import secrets
+from flink_autoscaler.standalone.settings.schema.clusters import AccessSettings, AuthKind, YarnSettings
 
 AUTHORIZATION: Final = "Authorization"
 DELEGATION_TOKEN: Final = "Hadoop-YARN-RM-Delegation-Token"  # noqa: S105 - the name of a header
@@ -55,7 +54,7 @@ class Access:
             ca_file=tls.ca_file,
             certificate_file=tls.certificate_file,
             key_file=tls.key_file,
-            key_password=secret.from_either(
+            key_password=secrets.from_either(
                 self._keys, "tls.key-password", variable=tls.key_password_env_variable, file=tls.key_password_file
             ),
             verify_host=tls.verify_host,
@@ -67,8 +66,8 @@ class Access:
         env, files = settings.headers_env.items(), settings.headers_file.items()
         return (
             *settings.headers.items(),
-            *((name, secret.from_variable(f"{self._keys}headers-env.{name}", variable)) for name, variable in env),
-            *((name, secret.from_file(f"{self._keys}headers-file.{name}", file)) for name, file in files),
+            *((name, secrets.from_variable(f"{self._keys}headers-env.{name}", variable)) for name, variable in env),
+            *((name, secrets.from_file(f"{self._keys}headers-file.{name}", file)) for name, file in files),
             *self._authorization(),
             *self._delegation_token(),
         )
@@ -88,7 +87,7 @@ class Access:
         settings = self._settings
         if not isinstance(settings, YarnSettings):
             return ()
-        token = secret.from_either(
+        token = secrets.from_either(
             self._keys,
             "delegation-token",
             variable=settings.delegation_token_env_variable,
@@ -97,7 +96,7 @@ class Access:
         return () if token is None else ((DELEGATION_TOKEN, token),)
 
     def _required(self, name: str, variable: str | None, file: str | None) -> str:
-        text = secret.from_either(self._keys, name, variable=variable, file=file)
+        text = secrets.from_either(self._keys, name, variable=variable, file=file)
         if text is None:
             raise ConfigError(f"{self._keys}{name}-file or {name}-env-variable is not set")
         return text

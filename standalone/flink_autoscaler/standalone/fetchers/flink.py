@@ -20,8 +20,8 @@ from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.fetchers.access import Access
 from flink_autoscaler.standalone.fetchers.job_contexts import JobContexts
 from flink_autoscaler.standalone.fetchers.job_keys import keyed_jobs, selected_jobs
-from flink_autoscaler.standalone.settings.schema.sections import Growth, JobKeyMode
-from flink_autoscaler.standalone.settings.schema.settings import Cluster
+from flink_autoscaler.standalone.settings.schema.clusters import Growth
+from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode
 
 log = structlog.get_logger(__name__)
 

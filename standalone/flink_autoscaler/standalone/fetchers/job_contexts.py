@@ -21,8 +21,13 @@ from flink_autoscaler.core.model.job import (
 )
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
-from flink_autoscaler.standalone.settings.sources.layers import with_own_options, with_reported
-from flink_autoscaler.standalone.settings.sources.own_options import Own, OwnOptions, is_stand_in
+from flink_autoscaler.standalone.settings.sources.job_layers import (
+    Own,
+    OwnOptions,
+    is_stand_in,
+    with_own_options,
+    with_reported,
+)
 
 REFRESH_AFTER: Final = 300.0
 """Seconds after which the configuration of a job is asked for again, even though the job has not changed."""

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.core.model.job import JobKey, JobStatus
-from flink_autoscaler.standalone.settings.schema.sections import ClusterSettings, JobKeyMode
+from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings
+from flink_autoscaler.standalone.settings.schema.settings import JobKeyMode
 
 KEY_LIMIT = 191
 """Longest key, in characters: the width of ``job_key`` in the database of the Java process."""

@@ -28,8 +28,7 @@ from flink_autoscaler.standalone.fetchers.yarn_applications import (
     Look,
     YarnEndpoints,
 )
-from flink_autoscaler.standalone.settings.schema.sections import JobKeyMode
-from flink_autoscaler.standalone.settings.schema.settings import Cluster
+from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode
 
 log = structlog.get_logger(__name__)
 

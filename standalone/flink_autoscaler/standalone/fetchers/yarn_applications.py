@@ -38,7 +38,7 @@ from flink_autoscaler.core.model.job import Capacity, Endpoint
 from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.standalone.fetchers.access import DELEGATION_TOKEN, Access
 from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER
-from flink_autoscaler.standalone.settings.schema.sections import JobManagerAccess
+from flink_autoscaler.standalone.settings.schema.clusters import JobManagerAccess
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 
 DIRECT_SHARE: Final = 0.25

@@ -22,7 +22,7 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.deployment import AutoScalerStateStore, SharedStateStore
 from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.settings.schema.settings import Settings, StandaloneSettings
-from flink_autoscaler.standalone.settings.sources.text_file import FileUnreadableError, read_text
+from flink_autoscaler.standalone.settings.sources.layer import FileUnreadableError, read_text
 
 if TYPE_CHECKING:
     from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings

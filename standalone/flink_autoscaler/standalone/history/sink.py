@@ -26,7 +26,7 @@ from flink_autoscaler.pipeline.history.rows import NamedRow, is_eventful, rows_o
 from flink_autoscaler.pipeline.history.storage import HistoryStorage, Sessions, append, opened
 from flink_autoscaler.standalone.history.status import HistoryStatus
 from flink_autoscaler.standalone.observability.logs import masked
-from flink_autoscaler.standalone.settings.schema.history_settings import HistorySettings
+from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 
 log = structlog.get_logger(__name__)
 

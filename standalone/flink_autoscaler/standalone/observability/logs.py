@@ -12,7 +12,7 @@ import stamina
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from flink_autoscaler.standalone.settings.sources.masking import MASK, is_sensitive, shown
+from flink_autoscaler.standalone.settings.secrets import MASK, is_sensitive, shown
 
 OUR_LOGGER = "flink_autoscaler"
 

@@ -13,33 +13,24 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict, RootModel, ValidationError
 
 from flink_autoscaler.core import errors
 from flink_autoscaler.core.errors import AutoscalerError, StoreError
-from flink_autoscaler.core.model.decision import (
-    Evaluation,
-    Hold,
-    PassInputs,
-    PassOutcome,
-    PassPhase,
-    PassRequest,
-    Rescale,
-)
-from flink_autoscaler.core.model.events import Event
+from flink_autoscaler.core.model.decision import Evaluation, Hold, PassInputs, PassOutcome, PassRequest, Rescale
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, MetricSample, VertexId
-from flink_autoscaler.core.model.reading import EMPTY_MEMORY, ClusterReading, JobReading
+from flink_autoscaler.core.model.reading import EMPTY_MEMORY
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import JobState, ScalingSummary
-from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.records.samples import samples_document, samples_of
-from flink_autoscaler.standalone.settings.sources.masking import shown
+from flink_autoscaler.standalone.settings.secrets import shown
 
+T = TypeVar("T")
 Json = dict[str, Any]
 
 VERSION: Final = 1
@@ -70,39 +61,32 @@ class PassRecord:
     is_whole: bool = True
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(arbitrary_types_allowed=True, ser_json_inf_nan="strings", frozen=True)
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """What is written of an outcome in another form than the core has it; samples are written apart, too.
 
+    Attributes:
+        summaries: Parallelism before and after by vertex; None where the decision is to hold.
+        same: Parts of the state that are those of the state before.
+        metrics: Of the evaluation, whose other parts the outcome has as well.
+    """
 
-class _Request(_Model):
-    request: PassRequest
-
-
-class _Inputs(_Model):
-    reading: JobReading | None
-    cluster: ClusterReading
-
-
-class _Outcome(_Model):
-    """An outcome as it is written. The state is what differs from the one before; samples are written apart."""
-
-    phase: PassPhase
     reasons: tuple[Reason, ...]
     summaries: Mapping[VertexId, tuple[int, int]] | None = None
-    state: JobState = JobState()
     same: tuple[str, ...] = ()
-    wanted: Mapping[VertexId, int] = {}
-    least: Mapping[VertexId, int] = {}
-    found: Mapping[VertexId, tuple[int, int]] | None = None
-    wanted_config: bool = False
-    is_repair: bool = False
-    excluded: tuple[VertexId, ...] = ()
-    events: tuple[Event, ...] = ()
-    sample_count: int | None = None
-    is_window_full: bool | None = None
-    restart_time: int | None = None
     metrics: EvaluatedMetrics | None = None
-    topology: JobTopology | None = None
+
+
+class _Written(RootModel[T]):
+    """A value of the core as JSON, field by field, with names for the numbers that JSON does not know."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, ser_json_inf_nan="strings", frozen=True, defer_build=True)
+
+
+_ELSEWHERE: Final = frozenset(
+    {"job_key", "decision", "undecided", "memory", "sample", "evaluation", "report", "error", "seconds", "inputs"}
+)
+"""Fields of an outcome that are in :class:`_Decided`, in the request, or not kept."""
 
 
 def encode(record: PassRecord, limit: int = TEXT_LIMIT) -> str:
@@ -151,30 +135,24 @@ def to_document(record: PassRecord) -> Json:
 
 def outcome_document(outcome: PassOutcome, before: JobState | None = None) -> Json:
     """Return what a pass came to as a JSON document, without samples; of the state only what differs from before."""
-    after = outcome.state
+    decision, after, evaluation = outcome.decision, outcome.state, outcome.evaluation
     names = [part.name for part in fields(JobState) if part.name != "samples"]
     same = tuple(name for name in names if before is not None and getattr(before, name) == getattr(after, name))
-    evaluation = outcome.evaluation
-    model = _Outcome(
-        phase=outcome.phase,
-        reasons=outcome.decision.reasons,
-        summaries=_changes(outcome),
-        state=JobState(**{name: getattr(after, name) for name in names if name not in same}),
-        same=same,
-        wanted=outcome.wanted,
-        least=outcome.least,
-        found=outcome.found,
-        wanted_config=outcome.wanted_config,
-        is_repair=outcome.is_repair,
-        excluded=tuple(sorted(outcome.excluded)),
-        events=outcome.events,
-        sample_count=outcome.sample_count,
-        is_window_full=outcome.is_window_full,
-        restart_time=outcome.restart_time,
-        metrics=None if evaluation is None else evaluation.metrics,
-        topology=outcome.topology,
+    state = JobState(**{name: getattr(after, name) for name in names if name not in same})
+    changes = decision.summaries.items() if isinstance(decision, Rescale) else None
+    decided = _Decided(
+        decision.reasons,
+        None if changes is None else {vertex_id: (summary.current, summary.new) for vertex_id, summary in changes},
+        same,
+        None if evaluation is None else evaluation.metrics,
     )
-    return {**_dumped(model), **_error_field(outcome.error)}
+    document = {
+        **_document(_Written[PassOutcome](replace(outcome, state=state)), _ELSEWHERE),
+        **_document(_Written[_Decided](decided)),
+    }
+    if "excluded" in document:
+        document["excluded"].sort()
+    return {**document, **_error_field(outcome.error)}
 
 
 def from_document(document: Json) -> PassRecord:
@@ -193,7 +171,7 @@ def from_document(document: Json) -> PassRecord:
 
 def _record(document: Json) -> PassRecord:
     before, after = samples_of(document["samples"], document["samples_after"])
-    request = _Request.model_validate({"request": document["request"]}).request
+    request = _Written[dict[str, PassRequest]].model_validate({"request": document["request"]}).root["request"]
     request = replace(request, state=replace(request.state, samples=before))
     outcome = _outcome(document["outcome"], request, after)
     inputs = _inputs(document["inputs"]) if "inputs" in document else None
@@ -209,71 +187,52 @@ def _request_document(request: PassRequest) -> Json:
         memory=EMPTY_MEMORY,
         recorded=None,
     )
-    document: Json = _dumped(_Request(request=bare))["request"]
-    return document
+    return _document(_Written[PassRequest](bare))
 
 
 def _inputs_document(inputs: PassInputs) -> Json:
     reading, cluster = inputs.reading, inputs.cluster
     bare = None if reading is None else replace(reading, error=None, memory=replace(reading.memory, names={}))
-    model = _Inputs(reading=bare, cluster=replace(cluster, error=None))
-    document = _dumped(model)
+    document = _document(_Written[PassInputs](PassInputs(bare, replace(cluster, error=None))))
     if reading is not None:
         document["reading_error"] = _error_field(reading.error)
     return {**document, "cluster_error": _error_field(cluster.error)}
 
 
 def _inputs(document: Json) -> PassInputs:
-    model = _Inputs.model_validate({key: document[key] for key in ("reading", "cluster")})
-    reading = model.reading
+    inputs = _Written[PassInputs].model_validate(document).root
+    reading = inputs.reading
     if reading is not None:
         reading = replace(reading, error=_error(document["reading_error"]))
-    return PassInputs(reading, replace(model.cluster, error=_error(document["cluster_error"])))
-
-
-def _changes(outcome: PassOutcome) -> dict[VertexId, tuple[int, int]] | None:
-    if not isinstance(outcome.decision, Rescale):
-        return None
-    return {vertex_id: (summary.current, summary.new) for vertex_id, summary in outcome.decision.summaries.items()}
+    return PassInputs(reading, replace(inputs.cluster, error=_error(document["cluster_error"])))
 
 
 def _outcome(document: Json, request: PassRequest, samples: tuple[MetricSample, ...]) -> PassOutcome:
-    model = _Outcome.model_validate({key: value for key, value in document.items() if key != "error"})
-    kept = {name: getattr(request.state, name) for name in model.same}
-    topology, metrics = model.topology, model.metrics
-    return PassOutcome(
-        job_key=request.context.job_key,
-        phase=model.phase,
-        decision=_decision(model),
-        state=replace(model.state, samples=samples, **kept),
+    decided = _Written[_Decided].model_validate(document).root
+    missing = {"job_key": request.context.job_key, "decision": _decision(decided), "error": _error(document)}
+    outcome = _Written[PassOutcome].model_validate({**document, **missing}).root
+    kept = {name: getattr(request.state, name) for name in decided.same}
+    metrics, topology = decided.metrics, outcome.topology
+    evaluation = None
+    if metrics is not None and topology is not None:
+        evaluation = Evaluation(metrics, topology, outcome.restart_time or 0, bool(outcome.is_window_full))
+    return replace(
+        outcome,
+        state=replace(outcome.state, samples=samples, **kept),
         sample=samples[-1] if samples and samples[-1].at_ms == request.now_ms else None,
-        sample_count=model.sample_count,
-        is_window_full=model.is_window_full,
-        topology=topology,
-        restart_time=model.restart_time,
-        evaluation=None
-        if metrics is None or topology is None
-        else Evaluation(metrics, topology, model.restart_time or 0, bool(model.is_window_full)),
-        wanted=model.wanted,
-        least=model.least,
-        found=model.found,
-        wanted_config=model.wanted_config,
-        events=model.events,
-        error=_error(document),
-        is_repair=model.is_repair,
-        excluded=frozenset(model.excluded),
+        evaluation=evaluation,
     )
 
 
-def _decision(model: _Outcome) -> Hold | Rescale:
-    if model.summaries is None:
-        return Hold(model.reasons)
-    vertices = {} if model.metrics is None else model.metrics.vertices
+def _decision(decided: _Decided) -> Hold | Rescale:
+    if decided.summaries is None:
+        return Hold(decided.reasons)
+    vertices = {} if decided.metrics is None else decided.metrics.vertices
     summaries = {
         vertex_id: ScalingSummary(current, new, vertices.get(vertex_id, {}))
-        for vertex_id, (current, new) in model.summaries.items()
+        for vertex_id, (current, new) in decided.summaries.items()
     }
-    return Rescale(summaries, model.reasons)
+    return Rescale(summaries, decided.reasons)
 
 
 def _error_field(error: AutoscalerError | None) -> Json:
@@ -336,9 +295,9 @@ def _load(data: bytes) -> Json:
     return document
 
 
-def _dumped(model: _Model) -> Json:
-    """Return a model as a document, with names for the numbers that JSON does not know."""
-    document: Json = json.loads(model.model_dump_json(exclude_defaults=True))
+def _document(value: _Written[T], without: frozenset[str] = frozenset()) -> Json:
+    """Return a value as a document, without fields that have their default."""
+    document: Json = json.loads(value.model_dump_json(exclude_defaults=True, exclude=set(without)))
     return document
 
 

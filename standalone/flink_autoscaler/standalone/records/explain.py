@@ -7,11 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, Rescale
-from flink_autoscaler.core.model.events import Event
-from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassRequest, Rescale
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
-from flink_autoscaler.core.model.orders import Orders
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Supervision, Vector, described
 from flink_autoscaler.standalone.records.codec import PassRecord
@@ -53,32 +50,24 @@ class Explanation:
     """One pass over one job.
 
     Attributes:
+        request: What the pass was asked, with what people had ordered.
+        outcome: What it came to, with what it told and what was remembered about rescales after it.
         names: Of the vertices, as far as they were read.
         headline: What was done, or that nothing was, in one line.
         because: Why, the most important first.
         vertices: In the order of the job graph; empty where nothing was evaluated.
         follow_up: The rescale that this pass began, as far as it is known by now; None where it began none.
         undone_by: The rescale that undid it.
-        events: What was told.
-        supervision: What was remembered about rescales after the pass.
-        orders: What people had ordered.
     """
 
-    context: JobAutoScalerContext
+    request: PassRequest
+    outcome: PassOutcome
     names: Mapping[VertexId, str]
-    at_ms: int
-    phase: str
     headline: str
     because: tuple[str, ...]
     vertices: tuple[VertexStory, ...]
     follow_up: RescaleRecord | None
     undone_by: RescaleRecord | None
-    events: tuple[Event, ...]
-    supervision: Supervision
-    orders: Orders
-    samples: int | None
-    is_window_full: bool | None
-    restart_time: int | None
 
     def name(self, vertex_id: VertexId) -> str:
         """Return what people call a vertex."""
@@ -96,27 +85,19 @@ def explain(record: PassRecord, newest: PassRecord | None = None) -> Explanation
         record: The pass.
         newest: The newest record of the job, which knows how rescales that began before have ended.
     """
-    request, outcome = record.request, record.outcome
-    vertices = tuple(_stories(outcome))
+    outcome = record.outcome
     latest = outcome if newest is None else newest.outcome
-    follow_up, undone_by = _follow_up(latest.state.supervision, request.now_ms)
+    follow_up, undone_by = _follow_up(latest.state.supervision, record.request.now_ms)
     names = _names(outcome) or _names(latest)
     return Explanation(
-        context=request.context,
-        names=names,
-        at_ms=request.now_ms,
-        phase=outcome.phase.value,
+        record.request,
+        outcome,
+        names,
         headline=_headline(outcome, names, follow_up),
         because=tuple(_because(outcome, names, follow_up)),
-        vertices=vertices,
+        vertices=tuple(_stories(outcome)),
         follow_up=follow_up,
         undone_by=undone_by,
-        events=outcome.events,
-        supervision=outcome.state.supervision,
-        orders=request.orders,
-        samples=outcome.sample_count,
-        is_window_full=outcome.is_window_full,
-        restart_time=outcome.restart_time,
     )
 
 

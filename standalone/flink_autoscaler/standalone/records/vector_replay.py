@@ -23,10 +23,9 @@ from flink_autoscaler.realizers import RescaleApiRealizer
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
 from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER
 from flink_autoscaler.standalone.records.vector_cluster import VectorCluster
-from flink_autoscaler.standalone.records.vector_format import pass_output, state_output
-from flink_autoscaler.standalone.records.vector_functions import call_function
-from flink_autoscaler.standalone.settings.schema.sections import JobKeyMode
-from flink_autoscaler.standalone.settings.schema.settings import Cluster, ClusterSettings, EngineKind
+from flink_autoscaler.standalone.records.vector_outputs import call_function, pass_output, state_output
+from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
+from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode
 from flink_autoscaler.stores import HeapStateStore
 
 Json = dict[str, Any]

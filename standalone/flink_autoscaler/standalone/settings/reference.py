@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.options.option import LEGACY_PREFIX, Option
-from flink_autoscaler.standalone.settings.schema.declarations import FREE, INDEX, DaemonOption, daemon_options
-from flink_autoscaler.standalone.settings.schema.job_option_types import allowed
-from flink_autoscaler.standalone.settings.sources.keys import PLUGIN_FAMILIES
+from flink_autoscaler.core.options.option import LEGACY_PREFIX
+from flink_autoscaler.standalone.settings.schema.options import (
+    FREE,
+    INDEX,
+    PLUGIN_FAMILIES,
+    DocumentedOption,
+    allowed,
+    daemon_options,
+)
 
 SAMPLE = Path("conf/autoscaler.yaml")
 PAGE = Path("docs/reference/configuration.md")
@@ -62,65 +65,41 @@ Free parameters of a plug-in called `<name>`; `class` names the implementation. 
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ReferenceEntry:
-    """One option as both documents show it."""
-
-    key: str
-    default: str
-    allowed: str
-    description: str
-    old_keys: tuple[str, ...] = ()
-
-
-def daemon_entries() -> list[ReferenceEntry]:
-    """Return the daemon's options in the order of declaration."""
-    return [_of_daemon(option) for option in daemon_options()]
-
-
-def job_entries() -> list[ReferenceEntry]:
-    """Return the core's options in the order of declaration."""
-    return [_of_job(option) for option in AutoscalerOptions.declared()]
-
-
-def _of_daemon(option: DaemonOption) -> ReferenceEntry:
-    return ReferenceEntry(option.key, option.default_text, option.allowed, option.description, option.old_keys)
-
-
-def _of_job(option: Option[Any]) -> ReferenceEntry:
-    standard = LEGACY_PREFIX + option.key
-    old_keys = tuple(key for key in option.keys[1:] if key != standard)
-    return ReferenceEntry(option.key, option.default_text, allowed(option), option.description, old_keys)
+def _job_options() -> Iterator[DocumentedOption]:
+    """Yield the core's options in the order of declaration; the standard prefix is no old key of its own."""
+    for option in AutoscalerOptions.declared():
+        old_keys = tuple(key for key in option.keys[1:] if key != LEGACY_PREFIX + option.key)
+        yield DocumentedOption(option.key, option.default_text, allowed(option), option.description, old_keys)
 
 
 def sample() -> str:
     """Return the text of ``conf/autoscaler.yaml``."""
-    lists = [entry for entry in daemon_entries() if INDEX in entry.key]
-    plain = [entry for entry in daemon_entries() if INDEX not in entry.key]
+    lists = [entry for entry in daemon_options() if INDEX in entry.key]
+    plain = [entry for entry in daemon_options() if INDEX not in entry.key]
     lines = [_SAMPLE_HEAD, _SAMPLE_CLUSTERS, "# autoscaler.clusters:", *_sample_cluster(lists), ""]
-    lines += ["## The daemon.", *_sample_lines(plain), "## Defaults for all jobs.", *_sample_lines(job_entries())]
+    lines += ["## The daemon.", *_sample_lines(plain), "## Defaults for all jobs.", *_sample_lines(_job_options())]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _sample_cluster(entries: Iterable[ReferenceEntry]) -> Iterator[str]:
+def _sample_cluster(entries: Iterable[DocumentedOption]) -> Iterator[str]:
     """Show the clusters as a list of one entry; its required values are examples."""
     examples = {"name": "production", "url": "http://jobmanager.example.com:8081"}
     for number, entry in enumerate(entries):
         key = entry.key.partition(f"{INDEX}.")[2].replace(f".{FREE}", "")
-        value = examples.get(key, _scalar(entry.default))
+        value = examples.get(key, _scalar(entry.default_text))
         yield f"##     {_sentence(entry)}"
         yield f"#   {'-' if number == 0 else ' '} {key}:{' ' + value if value else ''}"
 
 
-def _sample_lines(entries: Iterable[ReferenceEntry]) -> Iterator[str]:
+def _sample_lines(entries: Iterable[DocumentedOption]) -> Iterator[str]:
     for entry in entries:
-        value = _scalar(entry.default)
+        value = _scalar(entry.default_text)
         yield f"## {_sentence(entry)}"
         yield f"# {entry.key.replace(f'.{FREE}', '')}:{' ' + value if value else ''}"
         yield ""
 
 
-def _sentence(entry: ReferenceEntry) -> str:
+def _sentence(entry: DocumentedOption) -> str:
     return f"{entry.description} [{entry.allowed}]"
 
 
@@ -136,10 +115,10 @@ def page() -> str:
     parts = [
         _PAGE_HEAD,
         "## Daemon\n",
-        *_table(daemon_entries()),
+        *_table(daemon_options()),
         "",
         _JOBS_HEAD,
-        *_table(job_entries()),
+        *_table(_job_options()),
         "",
         _PLUGINS_HEAD,
         "| key |",
@@ -149,11 +128,11 @@ def page() -> str:
     return "\n".join(parts) + "\n"
 
 
-def _table(entries: Iterable[ReferenceEntry]) -> Iterator[str]:
+def _table(entries: Iterable[DocumentedOption]) -> Iterator[str]:
     yield "| key | default | accepted | meaning |"
     yield "|---|---|---|---|"
     for entry in entries:
-        default = f"`{entry.default}`" if entry.default else "unset"
+        default = f"`{entry.default_text}`" if entry.default_text else "unset"
         yield f"| `{entry.key}` | {default} | {_cell(entry.allowed)} | {_cell(entry.description)}{_old(entry)} |"
 
 
@@ -161,7 +140,7 @@ def _cell(text: str) -> str:
     return text.replace("|", r"\|").replace("<", "&lt;")
 
 
-def _old(entry: ReferenceEntry) -> str:
+def _old(entry: DocumentedOption) -> str:
     keys = ", ".join(f"`{key}`" for key in entry.old_keys)
     return f" Old keys: {keys}." if keys else ""
 

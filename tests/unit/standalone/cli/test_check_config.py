@@ -6,8 +6,8 @@ import pytest
 
 from flink_autoscaler.standalone.cli.check_config import render_effective
 from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.secrets import shown
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
-from flink_autoscaler.standalone.settings.sources.masking import shown
 
 
 def rendered(*overrides: str, as_json: bool) -> str:

@@ -6,8 +6,8 @@ from flink_autoscaler.core.errors import AutoscalerError, ConnectError, PluginEr
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.daemon.wiring import list_jobs
-from flink_autoscaler.standalone.settings.schema.sections import ClusterSettings
-from flink_autoscaler.standalone.settings.schema.settings import Cluster, EngineKind
+from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
+from flink_autoscaler.standalone.settings.schema.settings import Cluster
 
 
 class Fetcher:

@@ -11,19 +11,18 @@ from watching import LogLines
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.daemon.loop import Watch
 from flink_autoscaler.standalone.daemon.reload import ClusterChanges, Reload, applicable, restart_keys
-from flink_autoscaler.standalone.settings.schema.access_settings import AuthSettings
-from flink_autoscaler.standalone.settings.schema.sections import (
-    ClusterSettings,
-    EngineKind,
+from flink_autoscaler.standalone.settings.schema.clusters import AuthSettings, ClusterSettings, EngineKind
+from flink_autoscaler.standalone.settings.schema.settings import (
+    Cluster,
     EngineSettings,
     HaSettings,
     HttpSettings,
     LogLevel,
     LogSettings,
     LoopSettings,
+    Settings,
     StandaloneSettings,
 )
-from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
 
 
 def a_cluster(name: str, **values: object) -> ClusterSettings:

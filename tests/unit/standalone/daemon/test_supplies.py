@@ -11,7 +11,7 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.ports.task_managers import SupplyRules
 from flink_autoscaler.realizers.taskmanagers.providers import CommandProvider, HttpProvider, ProcessProvider
 from flink_autoscaler.standalone.daemon.providers import Supplies, rules_of
-from flink_autoscaler.standalone.settings.schema.provider_settings import ProviderSettings
+from flink_autoscaler.standalone.settings.schema.clusters import ProviderSettings
 
 START = ("/opt/flink/bin/taskmanager.sh", "start-foreground", "-Dtaskmanager.resource-id={id}")
 

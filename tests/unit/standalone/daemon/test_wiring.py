@@ -10,8 +10,8 @@ from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.realizers import LogOnlyRealizer, RescaleApiRealizer
 from flink_autoscaler.standalone.daemon.plugins import build
 from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
-from flink_autoscaler.standalone.settings.schema.sections import ClusterSettings
-from flink_autoscaler.standalone.settings.schema.settings import EngineKind, Settings
+from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
+from flink_autoscaler.standalone.settings.schema.settings import Settings
 
 OFFERED = {"settings": "the settings", "loop": "the loop", "clients": "the clients"}
 

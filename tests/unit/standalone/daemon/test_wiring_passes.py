@@ -7,8 +7,8 @@ from watching import LogLines
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.daemon.wiring import Wiring, standing_orders
-from flink_autoscaler.standalone.settings.schema.sections import ClusterSettings
-from flink_autoscaler.standalone.settings.schema.settings import Cluster, EngineKind, Settings
+from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
+from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
 
 
 def a_cluster(name: str, **values: object) -> Cluster:

@@ -11,13 +11,13 @@ import pytest
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint, Kerberos
 from flink_autoscaler.standalone.fetchers.access import Access
-from flink_autoscaler.standalone.settings.schema.access_settings import (
+from flink_autoscaler.standalone.settings.schema.clusters import (
     AccessSettings,
     AuthKind,
     AuthSettings,
     TlsSettings,
+    YarnSettings,
 )
-from flink_autoscaler.standalone.settings.schema.sections import YarnSettings
 
 ENDPOINT = Endpoint("https://flink:8081")
 

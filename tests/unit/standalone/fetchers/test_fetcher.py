@@ -12,7 +12,8 @@ from flink_autoscaler.core.errors import FlinkRestError
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
 from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER
-from flink_autoscaler.standalone.settings.schema.settings import Cluster, ClusterSettings, EngineKind
+from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
+from flink_autoscaler.standalone.settings.schema.settings import Cluster
 
 MakeFetcher = Callable[..., FlinkClusterFetcher]
 

@@ -12,8 +12,8 @@ from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.job import Endpoint, Headroom, JobAutoScalerContext, JobStatus
 from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER, JobContexts
 from flink_autoscaler.standalone.fetchers.job_keys import keyed_jobs
-from flink_autoscaler.standalone.settings.schema.sections import ClusterSettings, JobKeyMode
-from flink_autoscaler.standalone.settings.schema.settings import Cluster, EngineKind
+from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
+from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode
 
 ENABLED = "job.autoscaler.enabled"
 ON = {ENABLED: "true"}

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.standalone.fetchers.job_keys import HA_JOB_ID, KEY_LIMIT, keyed_application_jobs, keyed_jobs
-from flink_autoscaler.standalone.settings.schema.sections import JobKeyMode
+from flink_autoscaler.standalone.settings.schema.settings import JobKeyMode
 
 
 def _job(job_id: str, name: str = "orders", state: str = "RUNNING", start_ms: int = 0) -> JobOverview:

@@ -16,9 +16,8 @@ from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import ConfigError, FlinkRestError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
-from flink_autoscaler.standalone.settings.schema.access_settings import AuthKind, AuthSettings
-from flink_autoscaler.standalone.settings.schema.sections import ClusterSettings
-from flink_autoscaler.standalone.settings.schema.settings import Cluster, EngineKind
+from flink_autoscaler.standalone.settings.schema.clusters import AuthKind, AuthSettings, ClusterSettings, EngineKind
+from flink_autoscaler.standalone.settings.schema.settings import Cluster
 
 LIST = "/jobs/overview"
 MakeFetcher = Callable[..., FlinkClusterFetcher]

@@ -4,7 +4,7 @@ import pytest
 
 from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.standalone.fetchers.job_keys import is_selected, selected_jobs
-from flink_autoscaler.standalone.settings.schema.sections import ClusterSettings
+from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from flink_autoscaler.clients.yarn import Application
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.standalone.fetchers.yarn_applications import YarnEndpoints, taskmanager_cpu
-from flink_autoscaler.standalone.settings.schema.sections import ClusterSettings
-from flink_autoscaler.standalone.settings.schema.settings import Cluster, EngineKind
+from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
+from flink_autoscaler.standalone.settings.schema.settings import Cluster
 
 ID = "application_1_1"
 TOKEN = ("Hadoop-YARN-RM-Delegation-Token", "secret")

@@ -17,7 +17,7 @@ from flink_autoscaler.core.errors import ConfigError, ConnectError, FlinkRestErr
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.fetchers.yarn import YarnFetcher
-from flink_autoscaler.standalone.settings.schema.sections import JobKeyMode
+from flink_autoscaler.standalone.settings.schema.settings import JobKeyMode
 
 MakeFlink = Callable[[], FakeFlink]
 

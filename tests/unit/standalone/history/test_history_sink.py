@@ -28,7 +28,7 @@ from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.schema import TABLES
 from flink_autoscaler.standalone.history.sink import HistorySink, spill_folder
 from flink_autoscaler.standalone.records.codec import PassRecord
-from flink_autoscaler.standalone.settings.schema.history_settings import HistorySettings
+from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from flink_cluster.waiting import wait_until
 
 PATIENCE = 30.0

@@ -14,7 +14,7 @@ from recorded_passes import window_filling
 from flink_autoscaler.standalone.history.sink import HistorySink
 from flink_autoscaler.standalone.history.status import HistoryMetrics
 from flink_autoscaler.standalone.observability.gauges import Gauges
-from flink_autoscaler.standalone.settings.schema.history_settings import HistorySettings
+from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from flink_cluster.waiting import wait_until
 
 PATIENCE = 30.0

@@ -6,6 +6,7 @@ import base64
 import json
 import zlib
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from core_builders import a_context
@@ -21,8 +22,10 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.standalone.records import codec as record_codec
 from flink_autoscaler.standalone.records.codec import decode, encode, read_export, to_document
 from flink_autoscaler.standalone.records.samples import samples_document, samples_of
-from flink_autoscaler.standalone.settings.sources.masking import MASK, is_sensitive
+from flink_autoscaler.standalone.settings.secrets import MASK, is_sensitive
 from flink_autoscaler.stores.testing.store_contract import same_state
+
+FIXTURES = Path(__file__).parents[3] / "fixtures"
 
 
 def as_text(document: object) -> str:
@@ -121,6 +124,12 @@ def test_an_export_is_plain_json() -> None:
     data = json.dumps(to_document(record), allow_nan=False).encode()
 
     assert isinstance(read_export(data).outcome.decision, Rescale)
+
+
+def test_a_record_of_an_earlier_build_is_read_and_written_as_it_was() -> None:
+    exported = (FIXTURES / "records" / "scaled-up.json").read_bytes()
+
+    assert to_document(read_export(exported)) == json.loads(exported)
 
 
 def test_a_record_that_is_too_large_loses_what_replaying_needs() -> None:

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.model.syntax import parse_list
-from flink_autoscaler.standalone.settings.sources.yaml_file import parse
+from flink_autoscaler.standalone.settings.sources.files import parse_yaml
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
 
 
 def flat(text: str) -> dict[str, str]:
-    layer = parse(text, "a.yaml")
+    layer = parse_yaml(text, "a.yaml")
     assert layer.problems == ()
     return {key: value.text for key, value in layer.values.items()}
 

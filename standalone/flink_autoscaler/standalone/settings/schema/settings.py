@@ -1,29 +1,261 @@
-"""The settings of the daemon: typed, immutable, with every cluster's own values worked out."""
+"""The settings of the daemon: its options, declared once, and every cluster with its own values worked out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated
 
 from pydantic import Field
 
 from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.model.load_profile import BUCKET
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.standalone.settings.schema.sections import (
-    ClusterSettings,
-    DaemonSettings,
-    EngineKind,
-    EngineSettings,
-    HttpSettings,
-    LogFormat,
-    LogLevel,
-    LogSettings,
-    LoopSettings,
-    StandaloneSettings,
+from flink_autoscaler.pipeline.history import Partition, Writer
+from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
+from flink_autoscaler.standalone.settings.schema.types import (
+    ClusterName,
+    Count,
+    Flag,
+    MemorySize,
+    OldKeys,
+    OptionSection,
+    PluginName,
+    Seconds,
+    Text,
+    TextMap,
+    Texts,
+    option,
 )
 
 ONLY_CLUSTER = "default"
 """Name of the cluster that is given by host and port."""
+
+
+class JobKeyMode(StrEnum):
+    """What a job is known by."""
+
+    NAME = "name"
+    JOB_ID = "job-id"
+
+
+class LogFormat(StrEnum):
+    """How log lines look."""
+
+    AUTO = "auto"
+    CONSOLE = "console"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    """The least severity that is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class EngineSettings(OptionSection):
+    """Where and how jobs are evaluated."""
+
+    kind: EngineKind = option(
+        EngineKind.SPARK, "spark: as a Spark job, embedded or on a cluster; inline: in the daemon process."
+    )
+    spark_master: Text = option("local[*]", "Master URL of Spark, or sc:// for Spark Connect.")
+    spark_config: TextMap = option({}, "Further Spark settings, such as spark.ui.enabled.")
+    python_files: Texts = option(
+        (),
+        "Archives for the executors of a Spark cluster, build/pyfiles.zip first, then those of plug-ins; unset packs "
+        "what the daemon runs with.",
+    )
+    driver_memory: MemorySize = option(480 << 20, "Heap of the embedded Spark driver.", ge=450 << 20)
+    spark_min_jobs: Count = option(
+        100, "Jobs to be read that make a pass worth a Spark job; passes with fewer run in the daemon process.", ge=1
+    )
+    job_deadline: Seconds = option(30.0, "Time that one job may take in a pass.", gt=0)
+    pass_deadline: Seconds = option(300.0, "Time that one pass over a cluster may take.", gt=0)
+
+
+class HaSettings(OptionSection):
+    """Several daemons of which one acts."""
+
+    enabled: Flag = option(
+        False,
+        "Whether other daemons may look after the same clusters: one leads, the others stand by. Needs "
+        "state-store.type JDBC.",
+    )
+    name: ClusterName = option(
+        "flink-autoscaler",
+        "Name of the group of daemons, also when it has one member. Groups that share a database leave the jobs of "
+        "each other alone.",
+    )
+    ttl: Seconds = option(
+        30.0,
+        "Time after which a leader that is not heard of is replaced; at least the interval of every cluster plus "
+        "twice the timeout of its requests.",
+        ge=1,
+    )
+
+
+class HistorySettings(OptionSection):
+    """Metrics, decisions and rescales that are kept as Parquet files, for profiles, backtests and reports."""
+
+    enabled: Flag = option(False, "Whether a history is kept.")
+    path: Text | None = option(
+        None, "Folder of the history: local, or a URL that Spark reaches such as hdfs://nameservice1/history."
+    )
+    writer: Writer = option(
+        Writer.AUTO, "arrow writes in the daemon process; spark as Spark jobs; auto: arrow where the path is local."
+    )
+    partition: Partition = option(
+        Partition.CLUSTER, "cluster: a folder per day and cluster; date: one per day, for many small clusters."
+    )
+    interval: Seconds = option(
+        60.0,
+        "While nothing is decided, one pass over a job is kept in this time, or in metrics.window of the job where "
+        "that is less; 0 keeps every pass. Profiles are made of quarter hours, so it cannot be longer.",
+        ge=0,
+        le=BUCKET,
+    )
+    flush_interval: Seconds = option(900.0, "Time for which rows are gathered before they are written as files.", ge=1)
+    flush_rows: Count = option(
+        50_000, "Rows that are written before that time; four times as many wait at most.", ge=100
+    )
+    spill_directory: Text | None = option(
+        None,
+        "Local folder in which rows that are not written yet survive the end of the daemon; unset takes _pending in a "
+        "history on a local path, and memory alone for other paths.",
+    )
+    retention: Seconds = option(90 * 86_400.0, "Age after which whole days are removed; 0 keeps them.", ge=0)
+    compaction_interval: Seconds = option(
+        6 * 3600.0,
+        "Time between two compactions, which also remove what is too old; 0 leaves both to flink-autoscaler history "
+        "compact.",
+        ge=0,
+    )
+
+
+class HttpSettings(OptionSection):
+    """The HTTP endpoint with health, metrics and status."""
+
+    enabled: Flag = option(True, "Whether there is an HTTP endpoint.")
+    host: Text = option("127.0.0.1", "Address to listen on; anything but loopback shows job names to the network.")
+    port: Count = option(8484, "Port to listen on; 0 takes any free one.", ge=0, le=65535)
+
+
+class JobsGoneSettings(OptionSection):
+    """What happens to the state of jobs that are gone."""
+
+    grace: Seconds = option(
+        3600.0, "Time for which the state of a job is kept after the job has left its cluster; 0 deletes at once.", ge=0
+    )
+    retention: Seconds = option(
+        30 * 86_400.0,
+        "Time since a job was last seen after which its state is deleted, where the job went while no daemon ran; 0 "
+        "keeps it.",
+        ge=0,
+    )
+
+
+class LogSettings(OptionSection):
+    """The log."""
+
+    format: LogFormat = option(LogFormat.AUTO, "auto: console when standard error is a terminal, else json.")
+    level: LogLevel = option(LogLevel.INFO, "The least severity that is logged.")
+
+
+class LoopSettings(OptionSection):
+    """How the daemon runs and stops."""
+
+    shutdown_grace: Seconds = option(20.0, "Time that running passes get to finish after SIGTERM.", ge=0)
+    stale_after_intervals: Count = option(
+        3, "Intervals without a completed pass after which a cluster counts as not ready.", ge=1
+    )
+
+
+class RecordSettings(OptionSection):
+    """Decisions that are kept with everything that led to them, for explain and replay."""
+
+    enabled: Flag = option(True, "Whether they are kept, where there is a database.")
+    interval: Seconds = option(
+        600.0, "While nothing changes, one pass over a job is recorded in this time; 0 records every pass.", ge=0
+    )
+    retention: Seconds = option(7 * 86_400.0, "Age after which records are removed.", gt=0)
+    max_per_job: Count = option(500, "Records of one job that are kept, the newest ones.", ge=1)
+
+
+class StandaloneSettings(OptionSection):
+    """The options of the Java standalone autoscaler."""
+
+    control_loop_interval: Annotated[Seconds, OldKeys(("scalingInterval",))] = option(
+        10.0, "Pause between the end of one pass and the start of the next.", ge=0.1, key="control-loop.interval"
+    )
+    control_loop_parallelism: Count = option(
+        100, "Jobs handled at the same time.", ge=1, key="control-loop.parallelism"
+    )
+    host: Annotated[Text, OldKeys(("flinkClusterHost",))] = option(
+        "localhost", "Host of the only cluster, where autoscaler.clusters is empty.", key="fetcher.flink-cluster.host"
+    )
+    port: Annotated[Count, OldKeys(("flinkClusterPort",))] = option(
+        8081,
+        "REST port of the only cluster, where autoscaler.clusters is empty.",
+        ge=1,
+        le=65535,
+        key="fetcher.flink-cluster.port",
+    )
+    state_store: PluginName = option(
+        "heap", "Where state lives: MEMORY or the name of a plug-in.", key="state-store.type"
+    )
+    event_handler: PluginName = option(
+        "logging", "Where events go: LOGGING or the name of a plug-in.", key="event-handler.type"
+    )
+    jdbc_url: Text | None = Field(
+        default=None, validation_alias="jdbc.url", description="JDBC URL of the database.", repr=False
+    )
+    jdbc_username: Text | None = option(None, "Database user.", key="jdbc.username")
+    jdbc_password_env_variable: Text = option(
+        "JDBC_PWD",
+        "Name of the environment variable that holds the database password.",
+        key="jdbc.password-env-variable",
+    )
+    jdbc_password_file: Text | None = option(
+        None,
+        "File whose first line is the database password; goes before the environment variable.",
+        key="jdbc.password-file",
+    )
+    jdbc_upgrade_at_start: Flag | None = option(
+        None,
+        "Whether the daemon upgrades the schema of the database when it starts; unset does so for SQLite only. The "
+        "other way is flink-autoscaler db upgrade.",
+        key="jdbc.upgrade-at-start",
+    )
+    jdbc_event_handler_ttl: Seconds = option(
+        90 * 86_400.0, "Age after which event rows are removed; 0 keeps them.", ge=0, key="jdbc.event-handler.ttl"
+    )
+
+
+class DaemonSettings(OptionSection):
+    """Every option of the daemon, below ``autoscaler.``."""
+
+    clusters: tuple[ClusterSettings, ...] = option((), "The clusters to look after.")
+    dry_run: Flag = option(False, "Decide and report, but change nothing on any cluster.")
+    job_key: JobKeyMode = option(
+        JobKeyMode.NAME,
+        "What jobs are known by: name keeps what was learned when a job is submitted again; job-id is what the Java "
+        "process uses.",
+    )
+    realizer: PluginName = option("rescale-api", "How decisions are applied: a plug-in's name.")
+    engine: EngineSettings = EngineSettings()
+    ha: HaSettings = HaSettings()
+    history: HistorySettings = HistorySettings()
+    http: HttpSettings = HttpSettings()
+    jobs_gone: JobsGoneSettings = JobsGoneSettings()
+    log: LogSettings = LogSettings()
+    loop: LoopSettings = LoopSettings()
+    records: RecordSettings = RecordSettings()
+    standalone: StandaloneSettings = StandaloneSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +264,8 @@ class Cluster:
 
     Attributes:
         name: Unique name.
-        endpoint: The first JobManager and the limits of requests, without credentials (see :mod:`.access`); its URL
-            is empty where JobManagers are found elsewhere.
+        endpoint: The first JobManager and the limits of requests, without credentials (see
+            :mod:`flink_autoscaler.standalone.fetchers.access`); its URL is empty where JobManagers are found elsewhere.
         interval: Seconds between the end of a pass and the start of the next.
         engine: Where its jobs are evaluated.
         job_defaults: Configuration of its jobs before what the cluster reports, flat, as text.
@@ -91,19 +323,3 @@ class Settings(DaemonSettings):
             job_defaults=job_defaults,
             settings=cluster,
         )
-
-
-__all__ = [
-    "ONLY_CLUSTER",
-    "Cluster",
-    "ClusterSettings",
-    "EngineKind",
-    "EngineSettings",
-    "HttpSettings",
-    "LogFormat",
-    "LogLevel",
-    "LogSettings",
-    "LoopSettings",
-    "Settings",
-    "StandaloneSettings",
-]

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flink_autoscaler.standalone.settings.sources import java_installation, variables, yaml_file
-from flink_autoscaler.standalone.settings.sources.entry import Layer, Value
-from flink_autoscaler.standalone.settings.sources.keys import probably_ours, unknown_key
+from flink_autoscaler.standalone.settings.schema.options import probably_ours, unknown_key
+from flink_autoscaler.standalone.settings.sources.files import read_installation, read_yaml
+from flink_autoscaler.standalone.settings.sources.layer import Layer, Value
 from flink_autoscaler.standalone.settings.sources.plan_lists import with_plans
+from flink_autoscaler.standalone.settings.sources.variables import read_environment, read_overrides
 
 CONFIG_VARIABLE = "FLINK_AUTOSCALER_CONFIG"
 
@@ -28,10 +29,6 @@ class Configuration:
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
-    def texts(self) -> dict[str, str]:
-        """Return the flat texts alone; some may be secret."""
-        return {key: value.text for key, value in self.values.items()}
-
 
 def load_configuration(*, file: Path | None, environment: Mapping[str, str], overrides: Sequence[str]) -> Configuration:
     """Read all layers: Java installation, file, environment variables, overrides; later ones win.
@@ -48,10 +45,10 @@ def load_configuration(*, file: Path | None, environment: Mapping[str, str], ove
     if file is None and environment.get(CONFIG_VARIABLE):
         file = Path(environment[CONFIG_VARIABLE])
     layers = [
-        java_installation.read(environment),
-        yaml_file.read(file) if file is not None else Layer(),
-        variables.read_environment(environment),
-        variables.read_overrides(overrides),
+        read_installation(environment),
+        read_yaml(file) if file is not None else Layer(),
+        read_environment(environment),
+        read_overrides(overrides),
     ]
     return _merge(layers)
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from flink_autoscaler.core.options.schedule_plans import format_plans, plan_problems
 from flink_autoscaler.core.options.simple_policies import ScheduleOptions
-from flink_autoscaler.standalone.settings.sources.entry import Layer, Value
+from flink_autoscaler.standalone.settings.sources.layer import Layer, Value
 
 _OPTIONS: Final = "|".join(map(re.escape, ScheduleOptions.schedule_plans.keys))
 _FIELD: Final = re.compile(

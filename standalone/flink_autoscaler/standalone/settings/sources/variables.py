@@ -8,9 +8,16 @@ from functools import cache
 
 from flink_autoscaler.core.options.option import PREFIX as JOB_PREFIX
 from flink_autoscaler.core.options.option import nearest
-from flink_autoscaler.standalone.settings.schema.declarations import FREE, INDEX, PREFIX, daemon_options
-from flink_autoscaler.standalone.settings.sources.entry import Layer, Value
-from flink_autoscaler.standalone.settings.sources.keys import PLUGIN_FAMILIES, daemon_keys, job_keys
+from flink_autoscaler.standalone.settings.schema.options import (
+    FREE,
+    INDEX,
+    PLUGIN_FAMILIES,
+    PREFIX,
+    daemon_keys,
+    daemon_options,
+    job_keys,
+)
+from flink_autoscaler.standalone.settings.sources.layer import Layer, Value
 
 _NUMBER = re.compile(r"\d+", re.ASCII)
 

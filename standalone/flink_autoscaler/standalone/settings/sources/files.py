@@ -1,21 +1,26 @@
-"""YAML files, flattened: nested maps become dotted keys, scalars keep the text they were written with.
+"""Configuration files: YAML, and the directory of a Flink installation as the Java autoscaler reads it.
 
-The file is composed into nodes and never constructed into objects. So ``OFF``, ``1e3`` or ``12:30`` stay what was
-written instead of becoming what YAML 1.1 makes of them, and tags cannot do anything.
+A YAML file is composed into nodes and never constructed into objects. So ``OFF``, ``1e3`` or ``12:30`` stay what was
+written instead of becoming what YAML 1.1 makes of them, and tags cannot do anything. Nested maps become dotted keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
 
 from flink_autoscaler.core.model.syntax import format_list
-from flink_autoscaler.standalone.settings.sources.entry import Layer, Value, failed
-from flink_autoscaler.standalone.settings.sources.text_file import FileUnreadableError, read_text
+from flink_autoscaler.standalone.settings.sources.layer import FileUnreadableError, Layer, Value, failed, read_text
 
+DIRECTORY_VARIABLE = "FLINK_CONF_DIR"
+LEGACY_FILE = "flink-conf.yaml"
+FILE = "config.yaml"
+_JAVA_BLANKS = "".join(map(chr, range(0x21)))
+_JAVA_LINE_END = re.compile(r"\r\n|\r|\n")
 _MAX_NODES = 20_000
 _MAX_DEPTH = 40
 _TAG = "tag:yaml.org,2002:"
@@ -27,15 +32,15 @@ class _InvalidError(Exception):
     """The document is not a configuration; the message says where and why."""
 
 
-def read(file: Path) -> Layer:
+def read_yaml(file: Path) -> Layer:
     """Read one file. A duplicate key, a syntax error or anything else wrong is a problem that names its place."""
     try:
-        return parse(read_text(file), str(file))
+        return parse_yaml(read_text(file), str(file))
     except FileUnreadableError as error:
-        return failed(str(error))
+        return failed(error)
 
 
-def parse(text: str, name: str) -> Layer:
+def parse_yaml(text: str, name: str) -> Layer:
     """Read the text of a file.
 
     Args:
@@ -48,7 +53,7 @@ def parse(text: str, name: str) -> Layer:
         if root is not None and not _is_null(root):
             flattening.document(root)
     except _InvalidError as error:
-        return failed(str(error))
+        return failed(error)
     except RecursionError:
         return failed(f"{name}: nested too deeply")
     except yaml.YAMLError as error:
@@ -138,3 +143,52 @@ class _Flattening:
             return
         self.lines[key] = line
         self.values[key] = Value(text, f"{self.name} line {line}")
+
+
+def read_installation(environment: Mapping[str, str]) -> Layer:
+    """Read the directory that ``FLINK_CONF_DIR`` names; nothing when it is not set.
+
+    Where both files are there only ``flink-conf.yaml`` counts, as in Flink 1.18 to 1.20. A directory that is missing
+    or has neither is a problem.
+    """
+    if DIRECTORY_VARIABLE not in environment:
+        return Layer()
+    text = environment[DIRECTORY_VARIABLE]
+    directory = Path(text)
+    if not text or not directory.is_dir():
+        return failed(f"environment variable {DIRECTORY_VARIABLE}: there is no directory '{text}'")
+    if (directory / LEGACY_FILE).is_file():
+        return _read_legacy(directory)
+    if (directory / FILE).is_file():
+        return read_yaml(directory / FILE)
+    return failed(f"environment variable {DIRECTORY_VARIABLE}: {text} has neither {FILE} nor {LEGACY_FILE}")
+
+
+def _read_legacy(directory: Path) -> Layer:
+    file = directory / LEGACY_FILE
+    try:
+        layer = parse_legacy(read_text(file), str(file))
+    except FileUnreadableError as error:
+        return failed(error)
+    if (directory / FILE).exists():
+        ignored = f"{directory / FILE} is ignored because {LEGACY_FILE} lies beside it"
+        return Layer(layer.values, layer.problems, (ignored, *layer.warnings))
+    return layer
+
+
+def parse_legacy(text: str, name: str) -> Layer:
+    """Read lines ``key: value``. ``#`` starts a comment anywhere, quotes are part of a value, the last line wins.
+
+    Source: ``GlobalConfiguration.loadLegacyYAMLResource`` of Flink 1.20. Lines that are not pairs are skipped there
+    with a warning, so they are here.
+    """
+    values: dict[str, Value] = {}
+    warnings: list[str] = []
+    for number, line in enumerate(_JAVA_LINE_END.split(text), start=1):
+        content = line.partition("#")[0].strip(_JAVA_BLANKS)
+        key, _, value = (part.strip(_JAVA_BLANKS) for part in content.partition(": "))
+        if key and value:
+            values[key] = Value(value, f"{name} line {number}")
+        elif content:
+            warnings.append(f"{name} line {number} is skipped: expected 'key: value', with a blank after the colon")
+    return Layer(values, warnings=tuple(warnings))

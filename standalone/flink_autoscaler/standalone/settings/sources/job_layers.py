@@ -1,4 +1,4 @@
-"""What a job brings along itself: options of the autoscaler among its global parameters.
+"""The layers of a job's configuration: defaults, what the cluster reports, and options among its global parameters.
 
 Before a job is deployed, and between two executions of it, Flink (1.20 and 2.3, adaptive scheduler) answers with a
 stand-in for the job whose global parameters are empty, whatever they are. It may go on doing so for some seconds,
@@ -15,12 +15,34 @@ from typing import Final, NamedTuple
 from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.standalone.settings.sources.layers import own_options
+from flink_autoscaler.standalone.settings.schema.options import JOB_PREFIXES, job_keys
+from flink_autoscaler.standalone.settings.secrets import MASK
 
 CACHED_FOR_MS: Final = 60_000
 """Time after a change of a job for which the cache is distrusted: far more than its usual life."""
 
 _STAND_IN: Final = (JobStatus.INITIALIZING, JobStatus.CREATED, JobStatus.RECONCILING, JobStatus.SUSPENDED)
+
+
+def with_reported(defaults: Mapping[str, str], reported: Mapping[str, str]) -> dict[str, str]:
+    """Put what a JobManager reports over the defaults, key by key, as the Java process does.
+
+    Flink shows secrets as asterisks: those would overwrite the real values.
+    """
+    return {**defaults, **{key: value for key, value in reported.items() if value != MASK}}
+
+
+def own_options(user_config: Mapping[str, str]) -> dict[str, str]:
+    """Return what of a job's global parameters are options of the autoscaler, without masked values."""
+    return {key: value for key, value in user_config.items() if key.startswith(JOB_PREFIXES) and value != MASK}
+
+
+def with_own_options(configuration: Mapping[str, str], own: Mapping[str, str]) -> Mapping[str, str]:
+    """Put options of a job over a configuration; by whichever of its keys an option is set, this one counts."""
+    if not own:
+        return configuration
+    hidden = {other for key in own if key in job_keys() for other in job_keys()[key].keys}
+    return {**{key: value for key, value in configuration.items() if key not in hidden}, **own}
 
 
 def is_stand_in(state: str) -> bool:

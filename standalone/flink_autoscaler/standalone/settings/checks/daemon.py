@@ -12,13 +12,12 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import PREFIX as JOB_PREFIX
 from flink_autoscaler.standalone.daemon.plugins import PluginGroup, unknown_plugin
 from flink_autoscaler.standalone.daemon.storage import needs_database
-from flink_autoscaler.standalone.settings.checks.cluster_checks import cluster_problems
-from flink_autoscaler.standalone.settings.checks.names import named
-from flink_autoscaler.standalone.settings.schema.job_option_types import allowed
+from flink_autoscaler.standalone.settings.checks.clusters import cluster_problems
+from flink_autoscaler.standalone.settings.schema.options import allowed, daemon_keys, job_keys
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.sources.entry import Value
-from flink_autoscaler.standalone.settings.sources.keys import daemon_keys, job_keys
-from flink_autoscaler.standalone.settings.sources.placement import cluster_numbers
+from flink_autoscaler.standalone.settings.secrets import named
+from flink_autoscaler.standalone.settings.sources.layer import Value
+from flink_autoscaler.standalone.settings.sources.nesting import cluster_numbers
 
 _KEY_IN_TEXT = re.compile(re.escape(JOB_PREFIX) + r"[a-z.-]*[a-z]")
 _INTERVAL = "autoscaler.standalone.control-loop.interval"
@@ -115,24 +114,10 @@ def _seconds(seconds: float) -> str:
 
 def _option_problems(scope: _Scope, values: Mapping[str, Value]) -> Iterator[str]:
     """Yield every problem that the core has with the options, not only the first one."""
-    texts = dict(scope.texts)
-    for error in unreadable_options(AutoscalerOptions(texts)):
-        option = job_keys()[error.key]
-        found = option.find(texts)
-        key = found[0] if found else error.key
-        yield f"{_place(key, scope.prefix, values)}: expected {allowed(option)}"
-    yield from _range_problems(AutoscalerOptions(_readable(texts)), scope, values)
-
-
-def _readable(texts: Mapping[str, str]) -> dict[str, str]:
-    """Leave out options that cannot be read, and switch the autoscaler on: jobs may do so themselves."""
-    broken = {key for error in unreadable_options(AutoscalerOptions(texts)) for key in job_keys()[error.key].keys}
-    kept = {key: text for key, text in texts.items() if key not in broken}
-    return {**kept, AutoscalerOptions.enabled.key: "true"}
-
-
-def _range_problems(options: AutoscalerOptions, scope: _Scope, values: Mapping[str, Value]) -> Iterator[str]:
-    """Validate again and again, each time without the option that was found last."""
+    for error in unreadable_options(AutoscalerOptions(scope.texts)):
+        yield f"{_place_of_option(error.key, scope, values)}: expected {allowed(job_keys()[error.key])}"
+    options = AutoscalerOptions(_readable(scope.texts))
+    # Validated again and again, each time without the option that was found last.
     while (problem := validate(options)) is not None:
         option = next(job_keys()[key] for key in _KEY_IN_TEXT.findall(problem) if key in job_keys())
         found = option.find(options.configuration)
@@ -140,6 +125,13 @@ def _range_problems(options: AutoscalerOptions, scope: _Scope, values: Mapping[s
         if found is None:
             return
         options = options.with_changes({}, option.keys)
+
+
+def _readable(texts: Mapping[str, str]) -> dict[str, str]:
+    """Leave out options that cannot be read, and switch the autoscaler on: jobs may do so themselves."""
+    broken = {key for error in unreadable_options(AutoscalerOptions(texts)) for key in job_keys()[error.key].keys}
+    kept = {key: text for key, text in texts.items() if key not in broken}
+    return {**kept, AutoscalerOptions.enabled.key: "true"}
 
 
 def _timing_problems(scope: _Scope, values: Mapping[str, Value]) -> Iterator[str]:
@@ -150,9 +142,8 @@ def _timing_problems(scope: _Scope, values: Mapping[str, Value]) -> Iterator[str
     if options.metrics_window.exact_seconds > scope.interval:
         return
     window = _place_of_option(AutoscalerOptions.metrics_window.key, scope, values)
-    interval = Duration(round(scope.interval * 1e9))
     yield (
-        f"{window}: expected more than {interval}, the time between two passes"
+        f"{window}: expected more than {_seconds(scope.interval)}, the time between two passes"
         f" ({_place(scope.interval_key, '', values)}), because a shorter window never holds two samples"
     )
 

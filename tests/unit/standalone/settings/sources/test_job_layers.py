@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.standalone.settings.sources.layers import own_options, with_own_options, with_reported
+from flink_autoscaler.standalone.settings.sources.job_layers import own_options, with_own_options, with_reported
 
 ENABLED = "job.autoscaler.enabled"
 OLD_ENABLED = "kubernetes.operator.job.autoscaler.enabled"

@@ -1,0 +1,226 @@
+"""The options of a cluster, a frozen model per section: how it is reached, YARN, its TaskManagers, and the rest."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from flink_autoscaler.realizers.taskmanagers.providers.process import ENVIRONMENT
+from flink_autoscaler.standalone.settings.schema.types import (
+    BaseUrls,
+    ClusterName,
+    Count,
+    Flag,
+    MemorySize,
+    OptionSection,
+    PluginName,
+    Seconds,
+    Text,
+    TextMap,
+    Texts,
+    option,
+)
+
+
+class AuthKind(StrEnum):
+    """How requests prove who sends them."""
+
+    NONE = "none"
+    BASIC = "basic"
+    BEARER = "bearer"
+    SIMPLE = "simple"
+    KERBEROS = "kerberos"
+
+
+class Growth(StrEnum):
+    """Whether a cluster gets more TaskManagers by itself when its jobs need more slots."""
+
+    AUTO = "auto"
+    FIXED = "fixed"
+    ELASTIC = "elastic"
+
+
+class JobManagerAccess(StrEnum):
+    """On which way the JobManager of a YARN application is reached."""
+
+    AUTO = "auto"
+    DIRECT = "direct"
+    PROXY = "proxy"
+
+
+class EngineKind(StrEnum):
+    """Where jobs are evaluated."""
+
+    SPARK = "spark"
+    INLINE = "inline"
+
+
+class TlsSettings(OptionSection):
+    """Certificates and keys for https."""
+
+    ca_file: Text | None = option(None, "Certificates to trust, PEM; unset trusts the system's.")
+    certificate_file: Text | None = option(
+        None, "Certificate that the daemon shows, with its chain, PEM; may hold the key, too."
+    )
+    key_file: Text | None = option(None, "Key of that certificate, PEM.")
+    key_password_env_variable: Text | None = option(
+        None, "Name of the environment variable with the password of the key."
+    )
+    key_password_file: Text | None = option(None, "File whose first line is the key's password.")
+    verify_host: Flag = option(True, "Whether the certificate has to name the host of the URL.")
+
+
+class AuthSettings(OptionSection):
+    """Who the daemon is."""
+
+    kind: AuthKind = option(
+        AuthKind.NONE,
+        "basic: user and password; bearer: a token; simple: Hadoop's user.name; kerberos: SPNEGO, needs the extra "
+        "flink-autoscaler[kerberos].",
+    )
+    username: Text | None = option(None, "User of basic and simple authentication.")
+    password_env_variable: Text | None = option(
+        None, "Name of the environment variable with the password of basic authentication."
+    )
+    password_file: Text | None = option(None, "File whose first line is the password of basic authentication.")
+    token_env_variable: Text | None = option(None, "Name of the environment variable with the bearer token.")
+    token_file: Text | None = option(None, "File whose first line is the bearer token; read again in every pass.")
+    principal: Text | None = option(None, "Kerberos principal; unset takes the one of the ticket cache.")
+    keytab: Text | None = option(None, "Keytab with the key of the principal; unset takes the ticket cache.")
+    service_host: Text | None = option(
+        None, "Host in the server's principal HTTP/host; unset takes the host of the URL."
+    )
+
+
+class AccessSettings(OptionSection):
+    """How a service is reached; part of clusters and of their ResourceManagers."""
+
+    auth: AuthSettings = AuthSettings()
+    tls: TlsSettings = TlsSettings()
+    headers: TextMap = option({}, "Value of a header sent with every request.")
+    headers_env: TextMap = option({}, "Name of the environment variable with the value of a header.")
+    headers_file: TextMap = option({}, "File whose first line is the value of a header; read again in every pass.")
+
+
+class YarnSettings(AccessSettings):
+    """The ResourceManagers of a cluster of type yarn, and which of their applications are looked after."""
+
+    url: BaseUrls = option((), "URL of the ResourceManager's web service, such as http://rm:8088; several with HA.")
+    types: Texts = option(("Apache Flink",), "Application types that are looked after.")
+    queues: Texts = option((), "Queues by path or last name; empty takes all.")
+    users: Texts = option((), "Users who own the applications; empty takes all.")
+    tags: Texts = option((), "Tags of which an application needs one; empty takes all.")
+    names: Texts = option((), "Patterns for application names such as 'prod-*'; empty takes all.")
+    access: JobManagerAccess = option(
+        JobManagerAccess.AUTO,
+        "direct: to the node where the JobManager runs; proxy: through the web proxy of YARN; auto: direct where that "
+        "works, else proxy.",
+    )
+    approve_proxy: Flag = option(
+        False, "Confirm the warning that the web proxy shows to others than the application's owner."
+    )
+    headroom: Flag = option(True, "Hold scale-ups within what the queue and the nodes can still give.")
+    delegation_token_env_variable: Text | None = option(
+        None, "Name of the environment variable with a delegation token of the ResourceManager."
+    )
+    delegation_token_file: Text | None = option(
+        None, "File whose first line is a delegation token; read again in every pass."
+    )
+
+
+class ProviderSettings(AccessSettings):
+    """Who starts and stops the TaskManagers of a standalone cluster; access, headers and TLS are those of http."""
+
+    type: PluginName = option(
+        "none",
+        "none; process: processes on the daemon's machine; command: commands of yours; http: a service of yours; "
+        "compose: a service of Docker Compose; or the name of another plug-in.",
+    )
+    min_taskmanagers: Count = option(0, "Never fewer TaskManagers than this.", ge=0)
+    max_taskmanagers: Count = option(10, "Never more TaskManagers than this.", ge=0)
+    spare_taskmanagers: Count = option(0, "TaskManagers beyond what is needed.", ge=0)
+    other_taskmanagers: Count = option(
+        0,
+        "TaskManagers of the cluster that somebody else looks after; where the provider knows the ids of its own "
+        "(process), they are told apart without this.",
+        ge=0,
+    )
+    slots_per_taskmanager: Count | None = option(
+        None, "Slots of one TaskManager; unset takes what the cluster says.", ge=1
+    )
+    typical_startup: Seconds = option(30.0, "Time that it takes until a new TaskManager offers its slots.", ge=0)
+    ready_timeout: Seconds = option(
+        600.0,
+        "Time after which to go on with the TaskManagers that have come, and to stop waiting for the others.",
+        gt=0,
+    )
+    settle: Seconds = option(10.0, "Time for which new slots must have been there to count.", ge=0)
+    checkpoint_patience: Count = option(
+        3,
+        "Checkpoint intervals for which stopping TaskManagers of a reactive cluster waits for a completed checkpoint.",
+        ge=0,
+    )
+    idle_time: Seconds = option(
+        60.0,
+        "Time that a TaskManager must have been without work before it is stopped, outside of reactive mode.",
+        ge=0,
+    )
+    command: Texts = option(
+        (),
+        "Program and arguments, as a list, no shell. process: runs one TaskManager in the foreground, {id} stands for "
+        "its id. command: makes a count come true, {n} stands for it, an argument {victims} for the ids of those to "
+        "stop. compose: Docker Compose with its own options.",
+    )
+    describe_command: Texts = option(
+        (), "command: program and arguments that write how many TaskManagers there are, as a number or JSON."
+    )
+    command_timeout: Seconds = option(300.0, "command, compose: time that the command may take.", gt=0)
+    timeout: Seconds = option(10.0, "Time that one request of http may take, or the describing command.", gt=0)
+    directory: Text | None = option(
+        None, "process: where the list of processes and their outputs are kept; has to outlive the daemon."
+    )
+    stop_timeout: Seconds = option(
+        30.0, "process: time between SIGTERM and SIGKILL when a TaskManager is stopped.", ge=0
+    )
+    environment: Texts = option(
+        ENVIRONMENT, "process: patterns for names of the daemon's environment variables that TaskManagers get, too."
+    )
+    url: BaseUrls = option((), "http: the service, which answers GET and PUT there.")
+    service: Text | None = option(None, "compose: name of the service that runs TaskManagers.")
+    parameters: TextMap = option({}, "Settings of a provider that is a plug-in of others.")
+
+
+class ClusterSettings(AccessSettings):
+    """One Flink cluster, or the Flink applications of one YARN cluster."""
+
+    name: ClusterName = Field(description="Name of the cluster, unique; part of job keys, logs and metrics.")
+    type: PluginName = option("flink", "How jobs are found: flink, yarn, or the name of another fetcher plug-in.")
+    url: BaseUrls = option(
+        (), "URL of the JobManager's REST endpoint, a path prefix is fine; several with JobManager high availability."
+    )
+    timeout: Seconds | None = option(
+        None, "Timeout of one request; unset takes job.autoscaler.flink.rest-client.timeout.", gt=0
+    )
+    max_connections: Count = option(16, "Requests under way at the same time.", ge=1, le=1024)
+    max_response_bytes: MemorySize = option(8 << 20, "Longest answer that is read.", ge=1 << 10, le=1 << 30)
+    interval: Seconds | None = option(
+        None, "Pause between passes over this cluster; unset takes the interval of the control loop.", ge=0.1
+    )
+    engine: EngineKind | None = option(
+        None, "Where jobs of this cluster are evaluated; unset takes autoscaler.engine.kind."
+    )
+    include: Texts = option((), "Patterns such as 'orders-*' for names of jobs that are looked after; empty takes all.")
+    exclude: Texts = option((), "Patterns for names of jobs that are left alone; goes before include.")
+    job_user_config: Flag = option(
+        True, "Whether job.autoscaler.* keys in a job's own global job parameters count for that job."
+    )
+    capacity: Growth = option(
+        Growth.AUTO,
+        "fixed: jobs ask only for slots that are there, in fair shares; elastic: TaskManagers are added when slots "
+        "are short; auto: elastic on YARN and native Kubernetes, else fixed.",
+    )
+    options: TextMap = option({}, "Defaults for jobs of this cluster, such as job.autoscaler.metrics.window.")
+    parameters: TextMap = option({}, "Settings of a fetcher that is a plug-in of others.")
+    yarn: YarnSettings = YarnSettings()
+    provider: ProviderSettings = ProviderSettings()

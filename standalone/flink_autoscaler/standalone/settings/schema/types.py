@@ -1,0 +1,197 @@
+"""How values of the daemon's options are written, read and described, and what all their sections have in common."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Final, TypeVar, get_args
+from urllib.parse import urlsplit
+
+from pydantic import AliasGenerator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationInfo, field_validator
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema, core_schema
+
+from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.options.bounded import positive_duration
+
+T = TypeVar("T")
+
+EXPECTED: Final[Mapping[Callable[[str], Any], str]] = {
+    syntax.parse_bool: "true or false",
+    syntax.parse_int: "a whole number",
+    syntax.parse_double: "a decimal number",
+    syntax.parse_duration: "a duration such as '10 s'",
+    positive_duration: "a duration above 0, such as '10 s'",
+    syntax.parse_memory: "a memory size such as '512m'",
+    syntax.parse_list: "a list such as 'a;b'",
+    syntax.parse_map: "pairs such as 'a:1,b:2'",
+    str: "text",
+}
+"""What functions that read values accept, as the end of "expected ..."; for options of the daemon and of the core."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+_BASE_URL: Final = "http:// or https://, a host, a port and path if needed, no user or password"
+
+
+@dataclass(frozen=True)
+class Syntax:
+    """How values of a type are written: for reading them, the reference page and the error messages.
+
+    Attributes:
+        expected: What is accepted, as the end of "expected ...".
+        parse: Reads text; values of another type come from code and are taken as they are.
+        write: Turns a value into the text that reads back as the same value.
+        is_map: Whether the option is a group of free keys.
+    """
+
+    expected: str
+    parse: Callable[[str], Any] = str
+    write: Callable[[Any], str] = str
+    is_map: bool = False
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self._read, handler(source))
+
+    def _read(self, value: object) -> object:
+        return self.parse(value) if isinstance(value, str) else value
+
+
+@dataclass(frozen=True)
+class OldKeys:
+    """Keys of earlier versions that still set the field; the current key wins."""
+
+    keys: tuple[str, ...]
+
+
+class OptionSection(BaseModel):
+    """A group of options. Keys are the field names with hyphens, unless a field says otherwise."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        hide_input_in_errors=True,
+        alias_generator=AliasGenerator(validation_alias=lambda name: name.replace("_", "-")),
+    )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _read_member(cls, value: object, info: ValidationInfo) -> object:
+        """Read the name of a member of an enumeration in any case."""
+        kind = _enumeration(cls.model_fields[info.field_name or ""])
+        return value if kind is None or not isinstance(value, str) else syntax.parse_enum(value, kind)
+
+
+def option(
+    default: T,
+    description: str,
+    *,
+    ge: float | None = None,
+    gt: float | None = None,
+    le: float | None = None,
+    key: str | None = None,
+) -> T:
+    """Declare an option of a section.
+
+    Args:
+        default: Its value where it is not set.
+        description: One line for the reference page and the sample configuration.
+        ge: Least value.
+        gt: What values have to be above.
+        le: Greatest value.
+        key: Where it is not the name of the field, with hyphens.
+    """
+    field: T = Field(default=default, description=description, ge=ge, gt=gt, le=le, validation_alias=key)
+    return field
+
+
+def syntax_of(field: FieldInfo) -> Syntax:
+    """Return how values of a field are written; an enumeration lists its members."""
+    kind = _enumeration(field)
+    if kind is not None:
+        *others, last = kind
+        return Syntax(f"{', '.join(others)} or {last}")
+    optional = (item for part in get_args(field.annotation) for item in getattr(part, "__metadata__", ()))
+    return next(item for item in (*field.metadata, *optional) if isinstance(item, Syntax))
+
+
+def _enumeration(field: FieldInfo) -> type[StrEnum] | None:
+    kinds = (field.annotation, *get_args(field.annotation))
+    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, StrEnum)), None)
+
+
+def _write_seconds(value: float) -> str:
+    return str(syntax.Duration(round(value * 1e9))) if value else "0 s"
+
+
+def _write_memory(value: int) -> str:
+    for unit, size in (("g", 1 << 30), ("m", 1 << 20), ("k", 1 << 10)):
+        if value and value % size == 0:
+            return f"{value // size}{unit}"
+    return f"{value} bytes"
+
+
+def _seconds(text: str) -> float:
+    return syntax.parse_duration(text).exact_seconds
+
+
+def _name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise ValueError("1 to 64 letters, digits, dots, underscores or hyphens")
+    return text
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("text that is not blank")
+    return text.strip()
+
+
+def _base_urls(text: str) -> tuple[str, ...]:
+    """Read one URL or a list of them; no comma or semicolon stands in a base URL."""
+    listed = text if text.lstrip().startswith("[") else text.replace(",", ";")
+    return tuple(map(_base_url, syntax.parse_list(listed)))
+
+
+def _base_url(text: str) -> str:
+    """Return a URL without slashes at its end. The messages leave the URL out: it may hold a password."""
+    try:
+        parts = urlsplit(text.strip())
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise ValueError("http:// or https:// with a host")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("a URL without user name and password")
+    if parts.query or parts.fragment or any(character.isspace() for character in parts.geturl()):
+        raise ValueError("a URL without query, fragment and blanks")
+    return parts.geturl().rstrip("/")
+
+
+def _write_list(value: tuple[str, ...]) -> str:
+    return syntax.format_list(list(value)) if value else ""
+
+
+def _plugin_name(text: str) -> str:
+    """Map the Java names to ours; names of plug-ins are in lower case."""
+    lowered = text.strip().lower()
+    return "heap" if lowered == "memory" else lowered
+
+
+def _write_plugin(value: str) -> str:
+    return {"heap": "MEMORY", "logging": "LOGGING"}.get(value, value)
+
+
+Flag = Annotated[bool, Syntax(EXPECTED[syntax.parse_bool], syntax.parse_bool, lambda value: str(value).lower())]
+Count = Annotated[int, Syntax(EXPECTED[syntax.parse_int], syntax.parse_int)]
+Seconds = Annotated[float, Syntax(EXPECTED[syntax.parse_duration], _seconds, _write_seconds)]
+MemorySize = Annotated[int, Syntax(EXPECTED[syntax.parse_memory], syntax.parse_memory, _write_memory)]
+Text = Annotated[str, Syntax("text that is not blank", _not_blank)]
+ClusterName = Annotated[str, Syntax("1 to 64 letters, digits, dots, underscores or hyphens", _name)]
+BaseUrls = Annotated[tuple[str, ...], Syntax(f"{_BASE_URL}; several as a list", _base_urls, _write_list)]
+Texts = Annotated[tuple[str, ...], Syntax(EXPECTED[syntax.parse_list], syntax.parse_list, _write_list)]
+TextMap = Annotated[Mapping[str, str], Syntax("any text", write=lambda _: "", is_map=True)]
+PluginName = Annotated[str, Syntax("the name of an installed plug-in", _plugin_name, _write_plugin)]

@@ -1,0 +1,103 @@
+"""Secrets: which values are, how they are shown, and those that are only pointed to, in variables and files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.standalone.settings.sources.layer import FileUnreadableError, Value, read_text
+
+MASK: Final = "******"
+SENSITIVE: Final = (
+    "password",
+    "secret",
+    "fs.azure.account.key",
+    "apikey",
+    "api-key",
+    "auth-params",
+    "service-key",
+    "token",
+    "basic-auth",
+    "jaas.config",
+    "http-headers",
+    "credential",
+    "private-key",
+    "passphrase",
+)
+_POINTER: Final = re.compile(
+    r"autoscaler\.standalone\.jdbc\.[a-z-]+-(env-variable|file)"
+    r"|autoscaler\.clusters\.\d+\.(yarn\.)?((auth\.|tls\.)?[a-z-]+-(env-variable|file)|headers-(env|file)\..+)",
+    re.DOTALL,
+)
+"""Keys of options that say where a secret is."""
+
+_HEADER: Final = re.compile(r"autoscaler\.clusters\.\d+\.(yarn\.)?headers\..+", re.DOTALL)
+_USER_INFO: Final = re.compile(r"(?<=://)[^/?#\s]*@")
+_SECRET_PARAMETER: Final = re.compile(r"(?i)((?:password|passwd|pwd|secret|token|api-?key)\w*\s*[=:]\s*)[^&;,\s]+")
+
+
+def is_sensitive(key: str) -> bool:
+    """Tell whether the value of a key is secret: Flink's list and a few words more, ignoring case; every header."""
+    lowered = key.lower()
+    is_ours = any(word in lowered for word in SENSITIVE) or _HEADER.fullmatch(lowered)
+    return bool(is_ours) and not _POINTER.fullmatch(lowered)
+
+
+def shown(key: str, text: str) -> str:
+    """Return a value as it may be shown: masked where the key is sensitive, else without secrets inside it."""
+    if is_sensitive(key):
+        return MASK
+    return _SECRET_PARAMETER.sub(rf"\g<1>{MASK}", _USER_INFO.sub(f"{MASK}@", text))
+
+
+def named(key: str, values: Mapping[str, Value]) -> str:
+    """Return a key that is set as in ``autoscaler.http.port = '1' (--set)``, without secrets."""
+    return f"{key} = '{shown(key, values[key].text)}' ({values[key].origin})"
+
+
+def from_variable(key: str, name: str) -> str:
+    """Return the value of an environment variable, without blanks around it; the key that names it is for messages.
+
+    Raises:
+        ConfigError: It is not set, or blank.
+    """
+    text = os.environ.get(name, "").strip()
+    if not text:
+        raise ConfigError(f"{key}: the environment variable {name} is not set or blank; set it for the daemon")
+    return text
+
+
+def from_file(key: str, file: str) -> str:
+    """Return the first line of a file, read anew, without blanks around it; the key that names it is for messages.
+
+    Raises:
+        ConfigError: It cannot be read, or its first line is blank.
+    """
+    try:
+        text = read_text(Path(file)).partition("\n")[0].strip()
+    except FileUnreadableError as error:
+        raise ConfigError(f"{key}: {error}; expected a file that the user of the daemon can read") from error
+    if not text:
+        raise ConfigError(f"{key}: the first line of {file} is blank")
+    return text
+
+
+def from_either(keys: str, name: str, *, variable: str | None, file: str | None) -> str | None:
+    """Return a secret from the file, else from the environment variable; None where neither is configured.
+
+    Args:
+        keys: What stands before the name of the option in messages.
+        name: The option without its ending, such as ``auth.token``.
+        variable: Value of ``<name>-env-variable``.
+        file: Value of ``<name>-file``.
+
+    Raises:
+        ConfigError: It is configured and not there.
+    """
+    if file is not None:
+        return from_file(f"{keys}{name}-file", file)
+    return None if variable is None else from_variable(f"{keys}{name}-env-variable", variable)
