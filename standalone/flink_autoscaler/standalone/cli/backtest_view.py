@@ -1,71 +1,52 @@
-"""Shows what backtests came to: tables for people, documents for programs."""
+"""What backtests came to: tables for people, documents for programs."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
 from flink_autoscaler.pipeline.backtest.compare import Comparison, JobComparison, Total
 from flink_autoscaler.pipeline.backtest.plan import BOUNDS, Bounds
 from flink_autoscaler.pipeline.backtest.tune import Recommendation, basis_of
-from flink_autoscaler.pipeline.history.catalog import Progress as Tell
 from flink_autoscaler.pipeline.simulator.measures import Measures
 from flink_autoscaler.pipeline.simulator.workloads import DAY
-from flink_autoscaler.standalone.cli import report_view
+from flink_autoscaler.standalone.cli.output import Row, Rows, first_of, print_document, print_error, print_table
 from flink_autoscaler.standalone.fetchers.job_keys import printable
 
-MOST_JOBS: Final = 20
+_MOST_JOBS: Final = 20
 """Jobs whose tables are printed; JSON and the report have all."""
 
 _MOST_LINES: Final = 10
 _TITLES: Final = ("SLOT-HOURS", "CHANGE", "UP/DOWN", "LAG P95", "P99", "MAX", "MIN OVER SLO", "SCORE")
 
 
-@contextmanager
-def progress(what: str) -> Iterator[Tell]:
-    """Show a bar on standard error while something is done, where that is a terminal."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, of: bar.update(task, completed=done, total=of)
-
-
 def print_comparison(comparison: Comparison) -> None:
     """Print the totals, and the jobs where there are several, but not too many."""
     if comparison.totals:
-        report_view.print_table(_totals_table(comparison.totals, comparison.bounds))
+        print_table(*_totals_table(comparison.totals, comparison.bounds))
     jobs = comparison.jobs if len(comparison.jobs) > 1 or not comparison.totals else ()
-    for job in jobs[:MOST_JOBS]:
+    for job in jobs[:_MOST_JOBS]:
         sys.stdout.write("\n")
-        report_view.print_table(_job_table(job))
-    if len(jobs) > MOST_JOBS:
-        sys.stdout.write(f"\nand {len(jobs) - MOST_JOBS} more jobs; --json and --output have all\n")
-    print_notes(comparison)
+        print_table(*_job_table(job))
+    if len(jobs) > _MOST_JOBS:
+        sys.stdout.write(f"\nand {len(jobs) - _MOST_JOBS} more jobs; --json and --output have all\n")
+    _print_notes(comparison)
 
 
-def print_notes(comparison: Comparison) -> None:
+def _print_notes(comparison: Comparison) -> None:
     """Print what had to be assumed about jobs, where there are few."""
-    notes = [(job.subject.job_key, note) for job in comparison.jobs for note in job.notes]
-    if notes:
+    notes = [f"{printable(job.subject.job_key)}: {printable(note)}" for job in comparison.jobs for note in job.notes]
+    _print_lines(notes, " remarks; --json and --output have all")
+
+
+def _print_lines(lines: Sequence[str], rest: str) -> None:
+    """Print the first of some lines below an empty one."""
+    if lines:
         sys.stdout.write("\n")
-    for job_key, note in notes[:_MOST_LINES]:
-        sys.stdout.write(f"{printable(job_key)}: {printable(note)}\n")
-    if len(notes) > _MOST_LINES:
-        sys.stdout.write(f"and {len(notes) - _MOST_LINES} more remarks; --json and --output have all\n")
+    for line in first_of(lines, _MOST_LINES, rest):
+        sys.stdout.write(f"{line}\n")
 
 
 def print_problems(comparison: Comparison, damaged: Sequence[str]) -> None:
@@ -74,7 +55,7 @@ def print_problems(comparison: Comparison, damaged: Sequence[str]) -> None:
     _print_errors([*comparison.problems, *left_out])
     print_damaged(damaged)
     if comparison.pending:
-        report_view.print_error(f"{comparison.pending} of the runs were not finished")
+        print_error(f"{comparison.pending} of the runs were not finished")
 
 
 def print_damaged(damaged: Sequence[str]) -> None:
@@ -83,38 +64,42 @@ def print_damaged(damaged: Sequence[str]) -> None:
 
 
 def _print_errors(lines: Sequence[str]) -> None:
-    for line in lines[:_MOST_LINES]:
-        report_view.print_error(printable(line))
-    if len(lines) > _MOST_LINES:
-        report_view.print_error(f"and {len(lines) - _MOST_LINES} more; --json has all")
+    for line in first_of(list(map(printable, lines)), _MOST_LINES, "; --json has all"):
+        print_error(line)
 
 
-def print_recommendations(recommendations: Sequence[Recommendation]) -> None:
-    """Print what to change, and what is expected of it."""
-    table = report_view.table_of("JOB", "CHANGE", "SLOT-HOURS", "RESCALES", "LAG P99", "MIN OVER SLO", "SCORE")
-    for each in recommendations:
-        changes = ", ".join(f"{key}: {value}" for key, value in each.changes.items()) or "none"
-        report_view.add_row(table, each.job_key, changes, *_expected(each))
-    report_view.print_table(table)
-    lines = basis_of(recommendations)
-    if lines:
-        sys.stdout.write("\n")
-    for line in lines[:_MOST_LINES]:
-        sys.stdout.write(f"{printable(line)}\n")
-    if len(lines) > _MOST_LINES:
-        sys.stdout.write(f"and {len(lines) - _MOST_LINES} more; --json and --output have all\n")
+def show_recommendations(
+    recommendations: Sequence[Recommendation], comparison: Comparison, document: Mapping[str, Any] | None
+) -> None:
+    """Print what to change, and what is expected of it.
+
+    Args:
+        recommendations: One per job.
+        comparison: What they rest on.
+        document: Of the comparison: print JSON, with this behind the recommendations; None prints tables.
+    """
+    if document is not None:
+        print_document({"recommendations": list(map(_document, recommendations)), **document})
+        return
+    titles = ("JOB", "CHANGE", "SLOT-HOURS", "RESCALES", "LAG P99", "MIN OVER SLO", "SCORE")
+    rows = [(each.job_key, _changes(each), *_expected(each)) for each in recommendations]
+    print_table(titles, rows)
+    _print_lines(list(map(printable, basis_of(recommendations))), "; --json and --output have all")
+    _print_notes(comparison)
 
 
-def recommendation_document(each: Recommendation) -> dict[str, Any]:
-    """Return the same for JSON, with the expected change of the figures."""
+def _changes(each: Recommendation) -> str:
+    return ", ".join(f"{key}: {value}" for key, value in each.changes.items()) or "none"
+
+
+def _document(each: Recommendation) -> dict[str, Any]:
     present, expected = each.present, each.expected
-    known = present is not None and expected is not None
     return {
         "job_key": each.job_key,
         "changes": dict(each.changes),
         "present": None if present is None else asdict(present),
         "expected": None if expected is None else asdict(expected),
-        "difference": _differences(present, expected) if known else None,  # type: ignore[arg-type]
+        "difference": None if present is None or expected is None else _differences(present, expected),
         "chosen_on_days": each.chosen_on / DAY,
         "judged_on_days": each.judged_on / DAY,
         "is_judged_on_unseen_days": each.is_unseen,
@@ -143,23 +128,20 @@ def _expected(each: Recommendation) -> tuple[str, ...]:
     return tuple(f"{now:{form}} → {then:{form}}" for now, then, form in pairs)
 
 
-def _totals_table(totals: Sequence[Total], bounds: Bounds | None) -> Table:
-    table = report_view.table_of("CONFIGURATION", "JOBS", *_TITLES)
+def _totals_table(totals: Sequence[Total], bounds: Bounds | None) -> Rows:
     first = totals[0].slot_hours
-    for total in totals:
-        report_view.add_row(table, total.name, str(total.jobs), *_cells(total, first))
-    _add_bounds(table, bounds, first, ("",))
-    return table
+    rows = [(total.name, str(total.jobs), *_cells(total, first)) for total in totals]
+    return ("CONFIGURATION", "JOBS", *_TITLES), [*rows, *_bound_rows(bounds, first, ("",))]
 
 
-def _job_table(job: JobComparison) -> Table:
-    table = report_view.table_of(printable(job.subject.job_key), *_TITLES)
+def _job_table(job: JobComparison) -> Rows:
     first = next((run.figures.slot_hours for run in job.runs.values() if run.figures is not None), None)
-    for name, run in job.runs.items():
-        cells = _cells(run.figures, first) if run.figures is not None else ("-",) * len(_TITLES)
-        report_view.add_row(table, name, *cells)
-    _add_bounds(table, None if job.bounds is None else job.bounds.bounds, first)
-    return table
+    rows = [
+        (name, *(("-",) * len(_TITLES) if run.figures is None else _cells(run.figures, first)))
+        for name, run in job.runs.items()
+    ]
+    bounds = None if job.bounds is None else job.bounds.bounds
+    return (printable(job.subject.job_key), *_TITLES), [*rows, *_bound_rows(bounds, first)]
 
 
 def _cells(figures: Measures | Total, first: float | None) -> tuple[str, ...]:
@@ -175,12 +157,12 @@ def _cells(figures: Measures | Total, first: float | None) -> tuple[str, ...]:
     )
 
 
-def _add_bounds(table: Table, bounds: Bounds | None, first: float | None, before: tuple[str, ...] = ()) -> None:
-    """Add a row per bound that is known, the greatest first."""
+def _bound_rows(bounds: Bounds | None, first: float | None, before: Row = ()) -> Iterator[Row]:
+    """Yield a row per bound that is known, the greatest first."""
     for name, label in BOUNDS.items() if bounds is not None else ():
         value = getattr(bounds, name)
         if value is not None:
-            report_view.add_row(table, f"  {label}", *before, f"{value:,.1f}", _change(value, first))
+            yield f"  {label}", *before, f"{value:,.1f}", _change(value, first)
 
 
 def _change(value: float, first: float | None) -> str:

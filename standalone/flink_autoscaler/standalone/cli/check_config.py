@@ -1,26 +1,45 @@
-"""The effective configuration with the origin of each value, for ``check-config``."""
+"""``check-config``: the effective configuration with the origin of each value."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import StringIO
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+import typer
 
-from flink_autoscaler.standalone.settings.loading import warnings_of
-from flink_autoscaler.standalone.settings.schema.clusters import AccessSettings, YarnSettings
-from flink_autoscaler.standalone.settings.schema.options import DaemonOption, daemon_keys, daemon_options, job_keys
-from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
-from flink_autoscaler.standalone.settings.secrets import shown
-from flink_autoscaler.standalone.settings.sources.configuration import Configuration
+from flink_autoscaler.standalone.cli.command import GivenSettings, JsonOption, command
+from flink_autoscaler.standalone.cli.output import table_of
 
-DEFAULT = "default"
-_WIDTH = 160
+if TYPE_CHECKING:
+    from flink_autoscaler.standalone.settings.schema.clusters import AccessSettings, YarnSettings
+    from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
+    from flink_autoscaler.standalone.settings.sources.configuration import Configuration
+
+app = typer.Typer()
+
+DEFAULT: Final = "default"
+_WIDTH: Final = 160
+
+
+@command(
+    app,
+    "flink-autoscaler check-config --config autoscaler.yaml",
+    "FLINK_CONF_DIR=/opt/flink/conf flink-autoscaler check-config --json",
+    short_help="Check the configuration and show it.",
+)
+def check_config(given: GivenSettings, as_json: JsonOption = False) -> int:
+    """Check the configuration and show where every value comes from."""
+    from flink_autoscaler.standalone.settings.loading import load_settings
+    from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+
+    configuration = load_configuration(file=given.config, environment=os.environ, overrides=given.overrides or [])
+    sys.stdout.write(render_effective(configuration, load_settings(configuration), as_json))
+    return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,33 +62,25 @@ def effective_values(configuration: Configuration) -> list[EffectiveValue]:
 
     An old key that sets an option is named in the origin.
     """
-    lines = [_line(option.key, _keys(option), option.default_text, configuration) for option in _plain_options()]
-    declared = {option.key: option for option in job_keys().values()}
-    lines += [_line(key, option.keys, option.default_text, configuration) for key, option in declared.items()]
-    return sorted([*lines, *_others(configuration)], key=lambda line: line.key)
+    from flink_autoscaler.standalone.settings.schema.options import daemon_keys, daemon_options, job_keys
+
+    plain = [option for option in daemon_options() if not option.is_pattern]
+    declared = {option.key: (option.keys, option.default_text) for option in job_keys().values()}
+    declared |= {option.key: ((option.key, *option.old_keys), option.default_text) for option in plain}
+    others = configuration.values.keys() - job_keys().keys() - daemon_keys().keys()
+    options = {**declared, **{key: ((key,), "") for key in others}}
+    return [_line(key, keys, default, configuration) for key, (keys, default) in sorted(options.items())]
 
 
-def _plain_options() -> Iterator[DaemonOption]:
-    return (option for option in daemon_options() if not option.is_pattern)
+def _line(key: str, keys: Sequence[str], default: str, configuration: Configuration) -> EffectiveValue:
+    from flink_autoscaler.standalone.settings.secrets import shown
 
-
-def _keys(option: DaemonOption) -> tuple[str, ...]:
-    return (option.key, *option.old_keys)
-
-
-def _line(key: str, keys: tuple[str, ...], default: str, configuration: Configuration) -> EffectiveValue:
     for candidate in keys:
         if candidate in configuration.values:
             value = configuration.values[candidate]
             origin = value.origin if candidate == key else f"{value.origin}, as {candidate}"
             return EffectiveValue(key, shown(candidate, value.text), origin)
     return EffectiveValue(key, default or None, DEFAULT)
-
-
-def _others(configuration: Configuration) -> Iterator[EffectiveValue]:
-    for key, value in configuration.values.items():
-        if key not in job_keys() and key not in daemon_keys():
-            yield EffectiveValue(key, shown(key, value.text), value.origin)
 
 
 def render_effective(configuration: Configuration, settings: Settings, as_json: bool) -> str:
@@ -84,21 +95,21 @@ def render_effective(configuration: Configuration, settings: Settings, as_json: 
     Returns:
         Text that ends with a line end. Secrets are masked.
     """
+    from flink_autoscaler.standalone.settings.loading import warnings_of
+
     lines = effective_values(configuration)
     clusters = [_cluster(each) for each in settings.effective_clusters()]
     warnings = warnings_of(configuration, settings)
     if as_json:
-        document = {
-            "values": [asdict(line) for line in lines],
-            "clusters": clusters,
-            "warnings": list(warnings),
-        }
+        document = {"values": [asdict(line) for line in lines], "clusters": clusters, "warnings": list(warnings)}
         return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     return _as_tables(lines, clusters, warnings)
 
 
 def _cluster(cluster: Cluster) -> dict[str, Any]:
     """Return what holds for a cluster. Of secrets only where they come from is known here."""
+    from flink_autoscaler.standalone.settings.secrets import shown
+
     settings = cluster.settings
     document = {
         "name": cluster.name,
@@ -132,15 +143,18 @@ def _yarn(settings: YarnSettings) -> dict[str, Any]:
 
 
 def _as_tables(lines: list[EffectiveValue], clusters: list[dict[str, Any]], warnings: tuple[str, ...]) -> str:
-    values = _table("key", "value", "origin")
-    for line in lines:
-        values.add_row(Text(line.key), Text("(unset)" if line.value is None else line.value), Text(line.origin))
-    where = _table("cluster", "type", "url", "auth", "jobs", "interval (s)", "timeout (s)", "engine")
-    for cluster in clusters:
-        where.add_row(*map(Text, _cells(cluster)))
+    from rich.console import Console
+    from rich.text import Text
+
+    values = [(line.key, "(unset)" if line.value is None else line.value, line.origin) for line in lines]
+    titles = ("cluster", "type", "url", "auth", "jobs", "interval (s)", "timeout (s)", "engine")
     out = StringIO()
-    console = Console(file=out, width=_WIDTH, force_terminal=False)
-    console.print(values, where, *(Text(f"warning: {warning}") for warning in warnings), sep="\n")
+    Console(file=out, width=_WIDTH, force_terminal=False).print(
+        table_of(("key", "value", "origin"), values),
+        table_of(titles, [tuple(_cells(cluster)) for cluster in clusters]),
+        *(Text(f"warning: {warning}") for warning in warnings),
+        sep="\n",
+    )
     return out.getvalue()
 
 
@@ -149,10 +163,3 @@ def _cells(cluster: Mapping[str, Any]) -> Iterator[str]:
     auth = cluster["auth"] if "yarn" not in cluster else f"{cluster['auth']}, YARN: {cluster['yarn']['auth']}"
     yield from (cluster["name"], cluster["type"], cluster["url"], auth, ", ".join(jobs) or "all")
     yield from (f"{cluster['interval']:g}", f"{cluster['timeout']:g}", cluster["engine"])
-
-
-def _table(*titles: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for title in titles:
-        table.add_column(title, overflow="fold")
-    return table

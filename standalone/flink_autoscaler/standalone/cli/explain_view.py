@@ -17,7 +17,7 @@ from rich.text import Text
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.orders import PauseScope, Signed
 from flink_autoscaler.core.model.supervision import RescaleRecord, SupervisionPhase
-from flink_autoscaler.standalone.cli import report_view
+from flink_autoscaler.standalone.cli.output import Row, table_of
 from flink_autoscaler.standalone.fetchers.job_keys import printable
 from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.records.explain import Explanation, VertexStory, measured
@@ -26,6 +26,7 @@ WIDTH_WITHOUT_TERMINAL: Final = 80
 _SAME: Final = 1e-6
 """Factors that differ by less are the same."""
 _VERTICES: Final = "vertices"
+_TITLES: Final = ("VERTEX", "NOW", "BUSY", "TARGET/S", "NEEDS/S", "HAS/S", "FACTOR", "WANTED", "FINAL")
 
 
 def print_explanation(explained: Explanation, vertex: str | None = None) -> None:
@@ -39,7 +40,7 @@ def print_explanation(explained: Explanation, vertex: str | None = None) -> None
     for title, lines in _sections(explained, vertex):
         if title == _VERTICES:
             console.print()
-            console.print(_vertex_table(explained))
+            console.print(table_of(_TITLES, map(_vertex_row, explained.vertices)))
         elif lines:
             console.print()
             console.print(Text(title, style="bold"))
@@ -65,24 +66,19 @@ def _sections(explained: Explanation, vertex: str | None) -> Iterator[tuple[str,
     yield "in force", list(_in_force(explained))
 
 
-def _vertex_table(explained: Explanation) -> Any:
-    table = report_view.table_of("VERTEX", "NOW", "BUSY", "TARGET/S", "NEEDS/S", "HAS/S", "FACTOR", "WANTED", "FINAL")
-    for story in explained.vertices:
-        busy = measured(story, ScalingMetric.LOAD)
-        figures = story.figures
-        report_view.add_row(
-            table,
-            story.name,
-            str(story.parallelism),
-            "-" if busy is None else f"{busy:.0%}",
-            number(measured(story, ScalingMetric.TARGET_DATA_RATE)),
-            number(figures.get("needed_rate")),
-            number(figures.get("processing_rate", measured(story, ScalingMetric.TRUE_PROCESSING_RATE))),
-            f"{figures['factor']:.2f}" if "factor" in figures else "-",
-            f"{figures['wanted']:.0f}" if "wanted" in figures else "-",
-            str(story.final),
-        )
-    return table
+def _vertex_row(story: VertexStory) -> Row:
+    busy, figures = measured(story, ScalingMetric.LOAD), story.figures
+    return (
+        printable(story.name),
+        str(story.parallelism),
+        "-" if busy is None else f"{busy:.0%}",
+        number(measured(story, ScalingMetric.TARGET_DATA_RATE)),
+        number(figures.get("needed_rate")),
+        number(figures.get("processing_rate", measured(story, ScalingMetric.TRUE_PROCESSING_RATE))),
+        f"{figures['factor']:.2f}" if "factor" in figures else "-",
+        f"{figures['wanted']:.0f}" if "wanted" in figures else "-",
+        str(story.final),
+    )
 
 
 def number(value: float | None) -> str:

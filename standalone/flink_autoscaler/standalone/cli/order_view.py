@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
-
-from rich.table import Table
 
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.orders import Orders, PauseOrder, Signed
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Supervision
 from flink_autoscaler.core.supervise.order_book import pause_in_force, pin_text, still_to_do, time_text
-from flink_autoscaler.standalone.cli import report_view
+from flink_autoscaler.standalone.cli.output import print_document, print_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +59,20 @@ class OrdersInForce:
                 yield name, signed, "the next pass"
 
 
-def table(standing: Iterable[OrdersInForce]) -> Table:
-    """Return one row per order."""
-    shown = report_view.table_of("JOB", "ORDER", "BY", "SINCE", "UNTIL", "REASON")
-    for each in standing:
-        for what, signed, until in each.lines():
-            since = time_text(signed.at_ms)
-            report_view.add_row(shown, each.job_key, what, signed.who, since, until, signed.reason or "-")
-    return shown
+def print_orders(standing: Sequence[OrdersInForce], *, as_json: bool) -> None:
+    """Print the orders in force, one row per order, or one document per job that has any."""
+    if as_json:
+        print_document({"orders": [_document(each) for each in standing if each]})
+        return
+    rows = [
+        (each.job_key, what, signed.who, time_text(signed.at_ms), until, signed.reason or "-")
+        for each in standing
+        for what, signed, until in each.lines()
+    ]
+    print_table(("JOB", "ORDER", "BY", "SINCE", "UNTIL", "REASON"), rows, if_empty="no orders")
 
 
-def document(standing: OrdersInForce) -> dict[str, Any]:
-    """Return the orders for a job as a document for JSON."""
+def _document(standing: OrdersInForce) -> dict[str, Any]:
     pause = standing.pause
     return {
         "job_key": standing.job_key,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.pipeline.history import Writer
@@ -14,18 +13,11 @@ from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.history.storage import HistoryStorage, opened, own_session
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
-from flink_autoscaler.standalone.cli.explain_commands import read_instant
+from flink_autoscaler.standalone.cli.command import HistorySelection, read_instant
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 
-
-@dataclass(frozen=True, slots=True)
-class HistorySelection:
-    """Which part of which history is meant, as text from the command line; None is the configured one, or all."""
-
-    path: str | None = None
-    since: str | None = None
-    until: str | None = None
-    clusters: Sequence[str] | None = None
+BATCH_MEMORY: Final = 1 << 30
+"""Heap for weeks of samples, bytes; what the settings say counts where it is more."""
 
 
 @contextmanager
@@ -72,13 +64,22 @@ def spark_session(
         least_memory: Heap in bytes; what the settings say counts where it is more.
         conf: What suits the command; what is configured goes before it.
     """
-    engine = settings.engine
     # Of this process, whatever the daemon uses: a Spark Connect server lends no access to its file systems.
-    master = engine.spark_master if engine.spark_master.startswith("local") else "local[*]"
-    memory = f"{max(engine.driver_memory, least_memory) >> 20}m"
-    merged = {**(conf or {}), **engine.spark_config}
-    return own_session(
-        SparkSettings(master=master, driver_memory=memory, python_files=engine.python_files, conf=merged)
+    configured = settings.engine.spark_master
+    master = configured if configured.startswith("local") else "local[*]"
+    return own_session(spark_settings(settings, master, least_memory=least_memory, conf=conf))
+
+
+def spark_settings(
+    settings: Settings, master: str, *, least_memory: int = BATCH_MEMORY, conf: Mapping[str, str] | None = None
+) -> SparkSettings:
+    """Return how Spark is run for a command; arguments as for :func:`spark_session`."""
+    engine = settings.engine
+    return SparkSettings(
+        master=master,
+        driver_memory=f"{max(engine.driver_memory, least_memory) >> 20}m",
+        python_files=engine.python_files,
+        conf={**(conf or {}), **engine.spark_config},
     )
 
 
@@ -89,19 +90,10 @@ def selection_of(asked: HistorySelection, now: float | None = None) -> Selection
         ConfigError: An instant cannot be read, or nothing is between them.
     """
     at = time.time() if now is None else now
-    since, until = instant_of("--since", asked.since, at), instant_of("--until", asked.until, at)
+    since, until = (
+        None if text is None else read_instant(text, at, option)
+        for option, text in (("--since", asked.since), ("--until", asked.until))
+    )
     if since is not None and until is not None and since >= until:
         raise ConfigError(f"--since '{asked.since}' is not before --until '{asked.until}'")
     return Selection(since, until, None if asked.clusters is None else frozenset(asked.clusters))
-
-
-def instant_of(option: str, text: str | None, now: float) -> int | None:
-    """Return the epoch milliseconds that an option means; None where it is not given.
-
-    Raises:
-        ConfigError: It cannot be read; the message names the option.
-    """
-    try:
-        return None if text is None else read_instant(text, now)
-    except ConfigError as error:
-        raise ConfigError(str(error).replace("--at", option, 1)) from error

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, cast
@@ -30,7 +31,8 @@ from flink_autoscaler.pipeline.profiles.job import PROFILE, profiles_of, quarter
 from flink_autoscaler.pipeline.profiles.run import samples_at
 from flink_autoscaler.pipeline.profiles.source import META
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
-from flink_autoscaler.standalone.cli.forecast_commands import BuildArguments, build_forecasts
+from flink_autoscaler.standalone.cli.forecast import profile_job, show_profiles
+from flink_autoscaler.standalone.settings.preparation import prepare
 
 pytestmark = pytest.mark.spark
 
@@ -400,9 +402,10 @@ def test_build_shows_a_result_for_every_source_of_the_configured_history(
     rows = samples.where(F.col("job_key").isin([f"main/{name}" for name in names])).toArrow()
     append(a_storage(tmp_path), Batch(new_id(0), {SAMPLES.name: SAMPLES.conform(rows)}))
     write_damaged(tmp_path)
-    asked = BuildArguments(asof="2026-11-02T00:00Z", is_dry_run=True, as_json=True)
+    settings = prepare(None, [f"autoscaler.history.path={tmp_path}"])
+    job = profile_job(settings, None, "2026-11-02T00:00Z")
 
-    code = build_forecasts(None, [f"autoscaler.history.path={tmp_path}"], asked, lambda _: cast("Any", Lent(spark)))
+    code = show_profiles(settings, partial(job, lambda _: cast("Any", Lent(spark))), is_dry_run=True, as_json=True)
 
     said = capfd.readouterr()
     documents = json.loads(said.out)["forecasts"]

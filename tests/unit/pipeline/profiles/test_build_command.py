@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from flink_autoscaler.standalone.cli.forecast_cli import forecast
+from flink_autoscaler.standalone.cli.forecast import app
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_build_says_what_is_missing(
         if name.startswith(("AUTOSCALER", "FLINK")):
             monkeypatch.delenv(name)
 
-    code = forecast(["build", *arguments], standalone_mode=False)
+    code = app(["build", *arguments], standalone_mode=False)
 
     said = capsys.readouterr()
     assert (code, said.out) == (2, "")

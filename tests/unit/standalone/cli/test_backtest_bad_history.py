@@ -10,12 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import typer
 from backtest_setup import a_history, job_rows
 from command_setup import Call, Said, commands
 from history_setup import part_files
 
-from flink_autoscaler.standalone.cli.backtest_cli import register
+from flink_autoscaler.standalone.cli.backtest import app
 
 COMMANDS = {"backtest": ("backtest",), "tune": ("tune", "--grid", "utilization.target=0.6,0.8")}
 
@@ -23,8 +22,6 @@ COMMANDS = {"backtest": ("backtest",), "tune": ("tune", "--grid", "utilization.t
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
     """Run commands within this process."""
-    app = typer.Typer()
-    register(app)
     with commands(app, capsys, monkeypatch) as call:
         yield call
 

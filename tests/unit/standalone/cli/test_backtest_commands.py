@@ -8,12 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-import typer
 from backtest_setup import a_history, arrival_rows, job_rows
 from command_setup import Call, commands
 from history_setup import NOON_MS, part_files
 
-from flink_autoscaler.standalone.cli.backtest_cli import register
+from flink_autoscaler.standalone.cli.backtest import app
 
 INLINE = ("--master", "none")
 SHORT = ("--workload", "week-sine", "--days", "0.05", *INLINE)
@@ -22,8 +21,6 @@ SHORT = ("--workload", "week-sine", "--days", "0.05", *INLINE)
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
     """Run commands within this process."""
-    app = typer.Typer()
-    register(app)
     with commands(app, capsys, monkeypatch) as call:
         yield call
 

@@ -21,8 +21,8 @@ from backtest_setup import a_history, job_rows
 from flink_cluster.waiting import wait_until
 
 PROGRAM = (
-    "import signal, typer; from flink_autoscaler.standalone.cli.backtest_cli import register;"
-    "signal.signal(signal.SIGINT, signal.SIG_DFL); app = typer.Typer(); register(app); app()"
+    "import signal; from flink_autoscaler.standalone.cli.backtest import app;"
+    "signal.signal(signal.SIGINT, signal.SIG_DFL); app()"
 )
 """Ctrl-C ends it at once while it does not say otherwise, as in the command line as a whole."""
 

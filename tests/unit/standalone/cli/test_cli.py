@@ -120,7 +120,7 @@ def test_debug_shows_the_traceback() -> None:
 
 def test_import_of_the_command_line_leaves_heavy_libraries_alone() -> None:
     program = (
-        "import sys, flink_autoscaler.standalone.daemon.service, flink_autoscaler.standalone.cli.commands;"
+        "import sys, flink_autoscaler.standalone.daemon.service, flink_autoscaler.standalone.cli.main;"
         "print([name for name in ('pyspark', 'py4j', 'pandas') if name in sys.modules])"
     )
 

@@ -17,7 +17,7 @@ from sql_setup import NOON, an_event, write_events
 from sql_setup.command_line import call, command, environment
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.cli.event_commands import read_since
+from flink_autoscaler.standalone.cli.events import read_since
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_cluster.waiting import wait_until
 

@@ -10,14 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import typer
 from command_setup import Call, commands
 from history_setup import part_files
 from report_setup import MadeJob, write_history
 from report_setup.values import a_report
 
 from flink_autoscaler.pipeline.reports.fleet import fleet_page
-from flink_autoscaler.standalone.cli import fleet_report_cli
+from flink_autoscaler.standalone.cli.report import app
 
 NOW = int(time.time())
 # Interpreting plans of a few rows takes a third of the time of compiling them.
@@ -36,8 +35,6 @@ FAST = [
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
     """Run commands within this process."""
-    app = typer.Typer()
-    fleet_report_cli.register(app)
     with commands(app, capsys, monkeypatch) as call:
         yield call
 
@@ -96,11 +93,7 @@ def test_wrong_options_are_told_at_once(call: Call, tmp_path: Path, arguments: l
 
 
 def test_missing_libraries_are_told_with_how_to_install_them(tmp_path: Path) -> None:
-    program = (
-        "import sys, typer; sys.modules['bokeh'] = None\n"
-        "from flink_autoscaler.standalone.cli import fleet_report_cli\n"
-        "app = typer.Typer(); fleet_report_cli.register(app); app()"
-    )
+    program = "import sys; sys.modules['bokeh'] = None\nfrom flink_autoscaler.standalone.cli.report import app; app()"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-c", program, "--path", str(tmp_path), "--output", str(tmp_path / "report.html")]
 

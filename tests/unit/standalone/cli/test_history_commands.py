@@ -14,16 +14,16 @@ import pytest
 from command_setup import Call, commands
 from history_setup import NOON_MS, a_storage, files_of, part_files, sample_rows, write
 
-from flink_autoscaler.standalone.cli import history_cli
+from flink_autoscaler.standalone.cli.history import app
 
 FOLDER = "samples/version=1/date=2026-01-31/cluster=main"
-PROGRAM = "from flink_autoscaler.standalone.cli.history_cli import history; history()"
+PROGRAM = "from flink_autoscaler.standalone.cli.history import app; app()"
 
 
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
     """Run commands within this process."""
-    with commands(history_cli.history, capsys, monkeypatch) as call:
+    with commands(app, capsys, monkeypatch) as call:
         yield call
 
 
@@ -169,9 +169,7 @@ def test_export_to_a_folder_that_is_missing_is_explained(call: Call, root: Path,
 
 def test_help_has_examples_and_needs_no_arrow(call: Call) -> None:
     answers = [call(*words, "--help") for words in ([], ["info"], ["compact"], ["export"])]
-    program = (
-        "import sys, flink_autoscaler.standalone.cli.history_cli; print({'pyarrow', 'pyspark'} & set(sys.modules))"
-    )
+    program = "import sys, flink_autoscaler.standalone.cli.history; print({'pyarrow', 'pyspark'} & set(sys.modules))"
     loaded = run_process(program)
 
     assert all("Examples:" in answer.stdout for answer in answers)

@@ -29,7 +29,8 @@ from recorded_passes import (
 from sql_setup.command_line import call
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.cli.explain_commands import PassArguments, job_key_of, read_instant
+from flink_autoscaler.standalone.cli.command import read_instant
+from flink_autoscaler.standalone.cli.explain import job_key_of
 from flink_autoscaler.standalone.records.codec import PassRecord
 from flink_autoscaler.standalone.records.explain import Explanation, explain
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
@@ -130,31 +131,29 @@ def test_an_instant_that_is_neither_is_a_mistake(text: str) -> None:
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
-        pytest.param(PassArguments("main/orders"), "main/orders", id="key"),
-        pytest.param(PassArguments("payments"), "main/payments", id="name"),
-        pytest.param(PassArguments("orders", cluster="other"), "other/orders", id="name in a cluster"),
-        pytest.param(PassArguments("a" * 32), "a" * 32, id="job id as key"),
+        pytest.param(("main/orders",), "main/orders", id="key"),
+        pytest.param(("payments",), "main/payments", id="name"),
+        pytest.param(("orders", "other"), "other/orders", id="name in a cluster"),
+        pytest.param(("a" * 32,), "a" * 32, id="job id as key"),
     ],
 )
-def test_a_job_is_found_by_key_or_name(asked: PassArguments, expected: str) -> None:
+def test_a_job_is_found_by_key_or_name(asked: tuple[str, ...], expected: str) -> None:
     known = frozenset({"main/orders", "other/orders", "main/payments", "a" * 32})
 
-    assert job_key_of(asked, known) == expected
+    assert job_key_of(known, *asked) == expected
 
 
 @pytest.mark.parametrize(
     ("asked", "problem"),
     [
-        pytest.param(
-            PassArguments("orders"), "several jobs are named 'orders': main/orders, other/orders", id="ambiguous"
-        ),
-        pytest.param(PassArguments("main/order"), "did you mean 'main/orders'", id="nearly"),
-        pytest.param(PassArguments("orders", cluster="third"), "jobs with records: none", id="nothing in the cluster"),
+        pytest.param(("orders",), "several jobs are named 'orders': main/orders, other/orders", id="ambiguous"),
+        pytest.param(("main/order",), "did you mean 'main/orders'", id="nearly"),
+        pytest.param(("orders", "third"), "jobs with records: none", id="nothing in the cluster"),
     ],
 )
-def test_a_job_that_is_not_found_is_named_with_what_is_there(asked: PassArguments, problem: str) -> None:
+def test_a_job_that_is_not_found_is_named_with_what_is_there(asked: tuple[str, ...], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
-        job_key_of(asked, frozenset({"main/orders", "other/orders"}))
+        job_key_of(frozenset({"main/orders", "other/orders"}), *asked)
 
 
 @pytest.fixture

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from rich.table import Table
 
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
-from flink_autoscaler.standalone.cli.report_view import job_document, job_table, pass_document, pass_table
+from flink_autoscaler.standalone.cli.jobs import job_document, job_table
+from flink_autoscaler.standalone.cli.output import Rows, table_of
+from flink_autoscaler.standalone.cli.run import pass_document, pass_table
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 
 ON_YARN = {"yarn_application_id": "application_1_2", "yarn_queue": "root.a", "yarn_user": "ann"}
@@ -25,10 +26,10 @@ def row(context: JobAutoScalerContext) -> dict[str, Any]:
     return {**job_document(context), "enabled": True, "parallelism": 2}
 
 
-def words(table: Table) -> list[list[str]]:
+def words(table: Rows) -> list[list[str]]:
     console = Console(width=200, no_color=True)
     with console.capture() as capture:
-        console.print(table)
+        console.print(table_of(*table))
     return [line.split() for line in capture.get().splitlines()]
 
 

@@ -1,0 +1,245 @@
+"""What commands have in common: options, exit codes, how errors are shown, and their place on the command line."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, is_dataclass
+from datetime import datetime
+from functools import update_wrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
+
+import typer
+
+if TYPE_CHECKING:
+    from flink_autoscaler.core.errors import ConfigError
+    from flink_autoscaler.standalone.settings.schema.settings import Settings
+    from flink_autoscaler.stores.sql.database.database import Database
+
+EXIT_FAILED: Final = 1
+EXIT_CONFIG: Final = 2
+EXIT_INTERRUPTED: Final = 130
+
+TIME: Final = "an age such as '7 d', or 2026-01-31T12:00"
+_AGO: Final = re.compile(r"(\d+\s*[a-zA-Zµ]+)\s*(ago)?", re.ASCII)
+
+
+def valued(*names: str, metavar: str, text: str, **more: Any) -> Any:
+    """Return an option with a value, whose default the help does not show."""
+    return typer.Option(*names, metavar=metavar, help=text, show_default=False, **more)
+
+
+SetOption = Annotated[list[str] | None, valued("--set", metavar="KEY=VALUE", text="Set one option; may be repeated.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Decide and report, but change nothing on any cluster.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+ClusterOption = Annotated[str | None, valued("--cluster", metavar="NAME", text="Only this cluster.")]
+ClustersOption = Annotated[
+    list[str] | None, valued("--cluster", metavar="NAME", text="Only this cluster; may be repeated.")
+]
+HistoryPathOption = Annotated[
+    str | None, valued("--path", metavar="PATH", text="Folder or URL of the history; unset takes the configured one.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class GivenSettings:
+    """The options that say where the settings come from."""
+
+    config: Annotated[Path | None, valued("--config", "-c", metavar="FILE", text="Configuration file (YAML).")] = None
+    overrides: SetOption = None
+
+    def prepare(self, *, is_dry_run: bool = False) -> Settings:
+        """Read the settings and set up the log.
+
+        Raises:
+            ConfigError: Something is wrong; one line per problem.
+        """
+        from flink_autoscaler.standalone.settings.preparation import prepare
+
+        return prepare(self.config, self.overrides or [], is_dry_run=is_dry_run)
+
+    def database(self, *, query_timeout: float = 30.0) -> closing[Database]:
+        """Open the database of the settings; the arguments and errors are those of ``open_database``."""
+        from flink_autoscaler.standalone.ha.databases import open_database
+
+        return closing(open_database(self.prepare(), query_timeout=query_timeout))
+
+
+@dataclass(frozen=True, slots=True)
+class HistorySelection:
+    """The options that say which part of which history is meant; None is the configured one, or all."""
+
+    path: HistoryPathOption = None
+    since: Annotated[str | None, valued("--since", metavar="TIME", text=f"Only what came since: {TIME}.")] = None
+    until: Annotated[str | None, valued("--until", metavar="TIME", text=f"Only what came before: {TIME}.")] = None
+    clusters: ClustersOption = None
+
+
+Work = TypeVar("Work", bound=Callable[..., int])
+
+_DEBUG: Final = inspect.Parameter(
+    "debug",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")],
+)
+
+
+def command(
+    app: typer.Typer, *examples: str, codes: str = "", name: str | None = None, short_help: str | None = None
+) -> Callable[[Work], Work]:
+    """Add a command with the option ``--debug`` to an app.
+
+    Args:
+        app: Where to add it.
+        examples: Shown below the help.
+        codes: What its exit codes mean, unless that goes without saying.
+        name: Unless it is that of the function.
+        short_help: For the list of commands; unset takes the first sentence of the docstring, which is the help.
+
+    Returns:
+        A decorator of the function that does the work and returns the exit code. Its parameters are the options; one
+        that is a dataclass stands for the options that are its fields. The function imports what it needs itself, so
+        that ``--help`` and mistyped options do not wait for it.
+    """
+
+    def add(work: Work) -> Work:
+        def run(*, debug: bool, **given: Any) -> None:
+            _run_to_exit(lambda: _called(work, given), is_debug=debug)
+
+        cast("Any", run).__signature__ = inspect.Signature([*_options_of(work), _DEBUG])
+        app.command(name, short_help=short_help, epilog=_epilog(examples, codes))(update_wrapper(run, work))
+        return work
+
+    return add
+
+
+def _options_of(work: Callable[..., object]) -> Iterator[inspect.Parameter]:
+    """Yield the options of a function, or of a dataclass of options, in the order of the help."""
+    for parameter in inspect.signature(work, eval_str=True).parameters.values():
+        if _is_group(parameter):
+            yield from _options_of(parameter.annotation)
+        else:
+            yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+
+
+def _is_group(parameter: inspect.Parameter) -> bool:
+    return is_dataclass(parameter.annotation)
+
+
+def _called(work: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+    """Call a function, or make a dataclass, with its options of those given."""
+    parameters = inspect.signature(work, eval_str=True).parameters.items()
+    return work(
+        **{
+            name: _called(parameter.annotation, given) if _is_group(parameter) else given[name]
+            for name, parameter in parameters
+        }
+    )
+
+
+def _epilog(examples: Iterable[str], codes: str) -> str:
+    return "\b\nExamples:\n" + "".join(f"  {line}\n" for line in examples) + (codes and f"\nExit code: {codes}")
+
+
+def command_group(*examples: str, text: str, short_help: str) -> typer.Typer:
+    """Return an app for commands that have a word in common, with its help."""
+    group = typer.Typer(
+        help=text,
+        short_help=short_help,
+        epilog=_epilog(examples, ""),
+        invoke_without_command=True,
+        rich_markup_mode=None,
+    )
+    group.callback()(require_command)
+    return group
+
+
+def require_command(context: typer.Context) -> None:
+    """Show the help to those who have named no command, and end with the exit code of a mistake."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(EXIT_CONFIG)
+
+
+def _run_to_exit(work: Callable[[], int], *, is_debug: bool) -> None:
+    """Do the work and end with its exit code; an error is lines on standard error and an exit code."""
+    try:
+        code = work()
+    except typer.BadParameter:
+        raise
+    except BrokenPipeError:
+        # The reader of a pipe has seen enough; the interpreter must not complain when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = EXIT_FAILED
+    except Exception as error:
+        if is_debug:
+            traceback.print_exc()
+        code = _told(error)
+    raise typer.Exit(code)
+
+
+def _told(error: Exception) -> int:
+    """Show an error and return its exit code."""
+    from flink_autoscaler.core.errors import ConfigError
+    from flink_autoscaler.standalone.observability.logs import masked
+
+    is_mistake, text = isinstance(error, ConfigError), masked(str(error)) or type(error).__name__
+    if isinstance(error, ModuleNotFoundError) and error.name in ("alembic", "sqlalchemy"):
+        extras = "flink-autoscaler[postgresql], [mysql] or [sql]"
+        is_mistake, text = True, f"{error.name} is not installed, which a database needs: install {extras}"
+    for line in text.splitlines():
+        typer.echo(f"error: {line}", err=True)
+    return EXIT_CONFIG if is_mistake else EXIT_FAILED
+
+
+def mistake(text: str) -> ConfigError:
+    """Return the error about something that was given wrongly."""
+    from flink_autoscaler.core.errors import ConfigError
+
+    return ConfigError(text)
+
+
+def read_instant(text: str, now: float, option: str = "--at") -> int:
+    """Return the epoch milliseconds that ``10m ago`` or ``2026-01-31T12:00`` means.
+
+    Args:
+        text: A duration, or a date with or without time and zone; without a zone it is local.
+        now: Epoch seconds.
+        option: Which the message names.
+
+    Raises:
+        ConfigError: It is neither.
+    """
+    from flink_autoscaler.core.model import syntax
+
+    stripped = text.strip()
+    age = _AGO.fullmatch(stripped)
+    try:
+        if age is not None:
+            return round((now - syntax.parse_duration(age[1]).exact_seconds) * 1000)
+        return round(datetime.fromisoformat(stripped).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError) as error:
+        raise mistake(
+            f"{option} '{text}': expected an age such as '10m ago', or a date and time such as 2026-01-31T12:00"
+        ) from error
+
+
+def read_seconds(option: str, text: str, example: str) -> float:
+    """Return the seconds that a duration given for an option means.
+
+    Raises:
+        ConfigError: It is no duration; the message shows the example.
+    """
+    from flink_autoscaler.core.model import syntax
+
+    try:
+        return syntax.parse_duration(text).exact_seconds
+    except ValueError as error:
+        raise mistake(f"{option} '{text}': expected a duration such as '{example}'") from error

@@ -1,0 +1,221 @@
+"""``db``: upgrades, checks and fills the database."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from flink_autoscaler.standalone.cli.command import (
+    ClusterOption,
+    GivenSettings,
+    JsonOption,
+    command,
+    command_group,
+    mistake,
+)
+from flink_autoscaler.standalone.cli.output import print_document, print_error, print_table
+
+if TYPE_CHECKING:
+    from flink_autoscaler.core.ports.deployment import JobListFetcher
+    from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
+    from flink_autoscaler.stores.sql.database.database import Database
+    from flink_autoscaler.stores.sql.known_jobs import Adoption, AdoptionResult
+    from flink_autoscaler.stores.sql.schema import SchemaStatus
+
+app = command_group(
+    "flink-autoscaler db upgrade --config autoscaler.yaml",
+    text="Look after the database.",
+    short_help="Look after the database: upgrade, status, check, import.",
+)
+
+_UPGRADE_TIMEOUT: Final = 3600.0
+"""Seconds that one statement of an upgrade may take: an index on many events is not made in a moment."""
+
+
+@command(app, "flink-autoscaler db upgrade --config autoscaler.yaml")
+def upgrade(given: GivenSettings) -> int:
+    """Create or upgrade the schema.
+
+    Tables that the Java process has made are kept as they are, with all rows. May run on several hosts at once.
+    """
+    from flink_autoscaler.stores.sql import schema
+
+    with given.database(query_timeout=_UPGRADE_TIMEOUT) as database:
+        change = schema.upgrade(database)
+    if change.before.is_current:
+        sys.stdout.write(f"{database.name}: the schema is current (revision {change.after.current})\n")
+        return 0
+    before = change.before.current or "nothing"
+    sys.stdout.write(f"{database.name}: upgraded from {before} to revision {change.after.current}\n")
+    for missing in change.before.missing:
+        sys.stdout.write(f"  created {missing}\n")
+    return 0
+
+
+@command(
+    app,
+    "flink-autoscaler db status --config autoscaler.yaml",
+    codes="0 when the daemon can work with the schema, 1 when not.",
+)
+def status(given: GivenSettings, as_json: JsonOption = False) -> int:
+    """Show the revision of the schema and the one that is needed."""
+    from flink_autoscaler.stores.sql import schema
+
+    with given.database() as database:
+        found = schema.status(database)
+    if as_json:
+        derived = {"is_current": found.is_current, "is_newer": found.is_newer, "problem": found.problem}
+        print_document({"database": database.name, **asdict(found), **derived})
+    else:
+        _print_status(database.name, found)
+    return 0 if found.is_current else 1
+
+
+@command(
+    app,
+    "flink-autoscaler db check --config autoscaler.yaml",
+    codes="0 when nothing is wrong, 1 when something is; warnings do not count.",
+)
+def check(given: GivenSettings, as_json: JsonOption = False) -> int:
+    """Try out connection, schema, clock, time zone and permission to write; count what is stored.
+
+    Changes nothing: what is written to try it out is rolled back.
+    """
+    from flink_autoscaler.stores.sql.database.diagnosis import Level, diagnose
+
+    with given.database() as database:
+        findings = list(diagnose(database))
+    if as_json:
+        print_document({"checks": [asdict(finding) for finding in findings]})
+    else:
+        rows = [(finding.check, finding.level.value, finding.text) for finding in findings]
+        print_table(("CHECK", "RESULT", "FOUND"), rows)
+    return 1 if any(finding.level is Level.ERROR for finding in findings) else 0
+
+
+@command(
+    app,
+    "flink-autoscaler db import --from-job-keys --config autoscaler.yaml --dry-run",
+    codes="0 when everything found was adopted, 1 when something was refused or could not be looked at.",
+    short_help="Adopt state that another process has stored.",
+    name="import",
+)
+def import_state(
+    given: GivenSettings,
+    from_job_keys: Annotated[
+        bool, typer.Option("--from-job-keys", help="Adopt state under plain job ids, as the Java process stores it.")
+    ] = False,
+    cluster: ClusterOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
+) -> int:
+    """Give stored state the keys of this daemon, for the jobs that the clusters list now.
+
+    State under a job id gets the key <cluster>/<job name>. State that is there under that key already is never
+    overwritten. May be repeated. Stop the daemon before.
+    """
+    if not from_job_keys:
+        raise typer.BadParameter("say what to import: --from-job-keys")
+    from flink_autoscaler.standalone.daemon.wiring import chosen_clusters
+    from flink_autoscaler.standalone.ha.databases import open_database
+    from flink_autoscaler.standalone.settings.schema.settings import JobKeyMode
+    from flink_autoscaler.stores.sql.known_jobs import AdoptionResult, adopt
+    from flink_autoscaler.stores.sql.schema import require_current
+
+    prepared = given.prepare()
+    if prepared.job_key is JobKeyMode.JOB_ID:
+        raise mistake("autoscaler.job-key is job-id, so the daemon uses state under job ids as it is")
+    clusters = chosen_clusters(prepared, cluster)
+    with closing(open_database(prepared)) as database:
+        require_current(database, upgrades_at_start=False)
+        if not dry_run:
+            _require_no_leader(database, prepared.ha.name)
+        listed, is_complete = _listed_jobs(prepared, clusters)
+        candidates = list(_unambiguous(listed))
+        results = [(each, adopt(database, each, is_dry_run=dry_run)) for each in candidates]
+    _print_adoptions(results, is_dry_run=dry_run)
+    is_refused = any(result is AdoptionResult.REFUSED for _, result in results)
+    return 0 if is_complete and not is_refused and len(candidates) == len(listed) else 1
+
+
+def _print_status(name: str, found: SchemaStatus) -> None:
+    sys.stdout.write(f"database  {name}\nrevision  {found.current or 'none'}\nneeded    {found.head}\n")
+    remedy = "" if found.is_newer else "; run flink-autoscaler db upgrade"
+    sys.stdout.write(f"state     {found.problem + remedy if found.problem else 'current'}\n")
+
+
+def _require_no_leader(database: Database, name: str) -> None:
+    """Refuse to change what a running daemon holds in memory and would write again."""
+    from flink_autoscaler.core.errors import StoreError
+    from flink_autoscaler.stores.sql.known_jobs import leading_daemon
+
+    if owner := leading_daemon(database, name):
+        raise StoreError(f"the daemon {owner} works with this database: stop it, then import")
+
+
+def _listed_jobs(settings: Settings, clusters: Sequence[Cluster]) -> tuple[list[Adoption], bool]:
+    """Return the jobs of all clusters with both keys, and whether all of them could be listed."""
+    from flink_autoscaler.standalone.daemon.wiring import list_jobs
+    from flink_autoscaler.stores.sql.known_jobs import Adoption
+
+    listed: list[Adoption] = []
+    is_complete = True
+    with ExitStack() as parts:
+        for cluster, jobs in list_jobs(clusters, _fetchers(settings, parts)):
+            listed += [
+                Adoption(job.job_id, job.job_key, cluster.name, settings.ha.name)
+                for job in jobs.jobs
+                if job.job_id is not None and job.job_id != job.job_key
+            ]
+            for subject, problem in {**jobs.problems, **jobs.unreadable}.items():
+                print_error(f"{subject}: {problem}")
+                is_complete = False
+    return listed, is_complete
+
+
+def _fetchers(settings: Settings, parts: ExitStack) -> Callable[[Cluster], JobListFetcher]:
+    from flink_autoscaler.clients.flink.client_cache import ClientCache
+    from flink_autoscaler.clients.http.event_loop import EventLoopThread
+    from flink_autoscaler.standalone.daemon.wiring import build_fetcher
+
+    loop = EventLoopThread()
+    parts.callback(loop.close)
+    clients = ClientCache(loop)
+    parts.callback(clients.close)
+    offered = {"settings": settings, "loop": loop, "clients": clients, "job_key": settings.job_key}
+    return lambda cluster: build_fetcher(cluster, offered)
+
+
+def _unambiguous(listed: Sequence[Adoption]) -> Iterator[Adoption]:
+    """Leave out job ids that several clusters use, as application clusters with high availability do."""
+    counts = Counter(each.job_id for each in listed)
+    for each in listed:
+        if counts[each.job_id] == 1:
+            yield each
+        else:
+            print_error(
+                f"{each.job_key}: several clusters have the job id {each.job_id}; say with --cluster whose state it is"
+            )
+
+
+def _print_adoptions(results: Sequence[tuple[Adoption, AdoptionResult]], *, is_dry_run: bool) -> None:
+    from flink_autoscaler.stores.sql.known_jobs import AdoptionResult
+
+    outcomes = {
+        AdoptionResult.ADOPTED: "adopted",
+        AdoptionResult.REFUSED: "refused: there is state under the new key already",
+    }
+    rows = [(each.job_id, each.job_key, outcomes[result]) for each, result in results if result in outcomes]
+    if rows:
+        print_table(("JOB ID", "JOB", "RESULT"), rows)
+    counts = Counter(result for _, result in results)
+    sys.stdout.write(
+        f"{'dry run, nothing changed: ' if is_dry_run else ''}{counts[AdoptionResult.ADOPTED]} adopted,"
+        f" {counts[AdoptionResult.REFUSED]} refused,"
+        f" {counts[AdoptionResult.NOTHING]} without state under their job id\n"
+    )

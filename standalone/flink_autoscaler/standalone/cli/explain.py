@@ -1,0 +1,235 @@
+"""``explain`` and ``replay``: tell of recorded passes, and do them again."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Collection
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from flink_autoscaler.standalone.cli.command import (
+    ClusterOption,
+    GivenSettings,
+    JsonOption,
+    command,
+    mistake,
+    read_instant,
+    valued,
+)
+from flink_autoscaler.standalone.cli.output import print_document
+
+if TYPE_CHECKING:
+    from flink_autoscaler.core.model.job import JobKey
+    from flink_autoscaler.standalone.records.codec import PassRecord
+
+app = typer.Typer()
+
+AtOption = Annotated[
+    str | None,
+    valued(
+        "--at",
+        metavar="TIME",
+        text="The latest recorded pass at or before: '10m ago', or 2026-01-31T12:00. Without it: the newest.",
+    ),
+]
+
+_SHOWN_JOBS: Final = 20
+_HOW_TO_RECORD: Final = (
+    "passes are only recorded where there is a database: set autoscaler.standalone.state-store.type: JDBC and "
+    "autoscaler.standalone.jdbc.url, for a single host jdbc:sqlite:/var/lib/flink-autoscaler/autoscaler.db, and "
+    "restart the daemon; until then, flink-autoscaler once --json shows a pass as it is made"
+)
+
+
+@command(
+    app,
+    "flink-autoscaler explain main/orders --config autoscaler.yaml",
+    "flink-autoscaler explain orders --at '10m ago' --vertex 'Source: orders'",
+    "flink-autoscaler explain orders --at 2026-01-31T12:00 --export pass.json",
+    short_help="Tell why a job was or was not rescaled.",
+)
+def explain(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Key of the job, or its name.", show_default=False)],
+    given: GivenSettings,
+    at: AtOption = None,
+    vertex: Annotated[
+        str | None, valued("--vertex", metavar="NAME", text="Show all terms of this vertex, by name or id.")
+    ] = None,
+    cluster: ClusterOption = None,
+    as_json: JsonOption = False,
+    export: Annotated[Path | None, valued("--export", metavar="FILE", text="Write the record as JSON instead.")] = None,
+) -> int:
+    """Tell why a job was or was not rescaled: what was measured, every term of the formula, and what limited it.
+
+    Reads what the daemon has recorded in the database; passes that came to nothing new are recorded now and then.
+    """
+    from flink_autoscaler.standalone.cli.explain_view import explanation_document, print_explanation
+    from flink_autoscaler.standalone.records import explain as explaining
+
+    record, newest = _found(given, job, at, cluster)
+    if export is not None:
+        _export(record, export)
+        return 0
+    explained = explaining.explain(record, newest)
+    known = [each.name for each in explained.vertices]
+    if vertex is not None and vertex not in (*known, *(each.vertex_id for each in explained.vertices)):
+        raise mistake(f"--vertex '{vertex}': the job has {', '.join(known) or 'no vertices then'}")
+    if as_json:
+        print_document(explanation_document(explained))
+    else:
+        print_explanation(explained, vertex)
+    return 0
+
+
+@command(
+    app,
+    "flink-autoscaler replay --job main/orders --at '1h ago' --config autoscaler.yaml",
+    "flink-autoscaler replay --record pass.json",
+    "flink-autoscaler replay --vectors scenarios_00.json.gz --output out.json",
+    codes="0 when a recorded pass comes to the same decision again, 1 when not.",
+    short_help="Do recorded passes again and compare.",
+)
+def replay(
+    *,
+    job: Annotated[str | None, valued("--job", metavar="JOB", text="Do a recorded pass over this job again.")] = None,
+    at: AtOption = None,
+    cluster: ClusterOption = None,
+    record: Annotated[Path | None, valued("--record", metavar="FILE", text="Do an exported pass again.")] = None,
+    vectors: Annotated[
+        Path | None,
+        valued("--vectors", metavar="FILE", text="Recorded behaviour of the reference (JSON, .gz or not)."),
+    ] = None,
+    output: Annotated[
+        Path | None, valued("--output", metavar="FILE", text="Where to write what happened with --vectors (JSON).")
+    ] = None,
+    given: GivenSettings,
+) -> int:
+    """Do recorded passes again: the same inputs have to lead to the same decision.
+
+    With --vectors, recorded behaviour of the reference is replayed with compat: reference.
+    """
+    if [job is not None, record is not None, vectors is not None].count(True) != 1:
+        raise typer.BadParameter("say what to replay: --job, --record or --vectors")
+    if (vectors is None) != (output is None):
+        raise typer.BadParameter("--vectors and --output belong together")
+    if vectors is not None and output is not None:
+        return _replay_vectors(vectors, output)
+    return _replay(_exported(record) if record is not None else _found(given, job or "", at, cluster)[0])
+
+
+def job_key_of(known: Collection[JobKey], job: str, cluster: str | None = None) -> JobKey:
+    """Return the key of the job that was asked for.
+
+    Args:
+        known: Jobs with records.
+        job: Its key, or its name where only one job has it.
+        cluster: Only jobs of this cluster.
+
+    Raises:
+        ConfigError: No job or several are meant.
+    """
+    from flink_autoscaler.core.options.option import nearest
+
+    candidates = sorted(key for key in known if cluster is None or key.partition("/")[0] == cluster)
+    if job in candidates:
+        return job
+    named = [key for key in candidates if key.partition("/")[2] == job]
+    if len(named) == 1:
+        return named[0]
+    if named:
+        raise mistake(f"several jobs are named '{job}': {', '.join(named)}")
+    more = f" and {len(candidates) - _SHOWN_JOBS} more" if len(candidates) > _SHOWN_JOBS else ""
+    listed = ", ".join(candidates[:_SHOWN_JOBS]) or "none"
+    hint = nearest(job, [*candidates, *(key.partition("/")[2] for key in candidates)])
+    raise mistake(f"no pass over the job '{job}' is recorded; jobs with records: {listed}{more}{hint}")
+
+
+def _found(given: GivenSettings, job: str, at: str | None, cluster: str | None) -> tuple[PassRecord, PassRecord]:
+    """Return the pass that was asked for and the newest one of the job."""
+    from flink_autoscaler.core.errors import StoreError
+    from flink_autoscaler.standalone.cli.explain_view import moment
+    from flink_autoscaler.standalone.records.codec import decode
+
+    prepared = given.prepare()
+    at_ms = None if at is None else read_instant(at, time.time())
+    if prepared.standalone.jdbc_url is None:
+        raise mistake(_HOW_TO_RECORD)
+    # Imported here: what a database needs may not be installed.
+    from flink_autoscaler.standalone.ha.databases import open_database
+    from flink_autoscaler.stores.sql.records import SqlRecordStore
+
+    with closing(open_database(prepared)) as database:
+        store = SqlRecordStore(database)
+        key = job_key_of(store.job_keys(), job, cluster)
+        newest, found = store.latest(key), store.latest(key, at_ms)
+    if found is None or newest is None:
+        when = "" if at_ms is None else f" at or before {moment(at_ms)}"
+        raise StoreError(f"no pass over {key}{when} is recorded (any more)")
+    record = decode(found.text)
+    return record, record if found == newest else decode(newest.text)
+
+
+def _export(record: PassRecord, path: Path) -> None:
+    from flink_autoscaler.standalone.cli.explain_view import moment
+    from flink_autoscaler.standalone.records.codec import to_document
+
+    try:
+        path.write_text(json.dumps(to_document(record), indent=1, allow_nan=False) + "\n")
+    except OSError as error:
+        raise mistake(f"--export {path}: {error.strerror}") from error
+    sys.stdout.write(f"the pass of {moment(record.request.now_ms)} over {record.request.context.job_key}: {path}\n")
+
+
+def _exported(path: Path) -> PassRecord:
+    """Read a file that ``--export`` wrote.
+
+    Raises:
+        ConfigError: It cannot be read.
+    """
+    from flink_autoscaler.standalone.records.codec import read_export
+
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise mistake(f"--record {path}: {error.strerror}") from error
+    return read_export(data)
+
+
+def _replay(record: PassRecord) -> int:
+    """Do a recorded pass again and compare; return the exit code."""
+    from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
+    from flink_autoscaler.core.model.decision import Rescale
+    from flink_autoscaler.standalone.cli.explain_view import moment
+    from flink_autoscaler.standalone.records.replay import differences, replayed
+
+    found = list(differences(record, replayed(record, installed_plugins())))
+    subject = f"{record.request.context.job_key} at {moment(record.request.now_ms)}"
+    kind = "rescale" if isinstance(record.outcome.decision, Rescale) else "hold"
+    if not found:
+        sys.stdout.write(f"{subject}: the same again ({record.outcome.phase.value}, {kind})\n")
+        return 0
+    sys.stdout.write(f"{subject}: not the same\n")
+    for difference in found:
+        sys.stdout.write(f"  {difference}\n")
+    return 1
+
+
+def _replay_vectors(vectors: Path, output: Path) -> int:
+    """Replay behaviour vectors and write what happened; return the exit code."""
+    from rich.console import Console
+    from rich.status import Status
+
+    from flink_autoscaler.standalone.observability.logs import configure_logging
+    from flink_autoscaler.standalone.records.vector_replay import read_vectors, write_replay
+
+    configure_logging(log_format="auto", level="error")
+    given = read_vectors(vectors)
+    with Status("replaying", console=Console(stderr=True)) as status:
+        count = write_replay(given, output, progress=lambda case: status.update(f"replaying {case}"))
+    sys.stdout.write(f"{count} cases replayed, written to {output}\n")
+    return 0

@@ -1,0 +1,173 @@
+"""``forecast``: makes load profiles, which forecasts rest on."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from flink_autoscaler.standalone.cli.command import (
+    EXIT_FAILED,
+    GivenSettings,
+    JsonOption,
+    command,
+    command_group,
+    mistake,
+    read_instant,
+    valued,
+)
+from flink_autoscaler.standalone.cli.output import print_document, print_error, print_table
+
+if TYPE_CHECKING:
+    from flink_autoscaler.core.ports.forecast_store import ForecastStore, ProfileResult
+    from flink_autoscaler.standalone.settings.schema.settings import Settings
+
+app = command_group(
+    "flink-autoscaler forecast build --config autoscaler.yaml",
+    text="Make load profiles, which forecasts rest on.",
+    short_help="Make load profiles: build.",
+)
+
+Document = dict[str, Any]
+
+_FORMATS: Final = {"weeks": "d", "level": ".6g", "growth": ".3f", "wape": ".1%", "exceed": ".1%"}
+"""Figures of a profile in a table."""
+
+
+@command(
+    app,
+    "flink-autoscaler forecast build --config autoscaler.yaml",
+    "flink-autoscaler forecast build --history samples.parquet --asof 2026-01-31T00:00 --dry-run --json",
+    codes="0 when there is a result for every source, 1 when there is none, 2 for a wrong path or option.",
+    short_help="Make the profiles of all sources.",
+)
+def build(
+    given: GivenSettings,
+    history: Annotated[
+        str | None,
+        valued(
+            "--history",
+            metavar="PATH",
+            text="Folder or URL of a metric history, or Parquet files; unset takes the configured history.",
+        ),
+    ] = None,
+    asof: Annotated[
+        str | None,
+        valued(
+            "--asof",
+            metavar="TIME",
+            text="Use the history up to then: '1 d', or 2026-01-31T12:00; without it: all.",
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the results, without a database.")] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Make the load profiles of all sources from the metric history, and put them into the database.
+
+    Meant for every night: a profile that is older than two days is not used. Sources with too little history have a
+    result that says so. Damaged files of the history are left out with a warning.
+    """
+    prepared = given.prepare()
+    return show_profiles(prepared, profile_job(prepared, history, asof), is_dry_run=dry_run, as_json=as_json)
+
+
+def profile_job(settings: Settings, history: str | None, asof: str | None) -> Callable[..., Iterator[ProfileResult]]:
+    """Return what makes the profiles once it is called; it may be given who opens the Spark session.
+
+    Args:
+        settings: With the configured history.
+        history: Folder or URL of a metric history, or Parquet files; None takes the configured history.
+        asof: End of the history as text; None takes the present.
+
+    Raises:
+        ConfigError: It is not clear which history, or until when.
+    """
+    from flink_autoscaler.core.options.forecast import ForecastOptions
+    from flink_autoscaler.pipeline.profiles import ProfileSettings
+    from flink_autoscaler.pipeline.profiles.run import build_profiles, samples_at
+    from flink_autoscaler.standalone.history.access import spark_settings
+
+    path = history or settings.history.path
+    if path is None:
+        raise mistake("which history? Give --history, or set autoscaler.history.path")
+    now = time.time()
+    end = now if asof is None else read_instant(asof, now, "--asof") / 1000
+    wanted = ProfileSettings.of(ForecastOptions(settings.job_defaults), end)
+    return partial(
+        build_profiles, spark_settings(settings, settings.engine.spark_master), samples_at(path, wanted), wanted
+    )
+
+
+def show_profiles(
+    settings: Settings, make: Callable[[], Iterator[ProfileResult]], *, is_dry_run: bool, as_json: bool
+) -> int:
+    """Make profiles, store them unless it is a dry run, and show them; return the exit code.
+
+    Raises:
+        AutoscalerError: The history, Spark or the database cannot be used.
+    """
+    shown: list[Document] = []
+    if is_dry_run:
+        shown.extend(map(_document, make()))
+    else:
+        with _store(settings) as store:
+            store.save(_noted(make(), shown))
+    shown.sort(key=lambda document: (document["job_key"], document["source_id"]))
+    if as_json:
+        print_document({"forecasts": shown})
+    else:
+        _print_table(shown)
+    if not shown:
+        print_error("there are no samples in that time; history info shows what there is")
+    return 0 if shown else EXIT_FAILED
+
+
+@contextmanager
+def _store(settings: Settings) -> Iterator[ForecastStore]:
+    """Give the store in the database of the settings, which has to be there before anything is computed."""
+    from flink_autoscaler.standalone.ha.databases import open_database
+    from flink_autoscaler.stores.sql.forecasts import SqlForecastStore
+    from flink_autoscaler.stores.sql.schema import require_current
+
+    with closing(open_database(settings)) as database:
+        require_current(database, upgrades_at_start=settings.standalone.jdbc_upgrade_at_start)
+        yield SqlForecastStore(database)
+
+
+def _noted(results: Iterable[ProfileResult], shown: list[Document]) -> Iterator[ProfileResult]:
+    """Hand on the results, and keep what is shown of them."""
+    for result in results:
+        shown.append(_document(result))
+        yield result
+
+
+def _document(result: ProfileResult) -> Document:
+    names = ("weeks", "level", "growth", "missing", "wape", "exceed", "timezone")
+    return {
+        "job_key": result.job_key,
+        "source_id": result.source_id,
+        "asof": datetime.fromtimestamp(result.asof, UTC).isoformat(),
+        **{name: None if result.profile is None else getattr(result.profile, name) for name in names},
+        "problem": result.problem,
+    }
+
+
+def _print_table(documents: Sequence[Document]) -> None:
+    rows = [
+        (
+            each["job_key"],
+            each["source_id"],
+            *("-" if each[name] is None else format(each[name], form) for name, form in _FORMATS.items()),
+            each["problem"] or "-",
+        )
+        for each in documents
+    ]
+    print_table(("JOB", "SOURCE", "WEEKS", "LEVEL", "GROWTH", "ERROR", "EXCEEDED", "PROBLEM"), rows)
+    made = sum(each["problem"] is None for each in documents)
+    sys.stdout.write(f"{made} profiles made, {len(documents) - made} sources without one\n")

@@ -1,0 +1,269 @@
+"""``history``: shows, compacts and exports the metric history."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from flink_autoscaler.standalone.cli.command import (
+    GivenSettings,
+    HistorySelection,
+    JsonOption,
+    command,
+    command_group,
+    mistake,
+    read_seconds,
+    valued,
+)
+from flink_autoscaler.standalone.cli.output import (
+    first_of,
+    print_document,
+    print_error,
+    print_table,
+    progress,
+    whole_file,
+)
+
+if TYPE_CHECKING:
+    from flink_autoscaler.pipeline.history.catalog import HistoryInfo
+    from flink_autoscaler.pipeline.history.compact import Maintained
+    from flink_autoscaler.pipeline.history.export import Format
+    from flink_autoscaler.pipeline.history.schema import HistoryTable
+
+app = command_group(
+    "flink-autoscaler history info --config autoscaler.yaml",
+    text="Look after the metric history.",
+    short_help="Look after the metric history: info, compact, export.",
+)
+
+_CODES: Final = "0 when all is well, 1 when there is no history yet or files are damaged, 2 for a wrong path."
+_STANDARD_OUTPUT: Final = "-"
+_SHOWN_PROBLEMS: Final = 10
+_LARGE_ROWS: Final = 400_000
+"""Rows of a compacted file: a process that ends afterwards may take more memory than a daemon."""
+
+
+@command(
+    app,
+    "flink-autoscaler history info --config autoscaler.yaml",
+    "flink-autoscaler history info --path hdfs://nameservice1/flink/history --since '7 d' --json",
+    codes=_CODES,
+    short_help="Show what is in the history.",
+)
+def info(
+    given: GivenSettings,
+    asked: HistorySelection,
+    as_json: JsonOption = False,
+) -> int:
+    """Show tables, rows, days and clusters of the history, and which files are damaged.
+
+    Looks at the end of every file, and changes nothing.
+    """
+    from flink_autoscaler.pipeline.history.catalog import describe
+    from flink_autoscaler.pipeline.history.layout import Selection
+    from flink_autoscaler.standalone.history.access import opened_history, selection_of
+
+    prepared = given.prepare()
+    selection = selection_of(asked)
+    with opened_history(prepared, asked) as storage, progress("looking at files") as tell:
+        found = describe(storage.files, selection, tell)
+    if as_json:
+        print_document(_document(found))
+    else:
+        _print_info(found)
+    if found.is_empty:
+        where = "" if selection == Selection() else " where it was looked at"
+        print_error(f"{found.root}: the history is empty{where}")
+    _print_problems(found.damaged, "cannot be read")
+    return 1 if found.is_empty or found.damaged else 0
+
+
+@command(
+    app,
+    "flink-autoscaler history compact --config autoscaler.yaml --dry-run",
+    "flink-autoscaler history compact --path /var/lib/flink-autoscaler/history --retention '30 d'",
+    codes=_CODES,
+    short_help="Make large files of small ones, and remove what is too old.",
+)
+def compact(
+    given: GivenSettings,
+    asked: HistorySelection,
+    retention: Annotated[
+        str | None,
+        valued(
+            "--retention",
+            metavar="DURATION",
+            text="Remove days that are older, 0 none; unset takes the configured one, or none with --path.",
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
+) -> int:
+    """Make large files of small ones, remove what is too old and what interrupted processes left behind.
+
+    The day that has not ended (UTC) stays as it is. May run beside the daemon, and may be interrupted at any instant.
+    """
+    from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
+    from flink_autoscaler.standalone.history.access import opened_history, selection_of
+
+    prepared = given.prepare()
+    # A history that is given by its path keeps all unless told otherwise.
+    kept = prepared.history.retention if asked.path is None else 0
+    upkeep = Upkeep(
+        now_ms=round(time.time() * 1000),
+        keep_seconds=(kept if retention is None else read_seconds("--retention", retention, "30 d")) or None,
+        selection=selection_of(asked),
+        is_dry_run=dry_run,
+        large_rows=_LARGE_ROWS,
+    )
+    with opened_history(prepared, asked) as storage, progress("compacting folders") as tell:
+        done = maintain(storage, upkeep, tell)
+    _print_maintained(done, is_dry_run=dry_run)
+    _print_problems(done.damaged, "cannot be read and stay as they are")
+    return 1 if done.damaged else 0
+
+
+@command(
+    app,
+    "flink-autoscaler history export samples --since '7 d' --output samples.parquet --config autoscaler.yaml",
+    "flink-autoscaler history export rescales --job 'main/orders*' --format json --path /data/history",
+    codes="0 when everything was exported, 1 when nothing was found or damaged files were left out.",
+    short_help="Copy a part of the history to one file.",
+)
+def export(
+    *,
+    table: Annotated[
+        str,
+        typer.Argument(metavar="TABLE", help="samples, vertices, decisions or rescales.", show_default=False),
+    ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Where to write; - is standard output.")
+    ] = _STANDARD_OUTPUT,
+    form: Annotated[
+        str | None,
+        valued(
+            "--format",
+            metavar="NAME",
+            text="csv, json (an object per line) or parquet; unset follows the name of the file, else csv.",
+        ),
+    ] = None,
+    given: GivenSettings,
+    asked: HistorySelection,
+    job: Annotated[
+        str | None, valued("--job", metavar="PATTERN", text="Only jobs with this key; * and ? match.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+) -> int:
+    """Copy rows of one table to a file, sorted within each day by job. What is not known is empty, or null."""
+    from flink_autoscaler.pipeline.history.export import ExportSelection
+    from flink_autoscaler.pipeline.history.export import export as export_rows
+    from flink_autoscaler.pipeline.history.files import HistoryError
+    from flink_autoscaler.standalone.history.access import opened_history, selection_of
+
+    prepared = given.prepare()
+    rows = ExportSelection(_table(table), selection_of(asked), job)
+    to = _format(form, output)
+    with (
+        opened_history(prepared, asked) as storage,
+        _output(output, replaces=force) as stream,
+        progress("exporting files") as tell,
+    ):
+        done = export_rows(storage, rows, stream, to, tell)
+        _print_problems(done.damaged, "could not be read and are missing in the export")
+        if done.rows == 0:
+            raise HistoryError(f"no rows of {table} were found; history info shows what there is")
+    where = "" if output == _STANDARD_OUTPUT else f" to {output}"
+    sys.stderr.write(f"{done.rows:,} rows of {done.files - len(done.damaged)} files{where}\n")
+    return 1 if done.damaged else 0
+
+
+def _table(name: str) -> HistoryTable:
+    from flink_autoscaler.core.options.option import nearest
+    from flink_autoscaler.pipeline.history.schema import TABLES
+
+    if name not in TABLES:
+        raise mistake(f"there is no table '{name}'; known: {', '.join(TABLES)}{nearest(name, list(TABLES))}")
+    return TABLES[name]
+
+
+def _format(asked: str | None, output: str) -> Format:
+    from flink_autoscaler.pipeline.history.export import Format
+
+    ending = Path(output).suffix.removeprefix(".").lower()
+    name = asked or {"jsonl": Format.JSON, "ndjson": Format.JSON}.get(ending, ending)
+    if name in tuple(Format):
+        return Format(name)
+    if asked is not None:
+        raise mistake(f"--format '{asked}': expected {', '.join(Format)}")
+    return Format.CSV
+
+
+@contextmanager
+def _output(name: str, *, replaces: bool) -> Iterator[IO[bytes]]:
+    """Open what an export goes to; a file appears when it is whole."""
+    if name == _STANDARD_OUTPUT:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with whole_file(Path(name), replaces=replaces) as stream:
+        yield stream
+
+
+def _print_info(found: HistoryInfo) -> None:
+    from rich.filesize import decimal
+
+    titles = ("TABLE", "ROWS", "FILES", "SIZE", "FIRST DAY", "LAST DAY", "CLUSTERS", "VERSIONS")
+    rows = [
+        (
+            each.name,
+            f"{each.rows:,}",
+            str(each.files),
+            decimal(each.bytes),
+            *(day.isoformat() if day else "-" for day in (each.first, each.last)),
+            ", ".join(each.clusters) or "-",
+            ", ".join(map(str, each.versions)) or "-",
+        )
+        for each in found.tables
+    ]
+    sys.stdout.write(f"{found.root}\n")
+    print_table(titles, rows)
+    replaced = sum(each.replaced for each in found.tables)
+    if replaced or found.staged:
+        sys.stdout.write(
+            f"being written or left behind: {found.staged + replaced} files; history compact removes them\n"
+        )
+
+
+def _document(found: HistoryInfo) -> dict[str, Any]:
+    tables = [
+        {
+            **asdict(table),
+            "first": table.first and table.first.isoformat(),
+            "last": table.last and table.last.isoformat(),
+        }
+        for table in found.tables
+    ]
+    return {"path": found.root, "tables": tables, "staged": found.staged}
+
+
+def _print_maintained(done: Maintained, *, is_dry_run: bool) -> None:
+    would = "would be " if is_dry_run else ""
+    sys.stdout.write(f"{done.before} small files {would}replaced by {done.after}\n")
+    # How many is not known before it is done.
+    if not is_dry_run:
+        sys.stdout.write(f"{done.duplicates} rows dropped that had been written twice\n")
+    sys.stdout.write(f"{done.expired} days of tables {would}removed\n")
+    sys.stdout.write(f"{done.leftovers} files of interrupted processes {would}removed\n")
+
+
+def _print_problems(problems: Sequence[str], what: str) -> None:
+    if problems:
+        print_error(f"{len(problems)} files {what}:")
+    for line in first_of(problems, _SHOWN_PROBLEMS):
+        print_error(line)

@@ -1,0 +1,126 @@
+"""What commands write: tables and JSON, errors, progress, and files."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+from flink_autoscaler.standalone.cli.command import mistake
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from flink_autoscaler.pipeline.history.catalog import Progress as Tell
+
+_WIDTH_WITHOUT_TERMINAL: Final = 160
+
+Row = Sequence[str]
+Rows = tuple[Row, Sequence[Row]]
+"""What a table consists of: titles and rows."""
+
+
+def table_of(titles: Row, rows: Iterable[Row]) -> Table:
+    """Return a table of texts as they are: what looks like markup comes from a job's author."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for title in titles:
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def print_table(titles: Row, rows: Sequence[Row], *, if_empty: str | None = None) -> None:
+    """Print a table to standard output, without control characters; lines are wide where no terminal limits them.
+
+    Args:
+        titles: Of the columns.
+        rows: May be shorter than the titles.
+        if_empty: Told on standard error instead of a table without rows.
+    """
+    from rich.console import Console
+
+    from flink_autoscaler.standalone.fetchers.job_keys import printable
+
+    if not rows and if_empty is not None:
+        sys.stderr.write(f"{if_empty}\n")
+        return
+    width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
+    Console(width=width).print(table_of(titles, [[printable(cell) for cell in row] for row in rows]))
+
+
+def print_document(document: object) -> None:
+    """Print a document as JSON to standard output."""
+    json.dump(document, sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def print_error(text: str) -> None:
+    """Print one line about something that went wrong to standard error."""
+    from flink_autoscaler.standalone.observability.logs import masked
+
+    sys.stderr.write(f"error: {masked(text)}\n")
+
+
+def first_of(lines: Sequence[str], most: int, rest: str = "") -> list[str]:
+    """Return the first of some lines, and one that counts the others."""
+    return [*lines[:most], *([f"and {len(lines) - most} more{rest}"] if len(lines) > most else [])]
+
+
+@contextmanager
+def progress(what: str, *, is_timed: bool = False) -> Iterator[Tell]:
+    """Show a bar on standard error while something is done, where that is a terminal.
+
+    Args:
+        what: Is done.
+        is_timed: Whether the bar tells how long it has taken and will take.
+    """
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    times = (TimeElapsedColumn(), TimeRemainingColumn()) if is_timed else ()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *times)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, of: bar.update(task, completed=done, total=of)
+
+
+@contextmanager
+def whole_file(target: Path, *, replaces: bool) -> Iterator[IO[bytes]]:
+    """Give a stream to a file that appears when the block ends well, and not otherwise.
+
+    Args:
+        target: What ``--output`` named.
+        replaces: Whether a file that is there is replaced.
+
+    Raises:
+        ConfigError: It is there already, or cannot be written; known before the block begins.
+    """
+    if target.exists() and not replaces:
+        raise mistake(f"--output {target}: is there already; --force replaces it")
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as stream:
+            yield stream
+        partial.replace(target)
+    except OSError as error:
+        raise mistake(f"--output {target}: {error.strerror or error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink()

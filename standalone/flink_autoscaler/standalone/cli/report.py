@@ -1,0 +1,177 @@
+"""``report``: a page about the fleet and its jobs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from flink_autoscaler.standalone.cli.command import (
+    ClustersOption,
+    GivenSettings,
+    HistoryPathOption,
+    HistorySelection,
+    command,
+    mistake,
+    read_seconds,
+    valued,
+)
+from flink_autoscaler.standalone.cli.output import first_of, print_error, whole_file
+
+if TYPE_CHECKING:
+    from flink_autoscaler.pipeline.history.files import LocalFiles
+    from flink_autoscaler.pipeline.history.layout import Selection
+    from flink_autoscaler.pipeline.reports.build import ReportRequest
+    from flink_autoscaler.pipeline.reports.report import Report
+    from flink_autoscaler.standalone.settings.schema.settings import Settings
+
+app = typer.Typer()
+
+_CONF: Final = {"spark.sql.adaptive.enabled": "true", "spark.sql.shuffle.partitions": "16"}
+_HEAD: Final = 4096
+_SHOWN_NOTES: Final = 5
+
+
+@command(
+    app,
+    "flink-autoscaler report --since 7d --output report.html --config autoscaler.yaml",
+    "flink-autoscaler report --since 2026-01-01 --until 2026-02-01 --jobs 'main/orders*' --output january.html"
+    " --path /data/history",
+    codes="0 when the page tells all, 1 when there is nothing to report, or the page is incomplete since files "
+    "are damaged, clocks were wrong or no job has enough passes; 2 when a path or an option is wrong.",
+    short_help="Write a page about the fleet and its jobs.",
+)
+def report(
+    *,
+    output: Annotated[Path, valued("--output", "-o", metavar="FILE", text="Where to write the page.")],
+    since: Annotated[
+        str, typer.Option("--since", metavar="TIME", help="Begin of the period: an age such as 7d, or 2026-01-31.")
+    ] = "7d",
+    until: Annotated[str | None, valued("--until", metavar="TIME", text="End of the period; without it: now.")] = None,
+    given: GivenSettings,
+    path: HistoryPathOption = None,
+    cluster: ClustersOption = None,
+    jobs: Annotated[
+        str | None, valued("--jobs", metavar="PATTERN", text="Only jobs with this key; * and ? match.")
+    ] = None,
+    sections: Annotated[
+        int, typer.Option("--sections", metavar="N", min=0, max=500, help="Jobs that get charts of their own at most.")
+    ] = 50,
+    slo_lag: Annotated[
+        str | None,
+        valued(
+            "--slo-lag",
+            metavar="DURATION",
+            text="Lag above which a job is too late; unset takes job.autoscaler.slo.lag.",
+        ),
+    ] = None,
+    forecast: Annotated[
+        bool, typer.Option("--forecast/--no-forecast", help="Whether to compare what arrived with a forecast.")
+    ] = True,
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Heading of the page.")] = "Fleet report",
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the file also if it is something else than a report.")
+    ] = False,
+) -> int:
+    """Write one page about the fleet and its jobs, from the metric history, that needs no other file and no network.
+
+    Load against capacity, parallelism, lag, rescales with outages and reasons, forecast against actual, slot-hours
+    used and saved, minutes too late, top talkers, and the jobs that need a person. Needs flink-autoscaler[report].
+    """
+    prepared, history = given.prepare(), HistorySelection(path, since, until, cluster)
+    from flink_autoscaler.pipeline.reports import require_libraries
+
+    require_libraries()
+    from flink_autoscaler.pipeline.reports.fleet import fleet_page
+
+    shown: dict[str, Any] = {"jobs": jobs, "sections": sections, "title": title}
+    with whole_file(output, replaces=_may_replace(output, is_forced=force)) as stream:
+        built = _built(prepared, history, _request(prepared, history, slo_lag, has_forecast=forecast, **shown))
+        stream.write(fleet_page(built).encode())
+    return _told(output, built)
+
+
+def _may_replace(output: Path, *, is_forced: bool) -> bool:
+    """Tell whether the file may be replaced: yesterday's report may, anything else only when that was asked for."""
+    if output.is_dir():
+        raise mistake(f"--output {output}: is a folder; give the name of a file")
+    return is_forced or _is_report(output)
+
+
+def _is_report(output: Path) -> bool:
+    from flink_autoscaler.pipeline.reports.fleet import GENERATOR
+
+    try:
+        with output.open("rb") as stream:
+            return f'content="{GENERATOR}"'.encode() in stream.read(_HEAD)
+    except OSError:
+        return False
+
+
+def _request(
+    settings: Settings, history: HistorySelection, slo_lag: str | None, *, has_forecast: bool, **shown: Any
+) -> ReportRequest:
+    from flink_autoscaler.core.options.forecast import ForecastOptions
+    from flink_autoscaler.core.options.safety import SafetyOptions
+    from flink_autoscaler.pipeline.profiles import ProfileSettings
+    from flink_autoscaler.pipeline.reports.build import ReportRequest
+    from flink_autoscaler.standalone.history.access import selection_of
+
+    now = time.time()
+    selection = selection_of(history, now)
+    since = now if selection.since_ms is None else selection.since_ms / 1000
+    if since >= now:
+        raise mistake(f"--since '{history.since}' is not in the past")
+    configured = SafetyOptions(settings.job_defaults).slo_lag.exact_seconds
+    return ReportRequest(
+        since=since,
+        until=None if selection.until_ms is None else selection.until_ms / 1000,
+        now=now,
+        clusters=selection.clusters,
+        slo_lag=configured if slo_lag is None else read_seconds("--slo-lag", slo_lag, "60 s"),
+        profiles=ProfileSettings.of(ForecastOptions(settings.job_defaults), since) if has_forecast else None,
+        **shown,
+    )
+
+
+def _built(settings: Settings, history: HistorySelection, request: ReportRequest) -> Report:
+    from flink_autoscaler.pipeline.history.files import LocalFiles, is_local
+    from flink_autoscaler.pipeline.history.storage import spark_storage
+    from flink_autoscaler.pipeline.reports.build import build_report
+    from flink_autoscaler.standalone.history import access
+
+    path = access.path_of(settings, history)
+    with access.missing_is_told(settings, history):
+        if is_local(path):
+            _require_rows(LocalFiles(path), access.selection_of(history, request.now))
+        with access.spark_session(settings, least_memory=access.BATCH_MEMORY, conf=_CONF) as spark:
+            return build_report(spark, spark_storage(path, spark), request)
+
+
+def _require_rows(files: LocalFiles, selection: Selection) -> None:
+    """Find out before Spark is started that there is nothing.
+
+    Raises:
+        MissingHistoryError: There is no such folder.
+        HistoryError: It has no files about the period.
+    """
+    from flink_autoscaler.pipeline.history.catalog import find_all
+    from flink_autoscaler.pipeline.history.files import HistoryError
+
+    if not any(find_all(files, selection).values()):
+        raise HistoryError(f"{files.root}: there are no rows in the period; history info shows what there is")
+
+
+def _told(output: Path, written: Report) -> int:
+    """Say what was written and what is missing; return the exit code."""
+    for text in written.problems:
+        print_error(text)
+    for text in first_of(written.notes, _SHOWN_NOTES, ", in the page"):
+        sys.stderr.write(f"note: {text}\n")
+    concerned = sum(bool(job.concerns) for job in written.jobs)
+    size = output.stat().st_size / 1e6
+    sys.stdout.write(f"{output}: {len(written.jobs)} jobs, {concerned} need a person, {size:.1f} MB\n")
+    return 1 if written.problems else 0

@@ -1,0 +1,209 @@
+"""``run`` and ``once``: passes over all clusters, again and again or a single one."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flink_autoscaler.standalone.cli.command import (
+    ClusterOption,
+    DryRunOption,
+    GivenSettings,
+    JsonOption,
+    command,
+    valued,
+)
+from flink_autoscaler.standalone.cli.jobs import is_enabled, job_document
+from flink_autoscaler.standalone.cli.output import Row, Rows, print_document, print_error, print_table
+
+if TYPE_CHECKING:
+    from flink_autoscaler.core.autoscaler import JobPassReport
+    from flink_autoscaler.core.model.decision import PassOutcome
+    from flink_autoscaler.core.model.job import JobAutoScalerContext
+    from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+
+app = typer.Typer()
+
+
+@command(
+    app,
+    "flink-autoscaler run --config /etc/flink-autoscaler/autoscaler.yaml",
+    "flink-autoscaler run --set autoscaler.engine.kind=inline --dry-run",
+    short_help="Look after all clusters.",
+)
+def run(given: GivenSettings, dry_run: DryRunOption = False) -> int:
+    """Look after all clusters until stopped with SIGTERM or Ctrl-C. SIGHUP has it read the configuration again."""
+    from flink_autoscaler.standalone.daemon.signals import hold_reloads
+
+    hold_reloads()
+    from flink_autoscaler.standalone.daemon.service import serve
+    from flink_autoscaler.standalone.settings.preparation import read_again
+
+    prepared = given.prepare(is_dry_run=dry_run)
+    return serve(prepared, lambda: read_again(given.config, given.overrides or [], is_dry_run=dry_run))
+
+
+@command(
+    app,
+    "flink-autoscaler once --set autoscaler.standalone.fetcher.flink-cluster.port=8081"
+    " --set job.autoscaler.enabled=true",
+    "flink-autoscaler once --config autoscaler.yaml --cluster main --job 'orders*' --json",
+    codes="0 when everything could be read, 1 when a cluster or job failed.",
+    short_help="Do one pass and show what it found.",
+)
+def once(
+    given: GivenSettings,
+    dry_run: DryRunOption = False,
+    cluster: ClusterOption = None,
+    job: Annotated[
+        str | None, valued("--job", metavar="PATTERN", text="Only jobs with this key, name or id; * and ? match.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Do one pass over all clusters, in this process, and show what it found.
+
+    What was decided is carried out, unless --dry-run is given.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
+
+    prepared = given.prepare(is_dry_run=dry_run)
+    with Wiring(prepared) as wiring:
+        passes = [wiring.cluster_pass(each, selects=_selection(job)) for each in chosen_clusters(prepared, cluster)]
+        wiring.storage.start()
+        wiring.storage.require_up()
+        with ThreadPoolExecutor(len(passes)) as pool:
+            reports = list(pool.map(lambda each: each.run(), passes))
+    if not all(report.is_acting for report in reports):
+        sys.stderr.write("another daemon leads: this pass only looked on, and nothing of it was carried out\n")
+    if as_json:
+        print_document(pass_document(reports))
+    else:
+        print_table(*pass_table(reports), if_empty="no jobs")
+    return 0 if _is_complete(reports, job) else 1
+
+
+def _selection(pattern: str | None) -> Callable[[JobAutoScalerContext], bool]:
+    if pattern is None:
+        return lambda _: True
+    return lambda context: any(
+        fnmatchcase(text, pattern) for text in (context.job_key, context.job_name, context.job_id or "")
+    )
+
+
+def _is_complete(reports: Sequence[PassReport], job_pattern: str | None) -> bool:
+    if job_pattern is not None and not any(report.jobs for report in reports):
+        print_error(f"no job matches '{job_pattern}'")
+        return False
+    return all(report.is_clean for report in reports)
+
+
+def pass_table(reports: Iterable[PassReport]) -> Rows:
+    """Return one row per job, and one per cluster, or part of one, that could not be looked at."""
+    return ("JOB", "STATUS", "PHASE", "DECISION", "WHY"), [row for report in reports for row in _rows(report)]
+
+
+def _rows(report: PassReport) -> Iterator[Row]:
+    for context in report.jobs:
+        if context.job_key in report.reports:
+            yield _job_row(context, report.reports[context.job_key])
+    failures = [(job_key, "error", error) for job_key, error in report.failures.items()]
+    gaps = [(f"{report.cluster}: {part}", "gap", error) for part, error in report.gaps.items()]
+    whole = [] if report.error is None else [(report.cluster, "error", report.error)]
+    for subject, kind, problem in (*failures, *gaps, *whole):
+        yield subject, "-", kind, "-", _text(problem)
+
+
+def _job_row(context: JobAutoScalerContext, report: JobPassReport) -> Row:
+    from flink_autoscaler.standalone.daemon.cluster_pass import problems
+    from flink_autoscaler.standalone.observability.logs import masked
+
+    outcome = report.outcome
+    why = "; ".join(problems(report)) or "; ".join(reason.text for reason in outcome.decision.reasons)
+    return context.job_key, context.status.value, outcome.phase.value, _decision_text(outcome), masked(why)
+
+
+def _decision_text(outcome: PassOutcome) -> str:
+    from flink_autoscaler.core.model.decision import Rescale
+
+    if not isinstance(outcome.decision, Rescale):
+        return "hold"
+    names = {} if outcome.topology is None else {key: vertex.name for key, vertex in outcome.topology.vertices.items()}
+    return ", ".join(
+        f"{names.get(vertex_id, vertex_id)} {summary.current} → {summary.new}"
+        for vertex_id, summary in outcome.decision.summaries.items()
+    )
+
+
+def pass_document(reports: Sequence[PassReport]) -> dict[str, Any]:
+    """Return the same and more as a document for JSON; numbers that are not known are null."""
+    return {"clusters": [_cluster_document(report) for report in reports]}
+
+
+def _cluster_document(report: PassReport) -> dict[str, Any]:
+    return {
+        "cluster": report.cluster,
+        "error": None if report.error is None else _text(report.error),
+        "seconds": round(report.seconds, 3),
+        "jobs": [_job_document(context, report) for context in report.jobs],
+        "failures": {job_key: _text(error) for job_key, error in report.failures.items()},
+        "gaps": {part: _text(error) for part, error in report.gaps.items()},
+    }
+
+
+def _job_document(context: JobAutoScalerContext, pass_report: PassReport) -> dict[str, Any]:
+    from flink_autoscaler.core.model.decision import Rescale
+    from flink_autoscaler.standalone.daemon.cluster_pass import problems
+    from flink_autoscaler.standalone.observability.logs import masked
+
+    job = {"enabled": is_enabled(context), **job_document(context)}
+    report = pass_report.reports.get(context.job_key)
+    if report is None:
+        return job
+    outcome = report.outcome
+    return {
+        **job,
+        "phase": outcome.phase.value,
+        "decision": "rescale" if isinstance(outcome.decision, Rescale) else "hold",
+        "reasons": [
+            {"code": reason.code, "text": masked(reason.text), "vertex_id": reason.vertex_id}
+            for reason in outcome.decision.reasons
+        ],
+        "samples": outcome.sample_count,
+        "vertices": _vertex_documents(outcome),
+        "requested": {} if report.realization is None else dict(report.realization.requested),
+        "errors": [masked(text) for text in problems(report)],
+    }
+
+
+def _vertex_documents(outcome: PassOutcome) -> list[dict[str, Any]]:
+    from flink_autoscaler.core.model.metrics import ScalingMetric
+
+    if outcome.topology is None:
+        return []
+    evaluated = {} if outcome.evaluation is None else outcome.evaluation.metrics.vertices
+    documents = []
+    for vertex_id, vertex in outcome.topology.vertices.items():
+        metric = evaluated.get(vertex_id, {}).get(ScalingMetric.RECOMMENDED_PARALLELISM)
+        is_known = metric is not None and math.isfinite(metric.current)
+        documents.append(
+            {
+                "vertex_id": vertex_id,
+                "name": vertex.name,
+                "parallelism": vertex.parallelism,
+                "recommended": int(metric.current) if metric is not None and is_known else None,
+            }
+        )
+    return documents
+
+
+def _text(error: Exception) -> str:
+    from flink_autoscaler.standalone.observability.logs import masked
+
+    return str(masked(str(error)))

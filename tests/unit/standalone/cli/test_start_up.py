@@ -1,0 +1,115 @@
+"""What commands load: a fresh interpreter runs each, and tells which libraries it has loaded in the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from databases import create_tables
+from fake_flink import FakeFlink, chain
+from recorded_passes import scaled_up, stored
+from sql_setup import an_event, write_events
+
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.records import SqlRecordStore
+
+OF_HELP = frozenset({"pydantic"})
+"""What typer itself loads to read the options of a command."""
+HEAVY = frozenset({
+    *("aiohttp", "alembic", "apscheduler", "bokeh", "httpx", "jinja2", "prometheus_client", "rich", "sqlalchemy"),
+    *("stamina", "starlette", "structlog", "uvicorn", "yaml", *OF_HELP),
+    *("numpy", "pandas", "py4j", "pyarrow", "pyspark"),
+})  # fmt: skip
+OF_SPARK = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pyspark"})
+"""What takes longer to load than most commands take to run."""
+
+PROGRAM = (
+    "import sys\n"
+    "from flink_autoscaler.standalone.__main__ import main\n"
+    "try:\n"
+    "    main()\n"
+    "finally:\n"
+    "    print('loaded', *{name.partition('.')[0] for name in sys.modules}, file=sys.stderr)\n"
+)
+
+
+def loaded_by(*arguments: str) -> tuple[int, frozenset[str], str]:
+    """Return exit code, top-level names of modules, and output of a command."""
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("AUTOSCALER", "FLINK"))}
+    environment = {**inherited, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", PROGRAM, *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, frozenset(done.stderr.splitlines()[-1].split()[1:]), done.stdout
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> DatabaseSettings:
+    """Return a database with an event and recorded passes."""
+    settings = DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'autoscaler.db'}")
+    with closing(Database(settings)) as opened:
+        create_tables(opened)
+        write_events(opened, an_event(message="one"))
+        stored(scaled_up().records[:3], SqlRecordStore(opened))
+    return settings
+
+
+@pytest.mark.parametrize(
+    ("arguments", "seconds"),
+    [pytest.param(("--help",), 0.4, id="help"), pytest.param(("--version",), 0.25, id="version")],
+)
+def test_help_and_version_load_no_large_library(arguments: tuple[str, ...], seconds: float) -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+
+    code, loaded, output = loaded_by(*arguments)
+
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert (code, loaded & HEAVY, "flink-autoscaler" in output) == (0, frozenset(), True)
+    # Four times what it is meant to take, since other programs may slow this one down.
+    assert after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime < 4 * seconds
+
+
+@pytest.mark.parametrize("command", ["jobs", "explain", "replay", "once", "backtest", "report", "pause", "orders"])
+def test_help_of_a_command_loads_no_large_library(command: str) -> None:
+    code, loaded, _ = loaded_by(command, "--help")
+
+    assert (code, loaded & (HEAVY - OF_HELP)) == (0, frozenset())
+
+
+def test_jobs_loads_neither_spark_nor_arrow() -> None:
+    with FakeFlink() as flink:
+        flink.add_job("orders", chain(vertices=2, parallelism=3))
+        prefix = "autoscaler.standalone.fetcher.flink-cluster"
+
+        code, loaded, output = loaded_by(
+            *("jobs", "--json", "--set", f"{prefix}.host=127.0.0.1"),
+            *("--set", f"{prefix}.port={flink.url.rsplit(':', 1)[1]}"),
+        )
+
+    assert [job["parallelism"] for job in json.loads(output)["jobs"]] == [3]
+    assert (code, loaded & OF_SPARK) == (0, frozenset())
+
+
+def test_check_config_loads_neither_spark_nor_arrow() -> None:
+    code, loaded, output = loaded_by("check-config")
+
+    assert (code, loaded & OF_SPARK, "autoscaler.http.port" in output) == (0, frozenset(), True)
+
+
+def test_events_loads_neither_spark_nor_arrow(database: DatabaseSettings) -> None:
+    code, loaded, output = loaded_by("events", "--set", f"autoscaler.standalone.jdbc.url={database.url}")
+
+    assert (code, loaded & OF_SPARK, "one" in output) == (0, frozenset(), True)
+
+
+def test_explain_loads_neither_spark_nor_arrow(database: DatabaseSettings) -> None:
+    url = f"autoscaler.standalone.jdbc.url={database.url}"
+
+    code, loaded, output = loaded_by("explain", "orders", "--set", url)
+
+    assert (code, loaded & OF_SPARK, "rescale: enrich 4 -> 7" in output) == (0, frozenset(), True)
