@@ -13,8 +13,12 @@ from flink_autoscaler.core.decide.decision_run import Executed, ExecutionInput
 from flink_autoscaler.core.decide.execution import execute
 from flink_autoscaler.core.decide.realizable import realizable
 from flink_autoscaler.core.errors import AutoscalerError, EvaluationError, NotReadyError
-from flink_autoscaler.core.evaluate.custom_evaluation import CustomEvaluation
-from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, evaluate, with_present_parallelism
+from flink_autoscaler.core.evaluate.evaluation import (
+    CustomEvaluation,
+    EvaluationSettings,
+    evaluate,
+    with_present_parallelism,
+)
 from flink_autoscaler.core.forecast.pass_forecast import PassForecast, pass_forecast
 from flink_autoscaler.core.model.decision import Evaluation, Hold, PassOutcome, PassPhase, PassRequest, Rescale
 from flink_autoscaler.core.model.events import Event, EventType

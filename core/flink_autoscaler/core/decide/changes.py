@@ -21,9 +21,19 @@ from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import DelayedRecommendation, ScalingSummary
 from flink_autoscaler.core.model.topology import Vertex
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.policies.base.bottleneck import find_bottlenecks, limited_sizing, sources_of, tightest
-from flink_autoscaler.core.policies.base.parallelism import SizingSettings, VertexSizing, is_outside_bounds, size_vertex
-from flink_autoscaler.core.policies.base.scalability import Gains, ineffective_gains, scalability_coefficient
+from flink_autoscaler.core.policies.base.sizing import (
+    Gains,
+    SizingSettings,
+    VertexSizing,
+    find_bottlenecks,
+    ineffective_gains,
+    is_outside_bounds,
+    limited_sizing,
+    scalability_coefficient,
+    size_vertex,
+    sources_of,
+    tightest,
+)
 from flink_autoscaler.core.policies.choosing import choose, planned_sizing
 from flink_autoscaler.core.policies.observing import policy_input
 from flink_autoscaler.core.ports.plugins import ALIGNMENT, AlignmentContext, plugin_class, with_plugin_options

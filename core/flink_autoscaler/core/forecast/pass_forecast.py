@@ -21,8 +21,8 @@ from flink_autoscaler.core.model.state import ForecastMemory
 from flink_autoscaler.core.options.forecast import forecast_settings
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies import proactive
+from flink_autoscaler.core.policies.choosing import POLICIES
 from flink_autoscaler.core.policies.observing import expected_outage
-from flink_autoscaler.core.policies.registry import POLICIES
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
 
 UNUSED: Final = "FORECAST_UNUSED"

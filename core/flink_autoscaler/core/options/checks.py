@@ -14,7 +14,7 @@ from flink_autoscaler.core.options.forecast import ForecastOptions, forecast_set
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import Option, ValueParseError
 from flink_autoscaler.core.options.policies import OPTIONS_OF
-from flink_autoscaler.core.policies.registry import chosen_policies
+from flink_autoscaler.core.policies.choosing import chosen_policies
 
 _O = AutoscalerOptions
 _Check = Callable[[AutoscalerOptions], str | None]

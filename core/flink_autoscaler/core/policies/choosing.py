@@ -1,27 +1,230 @@
-"""The policies that a job has chosen: each is asked, and their proposals become one plan."""
+"""The policies that a job has chosen: by their names, each is asked, and their proposals become one plan."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Final
 
-from flink_autoscaler.core.errors import AutoscalerError, PluginError
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError, PluginError
 from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.numbers import NAN
-from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal, ScalingPolicy
+from flink_autoscaler.core.model.policy_values import (
+    JobObservation,
+    PolicyInput,
+    Proposal,
+    ProposalDirection,
+    ScalingPolicy,
+)
+from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import PolicyMemories
 from flink_autoscaler.core.model.topology import Vertex
+from flink_autoscaler.core.options.hpa import HpaOptions, behavior_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.policies.base.parallelism import SizingSettings, VertexSizing, limits_of, rounded_up
-from flink_autoscaler.core.policies.combine import Combination, CombinedPlan, combine, failed
-from flink_autoscaler.core.policies.hpa import window_filter as hpa_window
-from flink_autoscaler.core.policies.registry import chosen_policies
-from flink_autoscaler.core.policies.schedule.policy import SchedulePolicy, capped
+from flink_autoscaler.core.policies.backlog_time import BacklogTimePolicy
+from flink_autoscaler.core.policies.base.proposals import INVALID_METRICS, abstention, direction_of
+from flink_autoscaler.core.policies.base.quantities import subtasks
+from flink_autoscaler.core.policies.base.sizing import SizingSettings, VertexSizing, limits_of, rounded_up
+from flink_autoscaler.core.policies.capacity import CapacityPolicy
+from flink_autoscaler.core.policies.ds2.policy import Ds2Policy
+from flink_autoscaler.core.policies.hpa.behavior import Track, behave, behavior_reasons
+from flink_autoscaler.core.policies.hpa.policy import HpaPolicy
+from flink_autoscaler.core.policies.proactive import ProactivePolicy
+from flink_autoscaler.core.policies.schedule import SchedulePolicy, capped
+from flink_autoscaler.core.policies.threshold import ThresholdPolicy
+from flink_autoscaler.core.policies.varga import VargaPolicy
+
+_ALL: Final[tuple[ScalingPolicy, ...]] = (
+    CapacityPolicy(),
+    Ds2Policy(),
+    ProactivePolicy(),
+    HpaPolicy(),
+    VargaPolicy(),
+    BacklogTimePolicy(),
+    ThresholdPolicy(),
+    SchedulePolicy(),
+)
+
+POLICIES: Final[Mapping[str, ScalingPolicy]] = MappingProxyType({policy.name: policy for policy in _ALL})
+"""The built-in policies."""
+
+
+def known_policies(plugins: Mapping[str, ScalingPolicy]) -> dict[str, ScalingPolicy]:
+    """Return all policies by name; a plug-in with the name of a built-in one replaces it."""
+    return {**POLICIES, **plugins}
+
+
+def chosen_policies(names: Sequence[str], plugins: Mapping[str, ScalingPolicy]) -> dict[str, ScalingPolicy]:
+    """Return the policies with some names, in their order.
+
+    Args:
+        names: As configured.
+        plugins: Policies that did not come with the autoscaler, by name.
+
+    Raises:
+        ConfigError: There is no policy with one of the names; the message names all that there are.
+    """
+    known = known_policies(plugins)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ConfigError(
+            f"The option {AutoscalerOptions.policies.key} names {', '.join(map(repr, unknown))}, but the policies are "
+            f"{', '.join(sorted(known))}"
+        )
+    return {name: known[name] for name in names}
+
+
+POLICY_FAILED: Final = "POLICY_FAILED"
+_UNSURE: Final = INVALID_METRICS | {POLICY_FAILED}
+
+
+class Combination(StrEnum):
+    """How several proposals become one plan."""
+
+    MAX = "max"
+    FIRST = "first"
+
+
+@dataclass(frozen=True, slots=True)
+class CombinedPlan:
+    """What all policies together would do.
+
+    Attributes:
+        targets: Parallelism of every vertex, also of those that stay as they are.
+        direction: NONE when nothing changes.
+        reasons: Those of all policies in their order, then what became of them; at least one.
+        states: What each policy is to be handed back in the next pass, by its name.
+        capacity: Records/s by vertex that the targets were sized for, where known.
+    """
+
+    targets: Mapping[VertexId, int]
+    direction: ProposalDirection
+    reasons: tuple[Reason, ...]
+    states: Mapping[str, Mapping[str, Any]]
+    capacity: Mapping[VertexId, float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    target: int
+    capacity: float | None
+
+    def rank(self) -> tuple[int, float]:
+        return self.target, -1.0 if self.capacity is None else self.capacity
+
+
+def combine(
+    proposals: Sequence[Proposal], obs: JobObservation, combination: Combination = Combination.MAX
+) -> CombinedPlan:
+    """Return the plan.
+
+    ``max`` takes the greatest target of each vertex from all policies that do not abstain, as the Kubernetes
+    HorizontalPodAutoscaler does with several metrics; ``first`` takes the targets of the first of them. In both, no
+    vertex goes down where a policy blocks that, or where one abstained because its metrics were invalid.
+
+    Args:
+        proposals: In the order of configuration; of a policy that raised, an abstention with that as its reason.
+        obs: What they are about.
+        combination: How to choose.
+    """
+    opinions = [proposal for proposal in proposals if proposal.targets is not None]
+    chosen = _chosen(opinions[:1] if combination is Combination.FIRST else opinions)
+    current = {v: vertex.parallelism for v, vertex in obs.vertices.items()}
+    objections = _objections(proposals) if any(choice.target < current[v] for v, choice in chosen.items()) else ()
+    settled = {v: choice for v, choice in chosen.items() if not objections or choice.target >= current[v]}
+    targets = current | {v: choice.target for v, choice in settled.items()}
+    said = [reason for proposal in proposals for reason in proposal.reasons]
+    nothing = () if opinions else (Reason("NO_OPINION", "no policy has an opinion"),)
+    return CombinedPlan(
+        targets=targets,
+        direction=direction_of(obs, targets),
+        reasons=(*said, *objections, *nothing),
+        states={proposal.policy: proposal.state for proposal in proposals},
+        capacity={v: choice.capacity for v, choice in settled.items() if choice.capacity is not None},
+    )
+
+
+def _chosen(opinions: Sequence[Proposal]) -> dict[VertexId, _Choice]:
+    """Return the greatest target of each vertex, with the greatest capacity that it was sized for."""
+    chosen: dict[VertexId, _Choice] = {}
+    for proposal in opinions:
+        for vertex_id, target in (proposal.targets or {}).items():
+            choice = _Choice(target, proposal.capacity.get(vertex_id))
+            chosen[vertex_id] = max(chosen.get(vertex_id, choice), choice, key=_Choice.rank)
+    return chosen
+
+
+def _objections(proposals: Sequence[Proposal]) -> tuple[Reason, ...]:
+    """Return why nothing may go down; empty when nothing speaks against it."""
+    blocking = [proposal.policy for proposal in proposals if proposal.blocks_down]
+    unsure = [proposal.policy for proposal in proposals if proposal.targets is None and _is_unsure(proposal)]
+    objections = []
+    if blocking:
+        objections.append(Reason("DOWN_BLOCKED", f"{', '.join(blocking)}: no scale-down now"))
+    if unsure:
+        text = f"{', '.join(unsure)}: abstained without valid metrics, so nothing is scaled down"
+        objections.append(Reason("DOWN_UNSURE", text))
+    return tuple(objections)
+
+
+def _is_unsure(proposal: Proposal) -> bool:
+    return any(reason.code in _UNSURE for reason in proposal.reasons)
+
+
+def failed(policy: str, error: str, state: Mapping[str, Any]) -> Proposal:
+    """Return the proposal of a policy that raised: it abstains, and nothing goes down without it.
+
+    Args:
+        policy: Its name.
+        error: What it raised, for people.
+        state: What it was handed, kept for the next pass.
+    """
+    return abstention(policy, (Reason(POLICY_FAILED, f"the policy {policy} failed: {error}"),), state)
+
+
+WINDOW_FILTER: Final = "hpa_window"
+"""The name under which :func:`hpa_window` is handed back what it remembers."""
 
 _LIMITED: Final = "SCALING_LIMITED"
-_UNSURE: Final = frozenset({"NO_OPINION", "DOWN_UNSURE"})
+_UNDECIDED: Final = frozenset({"NO_OPINION", "DOWN_UNSURE"})
+
+
+def hpa_window(
+    plan: CombinedPlan, obs: JobObservation, configuration: Mapping[str, str], state: Mapping[str, Any]
+) -> tuple[CombinedPlan, Mapping[str, Any]]:
+    """Return what is left of a plan, vertex by vertex, and what to remember.
+
+    It has to see every plan, also those that change nothing: what they say counts in its windows.
+
+    Args:
+        plan: What is wanted.
+        obs: The job.
+        configuration: Of the job; unless ``hpa.filter.enabled``, the plan stays as it is and nothing is remembered.
+        state: What it returned in the last pass; JSON values.
+
+    Raises:
+        ConfigError: A setting is invalid.
+    """
+    options = HpaOptions(configuration)
+    if not options.hpa_filter_enabled:
+        return plan, {}
+    behavior = behavior_of(options, AutoscalerOptions(configuration).metrics_window.exact_seconds)
+    targets, reasons, tracks = dict(plan.targets), list[Reason](), dict[str, Any]()
+    for vertex_id, wanted in plan.targets.items():
+        vertex = obs.vertices[vertex_id]
+        behaved = behave(wanted, vertex.parallelism, obs.now, Track.read(state.get(vertex_id)), behavior)
+        targets[vertex_id] = subtasks(behaved.number, vertex)
+        reasons += behavior_reasons(wanted, behaved, vertex_id)
+        tracks[vertex_id] = behaved.track.saved()
+    capacity = {v: rate * targets[v] / plan.targets[v] for v, rate in plan.capacity.items()}
+    direction = direction_of(obs, targets)
+    return replace(
+        plan, targets=targets, direction=direction, reasons=(*plan.reasons, *reasons), capacity=capacity
+    ), tracks
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +244,7 @@ class Chosen:
     @property
     def is_sure(self) -> bool:
         """Whether what stays as it is does so for a reason, and not for want of valid metrics."""
-        return not any(reason.code in _UNSURE for reason in self.plan.reasons)
+        return not any(reason.code in _UNDECIDED for reason in self.plan.reasons)
 
     def events(self, options: AutoscalerOptions) -> list[Event]:
         """Return what is to be told: policies that failed, and vertices that cannot grow to what they need."""
@@ -82,9 +285,9 @@ def choose(
             failures[name] = f"{type(error).__name__}: {error}"
             proposals.append(failed(name, failures[name], shown.state))
     plan = combine(proposals, given.obs, Combination(options.policies_combine))
-    window = memories.get(hpa_window.NAME, {})
-    plan, window = hpa_window.hpa_window(plan, given.obs, given.config, window)
-    states = {**plan.states, hpa_window.NAME: window}
+    window = memories.get(WINDOW_FILTER, {})
+    plan, window = hpa_window(plan, given.obs, given.config, window)
+    states = {**plan.states, WINDOW_FILTER: window}
     return Chosen(plan, {name: state for name, state in states.items() if state}, failures)
 
 

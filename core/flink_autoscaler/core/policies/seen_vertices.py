@@ -12,8 +12,8 @@ from flink_autoscaler.core.model.policy_values import VertexObs
 from flink_autoscaler.core.model.topology import Vertex
 from flink_autoscaler.core.observe.waiting import waiting_shares
 from flink_autoscaler.core.observe.window import MetricWindow
-from flink_autoscaler.core.policies.base.lag_trend import slope_of
-from flink_autoscaler.core.policies.base.parallelism import SizingSettings, limits_of
+from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
+from flink_autoscaler.core.policies.base.whole_job import slope_of
 
 _MS: Final = 1000.0
 _LEAST_FOR_SLOPE: Final = 2

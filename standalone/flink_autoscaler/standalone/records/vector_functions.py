@@ -22,8 +22,7 @@ from flink_autoscaler.core.options.checks import validate
 from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import Option
-from flink_autoscaler.core.policies.base.parallelism import VertexLimits, rounded_up
-from flink_autoscaler.core.policies.base.scalability import scalability_coefficient
+from flink_autoscaler.core.policies.base.sizing import VertexLimits, rounded_up, scalability_coefficient
 from flink_autoscaler.standalone.records.vector_format import number, written_event
 
 Json = dict[str, Any]

@@ -26,7 +26,7 @@ from flink_autoscaler.core.forecast.pass_forecast import profiles_around
 from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, Rescale
 from flink_autoscaler.core.model.load_profile import LoadProfile
 from flink_autoscaler.core.model.topology import IoMetrics
-from flink_autoscaler.core.policies.capacity.policy import CapacityPolicy
+from flink_autoscaler.core.policies.capacity import CapacityPolicy
 from flink_autoscaler.core.ports.forecast_store import ProfileResult
 from flink_autoscaler.core.ports.plugins import Plugins
 

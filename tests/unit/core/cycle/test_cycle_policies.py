@@ -34,7 +34,7 @@ from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
 from flink_autoscaler.core.options.checks import validate, validate_policies
 from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of
-from flink_autoscaler.core.policies.registry import POLICIES
+from flink_autoscaler.core.policies.choosing import POLICIES
 from flink_autoscaler.core.ports.plugins import Plugins
 
 OPTIONS = dict(SINGLE_SOURCE_OPTIONS)

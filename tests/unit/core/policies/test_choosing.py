@@ -20,12 +20,9 @@ from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.option import OptionSet
 from flink_autoscaler.core.options.policies import COMBINATIONS, OPTIONS_OF
-from flink_autoscaler.core.policies.base.parallelism import SizingSettings
 from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of
-from flink_autoscaler.core.policies.choosing import Chosen, choose, planned_sizing
-from flink_autoscaler.core.policies.combine import Combination
-from flink_autoscaler.core.policies.hpa import window_filter as hpa_window
-from flink_autoscaler.core.policies.registry import POLICIES
+from flink_autoscaler.core.policies.base.sizing import SizingSettings
+from flink_autoscaler.core.policies.choosing import POLICIES, WINDOW_FILTER, Chosen, Combination, choose, planned_sizing
 
 OBS = observation(vertex("source", parallelism=4), vertex("map", parallelism=8))
 
@@ -189,7 +186,7 @@ def test_the_window_of_hpa_holds_for_the_plan_where_it_is_switched_on() -> None:
     asked = chosen({"a": Wants({"map": 9})}, options)
 
     assert asked.plan.targets["map"] == 8
-    assert set(asked.memories) == {hpa_window.NAME}
+    assert set(asked.memories) == {WINDOW_FILTER}
 
 
 @pytest.mark.parametrize(

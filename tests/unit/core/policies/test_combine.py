@@ -8,8 +8,7 @@ from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, 
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.option import PREFIX
 from flink_autoscaler.core.policies.base.proposals import direction_of
-from flink_autoscaler.core.policies.combine import Combination, CombinedPlan, combine, failed
-from flink_autoscaler.core.policies.hpa.window_filter import hpa_window
+from flink_autoscaler.core.policies.choosing import Combination, CombinedPlan, combine, failed, hpa_window
 
 OBS = observation(vertex(parallelism=4), vertex("map", parallelism=4))
 

@@ -4,14 +4,17 @@ import pytest
 from core_builders import a_topology, a_vertex, evaluated, options_with, vertex_id
 
 from flink_autoscaler.core.model.topology import ShipStrategy
-from flink_autoscaler.core.policies.base.bottleneck import (
+from flink_autoscaler.core.policies.base.sizing import (
     Bottleneck,
+    SizingSettings,
+    VertexLimits,
+    VertexSizing,
     find_bottlenecks,
     limited_sizing,
+    size_vertex,
     sources_of,
     tightest,
 )
-from flink_autoscaler.core.policies.base.parallelism import SizingSettings, VertexLimits, VertexSizing, size_vertex
 
 NAN, INF = math.nan, math.inf
 HASH = ShipStrategy.HASH

@@ -14,8 +14,8 @@ from flink_autoscaler.core.model.policy_values import JobObservation, Outage, Pr
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.options.schedule_plans import SchedulePlan, format_plans, parse_plans
-from flink_autoscaler.core.policies.combine import combine
-from flink_autoscaler.core.policies.schedule.policy import SchedulePolicy, capped
+from flink_autoscaler.core.policies.choosing import combine
+from flink_autoscaler.core.policies.schedule import SchedulePolicy, capped
 from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -9,7 +9,7 @@ from policy_setup import NOW, WINDOW, codes, given, observation, run, vertex
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.policy_values import JobObservation, Outage, Proposal, ProposalDirection, VertexObs
-from flink_autoscaler.core.policies.capacity.policy import CapacityPolicy
+from flink_autoscaler.core.policies.capacity import CapacityPolicy
 
 POLICY = CapacityPolicy()
 INTEGRAL = {"capacity.mode": "integral"}

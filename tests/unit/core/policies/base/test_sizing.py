@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from flink_autoscaler.core.decide.sizing.alignment import AlignmentRequest, balanced
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.topology import ShipStrategy, Vertex
-from flink_autoscaler.core.policies.base.parallelism import (
+from flink_autoscaler.core.policies.base.sizing import (
     SizingSettings,
     VertexLimits,
     VertexSizing,

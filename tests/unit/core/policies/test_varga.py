@@ -7,11 +7,9 @@ from policy_setup import codes, given, observation, run, vertex
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection, ScalingPolicy
 from flink_autoscaler.core.options.option import ValueParseError
-from flink_autoscaler.core.policies.base.catch_up import backlog_of
-from flink_autoscaler.core.policies.base.lag_trend import slope_of, with_sample
+from flink_autoscaler.core.policies.base.whole_job import backlog_of, slope_of, with_sample
 from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
-from flink_autoscaler.core.policies.varga.metrics import drain_rate, lag_rate
-from flink_autoscaler.core.policies.varga.policy import VargaPolicy
+from flink_autoscaler.core.policies.varga import VargaPolicy, drain_rate, lag_rate
 
 PUBLISHED = {"varga.hardened": "false", "hpa.behavior": "kubernetes"}
 AT_ONCE = {"hpa.scale-down.window": "0 s"}

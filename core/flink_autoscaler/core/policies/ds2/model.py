@@ -1,4 +1,7 @@
-"""What the policy ``ds2`` remembers: the evaluations since the last rescale, and how earlier rescales ended."""
+"""What the policy ``ds2`` goes by and remembers, and its arithmetic: one traversal of the graph gives all parallelisms.
+
+Source: Kalavri et al., "Three steps is all you need", OSDI 2018, section 3.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,65 @@ from statistics import median
 from typing import Any, Final
 
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import JobObservation
-from flink_autoscaler.core.options.ds2 import Combine
-from flink_autoscaler.core.policies.base.memory import Memory
-from flink_autoscaler.core.policies.ds2.settings import Ds2Settings
+from flink_autoscaler.core.model.policy_values import JobObservation, VertexObs
+from flink_autoscaler.core.options.ds2 import Combine, Ds2Options
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.policies.base.quantities import (
+    GREATEST,
+    Memory,
+    Need,
+    is_beyond,
+    shares_of,
+    skew_of,
+    subtasks,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ds2Settings:
+    """What the policy goes by; times in seconds, see the options for the rest.
+
+    Attributes:
+        catch_up: Seconds in which a backlog should be gone; 0 plans nothing for it.
+        backlog_threshold: Seconds of input above which the lag of a source is a backlog.
+    """
+
+    interval: float
+    warm_up: int
+    activation: int
+    combine: Combine
+    ratio: float
+    least_up: int
+    least_down: int
+    factor: float
+    max_fruitless: int
+    is_skew_aware: bool
+    catch_up: float
+    backlog_threshold: float
+
+    @classmethod
+    def of(cls, config: Mapping[str, str]) -> Ds2Settings:
+        """Read the options of a job.
+
+        Raises:
+            ConfigError: A value cannot be read.
+        """
+        own, shared = Ds2Options(config), AutoscalerOptions(config)
+        return cls(
+            interval=own.ds2_policy_interval.exact_seconds,
+            warm_up=own.ds2_warm_up_intervals,
+            activation=own.ds2_activation_intervals,
+            combine=own.ds2_activation_combine,
+            ratio=own.ds2_target_rate_ratio,
+            least_up=own.ds2_min_change_up,
+            least_down=own.ds2_min_change_down,
+            factor=own.ds2_scaling_factor,
+            max_fruitless=own.ds2_max_fruitless,
+            is_skew_aware=own.ds2_skew_aware,
+            catch_up=shared.catch_up_duration.exact_seconds if own.ds2_add_catch_up else 0.0,
+            backlog_threshold=shared.backlog_lag_threshold.exact_seconds,
+        )
+
 
 LEAST_GAIN: Final = 0.1
 """Share of the expected gain below which a scale-up was fruitless."""
@@ -162,3 +220,96 @@ def _vector(obs: JobObservation) -> dict[VertexId, int]:
 def _evaluation(saved: Any) -> Ds2Evaluation:
     demands, shortfall = saved
     return Ds2Evaluation({v: Demand(*each) for v, each in demands.items()}, shortfall)
+
+
+MOST_FOR_SKEW: Final = 1.5
+"""Growth that skew may account for: where one key is hot, more subtasks do not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ds2Plan:
+    """What an evaluation comes to.
+
+    Attributes:
+        targets: Parallelism within the bounds.
+        capacity: Records/s that each vertex is sized for.
+        wanted: Subtasks before any limit.
+        raised_by: The ratio by which everything was raised because sources cannot keep up; 1 where it was not.
+    """
+
+    targets: Mapping[VertexId, int]
+    capacity: Mapping[VertexId, float]
+    wanted: Mapping[VertexId, float]
+    raised_by: float = 1.0
+
+
+def evaluate(obs: JobObservation, needs: Mapping[VertexId, Need], settings: Ds2Settings) -> Ds2Evaluation:
+    """Return how many subtasks are just enough for each vertex; it needs no rate where nothing arrives."""
+    demands = {v: demand for v, need in needs.items() if (demand := _demand(need, settings)) is not None}
+    behind = (_shortfall(vertex) for vertex in obs.vertices.values() if vertex.is_source)
+    return Ds2Evaluation(demands, max(behind, default=1.0))
+
+
+def _demand(need: Need, settings: Ds2Settings) -> Demand | None:
+    if need.up is None or need.down is None:
+        return None
+    down = max(need.up, need.down)
+    if down == 0.0:
+        return Demand(0.0, 0.0)
+    if need.rate is None:
+        return None
+    skew = min(skew_of(need.vertex), MOST_FOR_SKEW) if settings.is_skew_aware else 1.0
+    return Demand(min(need.up / need.rate * skew, GREATEST), min(down / need.rate * skew, GREATEST))
+
+
+def _shortfall(source: VertexObs) -> float:
+    """Return how many times the records that a source reads arrive at it; 1 when it reads nothing."""
+    if not source.rate_in or not source.target_rate:
+        return 1.0
+    return min(source.target_rate / source.rate_in, GREATEST)
+
+
+def sized(
+    evaluation: Ds2Evaluation, needs: Mapping[VertexId, Need], settings: Ds2Settings, *, may_lower: bool
+) -> Ds2Plan:
+    """Turn an evaluation into parallelisms with head-room; none goes up beyond what a bottleneck can feed or take.
+
+    Where that scales nothing up although sources cannot keep up, an overhead that busy time does not show is at work:
+    everything is sized for as much more as arrives, and nothing is lowered.
+    """
+    head = 1.0 + settings.factor
+    wanted = {v: min(demand.up * head, GREATEST) for v, demand in evaluation.demands.items()}
+    kept = {v: min(max(demand.up, demand.down) * head, GREATEST) for v, demand in evaluation.demands.items()}
+    shares = shares_of(needs, wanted, 0.0)
+    targets = {v: _target(needs[v].vertex, wanted[v], kept[v], shares[v], may_lower) for v in wanted}
+    raised_by = _raise(evaluation, needs, wanted, targets, settings)
+    if raised_by > 1.0:
+        targets = {v: _raised(needs[v].vertex, much, raised_by) for v, much in wanted.items()}
+    factors = {v: kept[v] if targets[v] < needs[v].vertex.parallelism else much for v, much in wanted.items()}
+    capacity = {v: min(much * raised_by * (needs[v].rate or 0.0), GREATEST) for v, much in factors.items()}
+    return Ds2Plan(targets, capacity, wanted, raised_by)
+
+
+def _target(vertex: VertexObs, wanted: float, kept: float, share: float, may_lower: bool) -> int:
+    current, rising = vertex.parallelism, subtasks(wanted, vertex)
+    if rising > current:
+        return min(rising, max(current, subtasks(wanted * share, vertex)))
+    least = subtasks(kept, vertex) if may_lower else current
+    return min(max(rising, least), current, vertex.max_parallelism)
+
+
+def _raise(
+    evaluation: Ds2Evaluation,
+    needs: Mapping[VertexId, Need],
+    wanted: Mapping[VertexId, float],
+    targets: Mapping[VertexId, int],
+    settings: Ds2Settings,
+) -> float:
+    is_explained = any(
+        target > needs[v].vertex.parallelism or is_beyond(wanted[v], needs[v].vertex) for v, target in targets.items()
+    )
+    return evaluation.shortfall if evaluation.shortfall > settings.ratio and not is_explained else 1.0
+
+
+def _raised(vertex: VertexObs, wanted: float, ratio: float) -> int:
+    return max(subtasks(subtasks(wanted, vertex) * ratio, vertex), subtasks(vertex.parallelism, vertex))
