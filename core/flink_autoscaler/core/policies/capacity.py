@@ -9,7 +9,14 @@ from typing import Final
 
 from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import JobObservation, Outage, PolicyInput, Proposal, VertexObs
+from flink_autoscaler.core.model.policy_values import (
+    EvaluatedJob,
+    JobObservation,
+    Outage,
+    PolicyInput,
+    Proposal,
+    VertexObs,
+)
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.capacity import CapacityMode, CapacityOptions
 from flink_autoscaler.core.options.job import AutoscalerOptions
@@ -36,7 +43,7 @@ from flink_autoscaler.core.policies.base.quantities import (
     shares_of,
     subtasks,
 )
-from flink_autoscaler.core.policies.base.sizing import SizingSettings
+from flink_autoscaler.core.policies.base.sizing import SizingSettings, sized_vertices
 
 CATCH_UP_UTILIZATION = 0.95
 """Share of the capacity that may be used while catching up, integral form."""
@@ -258,6 +265,8 @@ class CapacityPolicy:
         Raises:
             ConfigError: A setting is invalid.
         """
+        if given.job is not None and CapacityOptions(given.config).capacity_mode is CapacityMode.ADDITIVE:
+            return _as_evaluated(given.job, given.obs)
         return self.propose_for(given, present_arrivals(given.obs))
 
     def propose_for(self, given: PolicyInput, arrivals: SourceRates) -> Proposal:
@@ -274,6 +283,23 @@ class CapacityPolicy:
         if not view.sizings:
             return abstention(NAME, lacking_rates(obs, view.needs), view.memory.as_json())
         return _proposal(obs, view)
+
+
+def _as_evaluated(job: EvaluatedJob, obs: JobObservation) -> Proposal:
+    """Size the vertices that may be scaled for the rates that were evaluated; says nothing about unknown ones."""
+    sizings, reasons = sized_vertices(job)
+    sizings = {v: sizing.under(obs.vertices[v].max_parallelism) for v, sizing in sizings.items()}
+    is_due = any(sizing.is_outside and sizing.target != sizing.current for sizing in sizings.values())
+    targets = {v: sizing.target if is_due else sizing.current for v, sizing in sizings.items()}
+    return Proposal(
+        policy=NAME,
+        targets=targets,
+        direction=direction_of(obs, targets),
+        capacity={v: sizing.capacity for v, sizing in sizings.items()},
+        confidence=len(sizings) / max(1, len(obs.vertices)),
+        reasons=reasons,
+        sizings=sizings,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
@@ -12,23 +12,22 @@ from typing import Any, Final
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, PluginError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.policy_values import (
     JobObservation,
     PolicyInput,
     Proposal,
     ProposalDirection,
     ScalingPolicy,
+    VertexSizing,
 )
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import PolicyMemories
-from flink_autoscaler.core.model.topology import Vertex
 from flink_autoscaler.core.options.hpa import HpaOptions, behavior_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.options.policies import DEFAULT_POLICY
 from flink_autoscaler.core.policies.backlog_time import BacklogTimePolicy
 from flink_autoscaler.core.policies.base.proposals import INVALID_METRICS, abstention, direction_of
 from flink_autoscaler.core.policies.base.quantities import subtasks
-from flink_autoscaler.core.policies.base.sizing import SizingSettings, VertexSizing, limits_of, rounded_up
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
 from flink_autoscaler.core.policies.ds2.policy import Ds2Policy
 from flink_autoscaler.core.policies.hpa.behavior import Track, behave, behavior_reasons
@@ -78,6 +77,15 @@ def chosen_policies(names: Sequence[str], plugins: Mapping[str, ScalingPolicy]) 
     return {name: known[name] for name in names}
 
 
+def unknown_policies(options: AutoscalerOptions, plugins: Mapping[str, ScalingPolicy]) -> str | None:
+    """Return what is wrong with the names of the policies of a job, None when all of them are known."""
+    try:
+        chosen_policies(options.policies, plugins)
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
 POLICY_FAILED: Final = "POLICY_FAILED"
 _UNSURE: Final = INVALID_METRICS | {POLICY_FAILED}
 
@@ -99,6 +107,8 @@ class CombinedPlan:
         reasons: Those of all policies in their order, then what became of them; at least one.
         states: What each policy is to be handed back in the next pass, by its name.
         capacity: Records/s by vertex that the targets were sized for, where known.
+        sizings: Of the vertices that go where a policy that sizes all of them at once wants them.
+        unknown: Vertices that no policy has an opinion on.
     """
 
     targets: Mapping[VertexId, int]
@@ -106,12 +116,15 @@ class CombinedPlan:
     reasons: tuple[Reason, ...]
     states: Mapping[str, Mapping[str, Any]]
     capacity: Mapping[VertexId, float]
+    sizings: Mapping[VertexId, VertexSizing] = field(default_factory=dict)
+    unknown: frozenset[VertexId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
     target: int
     capacity: float | None
+    sizing: VertexSizing | None
 
     def rank(self) -> tuple[int, float]:
         return self.target, -1.0 if self.capacity is None else self.capacity
@@ -145,6 +158,8 @@ def combine(
         reasons=(*said, *objections, *nothing),
         states={proposal.policy: proposal.state for proposal in proposals},
         capacity={v: choice.capacity for v, choice in settled.items() if choice.capacity is not None},
+        sizings={v: choice.sizing for v, choice in settled.items() if choice.sizing is not None},
+        unknown=frozenset(current.keys() - chosen.keys()),
     )
 
 
@@ -152,8 +167,11 @@ def _chosen(opinions: Sequence[Proposal]) -> dict[VertexId, _Choice]:
     """Return the greatest target of each vertex, with the greatest capacity that it was sized for."""
     chosen: dict[VertexId, _Choice] = {}
     for proposal in opinions:
+        sizings = proposal.sizings or {}
         for vertex_id, target in (proposal.targets or {}).items():
-            choice = _Choice(target, proposal.capacity.get(vertex_id))
+            sizing = sizings.get(vertex_id)
+            wanted = target if sizing is None else sizing.target
+            choice = _Choice(wanted, proposal.capacity.get(vertex_id), sizing)
             chosen[vertex_id] = max(chosen.get(vertex_id, choice), choice, key=_Choice.rank)
     return chosen
 
@@ -161,7 +179,7 @@ def _chosen(opinions: Sequence[Proposal]) -> dict[VertexId, _Choice]:
 def _objections(proposals: Sequence[Proposal]) -> tuple[Reason, ...]:
     """Return why nothing may go down; empty when nothing speaks against it."""
     blocking = [proposal.policy for proposal in proposals if proposal.blocks_down]
-    unsure = [proposal.policy for proposal in proposals if proposal.targets is None and _is_unsure(proposal)]
+    unsure = [proposal.policy for proposal in proposals if not proposal.targets and _is_unsure(proposal)]
     objections = []
     if blocking:
         objections.append(Reason("DOWN_BLOCKED", f"{', '.join(blocking)}: no scale-down now"))
@@ -281,6 +299,8 @@ def choose(
         try:
             proposals.append(_checked(name, policy.propose(shown), given.obs))
         except Exception as error:
+            if policy is POLICIES[DEFAULT_POLICY]:
+                raise  # what cannot be sized by its rates is an error of the pass, as in the reference
             # Foreign code may fail in any way, and a policy that fails must not stop those that do not.
             failures[name] = f"{type(error).__name__}: {error}"
             proposals.append(failed(name, failures[name], shown.state))
@@ -311,32 +331,11 @@ def _checked(name: str, proposal: object, obs: JobObservation) -> Proposal:
     """
     if not isinstance(proposal, Proposal):
         raise PluginError(f"it returned {type(proposal).__name__}, not a proposal")
+    if proposal.sizings is not None:
+        return proposal
     for vertex_id, target in (proposal.targets or {}).items():
         if vertex_id not in obs.vertices or type(target) is not int or target < 1:
             raise PluginError(f"its target {target!r} for {vertex_id!r} is no parallelism of a vertex of the job")
     state: dict[str, Any] = json.loads(json.dumps(dict(proposal.state), allow_nan=False))
     reasons = tuple(replace(reason, text=f"{name}: {reason.text}") for reason in proposal.reasons)
     return replace(proposal, policy=name, reasons=reasons, state=state)
-
-
-def planned_sizing(vertex: Vertex, target: int, rate: float, settings: SizingSettings) -> VertexSizing:
-    """Return the sizing that follows a plan as far as one step and the limits of a vertex allow.
-
-    Args:
-        vertex: The vertex.
-        target: What the plan gives it.
-        rate: Its true processing rate now, records/s; NaN when not known.
-        settings: Option values.
-    """
-    current = vertex.parallelism
-    least, most = (rounded_up(factor * current) for factor in (settings.least_factor, settings.greatest_factor))
-    limits, wanted = limits_of(vertex, current, settings), min(max(least, target), most)
-    return VertexSizing(
-        current=current,
-        rate=rate,
-        capacity=NAN,
-        factor=target / current,
-        wanted=wanted,
-        limits=limits,
-        target=limits.clamp(wanted),
-    )

@@ -155,11 +155,11 @@ class SchedulePolicy:
         """
         obs, memory = given.obs, _memory(given)
         state = memory.as_json()
-        if stopped := not_running(obs):
-            return abstention(self.name, stopped, state)
         plan = planned(given, memory)
         if not plan.has_plan:
             return abstention(self.name, (Reason("NO_PLAN", "no plan holds now"),), state)
+        if stopped := not_running(obs):
+            return abstention(self.name, stopped, state)
         targets = {v: plan.applied(vertex) for v, vertex in obs.vertices.items()}
         reasons = (*plan.reasons, *_changes(obs, targets))
         return proposal_of(self.name, obs, targets, reasons, state, blocks_down=plan.blocks_down(obs))

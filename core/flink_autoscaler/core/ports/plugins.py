@@ -8,11 +8,10 @@ same result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from flink_autoscaler.core.decide.sizing.alignment import AlignmentRequest
 from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.metrics import (
     EvaluatedMetric,
@@ -24,10 +23,11 @@ from flink_autoscaler.core.model.metrics import (
 )
 from flink_autoscaler.core.model.policy_values import ScalingPolicy
 from flink_autoscaler.core.model.reading import ClusterReading
+from flink_autoscaler.core.model.rescale_facts import JobException, RescaleFacts
 from flink_autoscaler.core.model.state import ScalingSummaries
-from flink_autoscaler.core.model.topology import JobTopology
+from flink_autoscaler.core.model.supervision import RescaleRecord
+from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy
 from flink_autoscaler.core.options.option import LEGACY_PREFIX, PREFIX
-from flink_autoscaler.core.supervise.error_checkers import UnrecoverableErrorChecker
 
 EVALUATOR = "metrics.custom-evaluator."
 EXECUTOR = "scaling.custom-executor."
@@ -90,6 +90,48 @@ class ScalingExecutor(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class AlignmentRequest:
+    """A target parallelism to align.
+
+    Attributes:
+        target: Wanted parallelism, within all limits, different from ``current``.
+        partitions: Source partitions; 0 when unknown.
+        lower: Least parallelism.
+        upper: Greatest parallelism that the user allows.
+        strategies: Ship strategies of the inputs.
+    """
+
+    vertex_id: VertexId
+    current: int
+    target: int
+    partitions: int
+    max_parallelism: int
+    lower: int
+    upper: int
+    strategies: frozenset[ShipStrategy]
+
+    @property
+    def groups(self) -> int:
+        """Key groups or partitions that are spread over the subtasks."""
+        return self.partitions if self.partitions > 0 else self.max_parallelism
+
+    @property
+    def bound(self) -> int:
+        """Greatest parallelism that makes sense."""
+        return min(self.groups, self.max_parallelism, self.upper)
+
+    @property
+    def is_scale_up(self) -> bool:
+        """Whether the target is above the current parallelism."""
+        return self.target > self.current
+
+    @property
+    def is_applicable(self) -> bool:
+        """Whether anything is spread by key groups or partitions at all."""
+        return self.partitions > 0 or ShipStrategy.HASH in self.strategies
+
+
+@dataclass(frozen=True, slots=True)
 class AlignmentContext:
     """What an alignment mode may look at; as for evaluators, with the mode's own options."""
 
@@ -138,6 +180,48 @@ class ResourceCheck(Protocol):
 
     def try_schedule(self, request: ResourceRequest, cluster: ClusterReading) -> bool:
         """Return False to hold the plan back."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CheckInput:
+    """What a checker may look at.
+
+    Attributes:
+        rescale: The rescale on probation.
+        facts: What the cluster says now.
+        pressure: ``gc`` (share of time) and ``heap`` (share used) of the fullest TaskManager, where known.
+        baseline: The same and ``restarts`` before the rescale, where known.
+        now_ms: By the clock of the daemon.
+    """
+
+    context: JobAutoScalerContext
+    rescale: RescaleRecord
+    facts: RescaleFacts
+    now_ms: int
+    pressure: Mapping[str, float] = field(default_factory=dict)
+    baseline: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def is_unhealthy(self) -> bool:
+        """Whether the job does not run with all its tasks."""
+        return not self.facts.all_running
+
+    def exceptions(self) -> Iterator[JobException]:
+        """Yield the exceptions since the rescale; older ones stay in Flink's history and say nothing about it."""
+        return (each for each in self.facts.exceptions or () if each.at_ms > self.rescale.since_ms)
+
+
+class UnrecoverableErrorChecker(Protocol):
+    """Finds out whether a job does not survive its rescale. Pure; runs in every pass of the probation."""
+
+    @property
+    def is_gradual(self) -> bool:
+        """Whether only ``rollback.consecutive-hits`` passes in a row count."""
+        ...
+
+    def check(self, given: CheckInput) -> str | None:
+        """Return the evidence, for people; None when there is none. An exception is reported and counts as none."""
         ...
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from collections.abc import Mapping
+from typing import Final
 
-from flink_autoscaler.core.model.job import JobAutoScalerContext
-from flink_autoscaler.core.model.rescale_facts import JobException, RescaleFacts
-from flink_autoscaler.core.model.supervision import RescaleRecord
+from flink_autoscaler.core.ports.plugins import CheckInput, UnrecoverableErrorChecker
 from flink_autoscaler.core.supervise.timers import observation_ms
 
 GC: Final = "gc"
@@ -26,48 +23,6 @@ _RESOURCES: Final = ("NoResourceAvailableException", "Could not acquire the mini
 _WAIT_MS: Final = 60_000
 _DEFAULT_WAIT_MS: Final = 300_000
 _CRASHES: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class CheckInput:
-    """What a checker may look at.
-
-    Attributes:
-        rescale: The rescale on probation.
-        facts: What the cluster says now.
-        pressure: ``gc`` (share of time) and ``heap`` (share used) of the fullest TaskManager, where known.
-        baseline: The same and ``restarts`` before the rescale, where known.
-        now_ms: By the clock of the daemon.
-    """
-
-    context: JobAutoScalerContext
-    rescale: RescaleRecord
-    facts: RescaleFacts
-    now_ms: int
-    pressure: Mapping[str, float] = field(default_factory=dict)
-    baseline: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def is_unhealthy(self) -> bool:
-        """Whether the job does not run with all its tasks."""
-        return not self.facts.all_running
-
-    def exceptions(self) -> Iterator[JobException]:
-        """Yield the exceptions since the rescale; older ones stay in Flink's history and say nothing about it."""
-        return (each for each in self.facts.exceptions or () if each.at_ms > self.rescale.since_ms)
-
-
-class UnrecoverableErrorChecker(Protocol):
-    """Finds out whether a job does not survive its rescale. Pure; runs in every pass of the probation."""
-
-    @property
-    def is_gradual(self) -> bool:
-        """Whether only ``rollback.consecutive-hits`` passes in a row count."""
-        ...
-
-    def check(self, given: CheckInput) -> str | None:
-        """Return the evidence, for people; None when there is none. An exception is reported and counts as none."""
-        ...
 
 
 class NetworkMemoryChecker:

@@ -15,7 +15,7 @@ from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Stage, Supervision, SupervisionPhase, Vector
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.supervise.error_checkers import UnrecoverableErrorChecker
+from flink_autoscaler.core.ports.plugins import UnrecoverableErrorChecker
 
 KEPT_MS: Final = 14 * 86_400_000
 KEPT_RECORDS: Final = 200

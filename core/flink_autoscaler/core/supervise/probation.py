@@ -7,7 +7,8 @@ from typing import Final
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, SupervisionPhase
-from flink_autoscaler.core.supervise.error_checkers import RESTARTS, CheckInput, UnrecoverableErrorChecker
+from flink_autoscaler.core.ports.plugins import CheckInput, UnrecoverableErrorChecker
+from flink_autoscaler.core.supervise.error_checkers import RESTARTS
 from flink_autoscaler.core.supervise.follow_run import FollowRun
 from flink_autoscaler.core.supervise.rollback import abandon_rollback, quarantine, start_rollback
 from flink_autoscaler.core.supervise.timers import observation_ms

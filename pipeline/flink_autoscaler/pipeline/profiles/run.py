@@ -11,7 +11,7 @@ from typing import Final, Protocol, cast
 from pyspark.sql import SparkSession
 
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.ports.forecast_store import ProfileResult
+from flink_autoscaler.core.model.policy_values import ProfileResult
 from flink_autoscaler.pipeline.profiles.job import profiles_of
 from flink_autoscaler.pipeline.profiles.samples import Reader
 from flink_autoscaler.pipeline.profiles.settings import ProfileSettings

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from flink_autoscaler.core.model.load_profile import BUCKETS_PER_WEEK, LoadProfile
-from flink_autoscaler.core.ports.forecast_store import ProfileResult
+from flink_autoscaler.core.model.policy_values import ProfileResult
 
 KEYS: Final = ("job_key", "source_id")
 

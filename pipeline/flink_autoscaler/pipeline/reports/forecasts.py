@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from flink_autoscaler.core.model.load_profile import LoadProfile
-from flink_autoscaler.core.ports.forecast_store import ProfileResult
+from flink_autoscaler.core.model.policy_values import ProfileResult
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.job import profiles_of
 from flink_autoscaler.pipeline.profiles.tables import results

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.model.policy_values import ProfileResult
 from flink_autoscaler.core.options.forecast import ForecastOptions
-from flink_autoscaler.core.ports.forecast_store import ForecastStore, ProfileResult
+from flink_autoscaler.core.ports.forecast_store import ForecastStore
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.run import Opener, build_profiles
 from flink_autoscaler.pipeline.profiles.samples import samples_at

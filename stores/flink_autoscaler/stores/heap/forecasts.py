@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.ports.forecast_store import ProfileResult, revision_of
+from flink_autoscaler.core.model.policy_values import ProfileResult
+from flink_autoscaler.core.ports.forecast_store import revision_of
 
 
 class HeapForecastStore:

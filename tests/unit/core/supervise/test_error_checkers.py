@@ -11,6 +11,7 @@ from core_builders import a_context
 
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, JobException, RescaleFacts
 from flink_autoscaler.core.model.supervision import RescaleRecord
+from flink_autoscaler.core.ports.plugins import CheckInput
 from flink_autoscaler.core.supervise.error_checkers import (
     CHECKERS,
     CRASH_LOOP,
@@ -20,7 +21,6 @@ from flink_autoscaler.core.supervise.error_checkers import (
     NETWORK_MEMORY,
     NO_RESOURCES,
     RESTARTS,
-    CheckInput,
 )
 
 SINCE = 10_000_000

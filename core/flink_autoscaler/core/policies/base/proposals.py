@@ -14,7 +14,8 @@ from flink_autoscaler.core.policies.base.quantities import Need
 METRIC_MISSING = "METRIC_MISSING"
 INCOMPLETE_WINDOW = "INCOMPLETE_WINDOW"
 NOT_RUNNING = "NOT_RUNNING"
-INVALID_METRICS = frozenset({METRIC_MISSING, INCOMPLETE_WINDOW, NOT_RUNNING})
+UNKNOWN_RATE = "UNKNOWN_RATE"
+INVALID_METRICS = frozenset({METRIC_MISSING, INCOMPLETE_WINDOW, NOT_RUNNING, UNKNOWN_RATE})
 """Codes of the reasons for which a policy abstains because it lacks an input."""
 
 

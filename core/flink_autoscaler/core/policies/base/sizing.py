@@ -9,11 +9,14 @@ from dataclasses import dataclass, replace
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.evaluate.evaluation import target_capacity
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, EvaluatedVertex, ScalingMetric, VertexId
-from flink_autoscaler.core.model.numbers import NAN, ceil_decimals, divide, trunc32
+from flink_autoscaler.core.model.numbers import NAN, ceil_decimals, divide, trunc32, two_decimals
+from flink_autoscaler.core.model.policy_values import EvaluatedJob, VertexLimits, VertexSizing
+from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import HistoryEntry, ScalingSummary
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.model.vertex_patterns import VertexBounds, bounds_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.policies.base.proposals import UNKNOWN_RATE
 
 _MAX_INT32 = 2**31 - 1
 
@@ -69,29 +72,6 @@ class SizingSettings:
         return min(least, greatest) if own.least is None else least, max(least, greatest)
 
 
-@dataclass(frozen=True, slots=True)
-class VertexLimits:
-    """Bounds of the parallelism of one vertex.
-
-    Attributes:
-        lower: Least parallelism.
-        upper: Greatest parallelism that the user allows.
-        bound: Greatest parallelism that the vertex can have: within ``upper``, key groups and partitions.
-    """
-
-    lower: int
-    upper: int
-    bound: int
-
-    def __post_init__(self) -> None:
-        if self.lower > self.upper:
-            raise ValueError(f"least parallelism {self.lower} is above the greatest one {self.upper}")
-
-    def clamp(self, parallelism: int) -> int:
-        """Return the nearest parallelism within the bounds; the greatest one wins."""
-        return min(max(self.lower, parallelism), self.bound)
-
-
 def limits_of(vertex: Vertex, current: int, settings: SizingSettings) -> VertexLimits:
     """Return the bounds of a vertex, as wide as its current parallelism."""
     least, greatest = settings.limits_for(vertex)
@@ -100,29 +80,6 @@ def limits_of(vertex: Vertex, current: int, settings: SizingSettings) -> VertexL
     if settings.caps_sources and vertex.is_source and vertex.source_partitions > 0:
         bound = min(bound, max(current, vertex.source_partitions))
     return VertexLimits(min(current, least), upper, bound)
-
-
-@dataclass(frozen=True, slots=True)
-class VertexSizing:
-    """What the capacity model says about one vertex.
-
-    Attributes:
-        current: Parallelism now.
-        rate: True processing rate now, records/s.
-        capacity: Processing rate that the vertex needs, records/s.
-        factor: Factor between wanted and current parallelism, bounded per step.
-        wanted: Parallelism before any limit.
-        limits: The bounds.
-        target: Parallelism within the bounds, before alignment.
-    """
-
-    current: int
-    rate: float
-    capacity: float
-    factor: float
-    wanted: int
-    limits: VertexLimits
-    target: int
 
 
 def size_vertex(
@@ -149,7 +106,17 @@ def size_vertex(
     factor = _bounded_factor(divide(capacity, rate) / coefficient, settings)
     wanted = rounded_up(factor * current)
     limits = limits_of(vertex, current, settings)
-    return VertexSizing(current, rate, capacity, factor, wanted, limits, limits.clamp(wanted))
+    return VertexSizing(
+        current=current,
+        rate=rate,
+        capacity=capacity,
+        factor=factor,
+        wanted=wanted,
+        limits=limits,
+        target=limits.clamp(wanted),
+        coefficient=coefficient,
+        is_outside=is_outside_bounds(metrics),
+    )
 
 
 def _bounded_factor(factor: float, settings: SizingSettings) -> float:
@@ -247,7 +214,6 @@ def limited_sizing(
     *,
     sizing: VertexSizing,
     share: float,
-    coefficient: float,
 ) -> VertexSizing:
     """Return the sizing for a share of the target rates; never below the present parallelism.
 
@@ -257,14 +223,13 @@ def limited_sizing(
         settings: Option values.
         sizing: Its sizing for the whole target.
         share: What gets through the bottleneck, below 1.
-        coefficient: Share of a linear speed-up that the vertex is known to achieve.
     """
     if sizing.target <= sizing.current:
         return sizing
-    limited = size_vertex(vertex, _scaled(metrics, share), settings, coefficient)
+    limited = size_vertex(vertex, _scaled(metrics, share), settings, sizing.coefficient)
     if limited is None or limited.target >= sizing.target:
         return sizing
-    return replace(limited, target=max(sizing.current, limited.target))
+    return replace(limited, target=max(sizing.current, limited.target), is_outside=sizing.is_outside)
 
 
 def _scaled(metrics: EvaluatedVertex, share: float) -> EvaluatedVertex:
@@ -352,3 +317,72 @@ def ineffective_gains(entries: Sequence[HistoryEntry], current: int, rate: float
     expected_rate = last.metrics.get(ScalingMetric.EXPECTED_PROCESSING_RATE)
     gains = Gains((NAN if expected_rate is None else expected_rate.current) - before, rate - before)
     return None if divide(gains.actual, gains.expected) >= threshold else gains
+
+
+def sized_vertices(job: EvaluatedJob) -> tuple[dict[VertexId, VertexSizing], tuple[Reason, ...]]:
+    """Size the vertices that may be scaled and whose rates are known; say why others are not, and what limits them.
+
+    Raises:
+        EvaluationError: A scalability coefficient is undefined and the improvement for that is off.
+    """
+    options, sizings, reasons = job.context.options, dict[VertexId, VertexSizing](), list[Reason]()
+    settings = SizingSettings.of(options, job.restart_time)
+    for vertex_id, vertex in job.topology.vertices.items():
+        if vertex_id in job.excluded:
+            continue
+        coefficient = 1.0
+        if options.observed_scalability:
+            coefficient = scalability_coefficient(job.state.history.get(vertex_id, ()), options)
+        sizing = size_vertex(vertex, job.metrics.vertices[vertex_id], settings, coefficient)
+        if sizing is None:
+            reasons.append(Reason(UNKNOWN_RATE, "its processing rate or target rate is unknown", vertex_id))
+        else:
+            sizings[vertex_id] = sizing
+    bottlenecks = find_bottlenecks(job.topology, job.metrics.vertices, sizings)
+    if not bottlenecks or not options.improves(options.bottleneck_limit):
+        return sizings, tuple(reasons)
+    limited, limits = _within_bottlenecks(job, sizings, settings, bottlenecks)
+    return limited, (*reasons, *limits)
+
+
+def _within_bottlenecks(
+    job: EvaluatedJob,
+    sizings: Mapping[VertexId, VertexSizing],
+    settings: SizingSettings,
+    bottlenecks: Sequence[Bottleneck],
+) -> tuple[dict[VertexId, VertexSizing], list[Reason]]:
+    """Scale what a bottleneck that cannot grow holds back to no more than it lets through."""
+    limited, reasons, sources = dict(sizings), [], sources_of(job.topology)
+    for vertex_id, sizing in sizings.items():
+        bottleneck = tightest(bottlenecks, vertex_id, sources[vertex_id])
+        if bottleneck is None:
+            continue
+        vertex, metrics = job.topology.vertices[vertex_id], job.metrics.vertices[vertex_id]
+        limited[vertex_id] = limited_sizing(vertex, metrics, settings, sizing=sizing, share=bottleneck.share)
+        if limited[vertex_id] is not sizing:
+            text = f"{bottleneck.vertex_id} sustains only {two_decimals(bottleneck.share)} of the target rates"
+            reasons.append(Reason("BOTTLENECK", text, vertex_id))
+    return limited, reasons
+
+
+def planned_sizing(vertex: Vertex, target: int, rate: float, settings: SizingSettings) -> VertexSizing:
+    """Return the sizing that follows a plan as far as one step and the limits of a vertex allow.
+
+    Args:
+        vertex: The vertex.
+        target: What the plan gives it.
+        rate: Its true processing rate now, records/s; NaN when not known.
+        settings: Option values.
+    """
+    current = vertex.parallelism
+    least, most = (rounded_up(factor * current) for factor in (settings.least_factor, settings.greatest_factor))
+    limits, wanted = limits_of(vertex, current, settings), min(max(least, target), most)
+    return VertexSizing(
+        current=current,
+        rate=rate,
+        capacity=NAN,
+        factor=target / current,
+        wanted=wanted,
+        limits=limits,
+        target=limits.clamp(wanted),
+    )

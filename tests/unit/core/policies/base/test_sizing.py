@@ -5,17 +5,12 @@ from core_builders import a_vertex, evaluated, options_with
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.decide.sizing.alignment import AlignmentRequest, balanced
+from flink_autoscaler.core.decide.sizing.alignment import balanced
 from flink_autoscaler.core.model.metrics import ScalingMetric
+from flink_autoscaler.core.model.policy_values import VertexLimits, VertexSizing
 from flink_autoscaler.core.model.topology import ShipStrategy, Vertex
-from flink_autoscaler.core.policies.base.sizing import (
-    SizingSettings,
-    VertexLimits,
-    VertexSizing,
-    is_outside_bounds,
-    limits_of,
-    size_vertex,
-)
+from flink_autoscaler.core.policies.base.sizing import SizingSettings, is_outside_bounds, limits_of, size_vertex
+from flink_autoscaler.core.ports.plugins import AlignmentRequest
 
 NAN, INF = math.nan, math.inf
 REBALANCE, HASH = {9: ShipStrategy.REBALANCE}, {9: ShipStrategy.HASH}

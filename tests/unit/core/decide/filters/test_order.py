@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 from core_builders import a_cluster, a_context, a_topology, a_vertex, evaluated, vertex_id
 
-from flink_autoscaler.core.decide.decision_run import DecisionRun, ExecutionInput
-from flink_autoscaler.core.decide.filters.rescale_filters import calmed
-from flink_autoscaler.core.decide.sizing.delayed import DelayedScaleDown
+from flink_autoscaler.core.decide.filters.order import filtered
+from flink_autoscaler.core.decide.plan import Plan
+from flink_autoscaler.core.model.events import Event
 from flink_autoscaler.core.model.job import Capacity
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, PauseScope, Signed
+from flink_autoscaler.core.model.policy_values import EvaluatedJob
+from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import DelayedVertex, JobState, ScalingSummary
 from flink_autoscaler.core.model.supervision import Origin, Quarantined, RescaleRecord, Stage, Supervision
 from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy
@@ -25,7 +27,26 @@ SIGNED = Signed("ann", "a launch", NOW - HOUR)
 QUIET = {"scale-down.economics.enabled": "false", "rescale.reversal.window": "0", "rescale.budget.per-day": "0"}
 """Options with which no filter has anything to say."""
 
-Plan = Mapping[str, tuple[int, int]]
+Wanted = Mapping[str, tuple[int, int]]
+
+
+@dataclass
+class Run:
+    """A job, and what the filters left of the plan for it."""
+
+    job: EvaluatedJob
+    delayed: Mapping[str, DelayedVertex] = field(default_factory=dict)
+    left: Plan = field(default_factory=lambda: Plan({}, {}, {}))
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """What the filters said."""
+        return self.left.reasons
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What they told."""
+        return self.left.events
 
 
 def a_job(parallelism: Mapping[str, int] | None = None) -> JobTopology:
@@ -38,7 +59,7 @@ def a_job(parallelism: Mapping[str, int] | None = None) -> JobTopology:
 
 
 def a_run(
-    plan: Plan,
+    plan: Wanted,
     options: Mapping[str, str] | None = None,
     *,
     past: tuple[RescaleRecord, ...] = (),
@@ -47,12 +68,12 @@ def a_run(
     capacity: Capacity | None = None,
     rates: tuple[float, float] = (400.0, 100.0),
     flink: Mapping[str, str] | None = None,
-) -> DecisionRun:
+) -> Run:
     topology = a_job({vertex: current for vertex, (current, _) in plan.items()})
     rate, target = rates
     vertices = {v: dict(evaluated(target=target, rate=rate, parallelism=4)) for v in topology.vertices}
     context = replace(a_context({**QUIET, **(options or {})}, flink), capacity=capacity)
-    given = ExecutionInput(
+    job = EvaluatedJob(
         context=context,
         topology=topology,
         metrics=EvaluatedMetrics(vertices, {}),
@@ -63,15 +84,17 @@ def a_run(
         now_ms=NOW,
         orders=orders,
     )
-    return DecisionRun(given, DelayedScaleDown({}), vertices)
+    return Run(job)
 
 
-def after_filters(run: DecisionRun, plan: Plan) -> dict[str, int]:
-    summaries = {v: ScalingSummary(current, new, run.vertices[v]) for v, (current, new) in plan.items()}
-    return {vertex: summary.new for vertex, summary in calmed(run, summaries).items()}
+def after_filters(run: Run, plan: Wanted) -> dict[str, int]:
+    metrics = run.job.metrics.vertices
+    changes = {v: ScalingSummary(current, new, metrics[v]) for v, (current, new) in plan.items()}
+    run.left = filtered(Plan(changes, metrics, run.delayed), run.job)
+    return {vertex: change.new for vertex, change in run.left.changes.items()}
 
 
-def codes(run: DecisionRun) -> set[str]:
+def codes(run: Run) -> set[str]:
     return {reason.code for reason in run.reasons}
 
 
@@ -129,7 +152,7 @@ def failed(parallelism: int, vertex: str = A) -> Quarantined:
     ],
 )
 def test_a_parallelism_that_failed_is_not_tried_again(
-    plan: Plan, quarantined: Quarantined, left: dict[str, int]
+    plan: Wanted, quarantined: Quarantined, left: dict[str, int]
 ) -> None:
     run = a_run(plan, quarantine=(quarantined,))
 
@@ -176,7 +199,7 @@ BUDGET = {"rescale.budget.per-day": "8"}
         pytest.param(UP, rescales(9, origin=Origin.OPERATOR), True, id="nor do people"),
     ],
 )
-def test_the_budget_of_a_day(plan: Plan, past: tuple[RescaleRecord, ...], is_allowed: bool) -> None:
+def test_the_budget_of_a_day(plan: Wanted, past: tuple[RescaleRecord, ...], is_allowed: bool) -> None:
     run = a_run(plan, BUDGET, past=past)
 
     assert bool(after_filters(run, plan)) is is_allowed
@@ -248,7 +271,7 @@ def test_a_scale_down_has_to_pay_for_its_outages(lag: str, goes: bool) -> None:
 def test_a_scale_down_that_has_been_needed_for_long_is_expected_to_last(hours: tuple[int, int], goes: bool) -> None:
     run = a_run(FORTY_TO_28, {**ECONOMICS, "slo.lag": "30 s"}, past=SIXTY_SECONDS, rates=(200_000.0, 100_000.0))
     advised = dict(zip(FORTY_TO_28, hours, strict=True))
-    run.delayed = DelayedScaleDown({v: DelayedVertex(NOW - ago * HOUR, ()) for v, ago in advised.items()})
+    run.delayed = {v: DelayedVertex(NOW - ago * HOUR, ()) for v, ago in advised.items()}
 
     assert bool(after_filters(run, FORTY_TO_28)) is goes
 
@@ -297,7 +320,7 @@ def memory(mebibytes: int, slots: int = 4) -> Capacity:
         pytest.param({A: (180, 90), B: (180, 90)}, memory(16), {A: 90, B: 90}, id="a scale-down needs less"),
     ],
 )
-def test_network_memory_limits_scale_ups(plan: Plan, capacity: Capacity | None, left: dict[str, int]) -> None:
+def test_network_memory_limits_scale_ups(plan: Wanted, capacity: Capacity | None, left: dict[str, int]) -> None:
     run = a_run(plan, capacity=capacity)
 
     assert after_filters(run, plan) == left

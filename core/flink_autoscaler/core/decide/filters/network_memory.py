@@ -1,4 +1,4 @@
-"""How many network buffers a TaskManager needs at least before the tasks of a plan start."""
+"""Network memory: scale-ups go only as far as every TaskManager has the buffers that its tasks need to start."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
+from flink_autoscaler.core.decide.limits.slots import planned_parallelism, shortened
+from flink_autoscaler.core.decide.plan import Plan, plan_event
 from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.policy_values import EvaluatedJob
 from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy, Vertex
 
 SHARE: Final = 0.95
@@ -14,6 +17,26 @@ SHARE: Final = 0.95
 
 _ONE_TO_ONE: Final = frozenset({ShipStrategy.FORWARD})
 _NEIGHBOURS: Final = frozenset({ShipStrategy.RESCALE})
+
+
+def within_network_memory(plan: Plan, job: EvaluatedJob) -> Plan:
+    """Raise vertices only as far as every TaskManager has network buffers for its tasks."""
+    capacity, topology = job.context.capacity, job.topology
+    if capacity is None or not capacity.network_memory or not job.context.options.network_precheck:
+        return plan
+    slots, segment = capacity.slots_per_taskmanager, job.context.flink_options.segment_size
+    now, planned = (planned_parallelism(topology, changes) for changes in ({}, plan.changes))
+    # A job that runs with more than the model allows shows that the model is too strict for it.
+    limit = max(math.floor(SHARE * capacity.network_memory / segment), buffers_needed(topology, now, slots))
+    needed = buffers_needed(topology, planned, slots)
+    if needed <= limit:
+        return plan
+    fitting = shortened(topology, plan.changes, lambda vector: buffers_needed(topology, vector, slots) <= limit)
+    mebibytes = capacity.network_memory / (1 << 20)
+    text = f"{needed} network buffers needed on a TaskManager, {limit} of {mebibytes:.0f} MiB may be taken"
+    message = f"A scale-up is limited by network memory: {text}; raise taskmanager.memory.network.max or .fraction"
+    event = plan_event(job.context, "NetworkMemoryLimited", message, "NetworkMemoryLimited")
+    return plan.resized(fitting, now).explained("NETWORK_MEMORY", text).told(event)
 
 
 def buffers_needed(topology: JobTopology, parallelism: Mapping[VertexId, int], slots_per_taskmanager: int) -> int:
