@@ -46,7 +46,7 @@ def decide(job: EvaluatedJob, plugins: Plugins) -> Decided:
     plan = _under_memory_pressure(job)
     if plan is not None:
         return _held(plan, job, job.state.policies)
-    chosen = choose(policy_input(job), job.context.options, plugins.policies, job.state.policies)
+    chosen = choose(lambda: policy_input(job), job.context.options, plugins.policies, job.state.policies, job)
     plan = in_whole_taskmanagers(changes_of(chosen, job, plugins), job)
     if not plan.changes:
         return _held(plan, job, chosen.memories)

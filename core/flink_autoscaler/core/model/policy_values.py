@@ -273,7 +273,6 @@ class PolicyInput:
         downtime: Of the next rescale.
         config: The job's configuration as text, by full key.
         state: What this policy returned last time for this job; JSON values.
-        job: All that is known in this pass, as it was evaluated; None for an observation that was made by hand.
     """
 
     obs: JobObservation
@@ -282,7 +281,6 @@ class PolicyInput:
     downtime: Outage
     config: Mapping[str, str]
     state: Mapping[str, Any] = field(default_factory=dict)
-    job: EvaluatedJob | None = None
 
 
 class ProposalDirection(StrEnum):

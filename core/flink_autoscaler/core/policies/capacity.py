@@ -23,6 +23,7 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import (
     abstention,
     change_reasons,
+    direction_from,
     direction_of,
     lacking_rates,
     lag_unknown,
@@ -265,9 +266,37 @@ class CapacityPolicy:
         Raises:
             ConfigError: A setting is invalid.
         """
-        if given.job is not None and CapacityOptions(given.config).capacity_mode is CapacityMode.ADDITIVE:
-            return _as_evaluated(given.job, given.obs)
         return self.propose_for(given, present_arrivals(given.obs))
+
+    def size(self, job: EvaluatedJob, ceilings: Mapping[VertexId, int]) -> Proposal | None:
+        """Return what it would do about a job whose rates were evaluated, as the reference does; nothing is observed.
+
+        Args:
+            job: In a pass.
+            ceilings: Greatest parallelism by vertex, where it is not just that of its bounds.
+
+        Returns:
+            None in the integral mode, which goes by an observation.
+
+        Raises:
+            AutoscalerError: The job cannot be sized.
+        """
+        if job.context.options.capacity_mode is not CapacityMode.ADDITIVE:
+            return None
+        sized, reasons = sized_vertices(job)
+        sizings = {v: sizing.under(ceilings[v]) if v in ceilings else sizing for v, sizing in sized.items()}
+        current = {v: sizing.current for v, sizing in sizings.items()}
+        is_due = any(sizing.is_outside and sizing.target != sizing.current for sizing in sizings.values())
+        targets = {v: sizing.target for v, sizing in sizings.items()} if is_due else current
+        return Proposal(
+            policy=NAME,
+            targets=targets,
+            direction=direction_from(current, targets),
+            capacity={v: sizing.capacity for v, sizing in sizings.items()},
+            confidence=len(sizings) / len(job.topology.vertices),
+            reasons=reasons,
+            sizings=sizings,
+        )
 
     def propose_for(self, given: PolicyInput, arrivals: SourceRates) -> Proposal:
         """Return what it would do if this arrived at the sources.
@@ -283,23 +312,6 @@ class CapacityPolicy:
         if not view.sizings:
             return abstention(NAME, lacking_rates(obs, view.needs), view.memory.as_json())
         return _proposal(obs, view)
-
-
-def _as_evaluated(job: EvaluatedJob, obs: JobObservation) -> Proposal:
-    """Size the vertices that may be scaled for the rates that were evaluated; says nothing about unknown ones."""
-    sizings, reasons = sized_vertices(job)
-    sizings = {v: sizing.under(obs.vertices[v].max_parallelism) for v, sizing in sizings.items()}
-    is_due = any(sizing.is_outside and sizing.target != sizing.current for sizing in sizings.values())
-    targets = {v: sizing.target if is_due else sizing.current for v, sizing in sizings.items()}
-    return Proposal(
-        policy=NAME,
-        targets=targets,
-        direction=direction_of(obs, targets),
-        capacity={v: sizing.capacity for v, sizing in sizings.items()},
-        confidence=len(sizings) / max(1, len(obs.vertices)),
-        reasons=reasons,
-        sizings=sizings,
-    )
 
 
 @dataclass(frozen=True, slots=True)

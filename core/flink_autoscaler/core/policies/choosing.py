@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from flink_autoscaler.core.errors import AutoscalerError, ConfigError, PluginErr
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import (
+    EvaluatedJob,
     JobObservation,
     PolicyInput,
     Proposal,
@@ -24,9 +26,8 @@ from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import PolicyMemories
 from flink_autoscaler.core.options.hpa import HpaOptions, behavior_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.options.policies import DEFAULT_POLICY
 from flink_autoscaler.core.policies.backlog_time import BacklogTimePolicy
-from flink_autoscaler.core.policies.base.proposals import INVALID_METRICS, abstention, direction_of
+from flink_autoscaler.core.policies.base.proposals import INVALID_METRICS, abstention, direction_from, direction_of
 from flink_autoscaler.core.policies.base.quantities import subtasks
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
 from flink_autoscaler.core.policies.ds2.policy import Ds2Policy
@@ -131,7 +132,7 @@ class _Choice:
 
 
 def combine(
-    proposals: Sequence[Proposal], obs: JobObservation, combination: Combination = Combination.MAX
+    proposals: Sequence[Proposal], current: Mapping[VertexId, int], combination: Combination = Combination.MAX
 ) -> CombinedPlan:
     """Return the plan.
 
@@ -141,20 +142,19 @@ def combine(
 
     Args:
         proposals: In the order of configuration; of a policy that raised, an abstention with that as its reason.
-        obs: What they are about.
+        current: Parallelism of the vertices that they are about.
         combination: How to choose.
     """
     opinions = [proposal for proposal in proposals if proposal.targets is not None]
     chosen = _chosen(opinions[:1] if combination is Combination.FIRST else opinions)
-    current = {v: vertex.parallelism for v, vertex in obs.vertices.items()}
     objections = _objections(proposals) if any(choice.target < current[v] for v, choice in chosen.items()) else ()
     settled = {v: choice for v, choice in chosen.items() if not objections or choice.target >= current[v]}
-    targets = current | {v: choice.target for v, choice in settled.items()}
+    targets = {**current, **{v: choice.target for v, choice in settled.items()}}
     said = [reason for proposal in proposals for reason in proposal.reasons]
     nothing = () if opinions else (Reason("NO_OPINION", "no policy has an opinion"),)
     return CombinedPlan(
         targets=targets,
-        direction=direction_of(obs, targets),
+        direction=direction_from(current, targets),
         reasons=(*said, *objections, *nothing),
         states={proposal.policy: proposal.state for proposal in proposals},
         capacity={v: choice.capacity for v, choice in settled.items() if choice.capacity is not None},
@@ -278,46 +278,67 @@ class Chosen:
 
 
 def choose(
-    given: PolicyInput, options: AutoscalerOptions, plugins: Mapping[str, ScalingPolicy], memories: PolicyMemories
+    observe: Callable[[], PolicyInput],
+    options: AutoscalerOptions,
+    plugins: Mapping[str, ScalingPolicy],
+    memories: PolicyMemories,
+    job: EvaluatedJob | None = None,
 ) -> Chosen:
     """Ask the policies of a job in the order in which they are configured.
 
     Args:
-        given: What they are shown; each gets its own state.
+        observe: Makes what they are shown, once one of them looks; each gets its own state.
         options: Of the job.
         plugins: Policies that did not come with the autoscaler, by name.
         memories: What they returned in the last pass.
+        job: As it was evaluated, by which the default policy sizes it; None for an observation made by hand.
 
     Raises:
         ConfigError: There is no such policy, or a setting of the ``hpa_window`` filter is invalid.
+        AutoscalerError: The default policy cannot size the job.
     """
     policies = chosen_policies(options.policies, plugins)
-    given = _as_scheduled(given, policies, memories)
+    shown = cache(lambda: _as_scheduled(observe(), policies, memories))
     proposals, failures = [], {}
     for name, policy in policies.items():
-        shown = replace(given, state=memories.get(name, {}))
+        # What cannot be sized by its rates is an error of the pass, as in the reference.
+        sized = policy.size(job, _ceilings(policies, shown)) if job and isinstance(policy, CapacityPolicy) else None
+        if sized is not None:
+            proposals.append(sized)
+            continue
+        state = memories.get(name, {})
         try:
-            proposals.append(_checked(name, policy.propose(shown), given.obs))
+            proposals.append(_checked(name, policy.propose(replace(shown(), state=state)), shown().obs))
         except Exception as error:
-            if policy is POLICIES[DEFAULT_POLICY]:
-                raise  # what cannot be sized by its rates is an error of the pass, as in the reference
             # Foreign code may fail in any way, and a policy that fails must not stop those that do not.
             failures[name] = f"{type(error).__name__}: {error}"
-            proposals.append(failed(name, failures[name], shown.state))
-    plan = combine(proposals, given.obs, Combination(options.policies_combine))
-    window = memories.get(WINDOW_FILTER, {})
-    plan, window = hpa_window(plan, given.obs, given.config, window)
-    states = {**plan.states, WINDOW_FILTER: window}
+            proposals.append(failed(name, failures[name], state))
+    vertices = shown().obs.vertices if job is None else job.topology.vertices
+    current = {v: vertex.parallelism for v, vertex in vertices.items() if job is None or v not in job.topology.finished}
+    plan = combine(proposals, current, Combination(options.policies_combine))
+    states = dict(plan.states)
+    if options.hpa_filter_enabled:
+        window = memories.get(WINDOW_FILTER, {})
+        plan, states[WINDOW_FILTER] = hpa_window(plan, shown().obs, options.configuration, window)
     return Chosen(plan, {name: state for name, state in states.items() if state}, failures)
+
+
+def _has_schedule(policies: Mapping[str, ScalingPolicy]) -> bool:
+    return isinstance(policies.get(SchedulePolicy.name), SchedulePolicy)
+
+
+def _ceilings(policies: Mapping[str, ScalingPolicy], shown: Callable[[], PolicyInput]) -> Mapping[VertexId, int]:
+    """Return what the schedule of a job allows its vertices at most; nothing for a job without one."""
+    vertices = shown().obs.vertices if _has_schedule(policies) else {}
+    return {vertex_id: vertex.max_parallelism for vertex_id, vertex in vertices.items()}
 
 
 def _as_scheduled(given: PolicyInput, policies: Mapping[str, ScalingPolicy], memories: PolicyMemories) -> PolicyInput:
     """Leave policies no more room than the schedule of the job does, where it has one."""
-    name = SchedulePolicy.name
-    if not isinstance(policies.get(name), SchedulePolicy):
+    if not _has_schedule(policies):
         return given
     try:
-        return replace(given, obs=capped(replace(given, state=memories.get(name, {}))))
+        return replace(given, obs=capped(replace(given, state=memories.get(SchedulePolicy.name, {}))))
     except AutoscalerError:
         return given  # the policy itself fails for the same reason, and that is told
 
@@ -331,8 +352,6 @@ def _checked(name: str, proposal: object, obs: JobObservation) -> Proposal:
     """
     if not isinstance(proposal, Proposal):
         raise PluginError(f"it returned {type(proposal).__name__}, not a proposal")
-    if proposal.sizings is not None:
-        return proposal
     for vertex_id, target in (proposal.targets or {}).items():
         if vertex_id not in obs.vertices or type(target) is not int or target < 1:
             raise PluginError(f"its target {target!r} for {vertex_id!r} is no parallelism of a vertex of the job")

@@ -36,7 +36,6 @@ def policy_input(job: EvaluatedJob) -> PolicyInput:
         demand=job.demand,
         downtime=expected_outage(job),
         config=job.context.configuration,
-        job=job,
     )
 
 

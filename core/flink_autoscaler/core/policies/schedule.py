@@ -35,7 +35,7 @@ class Planned:
     """What plans say together: the greatest floor, the least ceiling; where they contradict, the floor wins.
 
     Attributes:
-        has_plan: Whether any plan holds.
+        has_plan: Whether any plan holds that is about a vertex of the job.
         has_floor: Whether any of them asks for a least parallelism or rate.
         floors: Parallelism by vertex, where known.
         ceilings: The same.
@@ -77,7 +77,8 @@ def planned(given: PolicyInput, memory: Memory) -> Planned:
         ConfigError: A setting is invalid.
     """
     obs, lead = given.obs, given.downtime.delay + given.downtime.q90
-    plans = [plan for plan in ScheduleOptions(given.config).schedule_plans if plan.holds_at(obs.now, lead)]
+    held = (plan for plan in ScheduleOptions(given.config).schedule_plans if plan.holds_at(obs.now, lead))
+    plans = [plan for plan in held if any(matches(vertex, plan.vertex) for vertex in obs.vertices.values())]
     begun = [plan for plan in plans if plan.holds_at(obs.now)]
     least = [(v, plan.min_parallelism) for v, plan in _about(obs, plans) if plan.min_parallelism is not None]
     rates = [(v, plan.min_rate) for v, plan in _about(obs, plans) if plan.min_rate is not None]
@@ -156,7 +157,7 @@ class SchedulePolicy:
         obs, memory = given.obs, _memory(given)
         state = memory.as_json()
         plan = planned(given, memory)
-        if not plan.has_plan:
+        if obs.vertices and not plan.has_plan:
             return abstention(self.name, (Reason("NO_PLAN", "no plan holds now"),), state)
         if stopped := not_running(obs):
             return abstention(self.name, stopped, state)

@@ -319,7 +319,8 @@ def test_every_built_in_policy_decides_about_a_job_in_passes(name: str) -> None:
 
 
 def _policy_texts(outcome: PassOutcome) -> list[str]:
-    return [reason.text for reason in outcome.decision.reasons if reason.code not in ("PLANNED", "SIZED", "BUDGET_SPENT")]
+    others = ("PLANNED", "SIZED", "BUDGET_SPENT")
+    return [reason.text for reason in outcome.decision.reasons if reason.code not in others]
 
 
 def test_policies_and_the_default_agree_about_a_bottleneck_downstream() -> None:

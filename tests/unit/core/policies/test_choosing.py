@@ -68,7 +68,7 @@ def chosen(
 ) -> Chosen:
     """Ask plug-ins in their order."""
     options = {"policies": ";".join(policies), **(options or {})}
-    return choose(given(OBS, options), options_with(options), policies, memories or {})
+    return choose(lambda: given(OBS, options), options_with(options), policies, memories or {})
 
 
 def codes(asked: Chosen) -> list[str]:
@@ -231,6 +231,6 @@ def test_the_example_of_the_guide_decides_as_a_plug_in() -> None:
     shown = observation(vertex("source", parallelism=4, rate_in=2_500.0))
     options = options_with({"policies": "per-subtask"})
 
-    asked = choose(given(shown, {"policies": "per-subtask"}), options, {"per-subtask": policy}, {})
+    asked = choose(lambda: given(shown, {"policies": "per-subtask"}), options, {"per-subtask": policy}, {})
 
     assert asked.plan.targets == {"source": 3}

@@ -331,4 +331,5 @@ def test_a_schedule_is_a_floor_under_what_others_propose() -> None:
     obs = a_job(0.0, parallelism=10)
     others = Proposal("other", {"source": 5, "map": 12}, ProposalDirection.MIXED, {}, 1.0, (Reason("WHY", "because"),))
 
-    assert combine([others, proposed("min-parallelism=8", obs)], obs).targets == {"source": 10, "map": 12}
+    current = {vertex_id: vertex.parallelism for vertex_id, vertex in obs.vertices.items()}
+    assert combine([others, proposed("min-parallelism=8", obs)], current).targets == {"source": 10, "map": 12}

@@ -117,7 +117,7 @@ def within_quota(topology: JobTopology, summaries: ScalingSummaries, quota: Quot
     Returns:
         See :func:`as_far_as`; a job that is over its quota already does not grow.
     """
-    before = taskmanagers_for(slots_of(topology, planned_parallelism(topology, {})), quota.slots_per_taskmanager)
+    before = taskmanagers_of(topology, planned_parallelism(topology, {}), quota.slots_per_taskmanager)
 
     def fits(slots: int) -> bool:
         needed = taskmanagers_for(slots, quota.slots_per_taskmanager)
