@@ -155,9 +155,10 @@ def is_processing_backlog(topology: JobTopology, window: MetricWindow, threshold
 
 def _plain_metrics(vertex: Vertex, window: MetricWindow) -> dict[ScalingMetric, EvaluatedMetric]:
     metrics = {
-        ScalingMetric.PARALLELISM: of(float(vertex.parallelism)),
-        ScalingMetric.MAX_PARALLELISM: of(float(vertex.max_parallelism)),
-        ScalingMetric.NUM_SOURCE_PARTITIONS: of(float(vertex.source_partitions)),
+        # Whole numbers need no rounding.
+        ScalingMetric.PARALLELISM: EvaluatedMetric(float(vertex.parallelism), NAN),
+        ScalingMetric.MAX_PARALLELISM: EvaluatedMetric(float(vertex.max_parallelism), NAN),
+        ScalingMetric.NUM_SOURCE_PARTITIONS: EvaluatedMetric(float(vertex.source_partitions), NAN),
     }
     lag = window.latest(ScalingMetric.LAG, vertex.vertex_id)
     if lag is not None:

@@ -313,14 +313,19 @@ def choose(
             # Foreign code may fail in any way, and a policy that fails must not stop those that do not.
             failures[name] = f"{type(error).__name__}: {error}"
             proposals.append(failed(name, failures[name], state))
-    vertices = shown().obs.vertices if job is None else job.topology.vertices
-    current = {v: vertex.parallelism for v, vertex in vertices.items() if job is None or v not in job.topology.finished}
-    plan = combine(proposals, current, Combination(options.policies_combine))
+    plan = combine(proposals, _sizes(shown, job), Combination(options.policies_combine))
     states = dict(plan.states)
     if options.hpa_filter_enabled:
         window = memories.get(WINDOW_FILTER, {})
         plan, states[WINDOW_FILTER] = hpa_window(plan, shown().obs, options.configuration, window)
     return Chosen(plan, {name: state for name, state in states.items() if state}, failures)
+
+
+def _sizes(shown: Callable[[], PolicyInput], job: EvaluatedJob | None) -> dict[VertexId, int]:
+    """Return the parallelism of the vertices that have not finished."""
+    if job is None:
+        return {vertex_id: vertex.parallelism for vertex_id, vertex in shown().obs.vertices.items()}
+    return {v: vertex.parallelism for v, vertex in job.topology.vertices.items() if not vertex.is_finished}
 
 
 def _has_schedule(policies: Mapping[str, ScalingPolicy]) -> bool:
