@@ -2,7 +2,7 @@
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.cycle.unevaluated import without_reading
+from flink_autoscaler.core.cycle.ending import without_reading
 from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, PassRequest, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus, effective_status

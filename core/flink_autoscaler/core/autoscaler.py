@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.cycle.unevaluated import error_event, without_reading
+from flink_autoscaler.core.cycle.ending import error_event, without_reading
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.model.decision import PassOutcome, PassRequest, Recorded
 from flink_autoscaler.core.model.events import Event

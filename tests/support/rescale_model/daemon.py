@@ -10,7 +10,7 @@ from core_builders import RecordingEvents, a_cluster, a_context
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.cycle.unevaluated import without_reading
+from flink_autoscaler.core.cycle.ending import without_reading
 from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState

@@ -24,7 +24,7 @@ from flink_autoscaler.core.model.decision import PassOutcome, Rescale
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy, Vertex
-from flink_autoscaler.core.policies.base.parallelism import SizingSettings, size_vertex
+from flink_autoscaler.core.policies.base.sizing import SizingSettings, size_vertex
 
 WINDOW = 60_000
 SLOTS = 2

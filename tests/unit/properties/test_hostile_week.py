@@ -11,7 +11,7 @@ import pytest
 from core_builders import a_cluster, a_context, a_reading, a_vertex, source_answers, vertex_id
 
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.cycle.unevaluated import without_reading
+from flink_autoscaler.core.cycle.ending import without_reading
 from flink_autoscaler.core.model.decision import PassRequest, Rescale
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleFacts, TaskManagerFacts

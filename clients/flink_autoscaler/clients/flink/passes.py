@@ -15,8 +15,8 @@ from flink_autoscaler.clients.flink.facts import read_followed
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.cycle.advance import advance
+from flink_autoscaler.core.cycle.ending import failed, without_reading
 from flink_autoscaler.core.cycle.recording import is_worth
-from flink_autoscaler.core.cycle.unevaluated import failed, without_reading
 from flink_autoscaler.core.errors import ConnectError, PluginError
 from flink_autoscaler.core.model.decision import PassInputs, PassOutcome, PassRequest
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading

@@ -5,32 +5,57 @@ It runs unchanged in a Spark task, in the daemon and in a replay.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from flink_autoscaler.core.cycle.unevaluated import failed, invalid, not_running
-from flink_autoscaler.core.cycle.wanted import with_wanted
-from flink_autoscaler.core.decide.decision_run import Executed, ExecutionInput
-from flink_autoscaler.core.decide.execution import execute
-from flink_autoscaler.core.decide.realizable import realizable
+from flink_autoscaler.core.cycle.ending import PassEnd, failure, invalid, not_running, standing
+from flink_autoscaler.core.cycle.wanted import realizable
+from flink_autoscaler.core.decide.decision import decide
 from flink_autoscaler.core.errors import AutoscalerError, EvaluationError, NotReadyError
-from flink_autoscaler.core.evaluate.custom_evaluation import CustomEvaluation
-from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, evaluate, with_present_parallelism
+from flink_autoscaler.core.evaluate.evaluation import (
+    CustomEvaluation,
+    EvaluationSettings,
+    evaluate,
+    with_present_parallelism,
+)
 from flink_autoscaler.core.forecast.pass_forecast import PassForecast, pass_forecast
 from flink_autoscaler.core.model.decision import Evaluation, Hold, PassOutcome, PassPhase, PassRequest, Rescale
 from flink_autoscaler.core.model.events import Event, EventType
-from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.policy_values import EvaluatedJob
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.observe.history import restart_time
 from flink_autoscaler.core.observe.observation import Observed, finished_vertices, memory_after_failure, observe
-from flink_autoscaler.core.options.checks import validate_policies
-from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.policies.choosing import unknown_policies
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
+from flink_autoscaler.core.supervise.following import Followed
 from flink_autoscaler.core.supervise.supervised import follow_up, followed
 
 MIN_SAMPLES = 2
 """Fewer samples have no rate."""
+
+_SURPRISES = (ArithmeticError, ValueError, TypeError, LookupError)
+"""What arithmetic on foreign numbers may still raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a pass found out before it ended; what was found before an error stays visible.
+
+    Attributes:
+        request: With all that is to be remembered so far.
+        observed: None when no sample could be taken.
+        restart_time: Seconds a restart is assumed to take; None when the pass did not come that far.
+        evaluation: None when there was none.
+        events: To be raised before those of the end.
+    """
+
+    request: PassRequest
+    observed: Observed | None = None
+    restart_time: int | None = None
+    evaluation: Evaluation | None = None
+    events: tuple[Event, ...] = ()
 
 
 def advance(
@@ -49,72 +74,149 @@ def advance(
     """
     watched = followed(request, reading, cluster, plugins)
     request = replace(request, state=watched.state, memory=reading.memory)
-    if request.context.status is not JobStatus.RUNNING:
-        outcome = not_running(request)
+    if request.context.status is JobStatus.RUNNING:
+        found, end = _looked_at(request, reading, cluster, plugins, watched.holds)
     else:
-        outcome = _observed(request, reading, cluster, plugins, watched.holds)
-    outcome = replace(
-        outcome,
-        events=(*watched.events, *outcome.events),
-        is_repair=watched.is_repair,
-        wanted={} if watched.is_blind else realizable(outcome, request, reading.details),
-    )
+        found, end = _Found(request), not_running(request)
+    outcome = _outcome(request, reading, watched, found, end)
     taken = follow_up(outcome, request, reading, cluster)
     state = replace(outcome.state, supervision=taken.supervision)
     return replace(outcome, state=state, least=taken.least, found=taken.found)
 
 
-def _observed(
+def _outcome(request: PassRequest, reading: JobReading, watched: Followed, found: _Found, end: PassEnd) -> PassOutcome:
+    """Put together what the stages of a pass came to."""
+    supervision, observed = end.state.supervision, found.observed
+    wanted = realizable(end.wanted, supervision, request, reading.details, is_repair=watched.is_repair)
+    return PassOutcome(
+        job_key=request.context.job_key,
+        phase=end.phase,
+        decision=end.decision,
+        state=end.state,
+        undecided=end.undecided,
+        memory=end.memory,
+        sample=observed.sample if observed else None,
+        sample_count=len(observed.state.samples) if observed else None,
+        is_window_full=observed.is_window_full if observed else None,
+        topology=observed.topology if observed else None,
+        restart_time=found.restart_time,
+        evaluation=found.evaluation,
+        wanted={} if watched.is_blind else wanted,
+        wanted_config=end.wanted_config,
+        events=(*watched.events, *found.events, *end.events),
+        report=end.report,
+        error=end.error,
+        is_repair=watched.is_repair,
+        excluded=end.excluded,
+    )
+
+
+def _looked_at(
     request: PassRequest,
     reading: JobReading,
     cluster: ClusterReading,
     plugins: Plugins,
     holds: tuple[Reason, ...],
-) -> PassOutcome:
-    """Evaluate and decide about a job that runs, unless something holds it."""
-    problem = validate_policies(request.context.options, plugins.policies)
+) -> tuple[_Found, PassEnd]:
+    """Take a sample of a job that runs, evaluate the window and decide, unless something holds the job."""
+    problem = unknown_policies(request.context.options, plugins.policies)
     if problem is not None:
-        return invalid(request, problem)
+        return _Found(request), invalid(request, problem)
     try:
         observed = _of_this_graph(observe(request, reading, cluster), request.state)
     except AutoscalerError as error:
-        request = replace(request, memory=memory_after_failure(reading, cluster))
-        return failed(request, error, finished_vertices(reading.details))
-    except (ArithmeticError, ValueError, TypeError, LookupError) as error:
-        return failed(request, _surprise(error))
-    progress = _Progress(observed, reading, cluster, plugins, holds)
+        failed = replace(request, memory=memory_after_failure(reading, cluster))
+        return _Found(request), failure(failed, error, finished_vertices(reading.details))
+    except _SURPRISES as error:
+        return _Found(request), failure(request, _surprise(error))
+    found = _Found(observed.request, observed)
     try:
-        outcome = progress.finish()
+        if len(observed.state.samples) < MIN_SAMPLES:
+            hold = Hold.because("COLLECTING", "the first metric sample of this execution was taken")
+            return found, standing(found.request, PassPhase.COLLECTING, hold, observed.excluded)
+        found = replace(found, restart_time=restart_time(observed.state.tracking, request.context.options))
+        found, job = _evaluated(found, observed, reading, cluster, plugins)
+        found, forecast = _forecast(found, job, plugins)
+        if not observed.is_window_full:
+            hold = Hold.because("WINDOW_FILLING", "the metric window is not full yet")
+            return found, standing(found.request, PassPhase.WINDOW_FILLING, hold, observed.excluded)
+        if holds:
+            return found, standing(found.request, PassPhase.EXECUTED, Hold(holds), observed.excluded)
+        return _decided(found, replace(job, state=found.request.state, demand=forecast.demand), forecast, plugins)
     except AutoscalerError as error:
-        outcome = failed(progress.observed.request, error, observed.excluded)
-    except (ArithmeticError, ValueError, TypeError, LookupError) as error:
-        outcome = failed(progress.observed.request, _surprise(error), observed.excluded)
-    return replace(
-        outcome,
-        sample=observed.sample,
-        sample_count=len(observed.state.samples),
-        is_window_full=observed.is_window_full,
-        topology=observed.topology,
-        restart_time=progress.restart_time,
-        evaluation=outcome.evaluation or progress.evaluation,
-        events=(*_plugin_events(request.context.options, progress.problems), *progress.events, *outcome.events),
-    )
+        return found, failure(found.request, error, observed.excluded)
+    except _SURPRISES as error:
+        return found, failure(found.request, _surprise(error), observed.excluded)
 
 
 def _of_this_graph(observed: Observed, before: JobState) -> Observed:
     """Forget what policies remember when the job has other vertices than in the last sample."""
     if not before.samples or before.samples[-1].vertices.keys() == observed.topology.vertices.keys():
         return observed
-    return _with_state(observed, replace(observed.state, policies={}))
-
-
-def _with_state(observed: Observed, state: JobState) -> Observed:
+    state = replace(observed.state, policies={})
     return replace(observed, request=replace(observed.request, state=state))
 
 
-def _plugin_events(options: AutoscalerOptions, problems: tuple[Reason, ...]) -> tuple[Event, ...]:
+def _evaluated(
+    found: _Found, observed: Observed, reading: JobReading, cluster: ClusterReading, plugins: Plugins
+) -> tuple[_Found, EvaluatedJob]:
+    """Evaluate the metric window; metrics that are missing while it fills are no error."""
+    request, samples, assumed = found.request, observed.state.samples, found.restart_time or 0
+    settings = EvaluationSettings.of(request.context.options, assumed)
+    custom = CustomEvaluation(request.context, observed.topology, samples, assumed)
+    try:
+        metrics = evaluate(observed.topology, samples, settings, custom.hook(plugins))
+    except EvaluationError as error:
+        if settings.is_strict and not observed.is_window_full:
+            raise NotReadyError(str(error)) from error
+        raise
+    if observed.is_window_full:
+        metrics = with_present_parallelism(metrics)
+    job = EvaluatedJob(
+        context=request.context,
+        topology=observed.topology,
+        metrics=metrics,
+        state=observed.state,
+        cluster=cluster,
+        excluded=observed.excluded,
+        restart_time=assumed,
+        now_ms=request.now_ms,
+        orders=request.orders,
+        reading=reading,
+    )
+    evaluation = Evaluation(metrics, observed.topology, assumed, observed.is_window_full)
+    events = _plugin_events(request.context, custom.problems) if custom.problems else ()
+    return replace(found, evaluation=evaluation, events=events), job
+
+
+def _forecast(found: _Found, job: EvaluatedJob, plugins: Plugins) -> tuple[_Found, PassForecast]:
+    """Forecast what will arrive; what was learned for that is kept, whatever becomes of the decision."""
+    forecast = pass_forecast(job, found.request.profiles, plugins.policies)
+    request = found.request
+    if forecast.memory != job.state.forecast:
+        request = replace(request, state=replace(job.state, forecast=forecast.memory))
+    return replace(found, request=request, events=(*found.events, *forecast.events)), forecast
+
+
+def _decided(found: _Found, job: EvaluatedJob, forecast: PassForecast, plugins: Plugins) -> tuple[_Found, PassEnd]:
+    """Decide, and say what there is to say about forecasts."""
+    decided = decide(job, plugins)
+    decision = replace(decided.decision, reasons=(*decided.decision.reasons, *forecast.reasons))
+    request = replace(found.request, state=decided.state)
+    end = replace(
+        standing(request, PassPhase.EXECUTED, decision, job.excluded),
+        events=decided.events,
+        report=decided.report,
+        undecided=job.state if isinstance(decision, Rescale) else None,
+    )
+    evaluation = Evaluation(decided.metrics, job.topology, job.restart_time, is_window_full=True)
+    return replace(found, evaluation=evaluation), end
+
+
+def _plugin_events(context: JobAutoScalerContext, problems: list[Reason]) -> tuple[Event, ...]:
     """Tell about plug-ins that cannot be used; the reference only logs that."""
-    if not problems or not options.improves(options.problem_events):
+    options = context.options
+    if not options.improves(options.problem_events):
         return ()
     interval = options.scaling_event_interval
     return tuple(
@@ -124,125 +226,4 @@ def _plugin_events(options: AutoscalerOptions, problems: tuple[Reason, ...]) -> 
 
 
 def _surprise(error: Exception) -> AutoscalerError:
-    """Wrap an error that arithmetic on foreign numbers may still raise."""
     return EvaluationError(f"evaluation failed: {type(error).__name__}: {error}")
-
-
-class _Progress:
-    """How far a pass came after its sample was added; what was found before an error stays visible.
-
-    Attributes:
-        observed: The job, with what has been learned about it so far.
-    """
-
-    def __init__(
-        self,
-        observed: Observed,
-        reading: JobReading,
-        cluster: ClusterReading,
-        plugins: Plugins,
-        holds: tuple[Reason, ...] = (),
-    ) -> None:
-        self.observed = observed
-        self._reading = reading
-        self._cluster = cluster
-        self._plugins = plugins
-        self._holds = holds
-        self.restart_time: int | None = None
-        self.evaluation: Evaluation | None = None
-        self.problems: tuple[Reason, ...] = ()
-        self.events: tuple[Event, ...] = ()
-
-    def finish(self) -> PassOutcome:
-        """Evaluate and decide, as far as the window allows."""
-        observed = self.observed
-        if len(observed.state.samples) < MIN_SAMPLES:
-            hold = Hold.because("COLLECTING", "the first metric sample of this execution was taken")
-            return _settled(observed, PassPhase.COLLECTING, hold)
-        evaluation = self._evaluate()
-        forecast = self._forecast(evaluation)
-        if not observed.is_window_full:
-            hold = Hold.because("WINDOW_FILLING", "the metric window is not full yet")
-            return _settled(self.observed, PassPhase.WINDOW_FILLING, hold, evaluation)
-        if self._holds:
-            return _settled(self.observed, PassPhase.EXECUTED, Hold(self._holds), evaluation)
-        return _with_forecast(self._decide(evaluation, forecast), forecast)
-
-    def _evaluate(self) -> Evaluation:
-        observed, options = self.observed, self.observed.request.context.options
-        assumed = self.restart_time = restart_time(observed.state.tracking, options)
-        samples = observed.state.samples
-        custom = CustomEvaluation(observed.request.context, observed.topology, samples, assumed)
-        settings = EvaluationSettings.of(options, assumed)
-        try:
-            metrics = evaluate(observed.topology, samples, settings, custom.hook(self._plugins))
-        except EvaluationError as error:
-            if settings.is_strict and not observed.is_window_full:
-                raise NotReadyError(str(error)) from error
-            raise
-        self.problems = tuple(custom.problems)
-        if observed.is_window_full:
-            metrics = with_present_parallelism(metrics)
-        self.evaluation = Evaluation(metrics, observed.topology, assumed, observed.is_window_full)
-        return self.evaluation
-
-    def _forecast(self, evaluation: Evaluation) -> PassForecast:
-        """Forecast what will arrive; what was learned for that is kept, whatever becomes of the decision."""
-        forecast = pass_forecast(self._input(evaluation), self.observed.request.profiles)
-        if forecast.memory != self.observed.state.forecast:
-            self.observed = _with_state(self.observed, replace(self.observed.state, forecast=forecast.memory))
-        self.events = forecast.events
-        return forecast
-
-    def _decide(self, evaluation: Evaluation, forecast: PassForecast) -> PassOutcome:
-        executed = execute(replace(self._input(evaluation), demand=forecast.demand))
-        evaluation = replace(evaluation, metrics=executed.metrics)
-        return _settled(self.observed, PassPhase.EXECUTED, executed.decision, evaluation, executed)
-
-    def _input(self, evaluation: Evaluation) -> ExecutionInput:
-        observed, request = self.observed, self.observed.request
-        return ExecutionInput(
-            context=request.context,
-            topology=observed.topology,
-            metrics=evaluation.metrics,
-            state=observed.state,
-            cluster=self._cluster,
-            excluded=observed.excluded,
-            restart_time=evaluation.restart_time,
-            now_ms=request.now_ms,
-            plugins=self._plugins,
-            orders=request.orders,
-            reading=self._reading,
-        )
-
-
-def _with_forecast(outcome: PassOutcome, forecast: PassForecast) -> PassOutcome:
-    """Add what there is to say about forecasts."""
-    if not forecast.reasons:
-        return outcome
-    decision = replace(outcome.decision, reasons=(*outcome.decision.reasons, *forecast.reasons))
-    return replace(outcome, decision=decision)
-
-
-def _settled(
-    observed: Observed,
-    phase: PassPhase,
-    decision: Hold | Rescale,
-    evaluation: Evaluation | None = None,
-    executed: Executed | None = None,
-) -> PassOutcome:
-    request = observed.request
-    state = executed.state if executed else observed.state
-    outcome = PassOutcome(
-        job_key=request.context.job_key,
-        phase=phase,
-        decision=decision,
-        state=state,
-        undecided=observed.state if isinstance(decision, Rescale) else None,
-        memory=request.memory,
-        evaluation=evaluation,
-        events=executed.events if executed else (),
-        report=executed.report if executed else None,
-        excluded=observed.excluded,
-    )
-    return with_wanted(outcome, request)

@@ -1,29 +1,26 @@
-"""What a pass has realized: the parallelism that was decided earlier or now, with the user's own overrides."""
+"""What may be asked of the cluster in a pass: what was decided, the user's own overrides, and what people pinned."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.model.decision import PassRequest
 from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.metrics import VertexId
-
-
-def with_wanted(outcome: PassOutcome, request: PassRequest) -> PassOutcome:
-    """Add what is to be realized now."""
-    wanted = wanted_now(request, outcome.state.overrides, outcome.excluded)
-    return replace(outcome, wanted=wanted, wanted_config=request.context.options.memory_tuning)
+from flink_autoscaler.core.model.supervision import Supervision, SupervisionPhase, Vector
+from flink_autoscaler.core.model.topology import JobDetails
 
 
 def wanted_now(
     request: PassRequest, overrides: Mapping[VertexId, int], excluded: frozenset[VertexId]
 ) -> dict[VertexId, int]:
     """Return what is to be realized; nothing in a dry run."""
-    if request.orders.dry_run is not None or request.context.options.dry_run:
-        return {}
-    return wanted_parallelism(request.context, overrides, excluded)
+    return {} if _is_dry(request) else wanted_parallelism(request.context, overrides, excluded)
+
+
+def _is_dry(request: PassRequest) -> bool:
+    return request.orders.dry_run is not None or request.context.options.dry_run
 
 
 def wanted_parallelism(
@@ -56,3 +53,49 @@ def _number(vertex_id: VertexId, text: str) -> int:
         raise ConfigError(
             f"pipeline.jobvertex-parallelism-overrides: {vertex_id} has {text!r}, not a number"
         ) from error
+
+
+def realizable(
+    wanted: Vector, supervision: Supervision, request: PassRequest, details: JobDetails | None, *, is_repair: bool
+) -> Vector:
+    """Return what is wanted with the pins applied, without what the job does not have or could not run with.
+
+    Args:
+        wanted: What was decided, and the user's own overrides.
+        supervision: Of the job after the pass.
+        request: Of the pass.
+        details: The job as it is; None when it could not be read. Where there are pins nothing is wanted then: without
+            them the job would go back to what was decided, and forth again in the next pass.
+        is_repair: Whether a failed rescale is undone.
+    """
+    options = request.context.options
+    if details is None or not details.vertices:
+        return {} if request.orders.pins and not is_repair else wanted
+    if not _is_dry(request):
+        wanted = {**wanted, **_pinned(supervision, request, details)}
+    if not options.improves(options.supervised_rescales):
+        return wanted
+    most = {vertex.vertex_id: vertex.max_parallelism for vertex in details.vertices}
+    return {
+        v: min(parallelism, most[v]) if most[v] > 0 else parallelism for v, parallelism in wanted.items() if v in most
+    }
+
+
+def _pinned(supervision: Supervision, request: PassRequest, details: JobDetails) -> dict[VertexId, int]:
+    """Return the parallelism of every pinned vertex; nothing while a failed rescale is undone and after that.
+
+    Pins that somebody else's change of the requirements came after count no more; the others are held below a
+    parallelism that failed since they were given.
+    """
+    if not request.orders.pins or supervision.phase in (SupervisionPhase.ROLLING_BACK, SupervisionPhase.PAUSED):
+        return {}
+    edit, pinned = supervision.edit, {}
+    for vertex_id, pin in request.orders.pinned(details.vertices).items():
+        if edit is None or pin.signed.at_ms > edit.at_ms:
+            failed = (
+                max(1, entry.parallelism - 1)
+                for entry in supervision.quarantine
+                if entry.vertex_id == vertex_id and entry.since_ms >= pin.signed.at_ms
+            )
+            pinned[vertex_id] = min((pin.parallelism, *failed))
+    return pinned

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from flink_autoscaler.core.model.supervision import Mechanism, RescaleRecord
+from flink_autoscaler.core.model.policy_values import EvaluatedJob, Outage
+from flink_autoscaler.core.model.rescale_facts import CheckpointFacts
+from flink_autoscaler.core.model.supervision import Mechanism, RescaleRecord, Stage, Supervision
 
 Row = tuple[float, float, float]
 
@@ -180,3 +182,51 @@ def _determinant(m: Sequence[Row]) -> float:
 
 def _dot(left: Row, right: Row) -> float:
     return left[0] * right[0] + left[1] * right[1] + left[2] * right[2]
+
+
+def rescales_of(supervision: Supervision) -> list[RescaleRecord]:
+    """Return the rescales of a job, oldest first, without those that the cluster refused."""
+    records = [*supervision.past, *([supervision.current] if supervision.current else [])]
+    return [record for record in records if record.stage is not Stage.REFUSED]
+
+
+def downtime_at(job: EvaluatedJob, subtasks: int) -> DowntimeEstimate:
+    """Estimate the outage of a rescale to so many subtasks of all vertices."""
+    records = rescales_of(job.state.supervision)
+    machines = next((r.taskmanagers for r in reversed(records) if r.taskmanagers is not None), None)
+    size = Size.of(state_bytes(job), machines, subtasks)
+    return estimate_downtime(records, Mechanism.IN_PLACE, size, now_ms=job.now_ms)
+
+
+def expected_outage(job: EvaluatedJob) -> Outage:
+    """Return what the next rescale is expected to cost: from measured outages, else the assumed restart time."""
+    estimate = downtime_at(job, sum(vertex.parallelism for vertex in job.topology.vertices.values()))
+    mean, q90 = (estimate.mean, estimate.q90) if estimate.samples else (job.restart_time, job.restart_time)
+    return Outage(mean, q90, replay=replay_seconds(job))
+
+
+def replay_seconds(job: EvaluatedJob) -> float:
+    """Return the age of the checkpoint that a rescale goes back to, on average."""
+    return (checkpoint_interval(job) or 0.0) / 2
+
+
+def checkpoints_of(job: EvaluatedJob) -> CheckpointFacts | None:
+    """Return what the cluster said about the checkpoints of a job; None where it was not asked."""
+    return job.reading.facts.checkpoints if job.reading.facts else None
+
+
+def checkpoint_interval(job: EvaluatedJob) -> float | None:
+    """Return the seconds between checkpoints, as read or configured; None when neither is known."""
+    checkpoints, configured = checkpoints_of(job), job.context.flink_options.checkpoint_interval
+    if checkpoints is not None and checkpoints.interval_ms is not None:
+        return checkpoints.interval_ms / 1000
+    return None if configured is None else configured.exact_seconds
+
+
+def state_bytes(job: EvaluatedJob) -> int | None:
+    """Return the size of the last checkpoint, as it was read now or after an earlier rescale."""
+    checkpoints = checkpoints_of(job)
+    if checkpoints is not None and checkpoints.state_bytes is not None:
+        return checkpoints.state_bytes
+    known = (record.state_bytes for record in reversed(rescales_of(job.state.supervision)))
+    return next((size for size in known if size is not None), None)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from flink_autoscaler.core.errors import EvaluationError
+from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.metrics import (
     EvaluatedMetric,
     EvaluatedMetrics,
@@ -18,9 +20,17 @@ from flink_autoscaler.core.model.metrics import (
     of,
 )
 from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, r3, round64
+from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.observe.window import MetricWindow
 from flink_autoscaler.core.options.job import AutoscalerOptions, BusyTimeAggregator
+from flink_autoscaler.core.ports.plugins import (
+    EVALUATOR,
+    EvaluatorContext,
+    Plugins,
+    plugin_class,
+    with_plugin_options,
+)
 
 _GLOBAL_AVERAGES = (
     ScalingMetric.HEAP_MAX_USAGE_RATIO,
@@ -145,9 +155,10 @@ def is_processing_backlog(topology: JobTopology, window: MetricWindow, threshold
 
 def _plain_metrics(vertex: Vertex, window: MetricWindow) -> dict[ScalingMetric, EvaluatedMetric]:
     metrics = {
-        ScalingMetric.PARALLELISM: of(float(vertex.parallelism)),
-        ScalingMetric.MAX_PARALLELISM: of(float(vertex.max_parallelism)),
-        ScalingMetric.NUM_SOURCE_PARTITIONS: of(float(vertex.source_partitions)),
+        # Whole numbers need no rounding.
+        ScalingMetric.PARALLELISM: EvaluatedMetric(float(vertex.parallelism), NAN),
+        ScalingMetric.MAX_PARALLELISM: EvaluatedMetric(float(vertex.max_parallelism), NAN),
+        ScalingMetric.NUM_SOURCE_PARTITIONS: EvaluatedMetric(float(vertex.source_partitions), NAN),
     }
     lag = window.latest(ScalingMetric.LAG, vertex.vertex_id)
     if lag is not None:
@@ -303,3 +314,54 @@ def with_present_parallelism(metrics: EvaluatedMetrics) -> EvaluatedMetrics:
         for vertex_id, vertex in metrics.vertices.items()
     }
     return EvaluatedMetrics(vertices, metrics.globals_)
+
+
+class CustomEvaluation:
+    """Applies the first of the configured metric evaluators.
+
+    Attributes:
+        problems: What went wrong with it, to be reported; a problem changes no metric.
+    """
+
+    def __init__(
+        self, job: JobAutoScalerContext, topology: JobTopology, samples: tuple[MetricSample, ...], restart_time: int
+    ) -> None:
+        self._job = job
+        self._topology = topology
+        self._samples = samples
+        self._restart_time = restart_time
+        self.problems: list[Reason] = []
+
+    def hook(self, plugins: Plugins) -> Customize | None:
+        """Return what to call for every vertex; None without a usable evaluator."""
+        names = self._job.options.custom_evaluators
+        if not names:
+            return None
+        name = names[0]
+        if len(names) > 1:
+            self._problem(f"only the first metric evaluator is used: {name!r}")
+        identity = plugin_class(self._job.configuration, EVALUATOR, name)
+        evaluator = plugins.evaluators.get(identity or "")
+        if evaluator is None:
+            self._problem(f"metric evaluator {name!r} is ignored: no plug-in {identity!r}")
+            return None
+        job = with_plugin_options(self._job, EVALUATOR, name)
+
+        def customize(
+            vertex_id: VertexId,
+            metrics: EvaluatedVertex,
+            evaluated: Mapping[VertexId, EvaluatedVertex],
+            has_backlog: bool,
+        ) -> EvaluatedVertex:
+            seen = MappingProxyType(dict(evaluated))
+            context = EvaluatorContext(job, self._topology, self._samples, seen, self._restart_time, has_backlog)
+            try:
+                return evaluator.evaluate_vertex_metrics(vertex_id, MappingProxyType(dict(metrics)), context) or {}
+            except Exception as error:
+                self._problem(f"metric evaluator {name!r} failed: {type(error).__name__}: {error}", vertex_id)
+                return {}
+
+        return customize
+
+    def _problem(self, text: str, vertex_id: VertexId | None = None) -> None:
+        self.problems.append(Reason("METRIC_EVALUATOR", text, vertex_id))

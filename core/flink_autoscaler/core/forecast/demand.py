@@ -10,10 +10,9 @@ from flink_autoscaler.core.forecast.guard import SourceState, distrust, issue, o
 from flink_autoscaler.core.forecast.online import Horizons, source_forecast
 from flink_autoscaler.core.model.load_profile import LoadProfile
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import DemandForecast, SourceForecast
+from flink_autoscaler.core.model.policy_values import DemandForecast, ProfileResult, SourceForecast
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.forecast_settings import ForecastSettings
-from flink_autoscaler.core.ports.forecast_store import ProfileResult
 
 DISABLED = "FORECAST_DISABLED"
 """Code of the reason why a source is planned without a forecast."""

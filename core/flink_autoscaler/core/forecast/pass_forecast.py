@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from flink_autoscaler.core.decide.decision_run import ExecutionInput
 from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.evaluate.downtime import expected_outage
 from flink_autoscaler.core.forecast.arrivals import arrival_rates
 from flink_autoscaler.core.forecast.codec import forecast_document, forecast_states
 from flink_autoscaler.core.forecast.demand import forecast_demand
@@ -15,24 +15,24 @@ from flink_autoscaler.core.forecast.guard import SourceState
 from flink_autoscaler.core.forecast.online import Horizons
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import DemandForecast
+from flink_autoscaler.core.model.policy_values import DemandForecast, EvaluatedJob, ProfileResult
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import ForecastMemory
 from flink_autoscaler.core.options.forecast import forecast_settings
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.policies import proactive
-from flink_autoscaler.core.policies.observing import expected_outage
-from flink_autoscaler.core.policies.registry import POLICIES
-from flink_autoscaler.core.ports.forecast_store import ProfileResult
+from flink_autoscaler.core.options.policies import OPTIONS_OF
 
 UNUSED: Final = "FORECAST_UNUSED"
 """Code of the reason why forecasts have no effect."""
+
+_LISTENER: Final = "proactive"
+"""The built-in policy that looks at forecasts."""
 
 _SOURCES: Final = "sources"
 _IS_TOLD: Final = "is_told"
 _TO_USE: Final = (
     f"{AutoscalerOptions.forecast_enabled.key} has no effect: no policy of the job looks at forecasts. Choose "
-    f"'{proactive.NAME}' in {AutoscalerOptions.policies.key}"
+    f"'{_LISTENER}' in {AutoscalerOptions.policies.key}"
 )
 
 Profiles = Mapping[VertexId, ProfileResult]
@@ -67,28 +67,29 @@ def _around(result: ProfileResult, now: float) -> ProfileResult:
         return result  # the pass comes upon it, too, and tells
 
 
-def pass_forecast(given: ExecutionInput, profiles: Profiles) -> PassForecast:
+def pass_forecast(job: EvaluatedJob, profiles: Profiles, plugins: Collection[str]) -> PassForecast:
     """Take in what arrives at a job, and forecast, where the job has forecasts; else forget what there was.
 
     Args:
-        given: The job, with the sample of this pass.
+        job: With the sample of this pass.
         profiles: Of its sources.
+        plugins: Names of the policies that did not come with the autoscaler.
 
     Raises:
         ConfigError: An option cannot be read.
     """
-    memory = given.state.forecast
-    if not given.options.forecast_enabled:
+    memory, options = job.state.forecast, job.context.options
+    if not options.forecast_enabled:
         return PassForecast(None, {})
     step = forecast_demand(
-        arrival_rates(given.topology, given.state.samples),
+        arrival_rates(job.topology, job.state.samples),
         profiles,
         _states(memory),
-        now=given.now_ms / 1000,
-        horizons=Horizons.of(expected_outage(given), given.options.catch_up_duration.exact_seconds),
-        settings=forecast_settings(given.options),
+        now=job.now_ms / 1000,
+        horizons=Horizons.of(expected_outage(job), options.catch_up_duration.exact_seconds),
+        settings=forecast_settings(options),
     )
-    is_used = _is_used(given)
+    is_used = _is_used(options.policies, plugins)
     kept = {_SOURCES: forecast_document(step.states), _IS_TOLD: not is_used}
     reasons = step.reasons if is_used else (Reason(UNUSED, _TO_USE),)
     events = () if is_used or memory.get(_IS_TOLD) else (Event(EventType.NORMAL, "ForecastUnused", _TO_USE),)
@@ -103,7 +104,7 @@ def _states(memory: ForecastMemory) -> Mapping[VertexId, SourceState]:
         return {}
 
 
-def _is_used(given: ExecutionInput) -> bool:
+def _is_used(chosen: Collection[str], plugins: Collection[str]) -> bool:
     """Tell whether a policy of the job may look at forecasts; of plug-ins that is not known."""
-    deaf = POLICIES.keys() - {proactive.NAME} - given.plugins.policies.keys()
-    return not deaf.issuperset(given.options.policies)
+    deaf = OPTIONS_OF.keys() - {_LISTENER} - set(plugins)
+    return not deaf.issuperset(chosen)

@@ -11,11 +11,11 @@ from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, MetricSample, VertexId
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
+from flink_autoscaler.core.model.policy_values import ProfileResult
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState, ScalingSummaries
 from flink_autoscaler.core.model.topology import JobTopology
-from flink_autoscaler.core.ports.forecast_store import ProfileResult
 
 
 class PassPhase(StrEnum):

@@ -5,14 +5,20 @@ Rates are records/s, shares are 0..1, sizes bytes, times epoch seconds and durat
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from flink_autoscaler.core.model.job import JobKey, JobStatus
-from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey, JobStatus
+from flink_autoscaler.core.model.load_profile import LoadProfile
+from flink_autoscaler.core.model.metrics import EvaluatedMetrics, VertexId
+from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
+from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.topology import JobTopology
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +118,64 @@ class SourceForecast:
     level: float
 
 
+@dataclass(frozen=True, slots=True)
+class ProfileResult:
+    """What the nightly job came to about one source.
+
+    Attributes:
+        source_id: The source's vertex.
+        asof: End of the history it looked at.
+        profile: None where there is none.
+        problem: Why there is none; None where there is one.
+        is_readable: Whether what the store has could be used; not where another version wrote it, or it is damaged.
+    """
+
+    job_key: JobKey
+    source_id: VertexId
+    asof: float
+    profile: LoadProfile | None = None
+    problem: str | None = None
+    is_readable: bool = True
+
+    @property
+    def revision(self) -> str:
+        """Sixteen hex digits that another result of the source does not have, be its ``asof`` the same."""
+        return hashlib.blake2b(repr(self).encode(), digest_size=8).hexdigest()
+
+
 DemandForecast = Mapping[VertexId, SourceForecast]
+
+
+NO_READING: Final = JobReading(None)
+"""Of a job of which no more is known than its metrics."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedJob:
+    """A job whose metric window has been evaluated: everything that policies, forecasts and the decision depend on.
+
+    Attributes:
+        metrics: Of the window.
+        state: What is remembered, with the sample of this pass.
+        cluster: What the cluster said about itself.
+        excluded: Vertices that are not scaled in this pass.
+        restart_time: Seconds a restart is assumed to take.
+        orders: What people ordered for the job.
+        reading: What the cluster said about the job.
+        demand: What is expected to arrive at the sources; None when that is not known.
+    """
+
+    context: JobAutoScalerContext
+    topology: JobTopology
+    metrics: EvaluatedMetrics
+    state: JobState
+    cluster: ClusterReading
+    excluded: frozenset[VertexId]
+    restart_time: int
+    now_ms: int
+    orders: Orders = NO_ORDERS
+    reading: JobReading = NO_READING
+    demand: DemandForecast | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +203,64 @@ class Outage:
     q90: float
     delay: float = 0.0
     replay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class VertexLimits:
+    """Bounds of the parallelism of one vertex.
+
+    Attributes:
+        lower: Least parallelism.
+        upper: Greatest parallelism that the user allows.
+        bound: Greatest parallelism that the vertex can have: within ``upper``, key groups and partitions.
+    """
+
+    lower: int
+    upper: int
+    bound: int
+
+    def __post_init__(self) -> None:
+        if self.lower > self.upper:
+            raise ValueError(f"least parallelism {self.lower} is above the greatest one {self.upper}")
+
+    def clamp(self, parallelism: int) -> int:
+        """Return the nearest parallelism within the bounds; the greatest one wins."""
+        return min(max(self.lower, parallelism), self.bound)
+
+
+@dataclass(frozen=True, slots=True)
+class VertexSizing:
+    """What one vertex should have.
+
+    Attributes:
+        current: Parallelism now.
+        rate: True processing rate now, records/s.
+        capacity: Processing rate that the vertex needs, records/s.
+        factor: Factor between wanted and current parallelism, bounded per step.
+        wanted: Parallelism before any limit.
+        limits: The bounds.
+        target: Parallelism within the bounds, before alignment.
+        coefficient: Share of a linear speed-up that the vertex is taken to achieve.
+        is_outside: Whether what it can do is outside of the band that is left alone; where that is so for no vertex
+            that would change, nothing is changed.
+    """
+
+    current: int
+    rate: float
+    capacity: float
+    factor: float
+    wanted: int
+    limits: VertexLimits
+    target: int
+    coefficient: float = 1.0
+    is_outside: bool = True
+
+    def under(self, ceiling: int) -> VertexSizing:
+        """Return the sizing with a bound that is no greater than a ceiling."""
+        if ceiling >= self.limits.bound:
+            return self
+        limits = replace(self.limits, bound=ceiling)
+        return replace(self, limits=limits, target=limits.clamp(self.target))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +306,8 @@ class Proposal:
         reasons: At least one.
         blocks_down: Whatever others say, the job is not to go down now.
         state: JSON values, handed back in the next pass.
+        sizings: How each vertex was sized, of a policy that sizes all of them at once; None of others. These go before
+            ``targets``: where a vertex is outside of its band, the others change with it.
     """
 
     policy: str
@@ -195,6 +318,7 @@ class Proposal:
     reasons: tuple[Reason, ...]
     blocks_down: bool = False
     state: Mapping[str, Any] = field(default_factory=dict)
+    sizings: Mapping[VertexId, VertexSizing] | None = None
 
 
 class ScalingPolicy(Protocol):

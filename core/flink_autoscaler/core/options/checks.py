@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.numbers import plain
-from flink_autoscaler.core.model.policy_values import ScalingPolicy
 from flink_autoscaler.core.options.calendar import invalid_period
 from flink_autoscaler.core.options.forecast import ForecastOptions, forecast_settings
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import Option, ValueParseError
 from flink_autoscaler.core.options.policies import OPTIONS_OF
-from flink_autoscaler.core.policies.registry import chosen_policies
 
 _O = AutoscalerOptions
 _Check = Callable[[AutoscalerOptions], str | None]
@@ -113,20 +111,6 @@ def _check_forecast(options: AutoscalerOptions) -> str | None:
 def _forecast_contradiction(options: AutoscalerOptions) -> str | None:
     try:
         forecast_settings(options)
-    except ConfigError as error:
-        return str(error)
-    return None
-
-
-def validate_policies(options: AutoscalerOptions, plugins: Mapping[str, ScalingPolicy]) -> str | None:
-    """Return what is wrong with the names of the policies of a job, None when all of them are known.
-
-    Args:
-        options: Of the job, otherwise valid.
-        plugins: Policies that did not come with the autoscaler, by name.
-    """
-    try:
-        chosen_policies(options.policies, plugins)
     except ConfigError as error:
         return str(error)
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -10,7 +11,6 @@ from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.options.bounded import number_from, one_of
 from flink_autoscaler.core.options.declare import option, unset
 from flink_autoscaler.core.options.option import OptionSet
-from flink_autoscaler.core.policies.hpa.behavior import Behavior, RateLimit, RateUnit, Rules, Select
 
 
 class HpaUnit(StrEnum):
@@ -25,6 +25,57 @@ class HpaBehavior(StrEnum):
 
     FLINK = "flink"
     KUBERNETES = "kubernetes"
+
+
+class RateUnit(StrEnum):
+    """What a rate limit counts: subtasks, or a share of those at the start of its period."""
+
+    PERCENT = "Percent"
+    PODS = "Pods"
+
+
+class Select(StrEnum):
+    """Which of several rate limits counts: that of the largest change, of the smallest, or none may change."""
+
+    MAX = "Max"
+    MIN = "Min"
+    DISABLED = "Disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """At most so much change within a period of seconds."""
+
+    unit: RateUnit
+    amount: int
+    period: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What holds in one direction.
+
+    Attributes:
+        window: Seconds of recommendations that have to agree.
+        limits: At least one.
+    """
+
+    window: float
+    limits: tuple[RateLimit, ...]
+    select: Select = Select.MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Behavior:
+    """What holds in both directions.
+
+    Attributes:
+        forget_after: Seconds without a look after which nothing of what was remembered counts any more.
+    """
+
+    up: Rules
+    down: Rules
+    forget_after: float
 
 
 _LIMIT: Final = re.compile(r"(\w+)\s+(\d+)\s*/\s*(\S.*)", re.ASCII)

@@ -73,7 +73,7 @@ class PolicyOptions(
 
     @property
     def has_own_policies(self) -> bool:
-        """Whether the job is sized by policies, and not just by the sizing that all jobs have by default.
+        """Whether a policy of the job may look at how its vertices wait, which the default one does not.
 
         Raises:
             ValueParseError: The choice cannot be read.

@@ -10,19 +10,22 @@ from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInpu
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.simple_policies import BacklogTimeOptions
-from flink_autoscaler.core.policies.base.catch_up import Backlog, Load, backlog_of, load_of
-from flink_autoscaler.core.policies.base.one_number import (
+from flink_autoscaler.core.policies.base.proposals import abstention, missing, not_usable
+from flink_autoscaler.core.policies.base.quantities import rounded_up
+from flink_autoscaler.core.policies.base.whole_job import (
+    Backlog,
+    Load,
+    backlog_of,
     busiest,
     limit_reason,
     limiting,
+    load_of,
     number_of,
     number_reason,
     proposal_under,
     within,
     without_busy_time,
 )
-from flink_autoscaler.core.policies.base.proposals import abstention, missing, not_usable
-from flink_autoscaler.core.policies.base.quantities import rounded_up
 
 _LONGEST: Final = 1e9
 """Seconds; a backlog that takes longer is as good as endless."""

@@ -17,7 +17,7 @@ from flink_autoscaler.core.model.policy_values import (
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.proactive import ProactiveBase, ProactiveOptions
 from flink_autoscaler.core.policies.base.quantities import SourceRates, present_arrivals
-from flink_autoscaler.core.policies.capacity.policy import CapacityPolicy
+from flink_autoscaler.core.policies.capacity import CapacityPolicy
 from flink_autoscaler.core.policies.ds2.policy import Ds2Policy
 
 NAME: Final = "proactive"

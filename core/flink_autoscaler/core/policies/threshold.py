@@ -15,19 +15,21 @@ from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInpu
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.simple_policies import ThresholdOptions
-from flink_autoscaler.core.policies.base.catch_up import Load, backlog_of, load_of
-from flink_autoscaler.core.policies.base.one_number import (
+from flink_autoscaler.core.policies.base.proposals import abstention, not_usable
+from flink_autoscaler.core.policies.base.quantities import has_backlog
+from flink_autoscaler.core.policies.base.whole_job import (
+    Load,
+    backlog_of,
     busiest,
     limit_reason,
     limiting,
+    load_of,
     number_of,
     number_reason,
     proposal_under,
     within,
     without_busy_time,
 )
-from flink_autoscaler.core.policies.base.proposals import abstention, not_usable
-from flink_autoscaler.core.policies.base.quantities import has_backlog
 
 
 class _Use(StrEnum):

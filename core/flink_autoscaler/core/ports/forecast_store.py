@@ -2,39 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.load_profile import LoadProfile
 from flink_autoscaler.core.model.metrics import VertexId
-
-
-@dataclass(frozen=True, slots=True)
-class ProfileResult:
-    """What the nightly job came to about one source.
-
-    Attributes:
-        source_id: The source's vertex.
-        asof: End of the history it looked at.
-        profile: None where there is none.
-        problem: Why there is none; None where there is one.
-        is_readable: Whether what the store has could be used; not where another version wrote it, or it is damaged.
-    """
-
-    job_key: JobKey
-    source_id: VertexId
-    asof: float
-    profile: LoadProfile | None = None
-    problem: str | None = None
-    is_readable: bool = True
-
-    @property
-    def revision(self) -> str:
-        """Sixteen hex digits that another result of the source does not have, be its ``asof`` the same."""
-        return hashlib.blake2b(repr(self).encode(), digest_size=8).hexdigest()
+from flink_autoscaler.core.model.policy_values import ProfileResult
 
 
 def revision_of(sources: Mapping[VertexId, str]) -> str:

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from flink_autoscaler.core.decide.sizing.alignment import AlignmentRequest
 from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.metrics import (
     EvaluatedMetric,
@@ -27,7 +26,7 @@ from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.rescale_facts import JobException, RescaleFacts
 from flink_autoscaler.core.model.state import ScalingSummaries
 from flink_autoscaler.core.model.supervision import RescaleRecord
-from flink_autoscaler.core.model.topology import JobTopology
+from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy
 from flink_autoscaler.core.options.option import LEGACY_PREFIX, PREFIX
 
 EVALUATOR = "metrics.custom-evaluator."
@@ -88,6 +87,48 @@ class ScalingExecutor(Protocol):
     def apply(self, context: ExecutorContext, summaries: ScalingSummaries) -> ScalingSummaries | None:
         """Return what is to be executed; an empty result or None is a veto. An exception fails the pass."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class AlignmentRequest:
+    """A target parallelism to align.
+
+    Attributes:
+        target: Wanted parallelism, within all limits, different from ``current``.
+        partitions: Source partitions; 0 when unknown.
+        lower: Least parallelism.
+        upper: Greatest parallelism that the user allows.
+        strategies: Ship strategies of the inputs.
+    """
+
+    vertex_id: VertexId
+    current: int
+    target: int
+    partitions: int
+    max_parallelism: int
+    lower: int
+    upper: int
+    strategies: frozenset[ShipStrategy]
+
+    @property
+    def groups(self) -> int:
+        """Key groups or partitions that are spread over the subtasks."""
+        return self.partitions if self.partitions > 0 else self.max_parallelism
+
+    @property
+    def bound(self) -> int:
+        """Greatest parallelism that makes sense."""
+        return min(self.groups, self.max_parallelism, self.upper)
+
+    @property
+    def is_scale_up(self) -> bool:
+        """Whether the target is above the current parallelism."""
+        return self.target > self.current
+
+    @property
+    def is_applicable(self) -> bool:
+        """Whether anything is spread by key groups or partitions at all."""
+        return self.partitions > 0 or ShipStrategy.HASH in self.strategies
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ from statistics import fmean
 from typing import Final, TypeVar
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
-from flink_autoscaler.core.options.checks import validate, validate_policies
+from flink_autoscaler.core.model.policy_values import ProfileResult
+from flink_autoscaler.core.options.checks import validate
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.ports.forecast_store import ProfileResult
+from flink_autoscaler.core.policies.choosing import unknown_policies
 from flink_autoscaler.pipeline.backtest.nights import nights_of, remarks
 from flink_autoscaler.pipeline.backtest.plan import Bounds, Curves, Outcome, Piece
 from flink_autoscaler.pipeline.backtest.subject import Subject
@@ -95,7 +96,7 @@ def problem_of(configuration: Mapping[str, str]) -> str | None:
     options = AutoscalerOptions({ENABLED: "true", **configuration})
     if not options.enabled:
         return None
-    return validate(options) or validate_policies(options, installed_plugins().policies)
+    return validate(options) or unknown_policies(options, installed_plugins().policies)
 
 
 def _backtest(piece: Piece, profiles: Sequence[ProfileResult]) -> Simulation:

@@ -11,7 +11,7 @@ from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.flink.passes import read_cluster_within, run_passes, settled
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.core.cycle.unevaluated import failed
+from flink_autoscaler.core.cycle.ending import failed
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.model.job import Endpoint

@@ -23,7 +23,7 @@ from flink_autoscaler.core.model.load_profile import (
     MINUTES,
     LoadProfile,
 )
-from flink_autoscaler.core.ports.forecast_store import ProfileResult
+from flink_autoscaler.core.model.policy_values import ProfileResult
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.source import META, MetaTask
 from flink_autoscaler.pipeline.spark.executors import map_in_arrow

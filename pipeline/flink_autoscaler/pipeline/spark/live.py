@@ -13,7 +13,7 @@ import pyarrow as pa
 import structlog
 
 from flink_autoscaler.clients.flink.passes import settled
-from flink_autoscaler.core.cycle.unevaluated import failed
+from flink_autoscaler.core.cycle.ending import failed
 from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.pipeline.inline.engine import Deadlines, InlineEngine

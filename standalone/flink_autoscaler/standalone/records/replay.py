@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.cycle.unevaluated import failed, without_reading
+from flink_autoscaler.core.cycle.ending import failed, without_reading
 from flink_autoscaler.core.decide.limits.shares import postponed
 from flink_autoscaler.core.errors import ConnectError, StoreError
 from flink_autoscaler.core.model.decision import PassOutcome

@@ -8,13 +8,13 @@ from datetime import UTC
 from enum import Enum
 from typing import Any, Final
 
-from flink_autoscaler.core.decide.changes import limited_event
-from flink_autoscaler.core.decide.sizing.alignment import AlignmentRequest, built_in_mode
+from flink_autoscaler.core.decide.sizing.alignment import built_in_mode, limited_event
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.decision import Evaluation, PassOutcome, Rescale
 from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.model.job import effective_status
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, ScalingMetric
+from flink_autoscaler.core.model.policy_values import VertexLimits
 from flink_autoscaler.core.model.state import DelayedVertex, HistoryEntry, JobState, ScalingSummary
 from flink_autoscaler.core.model.syntax import Duration, parse_duration
 from flink_autoscaler.core.model.topology import ShipStrategy
@@ -23,8 +23,8 @@ from flink_autoscaler.core.options.checks import validate
 from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import Option
-from flink_autoscaler.core.policies.base.parallelism import VertexLimits, rounded_up
-from flink_autoscaler.core.policies.base.scalability import scalability_coefficient
+from flink_autoscaler.core.policies.base.sizing import rounded_up, scalability_coefficient
+from flink_autoscaler.core.ports.plugins import AlignmentRequest
 
 Json = dict[str, Any]
 

@@ -11,7 +11,8 @@ from sqlalchemy import ColumnElement, Connection, Row, String, and_, bindparam, 
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.load_profile import BUCKETS_PER_WEEK, VERSION, LoadProfile
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.ports.forecast_store import ProfileResult, revision_of
+from flink_autoscaler.core.model.policy_values import ProfileResult
+from flink_autoscaler.core.ports.forecast_store import revision_of
 from flink_autoscaler.stores.sql.database.database import Database, same_key
 from flink_autoscaler.stores.sql.tables import FORECAST_META, FORECAST_PROFILE
 

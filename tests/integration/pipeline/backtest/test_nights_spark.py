@@ -10,8 +10,8 @@ from backtest_setup import LATER, NOON, SOURCE, arrival_rows, job_rows, records
 from pyspark.sql import DataFrame, SparkSession
 
 from flink_autoscaler.core.model.load_profile import LoadProfile
+from flink_autoscaler.core.model.policy_values import ProfileResult
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.ports.forecast_store import ProfileResult
 from flink_autoscaler.pipeline.backtest.fitting import FitTerms, fit
 from flink_autoscaler.pipeline.backtest.nights import nights_of
 from flink_autoscaler.pipeline.backtest.subject import Subject

@@ -14,7 +14,7 @@ from core_builders import (
     vertex_id,
 )
 
-from flink_autoscaler.core.cycle.unevaluated import without_reading
+from flink_autoscaler.core.cycle.ending import without_reading
 from flink_autoscaler.core.errors import ConnectError, EvaluationError, MissingMetricError, NotReadyError
 from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, Rescale
 from flink_autoscaler.core.model.events import EventType

@@ -32,9 +32,9 @@ from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
-from flink_autoscaler.core.options.checks import validate, validate_policies
+from flink_autoscaler.core.options.checks import validate
 from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of
-from flink_autoscaler.core.policies.registry import POLICIES
+from flink_autoscaler.core.policies.choosing import POLICIES, unknown_policies
 from flink_autoscaler.core.ports.plugins import Plugins
 
 OPTIONS = dict(SINGLE_SOURCE_OPTIONS)
@@ -261,7 +261,7 @@ def test_settings_of_policies_that_nobody_uses_are_not_checked() -> None:
     options = options_with({"policies": "ds2;mine", "hpa.tolerance": "-1"})
 
     assert validate(options) is None
-    assert validate_policies(options, {"mine": Wants(1)}) is None
+    assert unknown_policies(options, {"mine": Wants(1)}) is None
 
 
 @pytest.mark.parametrize(
@@ -278,13 +278,19 @@ def test_jobs_that_choose_nothing_are_sized_as_ever(options: dict[str, str], exp
     assert options_with(options).has_own_policies is expected
 
 
-def test_the_default_does_not_ask_a_policy() -> None:
+def test_the_default_is_a_policy_that_a_plug_in_of_its_name_replaces() -> None:
     policy = Wants(9, name="capacity")
     driver = JobDriver(a_context(OPTIONS), plugins=Plugins(policies={"capacity": policy}))
 
     outcome = full_window(driver, rate=200.0, busy_ms=1000.0)
 
-    assert policy.seen == []
+    assert len(policy.seen) == 1
+    assert outcome.wanted == {SINGLE_SOURCE: 9}
+
+
+def test_the_default_remembers_nothing_of_its_own() -> None:
+    outcome = full_window(JobDriver(a_context(OPTIONS)), rate=200.0, busy_ms=1000.0)
+
     assert outcome.wanted == {SINGLE_SOURCE: 8}
     assert outcome.state.policies == {}
 
@@ -313,7 +319,8 @@ def test_every_built_in_policy_decides_about_a_job_in_passes(name: str) -> None:
 
 
 def _policy_texts(outcome: PassOutcome) -> list[str]:
-    return [reason.text for reason in outcome.decision.reasons if reason.code not in ("PLANNED", "BUDGET_SPENT")]
+    others = ("PLANNED", "SIZED", "BUDGET_SPENT")
+    return [reason.text for reason in outcome.decision.reasons if reason.code not in others]
 
 
 def test_policies_and_the_default_agree_about_a_bottleneck_downstream() -> None:

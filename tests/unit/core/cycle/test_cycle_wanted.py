@@ -17,7 +17,7 @@ from core_builders import (
     vertex_id,
 )
 
-from flink_autoscaler.core.cycle.unevaluated import without_reading
+from flink_autoscaler.core.cycle.ending import without_reading
 from flink_autoscaler.core.cycle.wanted import wanted_parallelism
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.decision import PassPhase

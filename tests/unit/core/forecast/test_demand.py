@@ -10,8 +10,8 @@ from flink_autoscaler.core.forecast.demand import DISABLED, DemandStep, forecast
 from flink_autoscaler.core.forecast.guard import SourceState
 from flink_autoscaler.core.forecast.online import Horizons
 from flink_autoscaler.core.model.load_profile import LoadProfile
+from flink_autoscaler.core.model.policy_values import ProfileResult
 from flink_autoscaler.core.options.forecast_settings import ForecastSettings
-from flink_autoscaler.core.ports.forecast_store import ProfileResult
 
 MONDAY = datetime(2026, 11, 2, tzinfo=UTC).timestamp()
 # A level of 100 that nothing changes; from 00:45 on the upper quantile is 300 instead of 120.

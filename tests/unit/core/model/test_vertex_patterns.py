@@ -4,7 +4,7 @@ import pytest
 from core_builders import a_topology, a_vertex, vertex_id
 
 from flink_autoscaler.core.model.vertex_patterns import VertexBounds, matching, parse_vertex_bounds
-from flink_autoscaler.core.policies.base.parallelism import SizingSettings, limits_of
+from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
 
 TOPOLOGY = a_topology(a_vertex(1), a_vertex(2), a_vertex(12))
 

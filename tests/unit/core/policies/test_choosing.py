@@ -20,12 +20,9 @@ from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.option import OptionSet
 from flink_autoscaler.core.options.policies import COMBINATIONS, OPTIONS_OF
-from flink_autoscaler.core.policies.base.parallelism import SizingSettings
 from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of
-from flink_autoscaler.core.policies.choosing import Chosen, choose, planned_sizing
-from flink_autoscaler.core.policies.combine import Combination
-from flink_autoscaler.core.policies.hpa import window_filter as hpa_window
-from flink_autoscaler.core.policies.registry import POLICIES
+from flink_autoscaler.core.policies.base.sizing import SizingSettings, planned_sizing
+from flink_autoscaler.core.policies.choosing import POLICIES, WINDOW_FILTER, Chosen, Combination, choose
 
 OBS = observation(vertex("source", parallelism=4), vertex("map", parallelism=8))
 
@@ -71,7 +68,7 @@ def chosen(
 ) -> Chosen:
     """Ask plug-ins in their order."""
     options = {"policies": ";".join(policies), **(options or {})}
-    return choose(given(OBS, options), options_with(options), policies, memories or {})
+    return choose(lambda: given(OBS, options), options_with(options), policies, memories or {})
 
 
 def codes(asked: Chosen) -> list[str]:
@@ -189,7 +186,7 @@ def test_the_window_of_hpa_holds_for_the_plan_where_it_is_switched_on() -> None:
     asked = chosen({"a": Wants({"map": 9})}, options)
 
     assert asked.plan.targets["map"] == 8
-    assert set(asked.memories) == {hpa_window.NAME}
+    assert set(asked.memories) == {WINDOW_FILTER}
 
 
 @pytest.mark.parametrize(
@@ -234,6 +231,6 @@ def test_the_example_of_the_guide_decides_as_a_plug_in() -> None:
     shown = observation(vertex("source", parallelism=4, rate_in=2_500.0))
     options = options_with({"policies": "per-subtask"})
 
-    asked = choose(given(shown, {"policies": "per-subtask"}), options, {"per-subtask": policy}, {})
+    asked = choose(lambda: given(shown, {"policies": "per-subtask"}), options, {"per-subtask": policy}, {})
 
     assert asked.plan.targets == {"source": 3}

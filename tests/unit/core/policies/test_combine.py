@@ -8,10 +8,13 @@ from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, 
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.option import PREFIX
 from flink_autoscaler.core.policies.base.proposals import direction_of
-from flink_autoscaler.core.policies.combine import Combination, CombinedPlan, combine, failed
-from flink_autoscaler.core.policies.hpa.window_filter import hpa_window
+from flink_autoscaler.core.policies.choosing import Combination, CombinedPlan, combine, failed, hpa_window
 
 OBS = observation(vertex(parallelism=4), vertex("map", parallelism=4))
+
+
+def sizes(obs: JobObservation) -> dict[str, int]:
+    return {vertex_id: vertex.parallelism for vertex_id, vertex in obs.vertices.items()}
 
 
 def wants(source: int, mapper: int, name: str = "one", **changes: Any) -> Proposal:
@@ -83,7 +86,7 @@ def codes(plan: CombinedPlan) -> list[str]:
 def test_proposals_become_one_plan(
     proposals: list[Proposal], combination: str, expected: tuple[int, int], direction: ProposalDirection
 ) -> None:
-    plan = combine(proposals, OBS, Combination(combination))
+    plan = combine(proposals, sizes(OBS), Combination(combination))
 
     assert plan.targets == dict(zip(("source", "map"), expected, strict=True))
     assert plan.direction is direction
@@ -93,7 +96,7 @@ def test_proposals_become_one_plan(
 def test_the_greatest_is_the_default() -> None:
     proposals = [wants(6, 2), wants(5, 3, "two")]
 
-    assert combine(proposals, OBS) == combine(proposals, OBS, Combination.MAX)
+    assert combine(proposals, sizes(OBS)) == combine(proposals, sizes(OBS), Combination.MAX)
 
 
 @pytest.mark.parametrize(
@@ -105,33 +108,33 @@ def test_the_greatest_is_the_default() -> None:
     ],
 )
 def test_what_stops_a_scale_down_is_a_reason_only_where_it_does(other: Proposal, code: str) -> None:
-    assert codes(combine([wants(2, 2), other], OBS))[-1] == code
-    assert code not in codes(combine([wants(6, 6), other], OBS))
+    assert codes(combine([wants(2, 2), other], sizes(OBS)))[-1] == code
+    assert code not in codes(combine([wants(6, 6), other], sizes(OBS)))
 
 
 def test_reasons_and_states_of_all_policies_are_kept() -> None:
-    plan = combine([wants(6, 2), failed("two", "boom", {"old": 1})], OBS)
+    plan = combine([wants(6, 2), failed("two", "boom", {"old": 1})], sizes(OBS))
 
     assert codes(plan) == ["WHY", "POLICY_FAILED", "DOWN_UNSURE"]
     assert plan.states == {"one": {"name": "one"}, "two": {"old": 1}}
 
 
 def test_nobody_having_an_opinion_is_a_reason() -> None:
-    assert codes(combine([], OBS)) == ["NO_OPINION"]
+    assert codes(combine([], sizes(OBS))) == ["NO_OPINION"]
 
 
 def test_the_capacity_is_that_of_the_target_that_counts() -> None:
     bigger = wants(6, 3, "two", capacity={"source": 70.0, "map": 1.0})
     silent = wants(6, 3, "three", capacity={})
 
-    assert combine([wants(6, 5), bigger, silent], OBS).capacity == {"source": 70.0, "map": 50.0}
-    assert combine([wants(6, 2, blocks_down=True)], OBS).capacity == {"source": 60.0}
+    assert combine([wants(6, 5), bigger, silent], sizes(OBS)).capacity == {"source": 70.0, "map": 50.0}
+    assert combine([wants(6, 2, blocks_down=True)], sizes(OBS)).capacity == {"source": 60.0}
 
 
 def test_a_vertex_without_a_target_stays() -> None:
     partly = Proposal("one", {"map": 6}, ProposalDirection.UP, {}, 1.0, (Reason("WHY", "because"),))
 
-    assert combine([partly], OBS).targets == {"source": 4, "map": 6}
+    assert combine([partly], sizes(OBS)).targets == {"source": 4, "map": 6}
 
 
 def filtered(plans: list[tuple[float, int, int]], options: Mapping[str, str]) -> list[CombinedPlan]:
@@ -141,7 +144,7 @@ def filtered(plans: list[tuple[float, int, int]], options: Mapping[str, str]) ->
     results = []
     for at, source, mapper in plans:
         obs: JobObservation = observation(*OBS.vertices.values(), now=NOW + at)
-        plan, state = hpa_window(combine([wants(source, mapper)], obs), obs, config, state)
+        plan, state = hpa_window(combine([wants(source, mapper)], sizes(obs)), obs, config, state)
         results.append(plan)
     return results
 
@@ -150,7 +153,7 @@ ON = {"hpa.filter.enabled": "true", "hpa.behavior": "kubernetes"}
 
 
 def test_the_filter_does_nothing_unless_told_so() -> None:
-    plan = combine([wants(40, 2)], OBS)
+    plan = combine([wants(40, 2)], sizes(OBS))
 
     assert hpa_window(plan, OBS, {}, {"source": {}}) == (plan, {})
 

@@ -22,7 +22,7 @@ from core_builders import (
     vertex_id,
 )
 
-from flink_autoscaler.core.decide.decision_run import ExecutionInput
+from flink_autoscaler.core.evaluate.downtime import expected_outage
 from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, evaluate
 from flink_autoscaler.core.model.job import Capacity
 from flink_autoscaler.core.model.metrics import (
@@ -34,13 +34,13 @@ from flink_autoscaler.core.model.metrics import (
     VertexMetrics,
     WaitingTime,
 )
-from flink_autoscaler.core.model.policy_values import JobObservation, Outage, PastRescale, SourceForecast
+from flink_autoscaler.core.model.policy_values import EvaluatedJob, JobObservation, Outage, PastRescale, SourceForecast
 from flink_autoscaler.core.model.reading import VertexAggregates
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleFacts
 from flink_autoscaler.core.model.state import JobState, ScalingRecord
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision
 from flink_autoscaler.core.model.topology import ShipStrategy
-from flink_autoscaler.core.policies.observing import expected_outage, observed_job, policy_input
+from flink_autoscaler.core.policies.observing import observed_job, policy_input
 
 SOURCE, MAP = vertex_id(1), vertex_id(2)
 ANSWERS: Mapping[VertexId, VertexAggregates] = {
@@ -88,14 +88,14 @@ def an_input(
     facts: RescaleFacts | None = None,
     excluded: frozenset[VertexId] = frozenset(),
     finished: int = 0,
-) -> ExecutionInput:
+) -> EvaluatedJob:
     """Make the input of a decision about the job."""
     context = a_context(options, flink)
     vertices = tuple(replace(each, is_finished=each.vertex_id == vertex_id(finished)) for each in VERTICES)
     topology = a_topology(*vertices)
     settings = EvaluationSettings.of(context.options, 300)
     reading = a_reading(VERTICES, ANSWERS if answers is None else answers, running_at_ms=30_000)
-    return ExecutionInput(
+    return EvaluatedJob(
         context=context,
         topology=topology,
         metrics=evaluate(topology, samples, settings),

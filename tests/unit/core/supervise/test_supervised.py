@@ -9,7 +9,7 @@ from core_builders import a_context, a_request
 from rescale_model import BUFFERS, MAP, OPTIONS, SOURCE, Daemon, FactsFate, LossyNetwork, PutFate, SimulatedCluster
 
 from flink_autoscaler.core.autoscaler import JobPassReport
-from flink_autoscaler.core.decide.realizable import realizable
+from flink_autoscaler.core.cycle.wanted import realizable
 from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, Pin, Signed
@@ -370,9 +370,9 @@ def test_without_details_of_the_job_nothing_is_wanted_that_could_go_against_a_pi
     daemon = a_daemon()
     orders = Orders(pins=(Pin(MAP, 2, signed(daemon)),)) if is_pinned else NO_ORDERS
     request = replace(a_request(a_context(dict(OPTIONS))), orders=orders)
-    outcome = replace(look(daemon).outcome, wanted=THREE, is_repair=is_repair)
+    supervision = look(daemon).outcome.state.supervision
 
-    assert realizable(outcome, request, None) == wanted
+    assert realizable(THREE, supervision, request, None, is_repair=is_repair) == wanted
 
 
 def test_a_pin_never_exceeds_what_the_vertex_can_have() -> None:
@@ -424,10 +424,10 @@ def test_nothing_is_wanted_for_vertices_that_a_new_graph_does_not_have() -> None
     daemon = a_rescaled_daemon()
     other = "f" * 32
     request = a_request(a_context(dict(OPTIONS)), state=daemon.state)
-    outcome = replace(look(daemon).outcome, wanted={SOURCE: 3, other: 4})
+    supervision = look(daemon).outcome.state.supervision
     reading: JobReading = daemon.network.read(request)
 
-    assert realizable(outcome, request, reading.details) == {SOURCE: 3}
+    assert realizable({SOURCE: 3, other: 4}, supervision, request, reading.details, is_repair=False) == {SOURCE: 3}
 
 
 def test_a_rescale_that_a_resubmitted_job_inherits_is_followed_as_well() -> None:

@@ -13,6 +13,7 @@ from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, P
 from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.policy_values import ProfileResult
 from flink_autoscaler.core.model.state import ConfigChanges, JobState
 from flink_autoscaler.core.ports.deployment import (
     NO_TERMS,
@@ -22,7 +23,6 @@ from flink_autoscaler.core.ports.deployment import (
     RealizationTerms,
     RealizeResult,
 )
-from flink_autoscaler.core.ports.forecast_store import ProfileResult
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies, PassReport
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
 from flink_autoscaler.stores import HeapStateStore

@@ -7,7 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from flink_autoscaler.core.decide.limits.slots import as_far_as, slots_of, taskmanagers_for
+from flink_autoscaler.core.decide.limits.slots import (
+    as_far_as,
+    more_slots_for,
+    planned_parallelism,
+    slots_of,
+    taskmanagers_for,
+)
 from flink_autoscaler.core.model.job import Headroom
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import ScalingSummaries
@@ -87,19 +93,13 @@ def room_in(headroom: Headroom, size: TaskManagerSize, free_slots: int) -> Room:
 
 def within_room(topology: JobTopology, summaries: ScalingSummaries, room: Room) -> dict[VertexId, int]:
     """Return how far a plan can go with what the job may still take; see :func:`as_far_as`."""
-    before = _slots_now(topology)
+    before = slots_of(topology, planned_parallelism(topology, {}))
     return as_far_as(topology, summaries, lambda slots: room.holds(slots - before))
 
 
 def taskmanagers_to_add(topology: JobTopology, summaries: ScalingSummaries, room: Room) -> int:
     """Return how many TaskManagers have to be added for a plan."""
-    planned = {vertex_id: vertex.parallelism for vertex_id, vertex in topology.vertices.items()}
-    planned |= {vertex_id: summary.new for vertex_id, summary in summaries.items()}
-    return room.added_for(slots_of(topology, planned) - _slots_now(topology))
-
-
-def _slots_now(topology: JobTopology) -> int:
-    return slots_of(topology, {vertex_id: vertex.parallelism for vertex_id, vertex in topology.vertices.items()})
+    return room.added_for(more_slots_for(topology, summaries))
 
 
 def limit_text(

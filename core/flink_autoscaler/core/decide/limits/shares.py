@@ -65,8 +65,7 @@ def more_slots(outcome: PassOutcome) -> tuple[int, int] | None:
     """Return the slots that a job has and those that its new decision wants; None where it decided nothing."""
     if not isinstance(outcome.decision, Rescale) or outcome.topology is None:
         return None
-    now = {vertex_id: vertex.parallelism for vertex_id, vertex in outcome.topology.vertices.items()}
-    planned = planned_parallelism(outcome.topology, outcome.decision.summaries)
+    now, planned = (planned_parallelism(outcome.topology, changes) for changes in ({}, outcome.decision.summaries))
     return slots_of(outcome.topology, now), slots_of(outcome.topology, planned)
 
 

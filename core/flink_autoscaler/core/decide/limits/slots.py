@@ -1,4 +1,4 @@
-"""Slots and TaskManagers that a plan needs, and how far a plan can go within a limit on them."""
+"""Slots and TaskManagers that a plan needs, how far it can go within a limit on them, and the check of free ones."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.state import ScalingSummaries
 from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.observe.metric_names import SLOTS_AVAILABLE
+from flink_autoscaler.core.ports.plugins import ResourceRequest
 
 
 def planned_parallelism(topology: JobTopology, summaries: ScalingSummaries) -> dict[VertexId, int]:
@@ -96,6 +97,12 @@ def slots_of(topology: JobTopology, parallelism: Mapping[VertexId, int]) -> int:
     return group_slots(topology, parallelism) or max(parallelism.values())
 
 
+def more_slots_for(topology: JobTopology, summaries: ScalingSummaries) -> int:
+    """Return the slots that a job takes more than now after a plan; negative when fewer."""
+    now, planned = (planned_parallelism(topology, changes) for changes in ({}, summaries))
+    return slots_of(topology, planned) - slots_of(topology, now)
+
+
 def free_slots(cluster: ClusterReading) -> int | None:
     """Return the slots that the cluster reports free; None when their number is unknown."""
     try:
@@ -110,8 +117,7 @@ def within_quota(topology: JobTopology, summaries: ScalingSummaries, quota: Quot
     Returns:
         See :func:`as_far_as`; a job that is over its quota already does not grow.
     """
-    current = {vertex_id: vertex.parallelism for vertex_id, vertex in topology.vertices.items()}
-    before = taskmanagers_of(topology, current, quota.slots_per_taskmanager)
+    before = taskmanagers_of(topology, planned_parallelism(topology, {}), quota.slots_per_taskmanager)
 
     def fits(slots: int) -> bool:
         needed = taskmanagers_for(slots, quota.slots_per_taskmanager)
@@ -121,27 +127,46 @@ def within_quota(topology: JobTopology, summaries: ScalingSummaries, quota: Quot
 
 
 def as_far_as(topology: JobTopology, summaries: ScalingSummaries, fits: Callable[[int], bool]) -> dict[VertexId, int]:
-    """Return how much of a plan can be carried out within a limit on the slots of the job.
+    """Return how much of a plan can be carried out within a limit on the slots of the job, see :func:`shortened`.
 
     Args:
         topology: The job graph.
         summaries: The plan; not empty.
-        fits: Tells whether the job may take that many slots; when it may not, it may not take more either.
+        fits: Tells whether the job may take that many slots. It is not asked about no more slots than now.
+    """
+    before = slots_of(topology, planned_parallelism(topology, {}))
+
+    def may_have(vector: Mapping[VertexId, int]) -> bool:
+        slots = slots_of(topology, vector)
+        return slots <= before or fits(slots)
+
+    return shortened(topology, summaries, may_have)
+
+
+def shortened(
+    topology: JobTopology, summaries: ScalingSummaries, fits: Callable[[Mapping[VertexId, int]], bool]
+) -> dict[VertexId, int]:
+    """Return a plan with its scale-ups shortened, all by the same share, until it fits.
+
+    Args:
+        topology: The job graph.
+        summaries: The plan; not empty.
+        fits: Tells whether the job may have a parallelism per vertex; where it may not, more does not fit either.
 
     Returns:
-        New parallelism of the vertices that still change: all of the plan when it fits, else all scale-downs and
-        the greatest equal share of every scale-up that fits. What needs no more slots than now always fits.
+        New parallelism of the vertices that still change; the whole plan when it fits, nothing when not even its
+        scale-downs do.
     """
-    current = {vertex_id: vertex.parallelism for vertex_id, vertex in topology.vertices.items()}
-    before = slots_of(topology, current)
+    current = planned_parallelism(topology, {})
     steps = max(summary.new - summary.current for summary in summaries.values())
 
     def is_beyond(step: int) -> bool:
-        slots = slots_of(topology, {**current, **_partly(summaries, step, steps)})
-        return slots > before and not fits(slots)
+        return not fits({**current, **_partly(summaries, step, steps)})
 
-    # Slots only ever grow with the share, so that the last share that fits can be searched by halves.
+    # What is needed only ever grows with the share, so that the last share that fits can be searched by halves.
     share = bisect_left(range(1, steps + 1), True, key=is_beyond)
+    if share == 0 and steps > 0 and is_beyond(0):
+        return {}
     return {vertex_id: new for vertex_id, new in _partly(summaries, share, steps).items() if new != current[vertex_id]}
 
 
@@ -164,8 +189,15 @@ def exceeds_quota(topology: JobTopology, summaries: ScalingSummaries, quota: Quo
     if not topology.slot_sharing_groups or (quota.cpu is None and quota.memory is None):
         return False
     changed = frozenset(summaries)
-    current = {vertex_id: vertex.parallelism for vertex_id, vertex in topology.vertices.items()}
-    planned = planned_parallelism(topology, summaries)
+    current, planned = (planned_parallelism(topology, changes) for changes in ({}, summaries))
     before = group_slots(topology, current, changed) // quota.slots_per_taskmanager
     after = group_slots(topology, planned, changed) // quota.slots_per_taskmanager
     return after > before and quota.is_exceeded_by(after)
+
+
+class FreeSlotsCheck:
+    """Holds back plans for which a cluster of fixed size has no free slots; shrinking is always possible."""
+
+    def try_schedule(self, request: ResourceRequest, cluster: ClusterReading) -> bool:
+        """Tell whether the free slots suffice; when their number is unknown, only a plan that needs none fits."""
+        return request.more_slots <= 0 or request.more_slots <= (free_slots(cluster) or 0)

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.topology import ShipStrategy
+from flink_autoscaler.core.errors import PluginError
+from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.policy_values import EvaluatedJob
 from flink_autoscaler.core.options.job import AutoscalerOptions, LegacyAlignmentMode
+from flink_autoscaler.core.ports.plugins import (
+    ALIGNMENT,
+    AlignmentContext,
+    AlignmentRequest,
+    Plugins,
+    plugin_class,
+    with_plugin_options,
+)
 
 OFF = "OFF"
 BALANCED = "BALANCED"
@@ -15,53 +24,17 @@ EVENLY_SPREAD = "EVENLY_SPREAD"
 
 
 @dataclass(frozen=True, slots=True)
-class AlignmentRequest:
-    """A target parallelism to align.
+class Aligned:
+    """An aligned parallelism.
 
     Attributes:
-        target: Wanted parallelism, within all limits, different from ``current``.
-        partitions: Source partitions; 0 when unknown.
-        lower: Least parallelism.
-        upper: Greatest parallelism that the user allows.
-        strategies: Ship strategies of the inputs.
+        is_limited: Whether a legacy mode had to deviate from the target (to be reported).
+        problem: Why the configured mode was not used; None where it was.
     """
-
-    vertex_id: VertexId
-    current: int
-    target: int
-    partitions: int
-    max_parallelism: int
-    lower: int
-    upper: int
-    strategies: frozenset[ShipStrategy]
-
-    @property
-    def groups(self) -> int:
-        """Key groups or partitions that are spread over the subtasks."""
-        return self.partitions if self.partitions > 0 else self.max_parallelism
-
-    @property
-    def bound(self) -> int:
-        """Greatest parallelism that makes sense."""
-        return min(self.groups, self.max_parallelism, self.upper)
-
-    @property
-    def is_scale_up(self) -> bool:
-        """Whether the target is above the current parallelism."""
-        return self.target > self.current
-
-    @property
-    def is_applicable(self) -> bool:
-        """Whether anything is spread by key groups or partitions at all."""
-        return self.partitions > 0 or ShipStrategy.HASH in self.strategies
-
-
-@dataclass(frozen=True, slots=True)
-class Aligned:
-    """An aligned parallelism, and whether a legacy mode had to deviate from the target (to be reported)."""
 
     parallelism: int
     is_limited: bool = False
+    problem: str | None = None
 
 
 AlignmentMode = Callable[[AlignmentRequest], Aligned]
@@ -155,3 +128,40 @@ def built_in_mode(options: AutoscalerOptions) -> AlignmentMode:
     if options.is_set(AutoscalerOptions.legacy_alignment_mode):
         return _LEGACY[options.legacy_alignment_mode]
     return balanced
+
+
+def align(request: AlignmentRequest, job: EvaluatedJob, plugins: Plugins) -> Aligned:
+    """Align with the configured mode; BALANCED stands in for a custom one that is not there.
+
+    Raises:
+        PluginError: A custom mode failed or returned something that is not a parallelism.
+    """
+    context, name = job.context, custom_mode_name(job.context.options)
+    if name is None:
+        return built_in_mode(context.options)(request)
+    identity = plugin_class(context.configuration, ALIGNMENT, name)
+    mode = plugins.alignment_modes.get(identity or "")
+    if mode is None:
+        problem = f"alignment mode {name!r} is replaced by BALANCED: no plug-in {identity!r}"
+        return replace(balanced(request), problem=problem)
+    given = AlignmentContext(
+        with_plugin_options(context, ALIGNMENT, name), request, job.metrics.vertices[request.vertex_id]
+    )
+    try:
+        parallelism = mode.align(given) if mode.is_applicable(given) else request.target
+    except Exception as error:
+        raise PluginError(f"alignment mode {name!r} failed: {type(error).__name__}: {error}") from error
+    if not isinstance(parallelism, int) or parallelism < 1:
+        raise PluginError(f"alignment mode {name!r} returned {parallelism!r}, not a parallelism")
+    return Aligned(parallelism)
+
+
+def limited_event(request: AlignmentRequest, aligned: Aligned, options: AutoscalerOptions) -> Event:
+    """Make the event of a legacy alignment mode that had to deviate from a target."""
+    message = (
+        f"Scaling of vertex {request.vertex_id} is limited by key groups or partitions: expected parallelism "
+        f"{request.target}, actual {aligned.parallelism}, key groups or partitions {request.groups}, "
+        f"greatest parallelism {min(request.max_parallelism, request.upper)}, least {request.lower}"
+    )
+    key = f"ScalingLimited{request.vertex_id}"
+    return Event(EventType.WARNING, "ScalingLimited", message, key, options.scaling_event_interval)

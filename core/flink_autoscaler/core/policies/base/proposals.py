@@ -14,7 +14,8 @@ from flink_autoscaler.core.policies.base.quantities import Need
 METRIC_MISSING = "METRIC_MISSING"
 INCOMPLETE_WINDOW = "INCOMPLETE_WINDOW"
 NOT_RUNNING = "NOT_RUNNING"
-INVALID_METRICS = frozenset({METRIC_MISSING, INCOMPLETE_WINDOW, NOT_RUNNING})
+UNKNOWN_RATE = "UNKNOWN_RATE"
+INVALID_METRICS = frozenset({METRIC_MISSING, INCOMPLETE_WINDOW, NOT_RUNNING, UNKNOWN_RATE})
 """Codes of the reasons for which a policy abstains because it lacks an input."""
 
 
@@ -57,11 +58,16 @@ def abstention(policy: str, reasons: Iterable[Reason], state: Mapping[str, Any])
 
 
 def direction_of(obs: JobObservation, targets: Mapping[VertexId, int]) -> ProposalDirection:
-    """Return where targets go."""
+    """Return where targets go from what is observed."""
+    return direction_from({vertex_id: obs.vertices[vertex_id].parallelism for vertex_id in targets}, targets)
+
+
+def direction_from(current: Mapping[VertexId, int], targets: Mapping[VertexId, int]) -> ProposalDirection:
+    """Return where targets go from what vertices have."""
     moves = {
-        ProposalDirection.UP if target > obs.vertices[vertex_id].parallelism else ProposalDirection.DOWN
+        ProposalDirection.UP if target > current[vertex_id] else ProposalDirection.DOWN
         for vertex_id, target in targets.items()
-        if target != obs.vertices[vertex_id].parallelism
+        if target != current[vertex_id]
     }
     return ProposalDirection.MIXED if len(moves) > 1 else next(iter(moves), ProposalDirection.NONE)
 

@@ -35,9 +35,15 @@ from flink_autoscaler.core.policies.base.quantities import (
     skew_of,
     subtasks,
 )
-from flink_autoscaler.core.policies.ds2.settings import Ds2Settings
-from flink_autoscaler.core.policies.ds2.sizing import MOST_FOR_SKEW, Ds2Plan, evaluate, sized
-from flink_autoscaler.core.policies.ds2.state import Ds2State, combined
+from flink_autoscaler.core.policies.ds2.model import (
+    MOST_FOR_SKEW,
+    Ds2Plan,
+    Ds2Settings,
+    Ds2State,
+    combined,
+    evaluate,
+    sized,
+)
 
 NAME: Final = "ds2"
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from flink_autoscaler.core.decide.filters.economics import ScaleDownCase, capacity_within, late_seconds, usual_hold
+from flink_autoscaler.core.decide.filters.economics import ScaleDownCase, late_seconds, usual_hold
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage
 
 HOUR_MS = 3_600_000
@@ -15,10 +15,6 @@ def test_time_above_the_lag_limit_after_an_outage() -> None:
     assert late_seconds(100e3, 150e3, outage=60, limit=30) == pytest.approx(90)
 
 
-def test_capacity_that_keeps_within_a_budget_of_lateness() -> None:
-    assert capacity_within(100e3, outage=60, limit=30, budget=90) == pytest.approx(150e3)
-
-
 @pytest.mark.parametrize(
     ("arrival", "capacity", "outage", "late"),
     [(100.0, 200.0, 30.0, 0.0), (0.0, 1.0, 600.0, 0.0), (100.0, 100.0, 60.0, math.inf)],
@@ -26,10 +22,6 @@ def test_capacity_that_keeps_within_a_budget_of_lateness() -> None:
 )
 def test_edges_of_lateness(arrival: float, capacity: float, outage: float, late: float) -> None:
     assert late_seconds(arrival, capacity, outage, limit=30) == late
-
-
-def test_a_budget_shorter_than_the_outage_is_out_of_reach() -> None:
-    assert capacity_within(100.0, outage=60, limit=30, budget=30) == math.inf
 
 
 def a_case(limit: float) -> ScaleDownCase:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from core_passes import SOURCE, outcome_after_full_window
 
-from flink_autoscaler.core.decide.limits.free_slots import FreeSlotsCheck
+from flink_autoscaler.core.decide.limits.slots import FreeSlotsCheck
 from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.ports.plugins import ResourceRequest

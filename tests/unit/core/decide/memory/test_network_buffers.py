@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from core_builders import a_topology, a_vertex, vertex_id
 
-from flink_autoscaler.core.decide.memory.network_buffers import SHARE, buffers_needed
+from flink_autoscaler.core.decide.filters.network_memory import SHARE, buffers_needed
 from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy
 
 

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from flink_autoscaler.core.decide.sizing.alignment import (
     Aligned,
     AlignmentMode,
-    AlignmentRequest,
     balanced,
     built_in_mode,
     custom_mode_name,
@@ -16,6 +15,7 @@ from flink_autoscaler.core.decide.sizing.alignment import (
     off,
 )
 from flink_autoscaler.core.model.topology import ShipStrategy
+from flink_autoscaler.core.ports.plugins import AlignmentRequest
 
 HASH = frozenset({ShipStrategy.HASH})
 

@@ -3,15 +3,17 @@ import math
 import pytest
 from core_builders import a_topology, a_vertex, evaluated, options_with, vertex_id
 
+from flink_autoscaler.core.model.policy_values import VertexLimits, VertexSizing
 from flink_autoscaler.core.model.topology import ShipStrategy
-from flink_autoscaler.core.policies.base.bottleneck import (
+from flink_autoscaler.core.policies.base.sizing import (
     Bottleneck,
+    SizingSettings,
     find_bottlenecks,
     limited_sizing,
+    size_vertex,
     sources_of,
     tightest,
 )
-from flink_autoscaler.core.policies.base.parallelism import SizingSettings, VertexLimits, VertexSizing, size_vertex
 
 NAN, INF = math.nan, math.inf
 HASH = ShipStrategy.HASH
@@ -126,7 +128,7 @@ def limited(
     metrics = evaluated(target=target, rate=100.0, catch_up=catch_up, parallelism=4)
     whole = size_vertex(vertex, metrics, SETTINGS, coefficient)
     assert whole is not None
-    return whole, limited_sizing(vertex, metrics, SETTINGS, sizing=whole, share=share, coefficient=coefficient)
+    return whole, limited_sizing(vertex, metrics, SETTINGS, sizing=whole, share=share)
 
 
 @pytest.mark.parametrize(

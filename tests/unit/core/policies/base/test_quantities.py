@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from policy_setup import NOW, WINDOW, observation, vertex
 
 from flink_autoscaler.core.model.policy_values import JobObservation, ProposalDirection
-from flink_autoscaler.core.policies.base.memory import KEPT, Memory, Raise
 from flink_autoscaler.core.policies.base.proposals import direction_of
 from flink_autoscaler.core.policies.base.quantities import (
+    KEPT,
+    Memory,
     Need,
+    Raise,
     SourceRates,
     has_backlog,
     needs_of,

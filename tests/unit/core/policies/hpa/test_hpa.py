@@ -17,8 +17,7 @@ from flink_autoscaler.core.model.policy_values import (
     VertexObs,
 )
 from flink_autoscaler.core.options.option import ValueParseError
-from flink_autoscaler.core.policies.hpa.metrics import Tolerance, advised, filled
-from flink_autoscaler.core.policies.hpa.policy import HpaPolicy
+from flink_autoscaler.core.policies.hpa.policy import HpaPolicy, Tolerance, advised, filled
 from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
 
 TENTH = Tolerance(0.1, 0.1)

@@ -5,18 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.options.hpa import HpaOptions, behavior_of, parse_rate_limits
-from flink_autoscaler.core.options.option import PREFIX
-from flink_autoscaler.core.policies.hpa.behavior import (
-    Behaved,
+from flink_autoscaler.core.options.hpa import (
     Behavior,
+    HpaOptions,
     RateLimit,
     RateUnit,
     Rules,
     Select,
-    Track,
-    behave,
+    behavior_of,
+    parse_rate_limits,
 )
+from flink_autoscaler.core.options.option import PREFIX
+from flink_autoscaler.core.policies.hpa.behavior import Behaved, Track, behave
 
 START = 1_000.0
 DAY = 86_400.0

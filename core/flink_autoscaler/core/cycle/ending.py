@@ -1,0 +1,151 @@
+"""How passes end, and those that do not come to evaluating a job: invalid, disabled, not running, or failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from flink_autoscaler.core.cycle.wanted import wanted_now
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError, NotReadyError
+from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, PassRequest, Rescale
+from flink_autoscaler.core.model.events import Event, EventType, ScalingReport, exception_event
+from flink_autoscaler.core.model.job import JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.reading import EMPTY_MEMORY, CollectorMemory
+from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.options.checks import validate
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.supervise.supervised import FactsWanted, facts_wanted
+
+VALIDATION_REASON = "AutoScaler Options Validation"
+ERROR_REASON = "AutoscalerError"
+
+
+@dataclass(frozen=True, slots=True)
+class PassEnd:
+    """What a pass came to; see :class:`PassOutcome`."""
+
+    phase: PassPhase
+    decision: Hold | Rescale
+    state: JobState
+    memory: CollectorMemory
+    wanted: Mapping[VertexId, int] = field(default_factory=dict)
+    wanted_config: bool = False
+    events: tuple[Event, ...] = ()
+    report: ScalingReport | None = None
+    error: AutoscalerError | None = None
+    excluded: frozenset[VertexId] = frozenset()
+    undecided: JobState | None = None
+
+
+def without_reading(request: PassRequest) -> PassOutcome | None:
+    """Return the outcome for a job whose metrics are not needed: invalid, disabled or not running; else None."""
+    try:
+        end = _without_reading(request)
+    except AutoscalerError as error:
+        end = failure(request, error)
+    return None if end is None else _unread(request, end)
+
+
+def failed(request: PassRequest, error: AutoscalerError) -> PassOutcome:
+    """Return the outcome of a pass that an error ended before anything was read."""
+    return _unread(request, failure(request, error))
+
+
+def _unread(request: PassRequest, end: PassEnd) -> PassOutcome:
+    return PassOutcome(
+        job_key=request.context.job_key,
+        phase=end.phase,
+        decision=end.decision,
+        state=end.state,
+        memory=end.memory,
+        wanted=end.wanted,
+        wanted_config=end.wanted_config,
+        events=end.events,
+        error=end.error,
+    )
+
+
+def _without_reading(request: PassRequest) -> PassEnd | None:
+    options = request.context.options
+    problem = validate(options)
+    if problem is not None:
+        return invalid(request, problem)
+    if not options.enabled:
+        return _disabled(request)
+    if request.context.status is not JobStatus.RUNNING and facts_wanted(request) is not FactsWanted.EVERYTHING:
+        return not_running(request)
+    return None
+
+
+def not_running(request: PassRequest) -> PassEnd:
+    """End the pass of a job that does not run: what was decided earlier is still wanted."""
+    text = f"the job is {request.context.status.value}, not RUNNING with all tasks"
+    return standing(request, PassPhase.NOT_RUNNING, Hold.because("NOT_RUNNING", text))
+
+
+def standing(
+    request: PassRequest, phase: PassPhase, decision: Hold | Rescale, excluded: frozenset[VertexId] = frozenset()
+) -> PassEnd:
+    """End a pass in which what the state says is wanted.
+
+    Raises:
+        ConfigError: An override of the user's is not a number.
+    """
+    wanted = wanted_now(request, request.state.overrides, excluded)
+    config = request.context.options.memory_tuning
+    return PassEnd(phase, decision, request.state, request.memory, wanted, config, excluded=excluded)
+
+
+def invalid(request: PassRequest, problem: str) -> PassEnd:
+    """End the pass of a job with an option that cannot be used."""
+    interval = request.context.validation_interval or request.context.options.scaling_event_interval
+    event = Event(EventType.WARNING, VALIDATION_REASON, problem, interval=interval)
+    hold = Hold.because("INVALID_CONFIG", problem)
+    return PassEnd(PassPhase.INVALID_CONFIG, hold, request.state, request.memory, events=(event,))
+
+
+def _disabled(request: PassRequest) -> PassEnd:
+    """Forget the job's state; the samples stay where that is asked for, as if they had never been stored."""
+    options, state, memory = request.context.options, EMPTY_STATE, EMPTY_MEMORY
+    try:
+        keeps_samples, is_tuning = not options.improves(options.forget_when_disabled), options.memory_tuning
+    except ConfigError as error:
+        return failure(replace(request, state=state, memory=memory), error)
+    if keeps_samples:
+        state, memory = JobState(job_id=request.state.job_id, samples=request.state.samples), request.memory
+    hold = Hold.because("DISABLED", f"{AutoscalerOptions.enabled.key} is not true")
+    return PassEnd(PassPhase.DISABLED, hold, state, memory, wanted_config=is_tuning)
+
+
+def failure(request: PassRequest, error: AutoscalerError, excluded: frozenset[VertexId] = frozenset()) -> PassEnd:
+    """End a pass with an error: what was decided earlier is still applied."""
+    is_ready = not isinstance(error, NotReadyError)
+    events = (error_event(request.context, error),) if is_ready else ()
+    wanted, config = dict[VertexId, int](), False
+    try:
+        wanted = wanted_now(request, request.state.overrides, excluded)
+        config = request.context.options.memory_tuning
+    except AutoscalerError as other:
+        events = (*events, error_event(request.context, other))
+    return PassEnd(
+        phase=PassPhase.ERROR if is_ready else PassPhase.NOT_READY,
+        decision=Hold.because(type(error).__name__.removesuffix("Error").upper(), str(error)),
+        state=request.state,
+        memory=request.memory,
+        wanted=wanted,
+        wanted_config=config,
+        events=events,
+        error=error,
+        excluded=excluded,
+    )
+
+
+def error_event(context: JobAutoScalerContext, error: AutoscalerError) -> Event:
+    """Make the event about an error; the same error is not told again in every pass, where that is wanted."""
+    options = context.options
+    try:
+        interval = options.scaling_event_interval if options.improves(options.errors_once) else None
+    except ConfigError:
+        interval = None
+    return exception_event(ERROR_REASON, str(error), interval)

@@ -1,0 +1,142 @@
+"""From evaluated metrics to a decision: what is changed, what prevents it, and what is recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from flink_autoscaler.core.decide.filters.order import filtered
+from flink_autoscaler.core.decide.limits.resources import after_executors, in_whole_taskmanagers, within_resources
+from flink_autoscaler.core.decide.limits.slots import planned_parallelism
+from flink_autoscaler.core.decide.memory.tuning import TuningInput, recommendation_event, tune
+from flink_autoscaler.core.decide.plan import Plan, plan_event
+from flink_autoscaler.core.decide.report import blocked_header, scaling_report
+from flink_autoscaler.core.decide.sizing.changes import changes_of
+from flink_autoscaler.core.model.decision import Hold, Rescale
+from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
+from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric
+from flink_autoscaler.core.model.numbers import plain
+from flink_autoscaler.core.model.policy_values import EvaluatedJob
+from flink_autoscaler.core.model.state import ConfigChanges, JobState, PolicyMemories, ScalingRecord
+from flink_autoscaler.core.observe.history import add_to_history
+from flink_autoscaler.core.options import calendar
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.policies.choosing import choose
+from flink_autoscaler.core.policies.observing import policy_input
+from flink_autoscaler.core.ports.plugins import Plugins
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The result of :func:`decide`: the decision, what to remember, and what to tell."""
+
+    decision: Hold | Rescale
+    state: JobState
+    metrics: EvaluatedMetrics
+    events: tuple[Event, ...] = ()
+    report: ScalingReport | None = None
+
+
+def decide(job: EvaluatedJob, plugins: Plugins) -> Decided:
+    """Decide about a job whose metric window is full.
+
+    Raises:
+        AutoscalerError: The decision could not be made; nothing of it is to be remembered.
+    """
+    plan = _under_memory_pressure(job)
+    if plan is not None:
+        return _held(plan, job, job.state.policies)
+    chosen = choose(lambda: policy_input(job), job.context.options, plugins.policies, job.state.policies, job)
+    plan = in_whole_taskmanagers(changes_of(chosen, job, plugins), job)
+    if not plan.changes:
+        return _held(plan, job, chosen.memories)
+    blocked_by = _blocked_by(job)
+    if blocked_by is not None:
+        plan = plan.explained("SCALING_DISABLED", blocked_by.rstrip(":"))
+        return _held(plan, job, chosen.memories, _report(plan, job, blocked_by))
+    plan = filtered(plan, job)
+    if not plan.changes:
+        return _held(plan, job, chosen.memories)
+    plan, tuning = _tuned(plan, job)
+    flink = job.context.flink_options.with_changes(tuning.overrides, tuning.removals)
+    plan = within_resources(plan, job, plugins, flink)
+    if plan.changes:
+        plan = in_whole_taskmanagers(after_executors(plan, job, plugins, tuning), job, is_cut=True)
+    return _carried_out(plan, job, chosen.memories, tuning) if plan.changes else _held(plan, job, chosen.memories)
+
+
+def _held(plan: Plan, job: EvaluatedJob, memories: PolicyMemories, report: ScalingReport | None = None) -> Decided:
+    """Leave the job as it is; only scale-downs that wait and the memories of policies are kept."""
+    state = replace(job.state, delayed=plan.delayed, policies=memories)
+    return Decided(Hold(plan.reasons), state, EvaluatedMetrics(plan.metrics, job.metrics.globals_), plan.events, report)
+
+
+def _carried_out(plan: Plan, job: EvaluatedJob, memories: PolicyMemories, tuning: ConfigChanges) -> Decided:
+    """Record the changes: history, tracking, and the parallelism of every vertex from now on."""
+    tracking = (record for record in job.state.tracking if record.at_ms != job.now_ms)
+    state = replace(
+        job.state,
+        history=add_to_history(job.state.history, plan.changes, job.now_ms),
+        tracking=(*tracking, ScalingRecord(job.now_ms)),
+        overrides=planned_parallelism(job.topology, plan.changes),
+        config_changes=tuning,
+        delayed={},
+        policies=memories,
+    )
+    metrics = EvaluatedMetrics(plan.metrics, job.metrics.globals_)
+    return Decided(Rescale(plan.changes, plan.reasons), state, metrics, plan.events, _report(plan, job, None))
+
+
+def _report(plan: Plan, job: EvaluatedJob, blocked_by: str | None) -> ScalingReport:
+    interval = job.context.options.scaling_event_interval
+    return scaling_report(plan.changes, job.topology, blocked_by=blocked_by, interval=interval)
+
+
+def _under_memory_pressure(job: EvaluatedJob) -> Plan | None:
+    """Return the plan to change nothing where garbage collection or heap usage forbid it; NaN forbids nothing."""
+    options, globals_ = job.context.options, job.metrics.globals_
+    pressure = globals_[ScalingMetric.GC_PRESSURE].current
+    usage = globals_[ScalingMetric.HEAP_MAX_USAGE_RATIO].average
+    if pressure > options.gc_pressure_threshold:
+        key, subject = "gcPressure", f"GC pressure {plain(pressure)}"
+        limit = AutoscalerOptions.gc_pressure_threshold.key
+    elif usage > options.heap_usage_threshold:
+        key, subject = "heapUsage", f"Heap usage {plain(usage)}"
+        limit = AutoscalerOptions.heap_usage_threshold.key
+    else:
+        return None
+    message = f"{subject} is above the limit {limit} for scaling. Please adjust the memory of the TaskManagers by hand."
+    event = plan_event(job.context, "MemoryPressure", message, key, EventType.NORMAL)
+    return Plan({}, job.metrics.vertices, job.state.delayed).told(event).explained("MEMORY_PRESSURE", message)
+
+
+def _tuned(plan: Plan, job: EvaluatedJob) -> tuple[Plan, ConfigChanges]:
+    """Recommend memory settings; return them when tuning is on, else no changes."""
+    context: JobAutoScalerContext = job.context
+    tuning = tune(
+        TuningInput(
+            topology=job.topology,
+            summaries=plan.changes,
+            globals_=job.metrics.globals_,
+            options=context.options,
+            flink_options=context.flink_options,
+            taskmanager_memory=context.taskmanager_memory or context.flink_options.process_memory or 0,
+        )
+    )
+    if tuning is None:
+        return plan, ConfigChanges()
+    plan = plan.told(recommendation_event(tuning, context.options))
+    return plan, tuning if context.options.memory_tuning else ConfigChanges()
+
+
+def _blocked_by(job: EvaluatedJob) -> str | None:
+    """Return the lead-in that names the option which prevents changes now."""
+    options = job.context.options
+    if options.dry_run or job.orders.dry_run is not None:
+        return blocked_header(AutoscalerOptions.dry_run.key, "true")
+    if not options.scaling_enabled:
+        return blocked_header(AutoscalerOptions.scaling_enabled.key, "false")
+    periods = options.excluded_periods
+    if calendar.is_excluded(periods, job.now_ms):
+        return blocked_header(AutoscalerOptions.excluded_periods.key, f"[{', '.join(periods)}]")
+    return None

@@ -1,0 +1,93 @@
+"""What is to change in a job: the value that every stage of a decision takes and returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.model.metrics import EvaluatedVertex, ScalingMetric, VertexId, of
+from flink_autoscaler.core.model.numbers import NAN
+from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.model.state import DelayedVertex, ScalingSummaries, ScalingSummary
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to change, and what there is to say about it.
+
+    Attributes:
+        changes: The vertices that get another parallelism; empty where nothing is to change.
+        metrics: Evaluated metrics of all vertices, with what was recommended, also where that is not carried out.
+        delayed: Scale-downs that wait.
+        reasons: Why the plan is what it is.
+        events: To be raised, in order.
+    """
+
+    changes: ScalingSummaries
+    metrics: Mapping[VertexId, EvaluatedVertex]
+    delayed: Mapping[VertexId, DelayedVertex]
+    reasons: tuple[Reason, ...] = ()
+    events: tuple[Event, ...] = ()
+
+    def explained(self, code: str, text: str, vertex_id: VertexId | None = None) -> Plan:
+        """Return the plan with one more reason."""
+        return replace(self, reasons=(*self.reasons, Reason(code, text, vertex_id)))
+
+    def told(self, event: Event) -> Plan:
+        """Return the plan with one more event."""
+        return replace(self, events=(*self.events, event))
+
+    def dropped(self) -> Plan:
+        """Return the plan of which nothing is carried out."""
+        return replace(self, changes={})
+
+    def without_downs(self, code: str, text: str) -> Plan:
+        """Return the plan without its scale-downs, which one reason keeps from happening."""
+        downs = [vertex_id for vertex_id, change in self.changes.items() if not change.is_scale_up]
+        ups = {vertex_id: change for vertex_id, change in self.changes.items() if change.is_scale_up}
+        reasons = (Reason(code, text, vertex_id) for vertex_id in downs)
+        return replace(self, changes=ups, reasons=(*self.reasons, *reasons))
+
+    def resized(self, parallelism: Mapping[VertexId, int], current: Mapping[VertexId, int]) -> Plan:
+        """Return the plan in which these vertices change and no others; metrics follow where that is new.
+
+        Args:
+            parallelism: What each of them is to have from now on.
+            current: What vertices have that the plan left alone.
+        """
+        changes, metrics = dict[VertexId, ScalingSummary](), dict(self.metrics)
+        for vertex_id, new in parallelism.items():
+            change = self.changes.get(vertex_id)
+            if change is None or change.new != new:
+                now = current[vertex_id] if change is None else change.current
+                metrics[vertex_id] = recommended(metrics.get(vertex_id, {}), now, new)
+                change = ScalingSummary(now, new, metrics[vertex_id])
+            changes[vertex_id] = change
+        return replace(self, changes=changes, metrics=metrics)
+
+
+def recommended(metrics: EvaluatedVertex, current: int, new: int) -> EvaluatedVertex:
+    """Return the metrics of a vertex with another parallelism recommended, and the rate expected of it."""
+    rate = metrics[ScalingMetric.TRUE_PROCESSING_RATE].average if ScalingMetric.TRUE_PROCESSING_RATE in metrics else NAN
+    return {
+        **metrics,
+        ScalingMetric.EXPECTED_PROCESSING_RATE: of((rate / current) * new),
+        ScalingMetric.RECOMMENDED_PARALLELISM: of(float(new)),
+    }
+
+
+def plan_event(
+    context: JobAutoScalerContext, reason: str, message: str, key: str | None, kind: EventType = EventType.WARNING
+) -> Event:
+    """Make an event that is repeated at most once per event interval."""
+    return Event(kind, reason, message, key, context.options.scaling_event_interval)
+
+
+def with_plugin_problem(plan: Plan, context: JobAutoScalerContext, code: str, text: str) -> Plan:
+    """Return the plan with the reason and, where that is wanted, the event about a plug-in that cannot be used."""
+    plan = plan.explained(code, text)
+    if not context.options.improves(context.options.problem_events):
+        return plan
+    return plan.told(plan_event(context, "PluginProblem", text, code))

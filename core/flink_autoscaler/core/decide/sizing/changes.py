@@ -1,0 +1,242 @@
+"""From what the policies of a job want to the vertices that change, and what holds a vertex back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from flink_autoscaler.core.decide.plan import Plan, plan_event
+from flink_autoscaler.core.decide.sizing.alignment import align, limited_event
+from flink_autoscaler.core.decide.sizing.delayed import delayed
+from flink_autoscaler.core.errors import EvaluationError
+from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId, of
+from flink_autoscaler.core.model.numbers import plain, two_decimals
+from flink_autoscaler.core.model.policy_values import EvaluatedJob, VertexSizing
+from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.model.state import DelayedRecommendation, DelayedVertex, ScalingSummary
+from flink_autoscaler.core.model.topology import Vertex
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.policies.base.sizing import Gains, SizingSettings, ineffective_gains, planned_sizing
+from flink_autoscaler.core.policies.choosing import Chosen
+from flink_autoscaler.core.ports.plugins import AlignmentRequest, Plugins
+
+
+@dataclass(frozen=True, slots=True)
+class VertexChange:
+    """What becomes of one vertex.
+
+    Attributes:
+        wanted: The parallelism that it should have from now on; None for the one it has.
+        pending: Its scale-downs that wait from now on; None where none does.
+        expected: Records/s with the parallelism that was sized; None where that is the one it has.
+        reasons: Why.
+        events: To be raised.
+    """
+
+    wanted: DelayedRecommendation | None = None
+    pending: DelayedVertex | None = None
+    expected: float | None = None
+    reasons: tuple[Reason, ...] = ()
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _AlignedVertex:
+    parallelism: int
+    reasons: tuple[Reason, ...] = ()
+    events: tuple[Event, ...] = ()
+
+
+def changes_of(chosen: Chosen, job: EvaluatedJob, plugins: Plugins) -> Plan:
+    """Return the changes that are left of what policies want, within factors, limits and delays.
+
+    As in the reference nothing changes unless a vertex that would change is outside of its band; all others go with it.
+
+    Raises:
+        EvaluationError: A vertex would get no subtasks at all.
+        PluginError: A custom alignment mode failed.
+    """
+    options, settings = job.context.options, SizingSettings.of(job.context.options, job.restart_time)
+    wanted = dict[VertexId, DelayedRecommendation]()
+    metrics, waiting = dict(job.metrics.vertices), dict(job.state.delayed)
+    reasons, events = [*chosen.plan.reasons], chosen.events(options)
+    for vertex_id, vertex in job.topology.vertices.items():
+        if vertex_id in job.excluded:
+            text = "the vertex is excluded, has finished, or reports no busy time"
+            reasons.append(Reason("EXCLUDED", text, vertex_id))
+        elif vertex_id not in chosen.plan.unknown:
+            change = _change_of(vertex, chosen, job, plugins, settings)
+            reasons += change.reasons
+            events += change.events
+            waiting.pop(vertex_id, None)
+            if change.pending is not None:
+                waiting[vertex_id] = change.pending
+            if change.expected is not None:
+                metrics[vertex_id] = {
+                    **metrics[vertex_id],
+                    ScalingMetric.EXPECTED_PROCESSING_RATE: of(change.expected),
+                }
+            if change.wanted is not None and change.wanted.parallelism != vertex.parallelism:
+                wanted[vertex_id] = change.wanted
+    plan = Plan({}, metrics, waiting, tuple(reasons), tuple(events))
+    if not wanted:
+        return plan.explained("NO_CHANGE", "no vertex needs another parallelism now")
+    if not any(each.is_outside for each in wanted.values()):
+        return plan.explained("WITHIN_BOUNDS", "every vertex that would change is within its utilization bounds")
+    return _with_changes(plan, job, {vertex_id: each.parallelism for vertex_id, each in wanted.items()})
+
+
+def _with_changes(plan: Plan, job: EvaluatedJob, wanted: dict[VertexId, int]) -> Plan:
+    """Return the plan with changes; what is expected of a vertex stays the rate for what it was sized for now."""
+    metrics = dict(plan.metrics)
+    for vertex_id, parallelism in wanted.items():
+        recommended = of(float(parallelism))
+        metrics[vertex_id] = {**metrics[vertex_id], ScalingMetric.RECOMMENDED_PARALLELISM: recommended}
+    vertices = job.topology.vertices
+    changes = {v: ScalingSummary(vertices[v].parallelism, new, metrics[v]) for v, new in wanted.items()}
+    return replace(plan, changes=changes, metrics=metrics)
+
+
+def _change_of(
+    vertex: Vertex, chosen: Chosen, job: EvaluatedJob, plugins: Plugins, settings: SizingSettings
+) -> VertexChange:
+    """Return what becomes of one vertex."""
+    vertex_id, target = vertex.vertex_id, chosen.plan.targets[vertex.vertex_id]
+    sized, pending = chosen.plan.sizings.get(vertex_id), job.state.delayed.get(vertex_id)
+    rate = job.metrics.vertices[vertex_id][ScalingMetric.TRUE_PROCESSING_RATE].average
+    is_sized = sized is not None and sized.target == target
+    sizing = sized if sized is not None and is_sized else planned_sizing(vertex, target, rate, settings)
+    aligned = _aligned(vertex, sizing, job, plugins)
+    reasons, events = aligned.reasons, aligned.events
+    if aligned.parallelism == sizing.current:
+        kept = None if is_sized or chosen.is_sure else pending
+        at_target = (_sized("AT_TARGET", vertex, sizing, job, aligned.parallelism),) if is_sized else ()
+        return VertexChange(pending=kept, reasons=(*reasons, *at_target), events=events)
+    if is_sized:
+        reasons = (*reasons, _sized("SIZED", vertex, sizing, job, aligned.parallelism))
+    else:
+        reasons = (*reasons, _planned(vertex, sizing, aligned.parallelism))
+    advice = DelayedRecommendation(job.now_ms, aligned.parallelism, sized is None or sized.is_outside)
+    held = _scale_up(vertex, advice, job) if advice.parallelism > sizing.current else _scale_down(vertex, advice, job)
+    return replace(
+        held,
+        expected=(sizing.rate / sizing.current) * aligned.parallelism,
+        reasons=(*reasons, *held.reasons),
+        events=(*events, *held.events),
+    )
+
+
+def _planned(vertex: Vertex, sizing: VertexSizing, parallelism: int) -> Reason:
+    text = (
+        f"has parallelism {sizing.current}: its policies want {round(sizing.factor * sizing.current)}, one step allows "
+        f"{sizing.wanted}, within limits {sizing.target}, aligned {parallelism}"
+    )
+    return Reason("PLANNED", text, vertex.vertex_id)
+
+
+def _sized(code: str, vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, parallelism: int) -> Reason:
+    """Say how a vertex was sized, with every term of the formula; rates in records/s, summed over all subtasks."""
+    text = (
+        f"needs {plain(sizing.capacity)} records/s, has {plain(sizing.rate)} at parallelism {sizing.current}: "
+        f"factor {two_decimals(sizing.factor)}, wanted {sizing.wanted}, within limits {sizing.target}, "
+        f"aligned {parallelism}"
+    )
+    options, metrics = job.context.options, job.metrics.vertices[vertex.vertex_id]
+    target, catch_up = metrics[ScalingMetric.TARGET_DATA_RATE].average, options.catch_up_duration.seconds
+    figures = (
+        ("target_rate", target),
+        ("utilization_target", options.utilization_target),
+        ("catch_up_rate", metrics[ScalingMetric.CATCH_UP_DATA_RATE].current),
+        ("restart_rate", target * job.restart_time / catch_up if catch_up else 0.0),
+        ("needed_rate", sizing.capacity),
+        ("processing_rate", sizing.rate),
+        ("coefficient", sizing.coefficient),
+        ("factor", sizing.factor),
+        ("wanted", sizing.wanted),
+        ("least", sizing.limits.lower),
+        ("greatest", sizing.limits.upper),
+        ("max_parallelism", vertex.max_parallelism),
+        ("partitions", vertex.source_partitions),
+        ("within_limits", sizing.target),
+        ("aligned", parallelism),
+    )
+    return Reason(code, text, vertex.vertex_id, figures)
+
+
+def _aligned(vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, plugins: Plugins) -> _AlignedVertex:
+    """Return the parallelism that spreads key groups or partitions well; a source stays within its partitions."""
+    if sizing.target == sizing.current:
+        return _AlignedVertex(sizing.current)
+    if sizing.target < 1:
+        key = AutoscalerOptions.min_parallelism.key
+        raise EvaluationError(f"vertex {vertex.vertex_id}: parallelism {sizing.target} is impossible; raise {key}")
+    request = AlignmentRequest(
+        vertex_id=vertex.vertex_id,
+        current=sizing.current,
+        target=sizing.target,
+        partitions=vertex.source_partitions,
+        max_parallelism=vertex.max_parallelism,
+        lower=sizing.limits.lower,
+        upper=sizing.limits.upper,
+        strategies=frozenset(vertex.inputs.values()),
+    )
+    aligned, options = align(request, job, plugins), job.context.options
+    parallelism, reasons, events = aligned.parallelism, list[Reason](), list[Event]()
+    if aligned.problem is not None:
+        reasons.append(Reason("ALIGNMENT_MODE", aligned.problem))
+        if options.improves(options.problem_events):
+            events.append(plan_event(job.context, "PluginProblem", aligned.problem, "ALIGNMENT_MODE"))
+    if aligned.is_limited:
+        events.append(limited_event(request, aligned, options))
+    if vertex.is_source and vertex.source_partitions > 0 and options.improves(options.source_partition_cap):
+        parallelism = min(parallelism, max(sizing.current, vertex.source_partitions))
+    return _AlignedVertex(parallelism, tuple(reasons), tuple(events))
+
+
+def _scale_up(vertex: Vertex, advice: DelayedRecommendation, job: EvaluatedJob) -> VertexChange:
+    options, entries = job.context.options, job.state.history.get(vertex.vertex_id, ())
+    rate = job.metrics.vertices[vertex.vertex_id][ScalingMetric.TRUE_PROCESSING_RATE].average
+    if not entries or math.isnan(rate):  # of a rate that is not known nothing can be said
+        return VertexChange(advice)
+    gains = ineffective_gains(entries, vertex.parallelism, rate, options.effectiveness_threshold)
+    if gains is None:
+        return VertexChange(advice)
+    events = (_ineffective(vertex.vertex_id, gains, job),)
+    if not options.effectiveness_detection:
+        return VertexChange(advice, events=events)
+    reason = Reason("INEFFECTIVE_SCALING", "its last scale-up had too little effect", vertex.vertex_id)
+    return VertexChange(reasons=(reason,), events=events)
+
+
+def _ineffective(vertex_id: VertexId, gains: Gains, job: EvaluatedJob) -> Event:
+    expected = plain(gains.expected)
+    state = "enabled" if job.context.options.effectiveness_detection else "disabled"
+    message = (
+        f"Ineffective scaling detected for vertex {vertex_id}: expected an increase of {expected} records/s, got "
+        f"{plain(gains.actual)} records/s. Blocking of ineffective scaling is {state}."
+    )
+    key = f"ineffective{vertex_id}{expected}"
+    return plan_event(job.context, "IneffectiveScaling", message, key, EventType.NORMAL)
+
+
+def _scale_down(vertex: Vertex, advice: DelayedRecommendation, job: EvaluatedJob) -> VertexChange:
+    options, pending = job.context.options, job.state.delayed.get(vertex.vertex_id)
+    if _is_saturated(vertex, job):
+        text = "it is busier than the target although its upstream says it needs less"
+        return VertexChange(pending=pending, reasons=(Reason("SATURATED", text, vertex.vertex_id),))
+    pending, highest = delayed(pending, advice, options.scale_down_interval.ms)
+    if highest is None:
+        text = f"waits {options.scale_down_interval} before it is scaled down"
+        return VertexChange(pending=pending, reasons=(Reason("SCALE_DOWN_DELAYED", text, vertex.vertex_id),))
+    if highest.parallelism > vertex.parallelism and options.improves(options.no_stale_scale_down):
+        text = "an older recommendation exceeds the current parallelism"
+        return VertexChange(pending=pending, reasons=(Reason("SCALE_DOWN_STALE", text, vertex.vertex_id),))
+    return VertexChange(highest, pending)
+
+
+def _is_saturated(vertex: Vertex, job: EvaluatedJob) -> bool:
+    """Tell whether a vertex that is fed by others is too busy to believe that it has capacity to spare."""
+    options, load = job.context.options, job.metrics.vertices[vertex.vertex_id][ScalingMetric.LOAD].average
+    is_guarded = not vertex.is_source and options.improves(options.saturated_vertex_guard)
+    return is_guarded and load >= options.utilization_target

@@ -1,0 +1,388 @@
+"""How a vertex is sized by what was evaluated: the model, its limits, bottlenecks, and what past rescales tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from flink_autoscaler.core.errors import EvaluationError
+from flink_autoscaler.core.evaluate.evaluation import target_capacity
+from flink_autoscaler.core.model.metrics import EvaluatedMetric, EvaluatedVertex, ScalingMetric, VertexId
+from flink_autoscaler.core.model.numbers import NAN, ceil_decimals, divide, trunc32, two_decimals
+from flink_autoscaler.core.model.policy_values import EvaluatedJob, VertexLimits, VertexSizing
+from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.model.state import HistoryEntry, ScalingSummary
+from flink_autoscaler.core.model.topology import JobTopology, Vertex
+from flink_autoscaler.core.model.vertex_patterns import VertexBounds, bounds_of
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.policies.base.proposals import UNKNOWN_RATE
+
+_MAX_INT32 = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class SizingSettings:
+    """The option values that sizing needs.
+
+    Attributes:
+        utilization_target: Share of its capacity that a vertex should use.
+        catch_up: Seconds in which a backlog should be gone; 0 plans nothing for it.
+        restart_time: Seconds of downtime to make up for.
+        least_factor: Least factor between new and current parallelism in one step.
+        greatest_factor: Greatest such factor.
+        min_parallelism: Lower limit; a vertex below it is not forced up.
+        max_parallelism: Upper limit; a vertex above it is not forced down.
+        caps_sources: Whether a source stays within its partitions.
+        bounds: Limits of single vertices, which go before the general ones.
+    """
+
+    utilization_target: float
+    catch_up: int
+    restart_time: int
+    least_factor: float
+    greatest_factor: float
+    min_parallelism: int
+    max_parallelism: int
+    caps_sources: bool
+    bounds: tuple[VertexBounds, ...] = ()
+
+    @classmethod
+    def of(cls, options: AutoscalerOptions, restart_time: int) -> SizingSettings:
+        """Read the options of a job."""
+        return cls(
+            utilization_target=options.utilization_target,
+            catch_up=options.catch_up_duration.seconds,
+            restart_time=restart_time,
+            least_factor=1 - options.scale_down_max_factor,
+            greatest_factor=1 + options.scale_up_max_factor,
+            min_parallelism=options.min_parallelism,
+            max_parallelism=options.max_parallelism,
+            caps_sources=options.improves(options.source_partition_cap),
+            bounds=options.vertex_bounds,
+        )
+
+    def limits_for(self, vertex: Vertex) -> tuple[int, int]:
+        """Return the least and the greatest parallelism that the user allows for a vertex."""
+        own = bounds_of(vertex, self.bounds) if self.bounds else None
+        if own is None:
+            return self.min_parallelism, self.max_parallelism
+        least = self.min_parallelism if own.least is None else own.least
+        greatest = self.max_parallelism if own.greatest is None else own.greatest
+        return min(least, greatest) if own.least is None else least, max(least, greatest)
+
+
+def limits_of(vertex: Vertex, current: int, settings: SizingSettings) -> VertexLimits:
+    """Return the bounds of a vertex, as wide as its current parallelism."""
+    least, greatest = settings.limits_for(vertex)
+    upper = max(current, greatest)
+    bound = min(vertex.max_parallelism, upper)
+    if settings.caps_sources and vertex.is_source and vertex.source_partitions > 0:
+        bound = min(bound, max(current, vertex.source_partitions))
+    return VertexLimits(min(current, least), upper, bound)
+
+
+def size_vertex(
+    vertex: Vertex, metrics: EvaluatedVertex, settings: SizingSettings, coefficient: float = 1.0
+) -> VertexSizing | None:
+    """Size one vertex.
+
+    Args:
+        vertex: The vertex.
+        metrics: Its evaluated metrics.
+        settings: Option values.
+        coefficient: Share of a linear speed-up that the vertex is known to achieve.
+
+    Returns:
+        The sizing; None when the processing rate or the target is unknown.
+    """
+    rate = metrics[ScalingMetric.TRUE_PROCESSING_RATE].average
+    capacity = target_capacity(
+        metrics, settings.utilization_target, catch_up=settings.catch_up, restart_time=settings.restart_time
+    )
+    if math.isnan(rate) or math.isnan(capacity):
+        return None
+    current = int(metrics[ScalingMetric.PARALLELISM].current)
+    factor = _bounded_factor(divide(capacity, rate) / coefficient, settings)
+    wanted = rounded_up(factor * current)
+    limits = limits_of(vertex, current, settings)
+    return VertexSizing(
+        current=current,
+        rate=rate,
+        capacity=capacity,
+        factor=factor,
+        wanted=wanted,
+        limits=limits,
+        target=limits.clamp(wanted),
+        coefficient=coefficient,
+        is_outside=is_outside_bounds(metrics),
+    )
+
+
+def _bounded_factor(factor: float, settings: SizingSettings) -> float:
+    if factor < settings.least_factor:
+        return settings.least_factor
+    return min(factor, settings.greatest_factor)
+
+
+def rounded_up(parallelism: float) -> int:
+    """Return the next whole parallelism, within 32 bits; NaN is 0."""
+    if not math.isfinite(parallelism):
+        return trunc32(parallelism)
+    return min(math.ceil(parallelism), _MAX_INT32)
+
+
+def is_outside_bounds(metrics: EvaluatedVertex) -> bool:
+    """Tell whether the true processing rate is outside the band that is left alone."""
+    rate = metrics[ScalingMetric.TRUE_PROCESSING_RATE].average
+    return (
+        rate < metrics[ScalingMetric.SCALE_UP_RATE_THRESHOLD].current
+        or rate > metrics[ScalingMetric.SCALE_DOWN_RATE_THRESHOLD].current
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Bottleneck:
+    """A vertex that cannot grow to what it needs.
+
+    Attributes:
+        share: Share of the target rates that it can sustain, below 1.
+        sources: The sources that feed it and are held back by it.
+    """
+
+    vertex_id: VertexId
+    share: float
+    sources: frozenset[VertexId]
+
+
+def find_bottlenecks(
+    topology: JobTopology, metrics: Mapping[VertexId, EvaluatedVertex], sizings: Mapping[VertexId, VertexSizing]
+) -> list[Bottleneck]:
+    """Return the vertices that cannot grow to what they need, in topological order.
+
+    Args:
+        topology: The job graph.
+        metrics: Evaluated metrics of all vertices.
+        sizings: Sizings of the vertices that may be scaled; the others keep their parallelism.
+    """
+    found, sources = [], sources_of(topology)
+    for vertex_id, vertex in topology.vertices.items():
+        sizing = sizings.get(vertex_id)
+        if vertex.is_finished or (sizing is not None and sizing.wanted <= sizing.limits.bound):
+            continue
+        growth = 1.0 if sizing is None else sizing.limits.bound / sizing.current
+        share = _sustainable_share(metrics[vertex_id], growth)
+        if share < 1.0:
+            found.append(Bottleneck(vertex_id, share, sources[vertex_id]))
+    return found
+
+
+def sources_of(topology: JobTopology) -> dict[VertexId, frozenset[VertexId]]:
+    """Return the sources whose records reach each vertex; a source reaches itself."""
+    sources: dict[VertexId, frozenset[VertexId]] = {}
+    for vertex_id, vertex in topology.vertices.items():
+        reached = frozenset().union(*(sources[upstream] for upstream in vertex.inputs))
+        sources[vertex_id] = reached or frozenset({vertex_id})
+    return sources
+
+
+def tightest(bottlenecks: Sequence[Bottleneck], vertex_id: VertexId, sources: frozenset[VertexId]) -> Bottleneck | None:
+    """Return the bottleneck that limits a vertex most: one that holds back everything which feeds the vertex.
+
+    Args:
+        bottlenecks: All of them.
+        vertex_id: The vertex; it does not limit itself.
+        sources: The sources that feed it.
+    """
+    holding = [b for b in bottlenecks if sources <= b.sources and b.vertex_id != vertex_id]
+    return min(holding, key=lambda bottleneck: bottleneck.share, default=None)
+
+
+def _sustainable_share(metrics: EvaluatedVertex, growth: float) -> float:
+    """Return which share of its target a vertex sustains when always busy; 1 when it is all or not known."""
+    needed = metrics[ScalingMetric.TARGET_DATA_RATE].average + metrics[ScalingMetric.CATCH_UP_DATA_RATE].current
+    reachable = metrics[ScalingMetric.TRUE_PROCESSING_RATE].average * growth
+    if not (math.isfinite(needed) and math.isfinite(reachable)) or needed <= 0 or reachable <= 0:
+        return 1.0
+    return min(1.0, reachable / needed)
+
+
+def limited_sizing(
+    vertex: Vertex,
+    metrics: EvaluatedVertex,
+    settings: SizingSettings,
+    *,
+    sizing: VertexSizing,
+    share: float,
+) -> VertexSizing:
+    """Return the sizing for a share of the target rates; never below the present parallelism.
+
+    Args:
+        vertex: The vertex.
+        metrics: Its evaluated metrics.
+        settings: Option values.
+        sizing: Its sizing for the whole target.
+        share: What gets through the bottleneck, below 1.
+    """
+    if sizing.target <= sizing.current:
+        return sizing
+    limited = size_vertex(vertex, _scaled(metrics, share), settings, sizing.coefficient)
+    if limited is None or limited.target >= sizing.target:
+        return sizing
+    return replace(limited, target=max(sizing.current, limited.target), is_outside=sizing.is_outside)
+
+
+def _scaled(metrics: EvaluatedVertex, share: float) -> EvaluatedVertex:
+    target = metrics[ScalingMetric.TARGET_DATA_RATE]
+    catch_up = metrics[ScalingMetric.CATCH_UP_DATA_RATE]
+    return {
+        **metrics,
+        ScalingMetric.TARGET_DATA_RATE: EvaluatedMetric(target.current, target.average * share),
+        ScalingMetric.CATCH_UP_DATA_RATE: EvaluatedMetric(catch_up.current * share, catch_up.average),
+    }
+
+
+def scalability_coefficient(entries: Sequence[HistoryEntry], options: AutoscalerOptions) -> float:
+    """Return how much of a linear speed-up the vertex achieved, by least squares over its history.
+
+    Args:
+        entries: Past decisions of one vertex, oldest first.
+        options: Least number of observations and least coefficient.
+
+    Returns:
+        Between the configured minimum and 1.0, in steps of 0.01; 1.0 when there is too little to go by.
+
+    Raises:
+        EvaluationError: The coefficient is undefined and the improvement for that is off.
+    """
+    observations = [(entry.summary.current, _rate_of(entry.summary)) for entry in entries]
+    if not observations or len(observations) < options.observed_scalability_min_observations:
+        return 1.0
+    baseline = _baseline(observations)
+    if math.isnan(baseline) or any(math.isnan(rate) for _, rate in observations):
+        return 1.0
+    squares = float(sum(parallelism * parallelism for parallelism, _ in observations))
+    if squares == 0:
+        return 1.0
+    achieved = divide(sum(parallelism * rate for parallelism, rate in observations), squares * baseline)
+    return _bounded(achieved, options)
+
+
+def _bounded(achieved: float, options: AutoscalerOptions) -> float:
+    if math.isnan(achieved):
+        if options.improves(options.undefined_scalability_is_one):
+            return 1.0
+        raise EvaluationError("the observed scalability coefficient is undefined (rates of 0 or infinity)")
+    return ceil_decimals(max(options.observed_scalability_min, min(1.0, achieved)), 2)
+
+
+def _rate_of(summary: ScalingSummary) -> float:
+    metric = summary.metrics.get(ScalingMetric.TRUE_PROCESSING_RATE)
+    return NAN if metric is None else metric.average
+
+
+def _baseline(observations: Sequence[tuple[int, float]]) -> float:
+    """Return records/s of one subtask at the least parallelism observed, the newest observation first."""
+    parallelism, rate = min(reversed(observations), key=lambda observation: observation[0])
+    return divide(rate, float(parallelism))
+
+
+@dataclass(frozen=True, slots=True)
+class Gains:
+    """What a scale-up was expected to bring and what it brought, records/s."""
+
+    expected: float
+    actual: float
+
+
+def ineffective_gains(entries: Sequence[HistoryEntry], current: int, rate: float, threshold: float) -> Gains | None:
+    """Judge the last decision about a vertex.
+
+    Args:
+        entries: Past decisions, oldest first.
+        current: Parallelism now.
+        rate: True processing rate now.
+        threshold: Least achieved share of the expected gain.
+
+    Returns:
+        The gains when the last decision was a scale-up to the current parallelism that brought too little; None
+        when it was not, or brought enough.
+    """
+    if not entries:
+        return None
+    last = entries[-1].summary
+    if last.new != current or not last.is_scale_up:
+        return None
+    before = _rate_of(last)
+    expected_rate = last.metrics.get(ScalingMetric.EXPECTED_PROCESSING_RATE)
+    gains = Gains((NAN if expected_rate is None else expected_rate.current) - before, rate - before)
+    return None if divide(gains.actual, gains.expected) >= threshold else gains
+
+
+def sized_vertices(job: EvaluatedJob) -> tuple[dict[VertexId, VertexSizing], tuple[Reason, ...]]:
+    """Size the vertices that may be scaled and whose rates are known; say why others are not, and what limits them.
+
+    Raises:
+        EvaluationError: A scalability coefficient is undefined and the improvement for that is off.
+    """
+    options, sizings, reasons = job.context.options, dict[VertexId, VertexSizing](), list[Reason]()
+    settings = SizingSettings.of(options, job.restart_time)
+    for vertex_id, vertex in job.topology.vertices.items():
+        if vertex_id in job.excluded:
+            continue
+        coefficient = 1.0
+        if options.observed_scalability:
+            coefficient = scalability_coefficient(job.state.history.get(vertex_id, ()), options)
+        sizing = size_vertex(vertex, job.metrics.vertices[vertex_id], settings, coefficient)
+        if sizing is None:
+            reasons.append(Reason(UNKNOWN_RATE, "its processing rate or target rate is unknown", vertex_id))
+        else:
+            sizings[vertex_id] = sizing
+    bottlenecks = find_bottlenecks(job.topology, job.metrics.vertices, sizings)
+    if not bottlenecks or not options.improves(options.bottleneck_limit):
+        return sizings, tuple(reasons)
+    limited, limits = _within_bottlenecks(job, sizings, settings, bottlenecks)
+    return limited, (*reasons, *limits)
+
+
+def _within_bottlenecks(
+    job: EvaluatedJob,
+    sizings: Mapping[VertexId, VertexSizing],
+    settings: SizingSettings,
+    bottlenecks: Sequence[Bottleneck],
+) -> tuple[dict[VertexId, VertexSizing], list[Reason]]:
+    """Scale what a bottleneck that cannot grow holds back to no more than it lets through."""
+    limited, reasons, sources = dict(sizings), [], sources_of(job.topology)
+    for vertex_id, sizing in sizings.items():
+        bottleneck = tightest(bottlenecks, vertex_id, sources[vertex_id])
+        if bottleneck is None:
+            continue
+        vertex, metrics = job.topology.vertices[vertex_id], job.metrics.vertices[vertex_id]
+        limited[vertex_id] = limited_sizing(vertex, metrics, settings, sizing=sizing, share=bottleneck.share)
+        if limited[vertex_id] is not sizing:
+            text = f"{bottleneck.vertex_id} sustains only {two_decimals(bottleneck.share)} of the target rates"
+            reasons.append(Reason("BOTTLENECK", text, vertex_id))
+    return limited, reasons
+
+
+def planned_sizing(vertex: Vertex, target: int, rate: float, settings: SizingSettings) -> VertexSizing:
+    """Return the sizing that follows a plan as far as one step and the limits of a vertex allow.
+
+    Args:
+        vertex: The vertex.
+        target: What the plan gives it.
+        rate: Its true processing rate now, records/s; NaN when not known.
+        settings: Option values.
+    """
+    current = vertex.parallelism
+    least, most = (rounded_up(factor * current) for factor in (settings.least_factor, settings.greatest_factor))
+    limits, wanted = limits_of(vertex, current, settings), min(max(least, target), most)
+    return VertexSizing(
+        current=current,
+        rate=rate,
+        capacity=NAN,
+        factor=target / current,
+        wanted=wanted,
+        limits=limits,
+        target=limits.clamp(wanted),
+    )
