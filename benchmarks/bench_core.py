@@ -17,8 +17,7 @@ from rich.table import Table
 
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, evaluate
-from flink_autoscaler.core.model.decision import PassRequest
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
@@ -31,6 +30,8 @@ from flink_autoscaler.core.model.topology import (
     build_topology,
 )
 from flink_autoscaler.core.observe.metric_names import JOBMANAGER_METRICS, TASKMANAGER_METRICS_WITH_GC
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassRequest
 
 JOB_ID = "a" * 32
 START_MS = 1_700_000_000_000

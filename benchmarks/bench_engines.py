@@ -18,9 +18,9 @@ from pipeline_setup.static_flink import StaticFlink
 from benchmarks.measuring import cpu, processes, quiet_logs
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.deployment import EvaluationEngine
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.pipeline.inline.engine import InlineEngine
 from flink_autoscaler.pipeline.spark.live import SparkEngine
 from flink_autoscaler.pipeline.spark.settings import SparkSettings

@@ -31,8 +31,8 @@ from watching.process import DaemonProcess
 from benchmarks.bench_core import CLUSTER, full_window
 from benchmarks.measuring import processes, quiet_logs
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.model.decision import PassOutcome
-from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.pipeline.history.buffer import Buffer
 from flink_autoscaler.pipeline.history.compact import LARGE_ROWS, Upkeep, maintain
 from flink_autoscaler.pipeline.history.export import ExportSelection, Format, export

@@ -18,9 +18,9 @@ from rich.table import Table
 from benchmarks.bench_core import CLUSTER, full_window, milliseconds
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.cycle.recording import is_worth, signature
-from flink_autoscaler.core.model.decision import PassInputs, Recorded
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
 from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.ports.passes import PassInputs, Recorded
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, encode
 from flink_autoscaler.standalone.records.replay import differences, replayed
 

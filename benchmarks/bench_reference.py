@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
-from flink_autoscaler.core.model.policy_values import ProfileResult
+from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.pipeline.backtest.arrivals import Quarters, Sample
 from flink_autoscaler.pipeline.backtest.nights import nights_of
 from flink_autoscaler.pipeline.backtest.subject import Subject, chain

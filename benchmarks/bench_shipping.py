@@ -24,9 +24,10 @@ from core_builders import a_context
 from rich.console import Console
 from rich.table import Table
 
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, PassRequest
+from flink_autoscaler.core.model.decision import Hold, PassPhase
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
 from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.pipeline.spark.codec import PROTOCOL, decode, decode_outcome, encode, encode_outcome
 
 METRICS: Final = tuple(ScalingMetric)[:8]

@@ -19,9 +19,9 @@ from rich.table import Table
 
 from flink_autoscaler import core
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
-from flink_autoscaler.core.model.decision import PassOutcome
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
+from flink_autoscaler.core.ports.passes import PassOutcome
 
 ROOT = str(Path(core.__file__).parent)
 MINUTE_MS = 60_000

@@ -8,7 +8,8 @@ import pytest
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, JobStatus
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster

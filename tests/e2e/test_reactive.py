@@ -14,7 +14,7 @@ from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.model.events import Event, ScalingReport
-from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.task_managers import DONE, SupplyRules, TaskManagerSupply
 from flink_autoscaler.pipeline.inline.engine import InlineEngine
 from flink_autoscaler.realizers.auto import AutoRealizer

@@ -8,7 +8,8 @@ import pytest
 from realizer_setup import ADAPTIVE, Clients, Clock
 
 from flink_autoscaler.core.errors import RealizeError
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, JobStatus
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import Realization, RealizeResult
 from flink_autoscaler.realizers import RescaleApiRealizer
 from flink_cluster import FlinkCluster

@@ -11,12 +11,12 @@ from typing import Final
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.cycle.ending import error_event, without_reading
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
-from flink_autoscaler.core.model.decision import PassOutcome, PassRequest, Recorded
 from flink_autoscaler.core.model.events import Event
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, CollectorMemory
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import (
     AutoScalerEventHandler,
     AutoScalerStateStore,
@@ -27,6 +27,7 @@ from flink_autoscaler.core.ports.deployment import (
     ScalingRealizer,
     SharedStateStore,
 )
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest, Recorded
 
 ALWAYS: Final = 0
 """The term of a daemon that shares its jobs with nobody."""

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.job import Endpoint, JobKey
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import ConfigChanges
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizationTerms
 from flink_autoscaler.core.ports.task_managers import is_reactive
 from flink_autoscaler.realizers.in_place.rescale_api import REACTIVE_MODE, RescaleApiRealizer

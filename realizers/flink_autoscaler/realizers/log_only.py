@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import structlog
 
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey, JobStatus
+from flink_autoscaler.core.model.job import JobKey, JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import ConfigChanges
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizationTerms
 from flink_autoscaler.realizers.realization import UNCHANGED, BoundedMemory, check_overrides
 

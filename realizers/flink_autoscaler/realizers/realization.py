@@ -9,9 +9,10 @@ from typing import Final, Generic, TypeVar
 
 from flink_autoscaler.core.errors import RealizeError
 from flink_autoscaler.core.model.events import Event, EventType
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import ConfigChanges
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import Realization, RealizeResult
 
 K = TypeVar("K")

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from flink_autoscaler.core.model.job import JobKey, cluster_of
+from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
-from flink_autoscaler.core.model.policy_values import ProfileResult
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.ports.forecast_store import revision_of
 from flink_autoscaler.core.ports.order_book import Command, Ordered

@@ -12,10 +12,10 @@ import structlog
 from structlog.typing import FilteringBoundLogger
 
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport, VertexReport
-from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.numbers import plain
 from flink_autoscaler.core.model.syntax import Duration
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 
 REPORT_REASON = "ScalingReport"
 REPORT_KEY = "ScalingExecutor"

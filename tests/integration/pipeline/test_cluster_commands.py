@@ -15,7 +15,7 @@ from backtest_setup import a_history, job_rows, rescale_row
 from profile_setup import ASOF, write_samples
 from spark_cluster import ConnectServer, SparkCluster, commands, executor_python, make_pyfiles
 
-from flink_autoscaler.core.model.policy_values import ProfileResult
+from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.forecasts import SqlForecastStore

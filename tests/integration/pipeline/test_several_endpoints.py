@@ -12,9 +12,10 @@ from pipeline_setup import Fleet, a_request, comparable
 
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import ConfigError, ConnectError
-from flink_autoscaler.core.model.decision import PassPhase, PassRequest
+from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.deployment import EvaluationEngine
+from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.pipeline.spark.live import SparkEngine
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 

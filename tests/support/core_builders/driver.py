@@ -8,12 +8,12 @@ from dataclasses import replace
 from core_builders.readings import a_cluster
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.cycle.ending import without_reading
-from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
-from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import ProfileResult
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, ClusterReading, JobReading
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
 
 

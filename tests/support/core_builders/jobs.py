@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flink_autoscaler.core.model.decision import PassRequest
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import PREFIX
+from flink_autoscaler.core.ports.passes import PassRequest
 
 JOB_ID = "a" * 32
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from core_builders.readings import a_cluster
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.model.decision import PassRequest
 from flink_autoscaler.core.model.events import Event, ScalingReport
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.state import EMPTY_STATE, ConfigChanges, JobState
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizationTerms, RealizeResult
+from flink_autoscaler.core.ports.passes import PassRequest
 
 Journal = list[str]
 """Names of the calls of all ports, in order."""

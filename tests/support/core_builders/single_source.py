@@ -12,9 +12,9 @@ from core_builders.driver import JobDriver
 from core_builders.graphs import a_vertex, vertex_id
 from core_builders.jobs import JOB_ID
 from core_builders.readings import a_reading, source_answers
-from flink_autoscaler.core.model.decision import PassOutcome
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.topology import IoMetrics
+from flink_autoscaler.core.ports.passes import PassOutcome
 
 MINUTE = 60_000
 SINGLE_SOURCE = vertex_id(1)

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, PlanNode, VertexDetails
 from flink_autoscaler.core.observe.metric_names import JOBMANAGER_METRICS, TASKMANAGER_METRICS
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 
 SOURCE = "a" * 32
 JOB_ID = "b" * 32

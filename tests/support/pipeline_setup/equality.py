@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from enum import Enum
 
-from flink_autoscaler.core.model.decision import PassOutcome
+from flink_autoscaler.core.ports.passes import PassOutcome
 
 
 def comparable(outcome: PassOutcome) -> object:

@@ -11,9 +11,10 @@ from fake_flink import FakeFlink, FakeJob, Fault, chain
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.pipeline.inline.engine import InlineEngine
 
 NOW_MS = 1_900_000_000_000

@@ -15,10 +15,10 @@ from flink_autoscaler.core.model.policy_values import (
     Outage,
     PolicyInput,
     Proposal,
-    ScalingPolicy,
     VertexObs,
 )
 from flink_autoscaler.core.options.option import PREFIX
+from flink_autoscaler.core.ports.plugins import ScalingPolicy
 
 NOW = 1_700_000_000.0
 WINDOW = 900.0

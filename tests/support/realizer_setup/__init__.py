@@ -9,7 +9,8 @@ from fake_flink import FakeFlink, FakeVertex
 
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, JobStatus
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 
 JOB_ID = "4ad5c7b1e0f24c0b8f4b1d6f3b0f5a11"
 NEXT_JOB_ID = "5bd5c7b1e0f24c0b8f4b1d6f3b0f5a22"

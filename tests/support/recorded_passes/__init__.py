@@ -21,15 +21,15 @@ from flink_autoscaler.core.cycle.ending import failed, without_reading
 from flink_autoscaler.core.cycle.recording import RecordStore, StoredRecord
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.forecast.pass_forecast import profiles_around
-from flink_autoscaler.core.model.decision import PassInputs, PassOutcome, PassRequest, Recorded
-from flink_autoscaler.core.model.job import Headroom, JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.model.load_profile import LoadProfile
+from flink_autoscaler.core.model.job import Headroom, JobStatus
+from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, Signed
-from flink_autoscaler.core.model.policy_values import ProfileResult
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, JobException, RescaleFacts, TaskManagerFacts
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassInputs, PassOutcome, PassRequest, Recorded
 from flink_autoscaler.standalone.records.codec import PassRecord, encode
 
 MINUTE = 60_000

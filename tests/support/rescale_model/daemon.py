@@ -11,9 +11,9 @@ from core_builders import RecordingEvents, a_cluster, a_context
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.cycle.ending import without_reading
-from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.realizers import RescaleApiRealizer
 from flink_autoscaler.stores.sql.state.own_state import own_state, own_state_text
 from rescale_model.network import InlineLoop, LossyNetwork

@@ -11,11 +11,11 @@ from core_builders import a_reading, a_vertex, operator_answers, source_answers
 
 from flink_autoscaler.clients.flink.decode import ParallelismBounds
 from flink_autoscaler.core.errors import ConnectError, JobGoneError
-from flink_autoscaler.core.model.decision import PassRequest
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleFacts, TaskManagerFacts
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy, Vertex
+from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.core.supervise.supervised import FactsWanted, facts_wanted
 from rescale_model.cluster import CAPACITY, MAP, OTHER, SOURCE, Bounds, Execution, SimulatedCluster
 

@@ -9,12 +9,12 @@ from types import TracebackType
 from typing import Final, Self
 
 from flink_autoscaler.core.autoscaler import ALWAYS, JobAutoScaler
-from flink_autoscaler.core.model.decision import PassRequest, Recorded
-from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Supervision
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import AutoScalerStateStore, ScalingRealizer
+from flink_autoscaler.core.ports.passes import PassRequest, Recorded
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies, PassReport
 from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
 from flink_autoscaler.standalone.daemon.wiring import Wiring

@@ -6,7 +6,8 @@ import time
 from dataclasses import dataclass
 
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from pipeline_setup import Fleet, comparable
 
-from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.pipeline.spark.live import SparkEngine
 from flink_autoscaler.pipeline.spark.session import PassSession, open_session
 from flink_autoscaler.pipeline.spark.settings import SparkSettings

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from flink_autoscaler.core.model.load_profile import BUCKETS_PER_WEEK, LoadProfile
-from flink_autoscaler.core.model.policy_values import ProfileResult
+from flink_autoscaler.core.model.load_profile import BUCKETS_PER_WEEK, LoadProfile, ProfileResult
 from flink_autoscaler.core.ports.forecast_store import ForecastStore
 
 ASOF = 1_793_577_600.0

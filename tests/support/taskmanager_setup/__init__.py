@@ -9,7 +9,8 @@ from typing import Any
 from fake_flink import Canned, FakeFlink, FakeVertex
 
 from flink_autoscaler.core.errors import RealizeError
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.task_managers import (
     DONE,
     OperationState,

@@ -19,9 +19,10 @@ from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
 from flink_autoscaler.core.errors import ConnectError, RealizeError, StoreError
 from flink_autoscaler.core.model.decision import PassPhase, Rescale
 from flink_autoscaler.core.model.events import Event, EventType
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.state import EMPTY_STATE, ConfigChanges
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 
 CONTEXT = a_context(dict(SINGLE_SOURCE_OPTIONS))
 STATE = dataclasses.replace(EMPTY_STATE, overrides={SINGLE_SOURCE: 6})

@@ -20,11 +20,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.decide.limits.slots import taskmanagers_of
-from flink_autoscaler.core.model.decision import PassOutcome, Rescale
+from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy, Vertex
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, size_vertex
+from flink_autoscaler.core.ports.passes import PassOutcome
 
 WINDOW = 60_000
 SLOTS = 2

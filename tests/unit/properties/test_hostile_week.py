@@ -12,11 +12,12 @@ from core_builders import a_cluster, a_context, a_reading, a_vertex, source_answ
 
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.cycle.ending import without_reading
-from flink_autoscaler.core.model.decision import PassRequest, Rescale
+from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleFacts, TaskManagerFacts
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.model.topology import IoMetrics
+from flink_autoscaler.core.ports.passes import PassRequest
 
 VERTEX: Final = vertex_id(1)
 MINUTE, DAY = 60_000, 86_400_000

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from vectors import scenario_differences
 
-from flink_autoscaler.core.model.decision import Hold, PassOutcome
-from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.model.decision import Hold
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.pipeline.simulator import JobModel, Simulation, VertexModel, run
 from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, WORKLOADS, Workload, recorded
 from flink_autoscaler.standalone.records.vector_replay import read_vectors, replay

@@ -8,8 +8,9 @@ from realizer_setup import SINK, SOURCE, Cluster
 from structlog.testing import capture_logs
 
 from flink_autoscaler.core.errors import RealizeError
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.model.state import ConfigChanges
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import ScalingRealizer
 from flink_autoscaler.realizers import LogOnlyRealizer
 from flink_autoscaler.realizers.testing.realizer_contract import ScalingRealizerContract

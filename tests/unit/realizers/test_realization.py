@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from flink_autoscaler.core.errors import RealizeError
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, JobStatus
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.realizers.realization import BoundedMemory, Throttle, check_overrides
 
 JOB = JobAutoScalerContext(

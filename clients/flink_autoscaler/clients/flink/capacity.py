@@ -7,7 +7,8 @@ from typing import Final
 
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import FlinkRestError
-from flink_autoscaler.core.model.job import Capacity, JobAutoScalerContext
+from flink_autoscaler.core.model.job import Capacity
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.task_managers import is_reactive
 
 _GROWING_TARGETS: Final = ("kubernetes", "yarn")

@@ -11,8 +11,6 @@ from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread, run_all, run_both
 from flink_autoscaler.core.errors import AutoscalerError, MissingMetricError, NotReadyError
-from flink_autoscaler.core.model.decision import PassRequest
-from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
 from flink_autoscaler.core.model.reading import (
     EMPTY_MEMORY,
@@ -30,6 +28,8 @@ from flink_autoscaler.core.observe.metric_names import (
     choose_names,
     count_partitions,
 )
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassRequest
 
 READINGS: Final = 5
 READ_AGAIN_AFTER: Final = 0.8

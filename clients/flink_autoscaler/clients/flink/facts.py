@@ -11,12 +11,12 @@ from flink_autoscaler.clients.flink.collector import read_job
 from flink_autoscaler.clients.flink.decode import ParallelismBounds
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import FlinkRestError, RefusedError
-from flink_autoscaler.core.model.decision import PassRequest
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleAttempt, RescaleFacts
 from flink_autoscaler.core.model.topology import JobDetails
+from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.core.supervise.supervised import FactsWanted, facts_wanted
 
 T = TypeVar("T")

@@ -18,8 +18,8 @@ from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.cycle.ending import failed, without_reading
 from flink_autoscaler.core.cycle.recording import is_worth
 from flink_autoscaler.core.errors import ConnectError, PluginError
-from flink_autoscaler.core.model.decision import PassInputs, PassOutcome, PassRequest
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
+from flink_autoscaler.core.ports.passes import PassInputs, PassOutcome, PassRequest
 
 JOBS_PER_CONNECTION: Final = 2
 """Jobs that are read at the same time, per connection: enough that no connection idles while a job is between two

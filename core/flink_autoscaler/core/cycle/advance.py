@@ -18,16 +18,17 @@ from flink_autoscaler.core.evaluate.evaluation import (
     with_present_parallelism,
 )
 from flink_autoscaler.core.forecast.pass_forecast import PassForecast, pass_forecast
-from flink_autoscaler.core.model.decision import Evaluation, Hold, PassOutcome, PassPhase, PassRequest, Rescale
+from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.events import Event, EventType
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.model.policy_values import EvaluatedJob
+from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.observe.history import restart_time
 from flink_autoscaler.core.observe.observation import Observed, finished_vertices, memory_after_failure, observe
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.policies.choosing import unknown_policies
+from flink_autoscaler.core.ports.passes import EvaluatedJob, PassOutcome, PassRequest
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
 from flink_autoscaler.core.supervise.following import Followed
 from flink_autoscaler.core.supervise.supervised import follow_up, followed

@@ -7,14 +7,16 @@ from dataclasses import dataclass, field, replace
 
 from flink_autoscaler.core.cycle.wanted import wanted_now
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, NotReadyError
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, PassRequest, Rescale
+from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport, exception_event
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, CollectorMemory
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.options.checks import validate
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.core.supervise.supervised import FactsWanted, facts_wanted
 
 VALIDATION_REASON = "AutoScaler Options Validation"

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, Protocol
 
-from flink_autoscaler.core.model.decision import PassOutcome, PassPhase, PassRequest, Rescale
+from flink_autoscaler.core.model.decision import PassPhase, Rescale
 from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 
 PATIENCE: Final = 10
 """What changes with every breath, such as which reasons apply, is recorded at most so often per interval."""

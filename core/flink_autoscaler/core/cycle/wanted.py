@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.model.decision import PassRequest
-from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.supervision import Supervision, SupervisionPhase, Vector
 from flink_autoscaler.core.model.topology import JobDetails
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassRequest
 
 
 def wanted_now(

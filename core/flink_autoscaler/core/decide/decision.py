@@ -13,16 +13,16 @@ from flink_autoscaler.core.decide.report import blocked_header, scaling_report
 from flink_autoscaler.core.decide.sizing.changes import changes_of
 from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
-from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric
 from flink_autoscaler.core.model.numbers import plain
-from flink_autoscaler.core.model.policy_values import EvaluatedJob
 from flink_autoscaler.core.model.state import ConfigChanges, JobState, PolicyMemories, ScalingRecord
 from flink_autoscaler.core.observe.history import add_to_history
 from flink_autoscaler.core.options import calendar
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.choosing import choose
 from flink_autoscaler.core.policies.observing import policy_input
+from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import Plugins
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from flink_autoscaler.core.model.events import Event, EventType
-from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.metrics import EvaluatedVertex, ScalingMetric, VertexId, of
 from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import DelayedVertex, ScalingSummaries, ScalingSummary
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 
 
 @dataclass(frozen=True, slots=True)

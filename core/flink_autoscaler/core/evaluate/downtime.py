@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from flink_autoscaler.core.model.policy_values import EvaluatedJob, Outage
+from flink_autoscaler.core.model.policy_values import Outage
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts
 from flink_autoscaler.core.model.supervision import Mechanism, RescaleRecord, Stage, Supervision
+from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 Row = tuple[float, float, float]
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from flink_autoscaler.core.errors import EvaluationError
-from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.metrics import (
     EvaluatedMetric,
     EvaluatedMetrics,
@@ -23,6 +22,7 @@ from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, r3, round
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.observe.window import MetricWindow
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions, BusyTimeAggregator
 from flink_autoscaler.core.ports.plugins import (
     EVALUATOR,

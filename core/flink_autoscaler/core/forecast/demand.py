@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.forecast.guard import SourceState, distrust, issue, observe
 from flink_autoscaler.core.forecast.online import Horizons, source_forecast
-from flink_autoscaler.core.model.load_profile import LoadProfile
+from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import DemandForecast, ProfileResult, SourceForecast
+from flink_autoscaler.core.model.policy_values import DemandForecast, SourceForecast
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.forecast_settings import ForecastSettings
 

@@ -14,13 +14,15 @@ from flink_autoscaler.core.forecast.demand import forecast_demand
 from flink_autoscaler.core.forecast.guard import SourceState
 from flink_autoscaler.core.forecast.online import Horizons
 from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import DemandForecast, EvaluatedJob, ProfileResult
+from flink_autoscaler.core.model.policy_values import DemandForecast
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import ForecastMemory
 from flink_autoscaler.core.options.forecast import forecast_settings
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.policies import OPTIONS_OF
+from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 UNUSED: Final = "FORECAST_UNUSED"
 """Code of the reason why forecasts have no effect."""

@@ -6,6 +6,7 @@ arrived and the level. Quarter hours are counted from Monday 00:00.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,8 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.metrics import VertexId
 
 BUCKET: Final = 900
 """Seconds of the quarter hours over which rates are averaged; they begin at multiples of it."""
@@ -164,3 +167,28 @@ def zone_named(name: str) -> tzinfo:
 def upper_quantile(ordered: Sequence[float], quantile: float) -> float:
     """Return the least of some values, in ascending order, that the share ``quantile`` of them does not exceed."""
     return ordered[max(0, math.ceil(quantile * len(ordered) - 1e-9) - 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileResult:
+    """What the nightly job came to about one source.
+
+    Attributes:
+        source_id: The source's vertex.
+        asof: End of the history it looked at.
+        profile: None where there is none.
+        problem: Why there is none; None where there is one.
+        is_readable: Whether what the store has could be used; not where another version wrote it, or it is damaged.
+    """
+
+    job_key: JobKey
+    source_id: VertexId
+    asof: float
+    profile: LoadProfile | None = None
+    problem: str | None = None
+    is_readable: bool = True
+
+    @property
+    def revision(self) -> str:
+        """Sixteen hex digits that another result of the source does not have, be its ``asof`` the same."""
+        return hashlib.blake2b(repr(self).encode(), digest_size=8).hexdigest()

@@ -5,20 +5,15 @@ Rates are records/s, shares are 0..1, sizes bytes, times epoch seconds and durat
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey, JobStatus
-from flink_autoscaler.core.model.load_profile import LoadProfile
-from flink_autoscaler.core.model.metrics import EvaluatedMetrics, VertexId
-from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
-from flink_autoscaler.core.model.reading import ClusterReading, JobReading
+from flink_autoscaler.core.model.job import JobKey, JobStatus
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.reason import Reason
-from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.core.model.topology import JobTopology
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,64 +113,11 @@ class SourceForecast:
     level: float
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileResult:
-    """What the nightly job came to about one source.
-
-    Attributes:
-        source_id: The source's vertex.
-        asof: End of the history it looked at.
-        profile: None where there is none.
-        problem: Why there is none; None where there is one.
-        is_readable: Whether what the store has could be used; not where another version wrote it, or it is damaged.
-    """
-
-    job_key: JobKey
-    source_id: VertexId
-    asof: float
-    profile: LoadProfile | None = None
-    problem: str | None = None
-    is_readable: bool = True
-
-    @property
-    def revision(self) -> str:
-        """Sixteen hex digits that another result of the source does not have, be its ``asof`` the same."""
-        return hashlib.blake2b(repr(self).encode(), digest_size=8).hexdigest()
-
-
 DemandForecast = Mapping[VertexId, SourceForecast]
 
 
 NO_READING: Final = JobReading(None)
 """Of a job of which no more is known than its metrics."""
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluatedJob:
-    """A job whose metric window has been evaluated: everything that policies, forecasts and the decision depend on.
-
-    Attributes:
-        metrics: Of the window.
-        state: What is remembered, with the sample of this pass.
-        cluster: What the cluster said about itself.
-        excluded: Vertices that are not scaled in this pass.
-        restart_time: Seconds a restart is assumed to take.
-        orders: What people ordered for the job.
-        reading: What the cluster said about the job.
-        demand: What is expected to arrive at the sources; None when that is not known.
-    """
-
-    context: JobAutoScalerContext
-    topology: JobTopology
-    metrics: EvaluatedMetrics
-    state: JobState
-    cluster: ClusterReading
-    excluded: frozenset[VertexId]
-    restart_time: int
-    now_ms: int
-    orders: Orders = NO_ORDERS
-    reading: JobReading = NO_READING
-    demand: DemandForecast | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,26 +261,3 @@ class Proposal:
     blocks_down: bool = False
     state: Mapping[str, Any] = field(default_factory=dict)
     sizings: Mapping[VertexId, VertexSizing] | None = None
-
-
-class ScalingPolicy(Protocol):
-    """Decides what it would do about a job.
-
-    Called in every pass once the metric window is full, from any thread or process, Spark tasks included. Pure: the
-    same input gives the same proposal. What it lacks makes it abstain with a reason; it never returns NaN or infinity,
-    no target outside ``[min_parallelism, max_parallelism]``, and with a vector that it has proposed itself and the same
-    load it proposes nothing new. An exception is reported and counts as abstaining.
-    """
-
-    @property
-    def name(self) -> str:
-        """The word it is chosen by."""
-        ...
-
-    def propose(self, given: PolicyInput) -> Proposal:
-        """Return what it would do.
-
-        Raises:
-            ConfigError: A setting is invalid; the message names its key.
-        """
-        ...

@@ -11,7 +11,6 @@ from flink_autoscaler.core.errors import (
     NotReadyError,
     ResponseError,
 )
-from flink_autoscaler.core.model.decision import PassRequest
 from flink_autoscaler.core.model.metrics import MetricSample, VertexId
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.state import JobState
@@ -21,6 +20,7 @@ from flink_autoscaler.core.observe.conversion import Conversion, base_taskmanage
 from flink_autoscaler.core.observe.history import complete_tracking, prune_history, trim_history, trim_tracking
 from flink_autoscaler.core.observe.window import WindowSettings, forget_before_reset, full_at_ms, trim
 from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.ports.passes import PassRequest
 
 
 @dataclass(frozen=True, slots=True)

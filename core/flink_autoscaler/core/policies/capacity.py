@@ -9,14 +9,7 @@ from typing import Final
 
 from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import (
-    EvaluatedJob,
-    JobObservation,
-    Outage,
-    PolicyInput,
-    Proposal,
-    VertexObs,
-)
+from flink_autoscaler.core.model.policy_values import JobObservation, Outage, PolicyInput, Proposal, VertexObs
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.capacity import CapacityMode, CapacityOptions
 from flink_autoscaler.core.options.job import AutoscalerOptions
@@ -45,6 +38,7 @@ from flink_autoscaler.core.policies.base.quantities import (
     subtasks,
 )
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, sized_vertices
+from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 CATCH_UP_UTILIZATION = 0.95
 """Share of the capacity that may be used while catching up, integral form."""

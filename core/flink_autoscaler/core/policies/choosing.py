@@ -14,12 +14,10 @@ from flink_autoscaler.core.errors import AutoscalerError, ConfigError, PluginErr
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import (
-    EvaluatedJob,
     JobObservation,
     PolicyInput,
     Proposal,
     ProposalDirection,
-    ScalingPolicy,
     VertexSizing,
 )
 from flink_autoscaler.core.model.reason import Reason
@@ -37,6 +35,8 @@ from flink_autoscaler.core.policies.proactive import ProactivePolicy
 from flink_autoscaler.core.policies.schedule import SchedulePolicy, capped
 from flink_autoscaler.core.policies.threshold import ThresholdPolicy
 from flink_autoscaler.core.policies.varga import VargaPolicy
+from flink_autoscaler.core.ports.passes import EvaluatedJob
+from flink_autoscaler.core.ports.plugins import ScalingPolicy
 
 _ALL: Final[tuple[ScalingPolicy, ...]] = (
     CapacityPolicy(),

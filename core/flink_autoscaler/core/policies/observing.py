@@ -15,7 +15,7 @@ from flink_autoscaler.core.evaluate.downtime import (
 from flink_autoscaler.core.evaluate.evaluation import output_ratio
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingMetric, VertexId
-from flink_autoscaler.core.model.policy_values import EvaluatedJob, JobObservation, PastRescale, PolicyInput, VertexObs
+from flink_autoscaler.core.model.policy_values import JobObservation, PastRescale, PolicyInput, VertexObs
 from flink_autoscaler.core.model.supervision import RescaleRecord
 from flink_autoscaler.core.model.topology import Vertex
 from flink_autoscaler.core.observe import metric_names
@@ -23,6 +23,7 @@ from flink_autoscaler.core.observe.waiting import waiting_shares
 from flink_autoscaler.core.observe.window import MetricWindow
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
 from flink_autoscaler.core.policies.base.whole_job import slope_of
+from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 _MS: Final = 1000.0
 _LEAST_FOR_SLOPE: Final = 2

@@ -8,12 +8,13 @@ from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.model.events import Event, ScalingReport
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.state import ConfigChanges, JobState
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import ProfileResult
 
 
 def revision_of(sources: Mapping[VertexId, str]) -> str:

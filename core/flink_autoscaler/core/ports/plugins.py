@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.metrics import (
     EvaluatedMetric,
     EvaluatedMetrics,
@@ -21,12 +20,13 @@ from flink_autoscaler.core.model.metrics import (
     ScalingMetric,
     VertexId,
 )
-from flink_autoscaler.core.model.policy_values import ScalingPolicy
+from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.rescale_facts import JobException, RescaleFacts
 from flink_autoscaler.core.model.state import ScalingSummaries
 from flink_autoscaler.core.model.supervision import RescaleRecord
 from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.option import LEGACY_PREFIX, PREFIX
 
 EVALUATOR = "metrics.custom-evaluator."
@@ -222,6 +222,29 @@ class UnrecoverableErrorChecker(Protocol):
 
     def check(self, given: CheckInput) -> str | None:
         """Return the evidence, for people; None when there is none. An exception is reported and counts as none."""
+        ...
+
+
+class ScalingPolicy(Protocol):
+    """Decides what it would do about a job.
+
+    Called in every pass once the metric window is full, from any thread or process, Spark tasks included. Pure: the
+    same input gives the same proposal. What it lacks makes it abstain with a reason; it never returns NaN or infinity,
+    no target outside ``[min_parallelism, max_parallelism]``, and with a vector that it has proposed itself and the same
+    load it proposes nothing new. An exception is reported and counts as abstaining.
+    """
+
+    @property
+    def name(self) -> str:
+        """The word it is chosen by."""
+        ...
+
+    def propose(self, given: PolicyInput) -> Proposal:
+        """Return what it would do.
+
+        Raises:
+            ConfigError: A setting is invalid; the message names its key.
+        """
         ...
 
 

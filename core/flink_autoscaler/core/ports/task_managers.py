@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts, TaskManagerFacts
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 
 REACTIVE = "reactive"
 

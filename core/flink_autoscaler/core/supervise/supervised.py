@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
-from flink_autoscaler.core.model.decision import PassOutcome, PassRequest, Rescale
+from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
@@ -21,6 +21,7 @@ from flink_autoscaler.core.model.supervision import (
 )
 from flink_autoscaler.core.observe.conversion import convert_globals
 from flink_autoscaler.core.options.safety import LowerBound
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.core.ports.plugins import Plugins
 from flink_autoscaler.core.supervise.error_checkers import CHECKERS, GC, HEAP
 from flink_autoscaler.core.supervise.following import Followed, follow, is_repairing

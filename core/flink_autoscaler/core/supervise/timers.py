@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from flink_autoscaler.core.evaluate.downtime import DowntimeEstimate, Size, estimate_downtime
-from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.supervision import RescaleRecord, Supervision
 from flink_autoscaler.core.model.syntax import Duration
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 
 SLACK_MS: Final = 30_000
 """For passes, caches of the JobManager, and machines that are slow today."""

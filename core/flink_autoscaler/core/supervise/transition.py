@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from flink_autoscaler.core.model.decision import PassRequest
 from flink_autoscaler.core.model.events import Event, EventType
-from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
@@ -25,7 +23,9 @@ from flink_autoscaler.core.model.supervision import (
     Vector,
     described,
 )
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.core.ports.plugins import UnrecoverableErrorChecker
 from flink_autoscaler.core.ports.task_managers import is_reactive
 

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Final, TypeVar
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
-from flink_autoscaler.core.model.policy_values import ProfileResult
+from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.core.options.checks import validate
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.choosing import unknown_policies

@@ -18,10 +18,10 @@ from flink_autoscaler.core.model.load_profile import (
     BUCKETS_PER_WEEK,
     DAY,
     LoadProfile,
+    ProfileResult,
     bucket_start,
 )
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import ProfileResult
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.pipeline.backtest.arrivals import Quarters
 from flink_autoscaler.pipeline.backtest.subject import Subject

@@ -8,13 +8,14 @@ from typing import Any
 
 from flink_autoscaler.core.evaluate.evaluation import output_ratio
 from flink_autoscaler.core.forecast.arrivals import recent
-from flink_autoscaler.core.model.decision import PassOutcome, PassPhase, Rescale
-from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.model.decision import PassPhase, Rescale
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Vector
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.observe.window import MetricWindow
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.pipeline.history.schema import DECISIONS, RESCALES, SAMPLES, VERTICES
 
 Row = dict[str, Any]

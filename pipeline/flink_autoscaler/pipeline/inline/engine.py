@@ -13,9 +13,9 @@ from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.cycle.ending import failed
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
-from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.reading import ClusterReading
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 
 
 class InlineEngine:

@@ -22,8 +22,8 @@ from flink_autoscaler.core.model.load_profile import (
     MINUTE,
     MINUTES,
     LoadProfile,
+    ProfileResult,
 )
-from flink_autoscaler.core.model.policy_values import ProfileResult
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.source import META, MetaTask
 from flink_autoscaler.pipeline.spark.executors import map_in_arrow

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
-from flink_autoscaler.core.model.policy_values import ProfileResult
+from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.pipeline.history.files import Files, is_local, local_path
 from flink_autoscaler.pipeline.history.layout import SUFFIX, Folder, Selection
 from flink_autoscaler.pipeline.history.reader import read

@@ -13,8 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.model.load_profile import LoadProfile
-from flink_autoscaler.core.model.policy_values import ProfileResult
+from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
 from flink_autoscaler.pipeline.history.files import HistoryError
 from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.history.reader import Read, read

@@ -11,13 +11,14 @@ from typing import Final
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.cycle.ending import without_reading
 from flink_autoscaler.core.forecast.pass_forecast import Profiles, profiles_around
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassRequest, Rescale
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
-from flink_autoscaler.core.model.load_profile import bucket_start
+from flink_autoscaler.core.model.decision import Hold, Rescale
+from flink_autoscaler.core.model.job import Endpoint, JobStatus
+from flink_autoscaler.core.model.load_profile import ProfileResult, bucket_start
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import ProfileResult
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
 from flink_autoscaler.core.supervise.supervised import FactsWanted, facts_wanted
 from flink_autoscaler.pipeline.simulator.bounds import area, parallelism_for

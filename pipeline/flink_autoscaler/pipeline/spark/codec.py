@@ -20,7 +20,7 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
-from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 
 T = TypeVar("T")
 

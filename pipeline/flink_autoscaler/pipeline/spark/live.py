@@ -14,8 +14,8 @@ import structlog
 
 from flink_autoscaler.clients.flink.passes import settled
 from flink_autoscaler.core.cycle.ending import failed
-from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.pipeline.inline.engine import Deadlines, InlineEngine
 from flink_autoscaler.pipeline.spark.codec import CodecError, Encoded, decode_outcome, encode
 from flink_autoscaler.pipeline.spark.environment import require_environment

@@ -18,9 +18,9 @@ import pyarrow as pa
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.reading import ClusterReading
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.pipeline.inline.engine import Deadlines, Group, evaluate_groups
 from flink_autoscaler.pipeline.spark.codec import CodecError, Encoded, decode, encode, encode_outcome, portable
 

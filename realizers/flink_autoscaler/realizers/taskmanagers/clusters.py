@@ -10,8 +10,9 @@ from typing import Final, TypeVar
 
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext
+from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.rescale_facts import TaskManagerFacts
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.task_managers import ProviderInfo, TaskManagerFleet, TaskManagerSupply
 from flink_autoscaler.realizers.realization import GRACE
 from flink_autoscaler.realizers.taskmanagers.course import SupplyCourse

@@ -11,9 +11,10 @@ import structlog
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import FlinkRestError, JobGoneError, RealizeError
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import ConfigChanges
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizationTerms, RealizeResult
 from flink_autoscaler.core.ports.task_managers import TaskManagerFleet, is_reactive, reactive_slots
 from flink_autoscaler.realizers.realization import (

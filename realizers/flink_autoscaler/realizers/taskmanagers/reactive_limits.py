@@ -10,8 +10,9 @@ from typing import Final
 from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import RefusedError
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 
 _UNALIGNED_SINCE: Final = (1, 13)
 """Flink version that can rescale from unaligned checkpoints (FLINK-17979)."""

@@ -10,7 +10,8 @@ from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import AutoscalerError, RealizeError
 from flink_autoscaler.core.model.events import Event
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext
+from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.task_managers import TaskManagerFleet
 from flink_autoscaler.realizers.taskmanagers.clusters import SuppliedCluster, SuppliedClusters, Supplies
 from flink_autoscaler.realizers.taskmanagers.course import Step, SupplyCourse

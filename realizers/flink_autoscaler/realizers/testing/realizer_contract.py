@@ -20,8 +20,9 @@ from contextlib import suppress
 import pytest
 
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.model.state import ConfigChanges
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import Realization, RealizeResult, ScalingRealizer
 
 UNKNOWN_VERTEX = "f" * 32

@@ -25,7 +25,7 @@ from flink_autoscaler.standalone.cli.command import (
 from flink_autoscaler.standalone.cli.output import print_document, print_error, print_table
 
 if TYPE_CHECKING:
-    from flink_autoscaler.core.model.policy_values import ProfileResult
+    from flink_autoscaler.core.model.load_profile import ProfileResult
     from flink_autoscaler.core.ports.forecast_store import ForecastStore
     from flink_autoscaler.standalone.settings.schema.settings import Settings
 

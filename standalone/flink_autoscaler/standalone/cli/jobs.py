@@ -12,7 +12,7 @@ from flink_autoscaler.standalone.cli.output import Rows, print_document, print_e
 
 if TYPE_CHECKING:
     from flink_autoscaler.clients.flink.rest import FlinkRestClient
-    from flink_autoscaler.core.model.job import JobAutoScalerContext
+    from flink_autoscaler.core.options.context import JobAutoScalerContext
     from flink_autoscaler.standalone.daemon.wiring import Wiring
 
 app = typer.Typer()

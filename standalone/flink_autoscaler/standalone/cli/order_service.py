@@ -16,9 +16,10 @@ from typing import Final
 
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus
 from flink_autoscaler.core.model.orders import Orders, Signed
 from flink_autoscaler.core.model.supervision import Supervision
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
 from flink_autoscaler.core.ports.order_book import Ordered

@@ -23,8 +23,8 @@ from flink_autoscaler.standalone.cli.output import Row, Rows, print_document, pr
 
 if TYPE_CHECKING:
     from flink_autoscaler.core.autoscaler import JobPassReport
-    from flink_autoscaler.core.model.decision import PassOutcome
-    from flink_autoscaler.core.model.job import JobAutoScalerContext
+    from flink_autoscaler.core.options.context import JobAutoScalerContext
+    from flink_autoscaler.core.ports.passes import PassOutcome
     from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 
 app = typer.Typer()

@@ -14,11 +14,13 @@ from structlog.contextvars import bound_contextvars
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
 from flink_autoscaler.core.decide.limits.shares import more_slots
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, PluginError, StoreError
-from flink_autoscaler.core.model.decision import PassOutcome, PassPhase, PassRequest
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.decision import PassPhase
+from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobList, JobListFetcher
 from flink_autoscaler.core.ports.order_book import OrderBook
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.core.supervise.order_book import held
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
 from flink_autoscaler.standalone.daemon.ledger import SlotLedger, SlotSource

@@ -10,7 +10,8 @@ import structlog
 
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.forecast.pass_forecast import Profiles, profiles_around
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.forecast_store import ForecastStore
 from flink_autoscaler.standalone.observability.logs import masked
 

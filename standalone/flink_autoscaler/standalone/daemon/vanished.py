@@ -9,7 +9,8 @@ from typing import Final
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList, JobTombstones
 
 SWEEP_INTERVAL: Final = 3600.0

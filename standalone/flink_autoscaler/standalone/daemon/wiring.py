@@ -14,8 +14,9 @@ from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, PluginError
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Signed
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobList, JobListFetcher, ScalingRealizer
 from flink_autoscaler.pipeline.inline.engine import InlineEngine

@@ -15,7 +15,8 @@ from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import FlinkRestError, RefusedError
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.job import Endpoint, JobKey
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.fetchers.access import Access
 from flink_autoscaler.standalone.fetchers.job_contexts import JobContexts

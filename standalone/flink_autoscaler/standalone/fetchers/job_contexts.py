@@ -12,13 +12,8 @@ from typing import Final
 from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import ConfigError, FlinkRestError
-from flink_autoscaler.core.model.job import (
-    Headroom,
-    JobAutoScalerContext,
-    JobKey,
-    JobStatus,
-    effective_status,
-)
+from flink_autoscaler.core.model.job import Headroom, JobKey, JobStatus, effective_status
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 from flink_autoscaler.standalone.settings.sources.job_layers import (

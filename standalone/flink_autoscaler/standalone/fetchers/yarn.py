@@ -18,7 +18,8 @@ from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.clients.yarn import Application, ApplicationFilter, ResourceManagerClient
 from flink_autoscaler.clients.yarn.capacity import YarnCapacity, yarn_capacity
 from flink_autoscaler.core.errors import AutoscalerError, FlinkRestError, ResponseError
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.fetchers.job_contexts import JobContexts
 from flink_autoscaler.standalone.fetchers.job_keys import PlacedJob, is_selected, keyed_application_jobs

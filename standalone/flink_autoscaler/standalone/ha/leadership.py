@@ -22,9 +22,9 @@ import structlog
 from flink_autoscaler.core.autoscaler import ALWAYS
 from flink_autoscaler.core.errors import NotLeaderError, StoreError
 from flink_autoscaler.core.model.events import Event, ScalingReport
-from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import ConfigChanges
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import (
     NO_TERMS,
     AutoScalerEventHandler,

@@ -15,8 +15,9 @@ import pyarrow as pa
 import structlog
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.model.decision import PassOutcome
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.pipeline.history.buffer import Buffer, size_of
 from flink_autoscaler.pipeline.history.catalog import unheard
 from flink_autoscaler.pipeline.history.compact import LockedError, Upkeep, maintain

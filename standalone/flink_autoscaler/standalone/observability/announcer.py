@@ -14,9 +14,10 @@ from structlog.contextvars import bound_contextvars
 
 from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, PluginError, StoreError
-from flink_autoscaler.core.model.decision import PassOutcome
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import RealizeResult
+from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport, job_facts, problems
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health

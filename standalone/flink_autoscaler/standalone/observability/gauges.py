@@ -15,10 +15,11 @@ from prometheus_client.registry import Collector
 from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.errors import NotReadyError
 from flink_autoscaler.core.model.decision import Evaluation, PassPhase, Rescale
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, EvaluatedVertex, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.topology import JobTopology
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.history.status import HistoryMetrics, HistoryStatus
 
 Family = TypeVar("Family", bound=MetricWrapperBase)

@@ -9,7 +9,7 @@ from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.cycle.ending import failed, without_reading
 from flink_autoscaler.core.decide.limits.shares import postponed
 from flink_autoscaler.core.errors import ConnectError, StoreError
-from flink_autoscaler.core.model.decision import PassOutcome
+from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
 from flink_autoscaler.standalone.records.codec import PassRecord, outcome_document, without_secrets
 from flink_autoscaler.standalone.records.samples import samples_document

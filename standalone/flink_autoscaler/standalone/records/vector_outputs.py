@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from flink_autoscaler.core.decide.sizing.alignment import built_in_mode, limited_event
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.model.decision import Evaluation, PassOutcome, Rescale
+from flink_autoscaler.core.model.decision import Evaluation, Rescale
 from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.model.job import effective_status
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, ScalingMetric
@@ -24,6 +24,7 @@ from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import Option
 from flink_autoscaler.core.policies.base.sizing import rounded_up, scalability_coefficient
+from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.ports.plugins import AlignmentRequest
 
 Json = dict[str, Any]

@@ -17,7 +17,8 @@ from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.events import Event, ScalingReport
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext
+from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.realizers import RescaleApiRealizer
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher

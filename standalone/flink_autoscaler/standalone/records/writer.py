@@ -12,8 +12,9 @@ import structlog
 
 from flink_autoscaler.core.cycle.recording import RecordStore, StoredRecord, is_worth, signature
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.model.decision import PassOutcome, PassRequest, Recorded, Rescale
+from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest, Recorded
 from flink_autoscaler.standalone.records.codec import PassRecord, encode
 
 log = structlog.get_logger(__name__)

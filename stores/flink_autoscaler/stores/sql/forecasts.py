@@ -9,9 +9,8 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Row, String, and_, bindparam, delete, insert, select
 
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.load_profile import BUCKETS_PER_WEEK, VERSION, LoadProfile
+from flink_autoscaler.core.model.load_profile import BUCKETS_PER_WEEK, VERSION, LoadProfile, ProfileResult
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import ProfileResult
 from flink_autoscaler.core.ports.forecast_store import revision_of
 from flink_autoscaler.stores.sql.database.database import Database, same_key
 from flink_autoscaler.stores.sql.tables import FORECAST_META, FORECAST_PROFILE

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import pytest
 
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport, VertexReport
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus
 from flink_autoscaler.core.model.numbers import INFINITY, NAN
 from flink_autoscaler.core.model.syntax import Duration
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
 
 _VERTEX = "a6b7102b8d3e3a9564998c1ffeb5e2b7"

@@ -9,8 +9,7 @@ import pytest
 from backtest_setup import LATER, NOON, SOURCE, arrival_rows, job_rows, records
 from pyspark.sql import DataFrame, SparkSession
 
-from flink_autoscaler.core.model.load_profile import LoadProfile
-from flink_autoscaler.core.model.policy_values import ProfileResult
+from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.pipeline.backtest.fitting import FitTerms, fit
 from flink_autoscaler.pipeline.backtest.nights import nights_of

@@ -27,11 +27,12 @@ from flink_autoscaler.core.errors import (
     RefusedError,
     ResponseError,
 )
-from flink_autoscaler.core.model.decision import PassRequest
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, MetricSample
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassRequest
 
 NOW = 1_000_000_000_000
 START = NOW - 3_600_000

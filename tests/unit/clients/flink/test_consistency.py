@@ -10,10 +10,11 @@ from fake_flink.answers import details
 from flink_autoscaler.clients.flink.collector import READINGS, read_job
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import NotReadyError
-from flink_autoscaler.core.model.decision import PassRequest
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.state import EMPTY_STATE
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassRequest
 
 TASKS = 4
 """Two vertices of parallelism 2."""

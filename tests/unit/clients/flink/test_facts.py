@@ -16,11 +16,11 @@ from flink_autoscaler.clients.flink import decode as facts_decode
 from flink_autoscaler.clients.flink.facts import read_facts
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import RefusedError
-from flink_autoscaler.core.model.decision import PassRequest
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision
 from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, VertexDetails
+from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.core.supervise.supervised import FactsWanted
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "flink-2.3"

@@ -11,9 +11,11 @@ from flink_autoscaler.clients.flink.collector import read_cluster
 from flink_autoscaler.clients.flink.passes import COLLECT, EVALUATE, run_passes
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import ConnectError, PluginError
-from flink_autoscaler.core.model.decision import PassOutcome, PassPhase, PassRequest
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.decision import PassPhase
+from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.model.state import EMPTY_STATE
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 
 ENABLED = {"job.autoscaler.enabled": "true"}
 

@@ -12,10 +12,11 @@ from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.cycle.recording import signature
 from flink_autoscaler.core.errors import ConnectError
-from flink_autoscaler.core.model.decision import PassOutcome, PassRequest, Recorded
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.state import EMPTY_STATE
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest, Recorded
 from flink_autoscaler.pipeline.spark.codec import decode_outcome, encode_outcome
 
 NOW_MS = 1_700_000_000_000

@@ -19,10 +19,11 @@ from core_builders import (
     vertex_id,
 )
 
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, Rescale
+from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.state import ConfigChanges, JobState, ScalingRecord
+from flink_autoscaler.core.ports.passes import PassOutcome
 
 OPTIONS = dict(SINGLE_SOURCE_OPTIONS)
 

@@ -23,11 +23,11 @@ from core_builders import (
 
 from flink_autoscaler.core.forecast.codec import forecast_states
 from flink_autoscaler.core.forecast.pass_forecast import profiles_around
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, Rescale
-from flink_autoscaler.core.model.load_profile import LoadProfile
-from flink_autoscaler.core.model.policy_values import ProfileResult
+from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
+from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
 from flink_autoscaler.core.model.topology import IoMetrics
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
+from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.ports.plugins import Plugins
 
 # 200 records/s arrive at a source that is sized for them; its profile always expects 600, twice of which it needs.

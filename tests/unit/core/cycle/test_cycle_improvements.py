@@ -15,9 +15,10 @@ from core_builders import (
     stuck_pipeline,
 )
 
-from flink_autoscaler.core.model.decision import PassOutcome, Rescale
-from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassOutcome
 
 
 def context(options: dict[str, str], **job: float) -> JobAutoScalerContext:

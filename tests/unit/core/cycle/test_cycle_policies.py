@@ -26,7 +26,7 @@ from core_builders import (
     vertex_id,
 )
 
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, Rescale
+from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal
 from flink_autoscaler.core.model.reason import Reason
@@ -35,6 +35,7 @@ from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
 from flink_autoscaler.core.options.checks import validate
 from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of
 from flink_autoscaler.core.policies.choosing import POLICIES, unknown_policies
+from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.ports.plugins import Plugins
 
 OPTIONS = dict(SINGLE_SOURCE_OPTIONS)

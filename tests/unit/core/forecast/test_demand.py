@@ -9,8 +9,7 @@ import pytest
 from flink_autoscaler.core.forecast.demand import DISABLED, DemandStep, forecast_demand
 from flink_autoscaler.core.forecast.guard import SourceState
 from flink_autoscaler.core.forecast.online import Horizons
-from flink_autoscaler.core.model.load_profile import LoadProfile
-from flink_autoscaler.core.model.policy_values import ProfileResult
+from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
 from flink_autoscaler.core.options.forecast_settings import ForecastSettings
 
 MONDAY = datetime(2026, 11, 2, tzinfo=UTC).timestamp()

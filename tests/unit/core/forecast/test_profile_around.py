@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from flink_autoscaler.core.forecast.guard import SourceState, issue
 from flink_autoscaler.core.forecast.online import Bucket, Horizons, source_forecast
 from flink_autoscaler.core.forecast.pass_forecast import profiles_around
-from flink_autoscaler.core.model.load_profile import BUCKET, DAY, LoadProfile, bucket_start
-from flink_autoscaler.core.model.policy_values import Outage, ProfileResult
+from flink_autoscaler.core.model.load_profile import BUCKET, DAY, LoadProfile, ProfileResult, bucket_start
+from flink_autoscaler.core.model.policy_values import Outage
 from flink_autoscaler.core.options.forecast_settings import ForecastSettings
 
 SHARES = tuple(1.5 + math.sin(number) for number in range(672))

@@ -25,11 +25,11 @@ from core_builders import (
     vertex_id,
 )
 
-from flink_autoscaler.core.model.decision import PassOutcome
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
+from flink_autoscaler.core.ports.passes import PassOutcome
 
 OPTIONS = dict(SINGLE_SOURCE_OPTIONS)
 NO_CHANGE = Reason("NO_CHANGE", "no vertex needs another parallelism now")

@@ -4,10 +4,11 @@ from dataclasses import replace
 import pytest
 from policy_setup import codes, given, observation, run, vertex
 
-from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection, ScalingPolicy
+from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.policies.backlog_time import BacklogTimePolicy
 from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
+from flink_autoscaler.core.ports.plugins import ScalingPolicy
 
 
 def a_job(seconds: float | None, growth: float, busy: float, *, rate: float | None = 80_000.0) -> JobObservation:

@@ -34,13 +34,14 @@ from flink_autoscaler.core.model.metrics import (
     VertexMetrics,
     WaitingTime,
 )
-from flink_autoscaler.core.model.policy_values import EvaluatedJob, JobObservation, Outage, PastRescale, SourceForecast
+from flink_autoscaler.core.model.policy_values import JobObservation, Outage, PastRescale, SourceForecast
 from flink_autoscaler.core.model.reading import VertexAggregates
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleFacts
 from flink_autoscaler.core.model.state import JobState, ScalingRecord
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision
 from flink_autoscaler.core.model.topology import ShipStrategy
 from flink_autoscaler.core.policies.observing import observed_job, policy_input
+from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 SOURCE, MAP = vertex_id(1), vertex_id(2)
 ANSWERS: Mapping[VertexId, VertexAggregates] = {

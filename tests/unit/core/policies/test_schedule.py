@@ -10,13 +10,14 @@ from hypothesis import given as hypothesis_given
 from hypothesis import strategies as st
 from policy_setup import codes, given, observation, vertex
 
-from flink_autoscaler.core.model.policy_values import JobObservation, Outage, Proposal, ProposalDirection, ScalingPolicy
+from flink_autoscaler.core.model.policy_values import JobObservation, Outage, Proposal, ProposalDirection
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.options.schedule_plans import SchedulePlan, format_plans, parse_plans
 from flink_autoscaler.core.policies.choosing import combine
 from flink_autoscaler.core.policies.schedule import SchedulePolicy, capped
 from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
+from flink_autoscaler.core.ports.plugins import ScalingPolicy
 
 BERLIN = ZoneInfo("Europe/Berlin")
 OFFICE = "days=mon-fri, from=09:00, to=18:00, timezone=Europe/Berlin, min-parallelism=8"

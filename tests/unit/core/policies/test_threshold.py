@@ -4,10 +4,11 @@ from dataclasses import replace
 import pytest
 from policy_setup import codes, given, observation, run, vertex
 
-from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection, ScalingPolicy
+from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
 from flink_autoscaler.core.policies.threshold import ThresholdPolicy
+from flink_autoscaler.core.ports.plugins import ScalingPolicy
 
 QUARTER = 900.0
 SIX_HOURS = 21_600.0

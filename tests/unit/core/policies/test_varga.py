@@ -5,11 +5,12 @@ import pytest
 from policy_setup import codes, given, observation, run, vertex
 
 from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection, ScalingPolicy
+from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.policies.base.whole_job import backlog_of, slope_of, with_sample
 from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
 from flink_autoscaler.core.policies.varga import VargaPolicy, drain_rate, lag_rate
+from flink_autoscaler.core.ports.plugins import ScalingPolicy
 
 PUBLISHED = {"varga.hardened": "false", "hpa.behavior": "kubernetes"}
 AT_ONCE = {"hpa.scale-down.window": "0 s"}

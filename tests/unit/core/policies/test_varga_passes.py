@@ -16,9 +16,10 @@ from core_builders import (
     vertex_id,
 )
 
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, Rescale
+from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
+from flink_autoscaler.core.ports.passes import PassOutcome
 
 RATE = 30_000.0
 SUBTASKS = 8

@@ -14,11 +14,12 @@ from core_builders import (
     single_source,
 )
 
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase
+from flink_autoscaler.core.model.decision import Hold, PassPhase
 from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, EvaluatedVertex, ScalingMetric, VertexId, avg
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.state import ScalingSummaries, ScalingSummary
+from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.ports.plugins import (
     EvaluatorContext,
     ExecutorContext,

@@ -4,8 +4,9 @@ import dataclasses
 
 import pytest
 
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts, TaskManagerFacts
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.task_managers import (
     ProviderInfo,
     SupplyRules,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from backtest_setup import LATER, NOON, SOURCE, a_history, arrival_rows, job_rows, records
 
-from flink_autoscaler.core.model.policy_values import ProfileResult
+from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.pipeline.backtest.arrivals import Quarters, Sample
 from flink_autoscaler.pipeline.backtest.computing import computed
 from flink_autoscaler.pipeline.backtest.fitting import FitTerms, fit

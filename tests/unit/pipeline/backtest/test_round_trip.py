@@ -10,8 +10,8 @@ from statistics import median
 import pytest
 from backtest_setup import LATER, records
 
-from flink_autoscaler.core.model.decision import PassOutcome
-from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.pipeline.backtest.computing import computed
 from flink_autoscaler.pipeline.backtest.fitting import FitTerms, fit
 from flink_autoscaler.pipeline.backtest.plan import Piece

@@ -12,8 +12,9 @@ from core_builders.pipeline import PIPELINE_MAP, PIPELINE_SOURCE
 from recorded_passes import ENRICH, START_MS, rolled_back, scaled_up
 
 from flink_autoscaler.core.forecast.arrivals import recent
-from flink_autoscaler.core.model.decision import PassOutcome
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.pipeline.history.rows import Row, rows_of
 from flink_autoscaler.pipeline.history.schema import TABLES
 from flink_autoscaler.standalone.records.codec import PassRecord

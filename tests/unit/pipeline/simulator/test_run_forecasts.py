@@ -6,8 +6,7 @@ import math
 from dataclasses import replace
 from functools import cache
 
-from flink_autoscaler.core.model.load_profile import LoadProfile
-from flink_autoscaler.core.model.policy_values import ProfileResult
+from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
 from flink_autoscaler.pipeline.simulator import BacktestResult, JobModel, RescaleTerms, Simulation, VertexModel, run
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS
 from flink_autoscaler.pipeline.simulator.workloads import HOUR, MINUTE, shaped

@@ -9,8 +9,8 @@ import pytest
 from pipeline_setup import Fleet, a_request, comparable, next_pass
 
 from flink_autoscaler.core.errors import PluginError, RefusedError
-from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.pipeline.spark.codec import CodecError, decode, decode_outcome, encode, encode_outcome, portable
 
 REQUEST = a_request(Endpoint("http://127.0.0.1:1", headers=(("Authorization", "secret"),)), "orders")

@@ -9,7 +9,8 @@ from realizer_setup import JOB_ID, PATH, SINK, SOURCE, Clients, Cluster, body_of
 
 from flink_autoscaler.core.errors import ConnectError, RealizeError, RefusedError, ResponseError
 from flink_autoscaler.core.model.events import EventType
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext
+from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import Realization, RealizationTerms, RealizeResult, ScalingRealizer
 from flink_autoscaler.realizers import RescaleApiRealizer
 from flink_autoscaler.realizers.testing.realizer_contract import ScalingRealizerContract

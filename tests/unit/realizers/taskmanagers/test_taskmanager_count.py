@@ -9,7 +9,8 @@ from taskmanager_setup import JOB_ID, REACTIVE, SINK, SOURCE, FakeProvider, Reac
 
 from flink_autoscaler.core.errors import RealizeError
 from flink_autoscaler.core.model.events import EventType
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import Realization, RealizationTerms, RealizeResult, ScalingRealizer
 from flink_autoscaler.core.ports.task_managers import PENDING, OperationState, Progress, SupplyRules
 from flink_autoscaler.realizers.taskmanagers.count import TaskManagerCountRealizer

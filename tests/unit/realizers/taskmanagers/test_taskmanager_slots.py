@@ -7,7 +7,7 @@ from fake_flink import FakeFlink
 from realizer_setup import Clients, Clock
 from taskmanager_setup import FakeProvider, ReactiveCluster
 
-from flink_autoscaler.core.model.job import JobAutoScalerContext
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.task_managers import SupplyRules
 from flink_autoscaler.realizers.taskmanagers.slots import Released, SlotSupply
 

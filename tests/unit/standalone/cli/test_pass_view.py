@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 from flink_autoscaler.core.errors import ConnectError
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, JobStatus
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.cli.jobs import job_document, job_table
 from flink_autoscaler.standalone.cli.output import Rows, table_of
 from flink_autoscaler.standalone.cli.run import pass_document, pass_table

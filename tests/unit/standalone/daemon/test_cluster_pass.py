@@ -9,12 +9,13 @@ import pytest
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, RealizeError, StoreError
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, PassRequest
+from flink_autoscaler.core.model.decision import Hold, PassPhase
 from flink_autoscaler.core.model.events import Event, ScalingReport
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus
+from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import ProfileResult
 from flink_autoscaler.core.model.state import ConfigChanges, JobState
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import (
     NO_TERMS,
     EvaluationEngine,
@@ -23,6 +24,7 @@ from flink_autoscaler.core.ports.deployment import (
     RealizationTerms,
     RealizeResult,
 )
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies, PassReport
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
 from flink_autoscaler.stores import HeapStateStore

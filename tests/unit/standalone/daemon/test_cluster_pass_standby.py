@@ -10,11 +10,13 @@ from core_builders import RecordingEvents, RecordingRealizer, RecordingStore
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, PassRequest
+from flink_autoscaler.core.model.decision import Hold, PassPhase
 from flink_autoscaler.core.model.events import Event, EventType
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus
 from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
 from flink_autoscaler.standalone.ha.leadership import Leadership

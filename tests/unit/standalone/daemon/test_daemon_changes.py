@@ -9,7 +9,8 @@ import pytest
 from fake_flink import FakeFlink, Fault
 from watching import LogLines, Watching
 
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, JobStatus
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.daemon.loop import Daemon, Watch

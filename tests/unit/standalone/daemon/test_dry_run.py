@@ -9,9 +9,7 @@ import pytest
 from fake_flink import Canned, FakeFlink, FakeJob, chain
 
 from flink_autoscaler.core.autoscaler import ALWAYS, JobAutoScaler
-from flink_autoscaler.core.model.decision import PassRequest, Recorded
 from flink_autoscaler.core.model.events import Event, ScalingReport
-from flink_autoscaler.core.model.job import JobAutoScalerContext
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Pin, Signed
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import (
@@ -22,6 +20,8 @@ from flink_autoscaler.core.model.supervision import (
     Supervision,
     SupervisionPhase,
 )
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassRequest, Recorded
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.daemon.wiring import Wiring, standing_orders
 from flink_autoscaler.standalone.settings.loading import load_settings

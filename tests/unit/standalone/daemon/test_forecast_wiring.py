@@ -7,8 +7,7 @@ from pathlib import Path
 
 from fake_flink import FakeFlink
 
-from flink_autoscaler.core.model.load_profile import LoadProfile
-from flink_autoscaler.core.model.policy_values import ProfileResult
+from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
 from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Settings

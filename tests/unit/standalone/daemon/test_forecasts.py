@@ -8,10 +8,10 @@ from core_builders import a_context
 from watching import LogLines
 
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
-from flink_autoscaler.core.model.load_profile import LoadProfile
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import ProfileResult
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
 from flink_autoscaler.stores.heap import HeapForecastStore
 

@@ -9,11 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.decide.limits.shares import Claim, fair_shares
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, PassRequest, Rescale
-from flink_autoscaler.core.model.job import Capacity, Headroom, JobAutoScalerContext
+from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
+from flink_autoscaler.core.model.job import Capacity, Headroom
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision
 from flink_autoscaler.core.model.topology import JobTopology
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.daemon.ledger import ALLOTMENT_SECONDS, GRANT_SECONDS, SlotLedger
 
 ONLY = vertex_id(1)

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 from core_builders import a_configuration, a_context, a_plan, a_topology, a_vertex
 
 from flink_autoscaler.core.errors import RealizeError
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase, PassRequest, Rescale
-from flink_autoscaler.core.model.job import Capacity, JobAutoScalerContext
+from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
+from flink_autoscaler.core.model.job import Capacity
 from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.realizers.taskmanagers.slots import Released, SlotsComing
 from flink_autoscaler.standalone.daemon.ledger import SlotLedger
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobKey, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.daemon.vanished import Roster
 

@@ -9,7 +9,8 @@ from fake_flink import Canned, FakeFlink, FakeJob, Fault
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.model.job import Endpoint, Headroom, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, Headroom, JobStatus
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER, JobContexts
 from flink_autoscaler.standalone.fetchers.job_keys import keyed_jobs
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind

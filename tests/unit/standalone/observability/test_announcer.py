@@ -10,7 +10,8 @@ from watching import LogLines, Watching, run_passes
 
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, NotReadyError
 from flink_autoscaler.core.model.decision import PassPhase
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.job import Endpoint, JobStatus
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
 
 FAULTS = [

@@ -6,11 +6,13 @@ import pytest
 
 from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.errors import EvaluationError, NotReadyError
-from flink_autoscaler.core.model.decision import Evaluation, Hold, PassOutcome, PassPhase, Rescale
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, JobStatus
+from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, Rescale
+from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, of
 from flink_autoscaler.core.model.state import ScalingSummary
 from flink_autoscaler.core.model.topology import IoMetrics, JobTopology, Vertex
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.observability.gauges import NAME_LIMIT, Gauges
 
 V1, V2 = "a" * 32, "b" * 32

@@ -13,12 +13,13 @@ from core_builders import a_context
 from recorded_passes import SCENARIOS, RecordedJob, misconfigured, scaled_up
 
 from flink_autoscaler.core.errors import JobGoneError, MissingMetricError, StoreError
-from flink_autoscaler.core.model.decision import PassOutcome, PassRequest, Rescale
+from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, WaitingTime
 from flink_autoscaler.core.model.numbers import INFINITY, NAN
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, CollectorMemory, JobReading
 from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.records import codec as record_codec
 from flink_autoscaler.standalone.records.codec import decode, encode, read_export, to_document
 from flink_autoscaler.standalone.records.samples import samples_document, samples_of

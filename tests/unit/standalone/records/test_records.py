@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 
 from flink_autoscaler.core.cycle.recording import StoredRecord
 from flink_autoscaler.core.errors import StoreError
-from flink_autoscaler.core.model.decision import PassOutcome, PassRequest
 from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.records.codec import decode
 from flink_autoscaler.standalone.records.writer import PassRecorder
 

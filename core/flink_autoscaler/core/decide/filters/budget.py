@@ -7,8 +7,8 @@ from typing import Final
 
 from flink_autoscaler.core.decide.plan import Plan, plan_event
 from flink_autoscaler.core.evaluate.downtime import rescales_of
-from flink_autoscaler.core.model.policy_values import EvaluatedJob
 from flink_autoscaler.core.model.supervision import Origin, RescaleRecord
+from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 DAY_MS: Final = 86_400_000
 _DOWN_SHARE: Final = 0.75

@@ -13,9 +13,9 @@ from flink_autoscaler.core.decide.limits.slots import planned_parallelism, slots
 from flink_autoscaler.core.decide.plan import Plan
 from flink_autoscaler.core.evaluate.downtime import downtime_at, replay_seconds, rescales_of
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
-from flink_autoscaler.core.model.policy_values import EvaluatedJob
 from flink_autoscaler.core.model.state import ScalingSummary
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage
+from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 LATE_WEIGHT: Final = 5.0
 """What a second above the lag limit costs, in slot-seconds per slot."""

@@ -9,8 +9,8 @@ from typing import Final
 from flink_autoscaler.core.decide.limits.slots import planned_parallelism, shortened
 from flink_autoscaler.core.decide.plan import Plan, plan_event
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import EvaluatedJob
 from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy, Vertex
+from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 SHARE: Final = 0.95
 """Part of the network memory that a plan may need; a little is taken by others."""

@@ -12,7 +12,7 @@ from flink_autoscaler.core.decide.filters.pauses import without_paused
 from flink_autoscaler.core.decide.filters.quarantine import outside_quarantine
 from flink_autoscaler.core.decide.filters.reversal import without_reversals
 from flink_autoscaler.core.decide.plan import Plan
-from flink_autoscaler.core.model.policy_values import EvaluatedJob
+from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 Filter = Callable[[Plan, EvaluatedJob], Plan]
 """Takes a plan that is not empty, and returns it, a smaller one or an empty one, and says why."""

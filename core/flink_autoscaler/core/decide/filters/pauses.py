@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from flink_autoscaler.core.decide.plan import Plan
 from flink_autoscaler.core.model.orders import PauseScope
-from flink_autoscaler.core.model.policy_values import EvaluatedJob
 from flink_autoscaler.core.model.state import ScalingSummary
+from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 
 def without_paused(plan: Plan, job: EvaluatedJob) -> Plan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flink_autoscaler.core.decide.plan import Plan
-from flink_autoscaler.core.model.policy_values import EvaluatedJob
+from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 
 def outside_quarantine(plan: Plan, job: EvaluatedJob) -> Plan:

@@ -7,7 +7,7 @@ from typing import Final
 
 from flink_autoscaler.core.decide.filters.budget import DAY_MS, own_rescales
 from flink_autoscaler.core.decide.plan import Plan
-from flink_autoscaler.core.model.policy_values import EvaluatedJob
+from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 _MOST_DOUBLINGS: Final = 6
 

@@ -26,9 +26,9 @@ from flink_autoscaler.core.errors import PluginError
 from flink_autoscaler.core.model.job import Headroom
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric
 from flink_autoscaler.core.model.numbers import trunc32
-from flink_autoscaler.core.model.policy_values import EvaluatedJob
 from flink_autoscaler.core.model.state import ConfigChanges
 from flink_autoscaler.core.options.flink import FlinkOptions
+from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import (
     EXECUTOR,
     ExecutorContext,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from flink_autoscaler.core.errors import PluginError
 from flink_autoscaler.core.model.events import Event, EventType
-from flink_autoscaler.core.model.policy_values import EvaluatedJob
 from flink_autoscaler.core.options.job import AutoscalerOptions, LegacyAlignmentMode
+from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import (
     ALIGNMENT,
     AlignmentContext,

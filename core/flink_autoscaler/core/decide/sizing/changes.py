@@ -12,13 +12,14 @@ from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId, of
 from flink_autoscaler.core.model.numbers import plain, two_decimals
-from flink_autoscaler.core.model.policy_values import EvaluatedJob, VertexSizing
+from flink_autoscaler.core.model.policy_values import VertexSizing
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import DelayedRecommendation, DelayedVertex, ScalingSummary
 from flink_autoscaler.core.model.topology import Vertex
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.sizing import Gains, SizingSettings, ineffective_gains, planned_sizing
 from flink_autoscaler.core.policies.choosing import Chosen
+from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import AlignmentRequest, Plugins
 
 

@@ -10,13 +10,14 @@ from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.evaluate.evaluation import target_capacity
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, EvaluatedVertex, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN, ceil_decimals, divide, trunc32, two_decimals
-from flink_autoscaler.core.model.policy_values import EvaluatedJob, VertexLimits, VertexSizing
+from flink_autoscaler.core.model.policy_values import VertexLimits, VertexSizing
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import HistoryEntry, ScalingSummary
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.model.vertex_patterns import VertexBounds, bounds_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import UNKNOWN_RATE
+from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 _MAX_INT32 = 2**31 - 1
 

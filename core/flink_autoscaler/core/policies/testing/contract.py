@@ -32,10 +32,10 @@ from flink_autoscaler.core.model.policy_values import (
     PolicyInput,
     Proposal,
     ProposalDirection,
-    ScalingPolicy,
 )
 from flink_autoscaler.core.policies.base.proposals import INCOMPLETE_WINDOW, METRIC_MISSING, NOT_RUNNING, direction_of
 from flink_autoscaler.core.policies.testing.model_job import ModelJob, balanced_jobs, model_jobs
+from flink_autoscaler.core.ports.plugins import ScalingPolicy
 
 START = 1_700_000_000.0
 _CASES = 30

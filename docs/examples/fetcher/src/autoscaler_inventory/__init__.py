@@ -9,7 +9,8 @@ from pathlib import Path
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, NotReadyError
-from flink_autoscaler.core.model.job import Endpoint, JobAutoScalerContext, effective_status
+from flink_autoscaler.core.model.job import Endpoint, effective_status
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 

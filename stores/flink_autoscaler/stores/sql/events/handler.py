@@ -14,8 +14,9 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
-from flink_autoscaler.core.model.job import JobAutoScalerContext, JobKey
+from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.syntax import Duration
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.stores.logging_handler import REPORT_KEY, REPORT_REASON
 from flink_autoscaler.stores.sql.database.database import Database, Fence, same_key
 from flink_autoscaler.stores.sql.database.failures import LeaseLostError

@@ -14,11 +14,11 @@ from flink_autoscaler.core.model.events import Event
 from flink_autoscaler.core.model.job import Capacity
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, PauseScope, Signed
-from flink_autoscaler.core.model.policy_values import EvaluatedJob
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import DelayedVertex, JobState, ScalingSummary
 from flink_autoscaler.core.model.supervision import Origin, Quarantined, RescaleRecord, Stage, Supervision
 from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy
+from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 A, B = vertex_id(1), vertex_id(2)
 HOUR = 3_600_000

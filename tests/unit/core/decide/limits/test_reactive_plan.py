@@ -10,9 +10,9 @@ from flink_autoscaler.core.decide.limits.resources import in_whole_taskmanagers
 from flink_autoscaler.core.decide.plan import Plan
 from flink_autoscaler.core.model.job import Capacity
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric
-from flink_autoscaler.core.model.policy_values import EvaluatedJob
 from flink_autoscaler.core.model.state import JobState, ScalingSummary
 from flink_autoscaler.core.model.topology import ShipStrategy
+from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 A, B = vertex_id(1), vertex_id(2)
 REACTIVE = {"scheduler-mode": "reactive", "taskmanager.numberOfTaskSlots": "4"}

@@ -13,14 +13,16 @@ from core_builders import (
     single_source,
 )
 
-from flink_autoscaler.core.model.decision import PassOutcome, Rescale
+from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.events import Event, EventType
-from flink_autoscaler.core.model.job import Headroom, JobAutoScalerContext
+from flink_autoscaler.core.model.job import Headroom
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import ScalingSummaries
 from flink_autoscaler.core.model.syntax import parse_duration
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.ports.plugins import ExecutorContext, Plugins, ResourceRequest
 
 HALF_AN_HOUR = parse_duration("30 min")

@@ -3,8 +3,9 @@ from dataclasses import dataclass, field
 import pytest
 from core_builders import MINUTE, SINGLE_SOURCE, SINGLE_SOURCE_OPTIONS, JobDriver, a_context, single_source
 
-from flink_autoscaler.core.model.decision import Hold, PassOutcome, PassPhase
+from flink_autoscaler.core.model.decision import Hold, PassPhase
 from flink_autoscaler.core.model.metrics import ScalingMetric
+from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.ports.plugins import AlignmentContext, Plugins
 
 MODE = "scaling.parallelism-alignment.mode"

@@ -9,16 +9,11 @@ from hypothesis import strategies as st
 from policy_setup import NOW, codes, given, observation, run, vertex
 
 from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.core.model.policy_values import (
-    JobObservation,
-    Proposal,
-    ProposalDirection,
-    ScalingPolicy,
-    VertexObs,
-)
+from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection, VertexObs
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.policies.hpa.policy import HpaPolicy, Tolerance, advised, filled
 from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
+from flink_autoscaler.core.ports.plugins import ScalingPolicy
 
 TENTH = Tolerance(0.1, 0.1)
 AT_ONCE = {"hpa.scale-down.window": "0 s"}

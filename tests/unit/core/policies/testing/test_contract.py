@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flink_autoscaler.core.model.policy_values import DemandForecast, JobObservation, ScalingPolicy, SourceForecast
+from flink_autoscaler.core.model.policy_values import DemandForecast, JobObservation, SourceForecast
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
 from flink_autoscaler.core.policies.ds2.policy import Ds2Policy
 from flink_autoscaler.core.policies.proactive import ProactivePolicy
 from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
+from flink_autoscaler.core.ports.plugins import ScalingPolicy
 
 
 class TestCapacityPolicy(ScalingPolicyContract):

@@ -1,0 +1,146 @@
+"""What goes into a pass, what its stages hand on, and what comes out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from flink_autoscaler.core.errors import AutoscalerError
+from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, Rescale
+from flink_autoscaler.core.model.events import Event, ScalingReport
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.load_profile import ProfileResult
+from flink_autoscaler.core.model.metrics import EvaluatedMetrics, MetricSample, VertexId
+from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
+from flink_autoscaler.core.model.policy_values import NO_READING, DemandForecast
+from flink_autoscaler.core.model.reading import EMPTY_MEMORY, ClusterReading, CollectorMemory, JobReading
+from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.model.topology import JobTopology
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The last pass over a job that was recorded with its inputs.
+
+    Attributes:
+        at_ms: Its instant; 0 when there was none yet.
+        signature: What it came to, in a few words; a pass that comes to the same is recorded again only after a while.
+        interval_ms: That while.
+    """
+
+    at_ms: int = 0
+    signature: str = ""
+    interval_ms: int = 600_000
+
+
+@dataclass(frozen=True, slots=True)
+class PassRequest:
+    """A job to look at.
+
+    Attributes:
+        state: What is remembered about it.
+        now_ms: The instant of the pass.
+        memory: Of the collector.
+        orders: What people ordered for the job.
+        refusal: Why the last attempt to realize something failed; None when it did not.
+        recorded: The last pass whose inputs were recorded; None when none was, and nothing is to be recorded.
+        profiles: What is known about the usual load of the sources, as much of it as matters now.
+    """
+
+    context: JobAutoScalerContext
+    state: JobState
+    now_ms: int
+    memory: CollectorMemory = EMPTY_MEMORY
+    orders: Orders = NO_ORDERS
+    refusal: str | None = None
+    recorded: Recorded | None = None
+    profiles: Mapping[VertexId, ProfileResult] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PassInputs:
+    """Everything that a pass depends on besides its request."""
+
+    reading: JobReading | None
+    cluster: ClusterReading
+
+
+@dataclass(frozen=True, slots=True)
+class PassOutcome:
+    """What one pass found out about one job. Nothing has been written or changed yet.
+
+    Attributes:
+        state: What to remember from now on.
+        undecided: What to remember instead, where the decision cannot be carried out; None without a decision.
+        memory: The same for the collector.
+        sample: The sample that was collected; None when none was.
+        sample_count: Samples in the window after trimming; None when nothing was collected.
+        is_window_full: Whether the window allows a decision; None when nothing was collected.
+        topology: The job graph of this pass; None when nothing was collected.
+        restart_time: Seconds a restart was assumed to take; None when the pass did not come that far.
+        evaluation: None when there was none.
+        wanted: Parallelism per vertex to realize now, the user's own overrides merged in; empty realizes nothing.
+        least: The least parallelism that vertices of ``wanted`` may get; 1 for those that are not named.
+        found: Least and greatest parallelism that the cluster was asked for when this pass read it; None otherwise.
+        wanted_config: Whether config changes are to be handed to the realizer (memory tuning is on).
+        events: To be handed to the event handler, in order.
+        report: The scaling report; None without a change.
+        error: What went wrong; None when nothing did.
+        is_repair: Whether ``wanted`` undoes a failed rescale, so that it is realized although the job does not run.
+        excluded: Vertices that this pass did not scale.
+        seconds: Time the stages took, by stage name; for gauges only.
+        inputs: What the cluster answered, where the pass is to be recorded.
+    """
+
+    job_key: JobKey
+    phase: PassPhase
+    decision: Hold | Rescale
+    state: JobState = EMPTY_STATE
+    undecided: JobState | None = None
+    memory: CollectorMemory = EMPTY_MEMORY
+    sample: MetricSample | None = None
+    sample_count: int | None = None
+    is_window_full: bool | None = None
+    topology: JobTopology | None = None
+    restart_time: int | None = None
+    evaluation: Evaluation | None = None
+    wanted: Mapping[VertexId, int] = field(default_factory=dict)
+    least: Mapping[VertexId, int] = field(default_factory=dict)
+    found: Mapping[VertexId, tuple[int, int]] | None = None
+    wanted_config: bool = False
+    events: tuple[Event, ...] = ()
+    report: ScalingReport | None = None
+    error: AutoscalerError | None = None
+    is_repair: bool = False
+    excluded: frozenset[VertexId] = frozenset()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    inputs: PassInputs | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedJob:
+    """A job whose metric window has been evaluated: everything that policies, forecasts and the decision depend on.
+
+    Attributes:
+        metrics: Of the window.
+        state: What is remembered, with the sample of this pass.
+        cluster: What the cluster said about itself.
+        excluded: Vertices that are not scaled in this pass.
+        restart_time: Seconds a restart is assumed to take.
+        orders: What people ordered for the job.
+        reading: What the cluster said about the job.
+        demand: What is expected to arrive at the sources; None when that is not known.
+    """
+
+    context: JobAutoScalerContext
+    topology: JobTopology
+    metrics: EvaluatedMetrics
+    state: JobState
+    cluster: ClusterReading
+    excluded: frozenset[VertexId]
+    restart_time: int
+    now_ms: int
+    orders: Orders = NO_ORDERS
+    reading: JobReading = NO_READING
+    demand: DemandForecast | None = None
