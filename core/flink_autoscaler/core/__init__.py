@@ -4,10 +4,9 @@ from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.cycle.ending import without_reading
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
-from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
+from flink_autoscaler.core.model.events import Event, EventType, Reason, ScalingReport
 from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus, effective_status
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.options.checks import validate
 from flink_autoscaler.core.options.context import JobAutoScalerContext

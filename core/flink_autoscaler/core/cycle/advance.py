@@ -19,10 +19,9 @@ from flink_autoscaler.core.evaluate.evaluation import (
 )
 from flink_autoscaler.core.forecast.pass_forecast import PassForecast, pass_forecast
 from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, Rescale
-from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.observe.history import restart_time
 from flink_autoscaler.core.observe.observation import Observed, finished_vertices, memory_after_failure, observe

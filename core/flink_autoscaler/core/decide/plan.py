@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.metrics import EvaluatedVertex, ScalingMetric, VertexId, of
 from flink_autoscaler.core.model.numbers import NAN
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import DelayedVertex, ScalingSummaries, ScalingSummary
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 

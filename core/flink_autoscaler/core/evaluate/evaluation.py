@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from flink_autoscaler.core.errors import EvaluationError
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import (
     EvaluatedMetric,
     EvaluatedMetrics,
@@ -19,7 +20,6 @@ from flink_autoscaler.core.model.metrics import (
     of,
 )
 from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, r3, round64
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.observe.window import MetricWindow
 from flink_autoscaler.core.options.context import JobAutoScalerContext

@@ -11,11 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from flink_autoscaler.core.forecast.buckets import OpenBucket, gather
-from flink_autoscaler.core.forecast.online import RECENT, Bucket, correction, expected
+from flink_autoscaler.core.forecast.online import RECENT, Bucket, OpenBucket, correction, expected, gather
 from flink_autoscaler.core.model.load_profile import BUCKET, DAY, LEAST_WEEKS, LoadProfile, bucket_start
 from flink_autoscaler.core.model.numbers import divide
-from flink_autoscaler.core.options.forecast_settings import ForecastSettings
+from flink_autoscaler.core.options.forecast import ForecastSettings
 
 LEAD: Final = 1800
 """Seconds between issuing a forecast and the quarter hour it is about."""

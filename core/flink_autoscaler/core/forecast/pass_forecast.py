@@ -4,25 +4,147 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.evaluate.downtime import expected_outage
 from flink_autoscaler.core.forecast.arrivals import arrival_rates
-from flink_autoscaler.core.forecast.codec import forecast_document, forecast_states
-from flink_autoscaler.core.forecast.demand import forecast_demand
-from flink_autoscaler.core.forecast.guard import SourceState
-from flink_autoscaler.core.forecast.online import Horizons
-from flink_autoscaler.core.model.events import Event, EventType
-from flink_autoscaler.core.model.load_profile import ProfileResult
+from flink_autoscaler.core.forecast.guard import Issued, Score, SourceState, distrust, issue, observe
+from flink_autoscaler.core.forecast.online import Bucket, Horizons, OpenBucket, source_forecast
+from flink_autoscaler.core.model.events import Event, EventType, Reason
+from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import DemandForecast
-from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.model.numbers import r3
+from flink_autoscaler.core.model.policy_values import DemandForecast, SourceForecast
 from flink_autoscaler.core.model.state import ForecastMemory
-from flink_autoscaler.core.options.forecast import forecast_settings
+from flink_autoscaler.core.options.forecast import ForecastSettings, forecast_settings
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.policies import OPTIONS_OF
 from flink_autoscaler.core.ports.passes import EvaluatedJob
+
+Json = dict[str, Any]
+
+
+def forecast_document(states: Mapping[VertexId, SourceState]) -> Json:
+    """Return the states of a job's sources as JSON values; rates with three decimals."""
+    return {source: _source_document(state) for source, state in states.items()}
+
+
+def forecast_states(document: Mapping[str, Any]) -> dict[VertexId, SourceState]:
+    """Return the states that were written.
+
+    Raises:
+        ValueError: The document is something else.
+    """
+    try:
+        return {source: _source_state(each) for source, each in document.items()}
+    except (TypeError, LookupError, AttributeError) as error:
+        raise ValueError(f"not the state of forecasts: {type(error).__name__}") from error
+
+
+def _source_document(state: SourceState) -> Json:
+    bucket = state.bucket
+    return {
+        "trusted": state.is_trusted,
+        "bucket": None if bucket is None else [bucket.start, bucket.minutes, bucket.count, bucket.total],
+        "recent": [[each.start, r3(each.rate)] for each in state.recent],
+        "issued": [[each.target, r3(each.f50), r3(each.f90)] for each in state.issued],
+        "scores": [[each.at, r3(each.rate), r3(each.f50), r3(each.f90)] for each in state.scores],
+    }
+
+
+def _source_state(document: Mapping[str, Any]) -> SourceState:
+    bucket = document["bucket"]
+    return SourceState(
+        is_trusted=bool(document["trusted"]),
+        bucket=None if bucket is None else _bucket(*bucket),
+        recent=tuple(Bucket(int(start), float(rate)) for start, rate in document["recent"]),
+        issued=tuple(Issued(int(target), float(f50), float(f90)) for target, f50, f90 in document["issued"]),
+        scores=tuple(Score(int(at), float(y), float(f50), float(f90)) for at, y, f50, f90 in document["scores"]),
+    )
+
+
+def _bucket(start: int, minutes: int, count: int, total: float) -> OpenBucket:
+    return OpenBucket(int(start), int(minutes), int(count), float(total))
+
+
+DISABLED = "FORECAST_DISABLED"
+"""Code of the reason why a source is planned without a forecast."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemandStep:
+    """What a pass makes of the forecasts of a job.
+
+    Attributes:
+        demand: Forecasts of the sources that have one to be trusted; None without any.
+        states: What to remember, by source.
+        reasons: One for every source without a forecast.
+    """
+
+    demand: DemandForecast | None
+    states: Mapping[VertexId, SourceState]
+    reasons: tuple[Reason, ...]
+
+
+def forecast_demand(
+    rates: Mapping[VertexId, float | None],
+    profiles: Mapping[VertexId, ProfileResult],
+    states: Mapping[VertexId, SourceState],
+    *,
+    now: float,
+    horizons: Horizons,
+    settings: ForecastSettings,
+) -> DemandStep:
+    """Take in what arrives, compare it with earlier forecasts, and forecast.
+
+    Args:
+        rates: Records/s that arrive now at every source of the job; None while that is not known or the job does not
+            run. What the source consumes is something else whenever there is a backlog.
+        profiles: Results of the nightly job.
+        states: What is remembered. Sources that the job no longer has are forgotten.
+        now: Instant of the pass.
+        horizons: How far to look ahead.
+        settings: Of the forecast.
+    """
+    forecasts: dict[VertexId, SourceForecast] = {}
+    kept: dict[VertexId, SourceState] = {}
+    reasons = []
+    for source, rate in rates.items():
+        observed = observe(states.get(source, SourceState()), now, rate)
+        kept[source], outcome = _step(observed, profiles.get(source), now, horizons, settings)
+        if isinstance(outcome, SourceForecast):
+            forecasts[source] = outcome
+        else:
+            reasons.append(Reason(DISABLED, f"planned without a forecast: {outcome}", source))
+    return DemandStep(forecasts or None, kept, tuple(reasons))
+
+
+def _step(
+    state: SourceState, result: ProfileResult | None, now: float, horizons: Horizons, settings: ForecastSettings
+) -> tuple[SourceState, SourceForecast | str]:
+    """Return the next state of a source, and its forecast or why there is none."""
+    if result is None or result.profile is None:
+        problem = "there is no profile yet" if result is None else result.problem
+        return replace(state, is_trusted=False), problem or "there is no profile"
+    try:
+        return _forecast(state, result.profile, now, horizons, settings)
+    except ConfigError as error:
+        return replace(state, is_trusted=False), str(error)
+    except OverflowError:
+        return replace(state, is_trusted=False), "the growth of the profile leads beyond all numbers"
+
+
+def _forecast(
+    state: SourceState, profile: LoadProfile, now: float, horizons: Horizons, settings: ForecastSettings
+) -> tuple[SourceState, SourceForecast | str]:
+    problems = distrust(state, profile, now, settings)
+    state = replace(issue(state, profile, now, settings), is_trusted=not problems)
+    if problems:
+        return state, "; ".join(problems)
+    found = source_forecast(profile, state.recent, now, horizons, settings)
+    return state, found or "the profile knows nothing about the hours to come"
+
 
 UNUSED: Final = "FORECAST_UNUSED"
 """Code of the reason why forecasts have no effect."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import ScalingSummaries
 from flink_autoscaler.core.model.topology import JobTopology
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import JobKey, JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.reading import JobReading
-from flink_autoscaler.core.model.reason import Reason
 
 
 @dataclass(frozen=True, slots=True)

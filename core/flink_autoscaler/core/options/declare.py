@@ -1,15 +1,79 @@
-"""Short ways to declare the autoscaler's options: prefix, legacy key and default in one call."""
+"""Short ways to declare options, and readers of values that say what is permitted."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import TypeVar
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, TypeVar
 
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.options.bounded import Reader
 from flink_autoscaler.core.options.option import LEGACY_PREFIX, PREFIX, Option
 
 T = TypeVar("T")
+_E = TypeVar("_E", bound=StrEnum)
+
+
+@dataclass(frozen=True)
+class Reader(Generic[T]):
+    """Reads the text of a value.
+
+    Attributes:
+        parse: Raises ValueError for what is not permitted.
+        allowed: What is, for the reference page.
+    """
+
+    parse: Callable[[str], T]
+    allowed: str
+
+    def __call__(self, text: str) -> T:
+        """Return the value."""
+        return self.parse(text)
+
+
+def one_of(kind: type[_E]) -> Reader[_E]:
+    """Return a reader of the names of an enumeration, in any case."""
+    return Reader(lambda text: syntax.parse_enum(text, kind), ", ".join(kind))
+
+
+def number_from(least: float, most: float = math.inf) -> Reader[float]:
+    """Return a reader of finite numbers from ``least`` to ``most``, both included."""
+    allowed = limits_text(least, most)
+
+    def parse(text: str) -> float:
+        value = syntax.parse_double(text)
+        if not (math.isfinite(value) and least <= value <= most):
+            raise ValueError(f"a number in {allowed}")
+        return value
+
+    return Reader(parse, allowed)
+
+
+def count_from(least: int) -> Reader[int]:
+    """Return a reader of whole numbers from ``least`` on."""
+    allowed = f"at least {least}"
+
+    def parse(text: str) -> int:
+        value = syntax.parse_int(text)
+        if value < least:
+            raise ValueError(allowed)
+        return value
+
+    return Reader(parse, allowed)
+
+
+def limits_text(least: float, most: float = math.inf) -> str:
+    """Write limits as the reference page shows them."""
+    return f"[{least:g}, {'+Infinity' if math.isinf(most) else f'{most:g}'}]"
+
+
+def positive_duration(text: str) -> syntax.Duration:
+    """Read a duration that is not 0."""
+    duration = syntax.parse_duration(text)
+    if duration.nanoseconds == 0:
+        raise ValueError("a duration above 0")
+    return duration
 
 
 def option(

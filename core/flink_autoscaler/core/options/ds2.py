@@ -5,8 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.options.bounded import count_from, number_from, one_of
-from flink_autoscaler.core.options.declare import option
+from flink_autoscaler.core.options.declare import count_from, number_from, one_of, option
 from flink_autoscaler.core.options.option import OptionSet
 
 

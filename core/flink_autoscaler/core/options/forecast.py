@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from datetime import date
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.load_profile import LEAST_WEEKS, zone_named
-from flink_autoscaler.core.options.bounded import limits_text, number_from, positive_duration
-from flink_autoscaler.core.options.declare import option
-from flink_autoscaler.core.options.forecast_settings import ForecastSettings
+from flink_autoscaler.core.options.declare import limits_text, number_from, option, positive_duration
 from flink_autoscaler.core.options.option import OptionSet
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastSettings:
+    """How forecasts are made and when they are trusted.
+
+    Attributes:
+        tau: Seconds in which the correction fades to 1/e.
+        k_bounds: Least and greatest correction.
+        wape_enable: Error up to which a forecast is (again) trusted.
+        wape_disable: Error above which it is not any more.
+    """
+
+    tau: float = 7200.0
+    k_bounds: tuple[float, float] = (0.5, 2.0)
+    wape_enable: float = 0.20
+    wape_disable: float = 0.25
+
 
 _MOST_WEEKS = 52
 

@@ -8,8 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.options.bounded import number_from, one_of
-from flink_autoscaler.core.options.declare import option, unset
+from flink_autoscaler.core.options.declare import number_from, one_of, option, unset
 from flink_autoscaler.core.options.option import OptionSet
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.options.bounded import one_of
-from flink_autoscaler.core.options.declare import improvement, option, unset
+from flink_autoscaler.core.options.declare import improvement, one_of, option, unset
 from flink_autoscaler.core.options.forecast import ForecastOptions
 from flink_autoscaler.core.options.policies import PolicyOptions
 from flink_autoscaler.core.options.safety import SafetyOptions

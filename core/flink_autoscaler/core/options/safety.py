@@ -6,8 +6,7 @@ from enum import StrEnum
 
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.vertex_patterns import parse_vertex_bounds
-from flink_autoscaler.core.options.bounded import one_of
-from flink_autoscaler.core.options.declare import improvement, option, unset
+from flink_autoscaler.core.options.declare import improvement, one_of, option, unset
 from flink_autoscaler.core.options.option import OptionSet
 
 

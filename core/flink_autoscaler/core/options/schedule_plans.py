@@ -10,7 +10,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.options.bounded import number_from
+from flink_autoscaler.core.options.declare import number_from
 
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _NAMES: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.options.bounded import number_from, one_of, positive_duration
-from flink_autoscaler.core.options.declare import option, unset
+from flink_autoscaler.core.options.declare import number_from, one_of, option, positive_duration, unset
 from flink_autoscaler.core.options.option import OptionSet
 
 

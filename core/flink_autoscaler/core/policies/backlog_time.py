@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.options.simple_policies import BacklogTimeOptions
+from flink_autoscaler.core.options.policies import BacklogTimeOptions
 from flink_autoscaler.core.policies.base.proposals import abstention, missing, not_usable
 from flink_autoscaler.core.policies.base.quantities import rounded_up
 from flink_autoscaler.core.policies.base.whole_job import (

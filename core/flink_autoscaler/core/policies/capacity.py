@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, Outage, PolicyInput, Proposal, VertexObs
-from flink_autoscaler.core.model.reason import Reason
-from flink_autoscaler.core.options.capacity import CapacityMode, CapacityOptions
 from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.options.policies import CapacityMode, CapacityOptions
 from flink_autoscaler.core.policies.base.proposals import (
     abstention,
     change_reasons,

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, PluginError
-from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import (
     JobObservation,
@@ -20,7 +20,6 @@ from flink_autoscaler.core.model.policy_values import (
     ProposalDirection,
     VertexSizing,
 )
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import PolicyMemories
 from flink_autoscaler.core.options.hpa import HpaOptions, behavior_of
 from flink_autoscaler.core.options.job import AutoscalerOptions

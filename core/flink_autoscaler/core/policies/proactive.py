@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import (
     DemandForecast,
@@ -14,8 +15,7 @@ from flink_autoscaler.core.model.policy_values import (
     Proposal,
     SourceForecast,
 )
-from flink_autoscaler.core.model.reason import Reason
-from flink_autoscaler.core.options.proactive import ProactiveBase, ProactiveOptions
+from flink_autoscaler.core.options.policies import ProactiveBase, ProactiveOptions
 from flink_autoscaler.core.policies.base.quantities import SourceRates, present_arrivals
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
 from flink_autoscaler.core.policies.ds2.policy import Ds2Policy

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal, VertexObs
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.vertex_patterns import matches
 from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.options.policies import ScheduleOptions
 from flink_autoscaler.core.options.schedule_plans import SchedulePlan
-from flink_autoscaler.core.options.simple_policies import ScheduleOptions
 from flink_autoscaler.core.policies.base.proposals import abstention, missing, not_usable
 from flink_autoscaler.core.policies.base.quantities import (
     Memory,

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.options.simple_policies import ThresholdOptions
+from flink_autoscaler.core.options.policies import ThresholdOptions
 from flink_autoscaler.core.policies.base.proposals import abstention, not_usable
 from flink_autoscaler.core.policies.base.quantities import has_backlog
 from flink_autoscaler.core.policies.base.whole_job import (

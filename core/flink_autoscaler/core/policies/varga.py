@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.hpa import Behavior, HpaOptions, behavior_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.varga import UtilizationAgg, VargaOptions

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import (

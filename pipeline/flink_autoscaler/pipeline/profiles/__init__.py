@@ -11,8 +11,7 @@ from datetime import date
 from typing import Final
 
 from flink_autoscaler.core.model.load_profile import WEEK, bucket_start
-from flink_autoscaler.core.options.forecast import ForecastOptions, forecast_settings
-from flink_autoscaler.core.options.forecast_settings import ForecastSettings
+from flink_autoscaler.core.options.forecast import ForecastOptions, ForecastSettings, forecast_settings
 
 BACKTEST_WEEKS: Final = 1
 """Over which forecasts are tested."""

@@ -71,7 +71,7 @@ class Simulation:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class SimulatedDecision:
     """A decision of a pass to rescale, and when it was made, seconds since the beginning."""
 
     instant: float
@@ -94,7 +94,7 @@ class BacktestResult:
 
     measures: Measures
     trace: Trace
-    decisions: tuple[Decided, ...]
+    decisions: tuple[SimulatedDecision, ...]
     rescales: tuple[SimulatedRescale, ...]
     holds: Mapping[str, int]
     errors: Mapping[str, int]
@@ -137,7 +137,7 @@ class _Run:
         self._ordered = sorted(backtest.profiles, key=lambda each: each.asof)
         self._looked: tuple[int, int] | None = None
         self._around: Profiles = {}
-        self._decisions: list[Decided] = []
+        self._decisions: list[SimulatedDecision] = []
         self._holds: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
 
@@ -199,7 +199,7 @@ class _Run:
         if isinstance(outcome.decision, Hold):
             self._holds.update(reason.code for reason in outcome.decision.reasons)
         else:
-            self._decisions.append(Decided(self._job.fluid.now, outcome.decision, dict(outcome.wanted)))
+            self._decisions.append(SimulatedDecision(self._job.fluid.now, outcome.decision, dict(outcome.wanted)))
         if outcome.error is not None:
             self._errors[str(outcome.error)] += 1
         if outcome.wanted:

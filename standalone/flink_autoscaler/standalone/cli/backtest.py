@@ -54,7 +54,7 @@ StepOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class MaterialOrigin:
     """The options that say where jobs come from: a history, or a made-up workload."""
 
     history: Annotated[
@@ -112,7 +112,7 @@ class Course:
 )
 def backtest(
     *,
-    origin: Origin,
+    origin: MaterialOrigin,
     config: ConfigsOption = None,
     settings: SetOption = None,
     extent: Extent,
@@ -150,7 +150,7 @@ def backtest(
 )
 def tune(
     *,
-    origin: Origin,
+    origin: MaterialOrigin,
     given: GivenSettings,
     grid: Annotated[
         list[str] | None,
@@ -194,7 +194,7 @@ def tune(
 class _Work:
     """What is simulated and how."""
 
-    origin: Origin
+    origin: MaterialOrigin
     extent: Extent
     settings: Settings
     candidates: Sequence[Candidate]

@@ -17,7 +17,7 @@ from flink_autoscaler.pipeline.backtest.subject import FittedHistory, builtin
 from flink_autoscaler.pipeline.backtest.tune import DEFAULT_GRID, Grid
 from flink_autoscaler.pipeline.history.files import HistoryError, MissingHistoryError
 from flink_autoscaler.pipeline.profiles import BACKTEST_WEEKS
-from flink_autoscaler.standalone.cli.backtest import Extent, Origin
+from flink_autoscaler.standalone.cli.backtest import Extent, MaterialOrigin
 from flink_autoscaler.standalone.cli.backtest_view import print_damaged
 from flink_autoscaler.standalone.cli.command import HistorySelection
 from flink_autoscaler.standalone.cli.output import progress
@@ -97,7 +97,7 @@ Source = Callable[[Runner], FittedHistory]
 """Finds jobs."""
 
 
-def source_of(origin: Origin, extent: Extent, settings: Settings, candidates: Sequence[Candidate]) -> Source:
+def source_of(origin: MaterialOrigin, extent: Extent, settings: Settings, candidates: Sequence[Candidate]) -> Source:
     """Return what finds the jobs, with the past that forecasts of any candidate need.
 
     Raises:
@@ -117,7 +117,7 @@ def source_of(origin: Origin, extent: Extent, settings: Settings, candidates: Se
     return lambda runner: _recorded(runner, path, choice)
 
 
-def _workload(name: str, origin: Origin, extent: Extent, *, with_past: bool) -> Source:
+def _workload(name: str, origin: MaterialOrigin, extent: Extent, *, with_past: bool) -> Source:
     asked = {
         "--history": origin.history,
         "--since": extent.since,

@@ -11,9 +11,8 @@ import structlog
 
 from flink_autoscaler.core.decide.limits.shares import Claim, fair_shares, more_slots, postponed
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
-from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.job import Capacity, Headroom, JobKey
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.realizers.taskmanagers.slots import Released, SlotsComing

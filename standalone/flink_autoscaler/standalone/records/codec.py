@@ -20,10 +20,10 @@ from pydantic import ConfigDict, RootModel, ValidationError
 from flink_autoscaler.core import errors
 from flink_autoscaler.core.errors import AutoscalerError, StoreError
 from flink_autoscaler.core.model.decision import Evaluation, Hold, Rescale
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, MetricSample, VertexId
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import JobState, ScalingSummary
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.ports.passes import PassInputs, PassOutcome, PassRequest

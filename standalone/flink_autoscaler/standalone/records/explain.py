@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from flink_autoscaler.core.model.decision import Hold, Rescale
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Supervision, Vector, described
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.records.codec import PassRecord

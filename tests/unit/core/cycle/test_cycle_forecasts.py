@@ -21,8 +21,7 @@ from core_builders import (
     vertex_id,
 )
 
-from flink_autoscaler.core.forecast.codec import forecast_states
-from flink_autoscaler.core.forecast.pass_forecast import profiles_around
+from flink_autoscaler.core.forecast.pass_forecast import forecast_states, profiles_around
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
 from flink_autoscaler.core.model.topology import IoMetrics

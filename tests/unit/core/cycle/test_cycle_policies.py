@@ -27,9 +27,9 @@ from core_builders import (
 )
 
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
 from flink_autoscaler.core.options.checks import validate

@@ -11,8 +11,7 @@ from core_builders import MINUTE, SINGLE_SOURCE, SINGLE_SOURCE_OPTIONS, JobDrive
 from flink_autoscaler.core.cycle.recording import is_worth, signature
 from flink_autoscaler.core.errors import ConnectError, EvaluationError
 from flink_autoscaler.core.model.decision import Hold, PassPhase
-from flink_autoscaler.core.model.events import Event, EventType
-from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Fingerprint, Pause, RescaleRecord, Stage, Supervision
 from flink_autoscaler.core.model.syntax import Duration

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from flink_autoscaler.core.forecast.demand import DISABLED, DemandStep, forecast_demand
 from flink_autoscaler.core.forecast.guard import SourceState
 from flink_autoscaler.core.forecast.online import Horizons
+from flink_autoscaler.core.forecast.pass_forecast import DISABLED, DemandStep, forecast_demand
 from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
-from flink_autoscaler.core.options.forecast_settings import ForecastSettings
+from flink_autoscaler.core.options.forecast import ForecastSettings
 
 MONDAY = datetime(2026, 11, 2, tzinfo=UTC).timestamp()
 # A level of 100 that nothing changes; from 00:45 on the upper quantile is 300 instead of 120.

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.forecast.buckets import OpenBucket
-from flink_autoscaler.core.forecast.codec import forecast_document, forecast_states
 from flink_autoscaler.core.forecast.guard import Issued, Score, SourceState, distrust, issue, observe
-from flink_autoscaler.core.forecast.online import Bucket
+from flink_autoscaler.core.forecast.online import Bucket, OpenBucket
+from flink_autoscaler.core.forecast.pass_forecast import forecast_document, forecast_states
 from flink_autoscaler.core.model.load_profile import BUCKET, LoadProfile
-from flink_autoscaler.core.options.forecast_settings import ForecastSettings
+from flink_autoscaler.core.options.forecast import ForecastSettings
 
 MONDAY = int(datetime(2026, 11, 2, tzinfo=UTC).timestamp())
 SETTINGS = ForecastSettings()

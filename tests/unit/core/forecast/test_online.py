@@ -12,7 +12,7 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.forecast.online import Bucket, Horizons, correction, expected, peak, source_forecast
 from flink_autoscaler.core.model.load_profile import BUCKET, WEEK, LoadProfile, bucket_start, upper_quantile
 from flink_autoscaler.core.model.policy_values import Outage
-from flink_autoscaler.core.options.forecast_settings import ForecastSettings
+from flink_autoscaler.core.options.forecast import ForecastSettings
 
 MONDAY = datetime(2026, 11, 2, tzinfo=UTC).timestamp()
 NOW = MONDAY + 10 * 3600

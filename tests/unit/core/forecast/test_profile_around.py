@@ -13,7 +13,7 @@ from flink_autoscaler.core.forecast.online import Bucket, Horizons, source_forec
 from flink_autoscaler.core.forecast.pass_forecast import profiles_around
 from flink_autoscaler.core.model.load_profile import BUCKET, DAY, LoadProfile, ProfileResult, bucket_start
 from flink_autoscaler.core.model.policy_values import Outage
-from flink_autoscaler.core.options.forecast_settings import ForecastSettings
+from flink_autoscaler.core.options.forecast import ForecastSettings
 
 SHARES = tuple(1.5 + math.sin(number) for number in range(672))
 WHOLE = LoadProfile(

@@ -25,8 +25,8 @@ from core_builders import (
     vertex_id,
 )
 
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.reading import ClusterReading
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
 from flink_autoscaler.core.ports.passes import PassOutcome

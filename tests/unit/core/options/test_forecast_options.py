@@ -5,8 +5,7 @@ from datetime import date
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.options.forecast import ForecastOptions, forecast_settings
-from flink_autoscaler.core.options.forecast_settings import ForecastSettings
+from flink_autoscaler.core.options.forecast import ForecastOptions, ForecastSettings, forecast_settings
 from flink_autoscaler.core.options.option import ValueParseError
 
 PREFIX = "job.autoscaler.forecast."

@@ -14,10 +14,9 @@ from core_builders import a_vertex, options_with
 from policy_setup import given, observation, vertex
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.model.events import EventType
+from flink_autoscaler.core.model.events import EventType, Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.option import OptionSet
 from flink_autoscaler.core.options.policies import COMBINATIONS, OPTIONS_OF
 from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 from policy_setup import NOW, observation, vertex
 
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.option import PREFIX
 from flink_autoscaler.core.policies.base.proposals import direction_of
 from flink_autoscaler.core.policies.choosing import Combination, CombinedPlan, combine, failed, hpa_window

@@ -10,8 +10,8 @@ from hypothesis import given as hypothesis_given
 from hypothesis import strategies as st
 from policy_setup import codes, given, observation, vertex
 
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.policy_values import JobObservation, Outage, Proposal, ProposalDirection
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.options.schedule_plans import SchedulePlan, format_plans, parse_plans
 from flink_autoscaler.core.policies.choosing import combine

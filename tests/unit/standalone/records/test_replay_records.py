@@ -12,7 +12,7 @@ from recorded_passes import ENRICH, SCENARIOS, RecordedJob, rolled_back, scaled_
 from flink_autoscaler.core.decide.limits.shares import postponed
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.decision import PassPhase, Rescale
-from flink_autoscaler.core.model.reason import Reason
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, encode
 from flink_autoscaler.standalone.records.replay import PUT_OFF, differences, replayed

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from flink_autoscaler.core.decide.limits.slots import planned_parallelism, slots_of
 from flink_autoscaler.core.model.decision import Hold, Rescale
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.ports.passes import PassOutcome
 
 

@@ -1,4 +1,4 @@
-"""From what the policies of a job want to the vertices that change, and what holds a vertex back."""
+"""Which vertices should change, what holds a vertex back, and scale-downs that wait."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 
 from flink_autoscaler.core.decide.plan import Plan, plan_event
 from flink_autoscaler.core.decide.sizing.alignment import align, limited_event
-from flink_autoscaler.core.decide.sizing.delayed import delayed
 from flink_autoscaler.core.errors import EvaluationError
-from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId, of
 from flink_autoscaler.core.model.numbers import plain, two_decimals
 from flink_autoscaler.core.model.policy_values import VertexSizing
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import DelayedRecommendation, DelayedVertex, ScalingSummary
 from flink_autoscaler.core.model.topology import Vertex
 from flink_autoscaler.core.options.job import AutoscalerOptions
@@ -21,6 +19,33 @@ from flink_autoscaler.core.policies.base.sizing import Gains, SizingSettings, in
 from flink_autoscaler.core.policies.choosing import Chosen
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import AlignmentRequest, Plugins
+
+
+def delayed(
+    pending: DelayedVertex | None, recommendation: DelayedRecommendation, interval_ms: int
+) -> tuple[DelayedVertex | None, DelayedRecommendation | None]:
+    """Add a recommendation to those of a vertex that wait.
+
+    Args:
+        pending: What waits; None where nothing does.
+        recommendation: The scale-down advised now.
+        interval_ms: How long it has to stay advisable; 0 or less for not at all.
+
+    Returns:
+        What waits now, and the highest recommendation of the last interval once that has passed since the first; None
+        while it has not.
+    """
+    if interval_ms <= 0:
+        return pending, recommendation
+    pending = pending or DelayedVertex(recommendation.at_ms, ())
+    higher = list(pending.queue)
+    while higher and higher[-1].parallelism <= recommendation.parallelism:
+        higher.pop()
+    queue, start_ms = (*higher, recommendation), recommendation.at_ms - interval_ms
+    if start_ms < pending.first_ms:
+        return pending._replace(queue=queue), None
+    recent = tuple(entry for entry in queue if entry.at_ms >= start_ms)
+    return pending._replace(queue=recent), recent[0]
 
 
 @dataclass(frozen=True, slots=True)

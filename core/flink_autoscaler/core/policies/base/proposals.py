@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection, VertexObs
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.policies.base.quantities import Need
 
 METRIC_MISSING = "METRIC_MISSING"

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.evaluate.evaluation import target_capacity
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, EvaluatedVertex, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN, ceil_decimals, divide, trunc32, two_decimals
 from flink_autoscaler.core.model.policy_values import VertexLimits, VertexSizing
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import HistoryEntry, ScalingSummary
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.model.vertex_patterns import VertexBounds, bounds_of

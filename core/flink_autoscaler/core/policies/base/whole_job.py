@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, VertexObs
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.policies.base.proposals import NOT_RUNNING, direction_of, lag_unknown, missing, not_usable
 from flink_autoscaler.core.policies.base.quantities import GREATEST, Memory, lags, subtasks
 

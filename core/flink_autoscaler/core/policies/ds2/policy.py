@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Final
 
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.policies.base.proposals import (
     NOT_RUNNING,
     abstention,

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, Proposal
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.hpa import Behavior, RateLimit, RateUnit, Select
 from flink_autoscaler.core.policies.base.quantities import subtasks
 from flink_autoscaler.core.policies.base.whole_job import proposal_of

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal, VertexObs
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.options.hpa import Behavior, HpaOptions, HpaUnit, behavior_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import INCOMPLETE_WINDOW, abstention, missing

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.options.bounded import positive_duration
+from flink_autoscaler.core.options.declare import positive_duration
 
 T = TypeVar("T")
 

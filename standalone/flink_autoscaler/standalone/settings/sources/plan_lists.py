@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from flink_autoscaler.core.options.policies import ScheduleOptions
 from flink_autoscaler.core.options.schedule_plans import format_plans, plan_problems
-from flink_autoscaler.core.options.simple_policies import ScheduleOptions
 from flink_autoscaler.standalone.settings.sources.layer import Layer, Value
 
 _OPTIONS: Final = "|".join(map(re.escape, ScheduleOptions.schedule_plans.keys))

@@ -10,11 +10,10 @@ from core_builders import a_cluster, a_context, a_topology, a_vertex, evaluated,
 
 from flink_autoscaler.core.decide.filters.order import filtered
 from flink_autoscaler.core.decide.plan import Plan
-from flink_autoscaler.core.model.events import Event
+from flink_autoscaler.core.model.events import Event, Reason
 from flink_autoscaler.core.model.job import Capacity
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, PauseScope, Signed
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import DelayedVertex, JobState, ScalingSummary
 from flink_autoscaler.core.model.supervision import Origin, Quarantined, RescaleRecord, Stage, Supervision
 from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy

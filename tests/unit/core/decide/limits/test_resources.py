@@ -14,11 +14,10 @@ from core_builders import (
 )
 
 from flink_autoscaler.core.model.decision import Rescale
-from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.job import Headroom
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.reading import ClusterReading
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.model.state import ScalingSummaries
 from flink_autoscaler.core.model.syntax import parse_duration
 from flink_autoscaler.core.options.context import JobAutoScalerContext

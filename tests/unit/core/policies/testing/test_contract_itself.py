@@ -8,8 +8,8 @@ from itertools import count
 
 import pytest
 
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal, VertexObs
-from flink_autoscaler.core.model.reason import Reason
 from flink_autoscaler.core.policies.base.proposals import direction_of
 from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
 from flink_autoscaler.core.policies.testing.model_job import balanced_jobs, model_jobs

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.options.policies import ScheduleOptions
 from flink_autoscaler.core.options.schedule_plans import SchedulePlan, parse_plans
-from flink_autoscaler.core.options.simple_policies import ScheduleOptions
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration

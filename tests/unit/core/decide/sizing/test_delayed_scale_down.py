@@ -1,6 +1,6 @@
 import pytest
 
-from flink_autoscaler.core.decide.sizing.delayed import delayed as delayed_by
+from flink_autoscaler.core.decide.sizing.changes import delayed as delayed_by
 from flink_autoscaler.core.model.state import DelayedRecommendation, DelayedVertex
 
 MINUTE = 60_000
