@@ -16,8 +16,6 @@ from flink_autoscaler.core.model.metrics import (
     MetricSample,
     ScalingMetric,
     VertexId,
-    avg,
-    of,
 )
 from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, r3, round64
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
@@ -162,7 +160,7 @@ def _plain_metrics(vertex: Vertex, window: MetricWindow) -> dict[ScalingMetric, 
     }
     lag = window.latest(ScalingMetric.LAG, vertex.vertex_id)
     if lag is not None:
-        metrics[ScalingMetric.LAG] = of(lag)
+        metrics[ScalingMetric.LAG] = EvaluatedMetric(r3(lag), NAN)
     return metrics
 
 
@@ -181,7 +179,10 @@ def _target_rates(
             ratio = output_ratio(topology, window, (upstream, vertex.vertex_id), is_strict=settings.is_strict)
             target += evaluated[upstream][ScalingMetric.TARGET_DATA_RATE].average * ratio
             catch_up += evaluated[upstream][ScalingMetric.CATCH_UP_DATA_RATE].current * ratio
-    return {ScalingMetric.TARGET_DATA_RATE: avg(target), ScalingMetric.CATCH_UP_DATA_RATE: of(catch_up)}
+    return {
+        ScalingMetric.TARGET_DATA_RATE: EvaluatedMetric(NAN, r3(target)),
+        ScalingMetric.CATCH_UP_DATA_RATE: EvaluatedMetric(r3(catch_up), NAN),
+    }
 
 
 def _source_rates(vertex_id: VertexId, window: MetricWindow, catch_up: int) -> tuple[float, float]:
@@ -236,7 +237,10 @@ def _processing_rate(
     if vertex.is_source:
         observed = window.average(ScalingMetric.OBSERVED_TPR, vertex.vertex_id, settings.min_observations)
     rate = true_processing_rate(from_busy_time, observed, settings.switch_threshold)
-    return {ScalingMetric.LOAD: avg(busy_ms / 1000), ScalingMetric.TRUE_PROCESSING_RATE: avg(rate)}
+    return {
+        ScalingMetric.LOAD: EvaluatedMetric(NAN, r3(busy_ms / 1000)),
+        ScalingMetric.TRUE_PROCESSING_RATE: EvaluatedMetric(NAN, r3(rate)),
+    }
 
 
 def _busy_and_input(vertex: Vertex, window: MetricWindow, aggregator: BusyTimeAggregator) -> tuple[float, float]:
@@ -291,16 +295,17 @@ def rate_thresholds(
     upper, lower = (1.0, 0.0) if has_backlog else (settings.utilization_max, settings.utilization_min)
     scale_up = target_capacity(metrics, upper, catch_up=settings.catch_up)
     scale_down = target_capacity(metrics, lower, catch_up=settings.catch_up, restart_time=settings.restart_time)
-    return {
-        ScalingMetric.SCALE_UP_RATE_THRESHOLD: of(scale_up),
-        ScalingMetric.SCALE_DOWN_RATE_THRESHOLD: of(scale_down),
+    return {  # whole numbers need no rounding
+        ScalingMetric.SCALE_UP_RATE_THRESHOLD: EvaluatedMetric(scale_up, NAN),
+        ScalingMetric.SCALE_DOWN_RATE_THRESHOLD: EvaluatedMetric(scale_down, NAN),
     }
 
 
 def _evaluate_globals(window: MetricWindow) -> dict[ScalingMetric, EvaluatedMetric]:
     latest = window.samples[-1].globals_
     metrics = {
-        metric: of(latest.get(metric, NAN)) for metric in (ScalingMetric.GC_PRESSURE, ScalingMetric.NUM_TASK_SLOTS_USED)
+        metric: EvaluatedMetric(r3(latest.get(metric, NAN)), NAN)
+        for metric in (ScalingMetric.GC_PRESSURE, ScalingMetric.NUM_TASK_SLOTS_USED)
     }
     for metric in _GLOBAL_AVERAGES:
         metrics[metric] = EvaluatedMetric(r3(latest.get(metric, NAN)), r3(window.global_average(metric)))

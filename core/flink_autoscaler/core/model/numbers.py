@@ -6,7 +6,11 @@ NaN stands for "unknown" inside this arithmetic and nowhere else.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_HALF_UP, Context, Decimal
+from typing import TypeVar
+
+K = TypeVar("K")
 
 NAN = math.nan
 INFINITY = math.inf
@@ -86,6 +90,11 @@ def r3(value: float) -> float:
     if rounded is None:
         rounded = float(Decimal(repr(value)).quantize(Decimal("0.001"), ROUND_HALF_UP, _WIDE))
     return rounded if rounded != 0.0 else value
+
+
+def rounded(values: Mapping[K, float]) -> dict[K, float]:
+    """Round every value to three decimals (see :func:`r3`)."""
+    return {key: r3(value) for key, value in values.items()}
 
 
 def _r3_fast(value: float) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, MetricSample, ScalingMetric, VertexId
-from flink_autoscaler.core.model.numbers import INFINITY, NAN, r3
+from flink_autoscaler.core.model.numbers import INFINITY, NAN, rounded
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading, VertexAggregates
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.observe import metric_names
@@ -76,7 +76,7 @@ def convert(
         values = convert_vertex(vertex, aggregates, conversion)
         if not math.isfinite(values[ScalingMetric.LOAD]):
             excluded.add(vertex_id)
-        vertices[vertex_id] = {metric: r3(value) for metric, value in values.items()}
+        vertices[vertex_id] = rounded(values)
     incomplete = frozenset(v.vertex_id for v in topology.vertices.values() if not v.io.is_complete)
     waiting = waited(topology) if conversion.keeps_waiting else {}
     sample = MetricSample(now_ms, vertices, convert_globals(cluster, reading.memory.reports_gc), incomplete, waiting)
@@ -127,12 +127,12 @@ def _load(aggregates: VertexAggregates, aggregator: BusyTimeAggregator) -> float
 
 def _records_in(vertex: Vertex, aggregates: VertexAggregates, conversion: Conversion) -> float:
     count = float(vertex.io.records_in)
-    if vertex.is_source and count == 0:
-        count = _total(aggregates, FlinkMetric.SOURCE_RECORDS_IN, count)
-    if vertex.is_source and count == 0:
-        count = _total(aggregates, FlinkMetric.SOURCE_RECORDS_OUT, count)
-    is_unanswered = vertex.is_source and count == 0 and not aggregates
-    return NAN if math.isnan(count) or (conversion.is_strict and is_unanswered) else max(0.0, count)
+    if count == 0 and vertex.is_source:
+        for metric in (FlinkMetric.SOURCE_RECORDS_IN, FlinkMetric.SOURCE_RECORDS_OUT):
+            count = _total(aggregates, metric, count) if count == 0 else count
+        if conversion.is_strict and count == 0 and not aggregates:
+            return NAN
+    return NAN if math.isnan(count) else max(0.0, count)
 
 
 def _lag(aggregates: VertexAggregates, conversion: Conversion) -> float:

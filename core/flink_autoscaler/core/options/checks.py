@@ -57,7 +57,7 @@ def _checks(options: AutoscalerOptions) -> list[_Check]:
 def _within(option: Option[Any], low: float | None, high: float | None) -> _Check:
     def check(options: AutoscalerOptions) -> str | None:
         try:
-            value = option.read(options.configuration)
+            value = getattr(options, option.name)  # read once, here or by whoever needs it first
         except ValueParseError as error:
             return f"Invalid value in the autoscaler config {option.key}: {error}"
         if value is None or _is_within(value, low, high):
