@@ -21,6 +21,7 @@ from flink_autoscaler.core.forecast.pass_forecast import PassForecast, pass_fore
 from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.observe.history import restart_time
@@ -30,7 +31,7 @@ from flink_autoscaler.core.policies.choosing import unknown_policies
 from flink_autoscaler.core.ports.passes import EvaluatedJob, PassOutcome, PassRequest
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
 from flink_autoscaler.core.supervise.following import Followed
-from flink_autoscaler.core.supervise.supervised import follow_up, followed
+from flink_autoscaler.core.supervise.supervised import FollowUp, PassWants, follow_up, followed
 
 MIN_SAMPLES = 2
 """Fewer samples have no rate."""
@@ -78,21 +79,31 @@ def advance(
         found, end = _looked_at(request, reading, cluster, plugins, watched.holds)
     else:
         found, end = _Found(request), not_running(request)
-    outcome = _outcome(request, reading, watched, found, end)
-    taken = follow_up(outcome, request, reading, cluster)
-    state = replace(outcome.state, supervision=taken.supervision)
-    return replace(outcome, state=state, least=taken.least, found=taken.found)
+    wants = _wants(request, reading, watched, found, end)
+    taken = follow_up(wants, end.state.supervision, request, reading, cluster)
+    return _outcome(watched, found, end, wants, taken)
 
 
-def _outcome(request: PassRequest, reading: JobReading, watched: Followed, found: _Found, end: PassEnd) -> PassOutcome:
+def _wants(request: PassRequest, reading: JobReading, watched: Followed, found: _Found, end: PassEnd) -> PassWants:
+    """Return what is to be asked of the cluster: nothing while nobody knows what the job was asked to have."""
+    supervision, details = end.state.supervision, reading.details
+    wanted = realizable(end.wanted, supervision, request, details, is_repair=watched.is_repair)
+    running: dict[VertexId, int] = {}
+    if found.observed:
+        running = {v.vertex_id: v.parallelism for v in found.observed.topology.vertices.values()}
+    elif details:
+        running = {v.vertex_id: v.parallelism for v in details.vertices}
+    return PassWants({} if watched.is_blind else wanted, running, isinstance(end.decision, Rescale))
+
+
+def _outcome(watched: Followed, found: _Found, end: PassEnd, wants: PassWants, taken: FollowUp) -> PassOutcome:
     """Put together what the stages of a pass came to."""
-    supervision, observed = end.state.supervision, found.observed
-    wanted = realizable(end.wanted, supervision, request, reading.details, is_repair=watched.is_repair)
+    request, observed = found.request, found.observed
     return PassOutcome(
         job_key=request.context.job_key,
         phase=end.phase,
         decision=end.decision,
-        state=end.state,
+        state=replace(end.state, supervision=taken.supervision),
         undecided=end.undecided,
         memory=end.memory,
         sample=observed.sample if observed else None,
@@ -101,7 +112,9 @@ def _outcome(request: PassRequest, reading: JobReading, watched: Followed, found
         topology=observed.topology if observed else None,
         restart_time=found.restart_time,
         evaluation=found.evaluation,
-        wanted={} if watched.is_blind else wanted,
+        wanted=wants.wanted,
+        least=taken.least,
+        found=taken.found,
         wanted_config=end.wanted_config,
         events=(*watched.events, *found.events, *end.events),
         report=end.report,

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
-from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
@@ -21,7 +20,7 @@ from flink_autoscaler.core.model.supervision import (
 )
 from flink_autoscaler.core.observe.conversion import convert_globals
 from flink_autoscaler.core.options.safety import LowerBound
-from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
+from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.core.ports.plugins import Plugins
 from flink_autoscaler.core.supervise.error_checkers import CHECKERS, GC, HEAP
 from flink_autoscaler.core.supervise.following import Followed, follow, is_repairing
@@ -74,6 +73,26 @@ def pressure(cluster: ClusterReading) -> dict[str, float]:
 
 
 @dataclass(frozen=True, slots=True)
+class PassWants:
+    """What a pass wants of a job.
+
+    Attributes:
+        wanted: Parallelism by vertex; empty where nothing is wanted.
+        running: Parallelism by vertex as the job runs now; empty where that is not known.
+        is_decided: Whether this pass decided it.
+    """
+
+    wanted: Vector
+    running: Vector
+    is_decided: bool
+
+    @property
+    def is_other_than_running(self) -> bool:
+        """Whether some vertex that runs is to get another parallelism."""
+        return _differs(self.wanted, self.running)
+
+
+@dataclass(frozen=True, slots=True)
 class FollowUp:
     """What is remembered of what a pass wants, and how it is to be realized.
 
@@ -87,32 +106,32 @@ class FollowUp:
     found: Requirements | None = None
 
 
-def follow_up(outcome: PassOutcome, request: PassRequest, reading: JobReading, cluster: ClusterReading) -> FollowUp:
-    """Begin to follow what an outcome wants, where that is new: a decision, a pin, or an override of the user's."""
-    options, supervision = request.context.options, outcome.state.supervision
-    if not options.improves(options.supervised_rescales) or request.context.job_id is None or not outcome.wanted:
+def follow_up(
+    wants: PassWants, supervision: Supervision, request: PassRequest, reading: JobReading, cluster: ClusterReading
+) -> FollowUp:
+    """Begin to follow what a pass wants, where that is new: a decision, a pin, or an override of the user's."""
+    options, wanted, running = request.context.options, wants.wanted, wants.running
+    if not options.improves(options.supervised_rescales) or request.context.job_id is None or not wanted:
         return FollowUp(supervision)
-    running = _running(outcome, reading)
-    if running and _is_new(outcome, request, running) and _may_begin(request, outcome):
-        origin = Origin.AUTOSCALER if isinstance(outcome.decision, Rescale) else Origin.OPERATOR
-        target = {vertex_id: outcome.wanted.get(vertex_id, parallelism) for vertex_id, parallelism in running.items()}
+    if running and _is_new(wants, supervision, request) and _may_begin(wanted, supervision, request):
+        origin = Origin.AUTOSCALER if wants.is_decided else Origin.OPERATOR
+        target = {vertex_id: wanted.get(vertex_id, parallelism) for vertex_id, parallelism in running.items()}
         given = SupervisionInput(request, _facts(reading))
         supervision = begun(supervision, given, running, target, origin, _why(origin, request))
         supervision = replace(supervision, baseline=pressure(cluster))
         if not supervision.initial:
             supervision = replace(supervision, initial=running, last_stable=running)
-    supervision = replace(supervision, asked=dict(outcome.wanted))
-    least = _least(options.lower_bound, outcome.wanted, supervision.current)
+    supervision = replace(supervision, asked=dict(wanted))
+    least = _least(options.lower_bound, wanted, supervision.current)
     return FollowUp(supervision, least, reading.facts.requirements if reading.facts else None)
 
 
-def _is_new(outcome: PassOutcome, request: PassRequest, running: Vector) -> bool:
+def _is_new(wants: PassWants, supervision: Supervision, request: PassRequest) -> bool:
     """Tell whether something else is wanted than before."""
-    supervision = outcome.state.supervision
     # What was decided before anything was followed is only taken note of.
     is_known = bool(supervision.asked or supervision.past or request.orders.pins)
-    is_changed = dict(outcome.wanted) != dict(supervision.asked) and _differs(outcome.wanted, running)
-    return isinstance(outcome.decision, Rescale) or (is_known and is_changed)
+    is_changed = dict(wants.wanted) != dict(supervision.asked) and wants.is_other_than_running
+    return wants.is_decided or (is_known and is_changed)
 
 
 def _why(origin: Origin, request: PassRequest) -> str:
@@ -126,10 +145,10 @@ def _facts(reading: JobReading) -> RescaleFacts:
     return reading.facts or RescaleFacts(now_ms=reading.details.now_ms if reading.details else None)
 
 
-def _may_begin(request: PassRequest, outcome: PassOutcome) -> bool:
+def _may_begin(wanted: Vector, supervision: Supervision, request: PassRequest) -> bool:
     """Tell whether what is wanted is a rescale of its own, and the job has not ended."""
-    supervision, under_way = outcome.state.supervision, outcome.state.supervision.under_way
-    is_followed = under_way is not None and not _differs(outcome.wanted, under_way.target)
+    under_way = supervision.under_way
+    is_followed = under_way is not None and not _differs(wanted, under_way.target)
     is_going_back = supervision.phase is SupervisionPhase.ROLLING_BACK
     return not (is_followed or is_going_back or request.context.status.is_terminal)
 
@@ -141,12 +160,6 @@ def _least(bound: LowerBound, wanted: Vector, current: RescaleRecord | None) -> 
     if bound is LowerBound.ONE or current is None:
         return {}
     return {v: min(parallelism, current.before.get(v, parallelism)) for v, parallelism in wanted.items()}
-
-
-def _running(outcome: PassOutcome, reading: JobReading) -> dict[VertexId, int]:
-    if outcome.topology is not None:
-        return {vertex_id: vertex.parallelism for vertex_id, vertex in outcome.topology.vertices.items()}
-    return {v.vertex_id: v.parallelism for v in reading.details.vertices} if reading.details else {}
 
 
 def _differs(wanted: Vector, running: Vector) -> bool:
