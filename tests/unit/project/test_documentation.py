@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from flink_autoscaler.core import ports
+
 PROJECT = Path(__file__).parents[3]
 PAGES = sorted([*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")])
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)[^)]*\)")
@@ -87,3 +89,10 @@ def test_make_targets_that_a_page_names_exist(page: Path) -> None:
     named = re.findall(r"(?:`|^)make ([a-z-]+)", page.read_text(), re.MULTILINE)
 
     assert set(named) <= set(targets)
+
+
+def test_the_page_of_the_ports_shows_what_they_export() -> None:
+    page = (PROJECT / "docs" / "reference" / "ports.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE)
+
+    assert shown == sorted(name for name in ports.__all__ if isinstance(getattr(ports, name), type))
