@@ -43,7 +43,7 @@ def rooms_imported(path: Path) -> set[str]:
     return {name[2] for name in names if name[:2] == ["flink_autoscaler", "core"] and len(name) > 2}
 
 
-@pytest.mark.parametrize("folder", folders(), ids=lambda folder: folder.relative_to(PROJECT).as_posix())
+@pytest.mark.parametrize("folder", list(folders()), ids=lambda folder: folder.relative_to(PROJECT).as_posix())
 def test_no_room_is_too_full(folder: Path) -> None:
     modules = [path.name for path in folder.glob("*.py") if path.name != "__init__.py"]
 
