@@ -21,6 +21,7 @@ from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.job import Endpoint, Kerberos
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
+from flink_cluster.waiting import wait_until
 
 pytestmark = pytest.mark.kerberos
 pytest_plugins = ["kerberos.fixtures"]
@@ -74,6 +75,7 @@ def test_hundred_requests_need_one_ticket(guarded_flink: Guarded, identity: Iden
 
     run(ask())
 
+    wait_until("a line for each request", lambda: len(server.requests()) >= 101, 10.0)
     assert len(server.requests()) == 101  # the first one was answered with the question
     assert rounds(server) == 1
     assert realm.requests("AS_REQ", identity.principal) == 1
@@ -124,6 +126,8 @@ def test_worthless_cookie_leads_to_another_ticket(guarded_flink: Guarded, identi
 
     run(ask())
 
+    # A line is written after its answer.
+    wait_until("four lines in the server's log", lambda: len(server.requests()) >= 4, 10.0)
     assert [line.split()[2:] for line in server.requests()] == [["401", "-"], ["200", "ticket"]] * 2
 
 
