@@ -146,8 +146,8 @@ class RescaleMachine(RuleBasedStateMachine):
         DISTURBANCES[what](self.cluster)
         if what == "JobManager forgets":
             self._is_clusters_own()
-        if what == "JobManager fails over" and self.promises.edited_ms is None:
-            self.promises.forget_edit()  # the daemon has not seen it, and cannot tell it from a loss any more
+        if what == "JobManager fails over":
+            self.promises.fail_over()
         self._look(gaps, facts, put)
         self._count(what)
 
