@@ -216,6 +216,7 @@ class RescaleMachine(RuleBasedStateMachine):
             return
         self._settle()
         assert self.daemon.state.supervision.phase in (RescalePhase.STABLE, RescalePhase.PAUSED)
+        FIGURES["sequences"] += 1
         FIGURES["passes"] += self.daemon.passes
         FIGURES["bad rescales undone"] += self.promises.undone
         FIGURES["passes that respected an edit"] += self.promises.respected

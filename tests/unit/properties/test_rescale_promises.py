@@ -7,7 +7,9 @@ from rescale_model import MAP, OPTIONS, SOURCE, Daemon, FactsFate, LossyNetwork,
 from rescale_model.promises import Promises
 
 THREE = {SOURCE: (1, 3), MAP: (1, 3)}
-EDITED = {SOURCE: (1, 2), MAP: (1, 2)}
+EDITED = {SOURCE: (1, 1), MAP: (1, 1)}
+"""Too little for the load, so that the daemon changes it as soon as it may."""
+
 OVERWRITTEN = "a PUT although somebody else has changed the requirements"
 
 
@@ -85,8 +87,9 @@ def test_respect_lasts_from_the_pass_that_was_told(promises: Promises) -> None:
     look(promises, 30, FactsFate.LOST)
     look(promises)
     respect = promises.daemon.context().options.edit_respect.ms // 1000
-    promises.daemon.network.tick(respect - 20)
-    look(promises)
+    promises.daemon.network.tick(respect - 60)
+    look(promises, 5)
     assert promises.edit == EDITED
-    look(promises)
+    look(promises, 5)
     assert promises.edit is None
+    assert promises.daemon.network.cluster.requirements != EDITED
