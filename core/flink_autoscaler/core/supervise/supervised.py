@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from flink_autoscaler.core.model.decision import Rescale
+from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
@@ -101,9 +102,10 @@ def follow_up(outcome: PassOutcome, request: PassRequest, reading: JobReading, c
         supervision = replace(supervision, baseline=pressure(cluster))
         if not supervision.initial:
             supervision = replace(supervision, initial=running, last_stable=running)
-    supervision = replace(supervision, asked=dict(outcome.wanted))
-    least = _least(options.lower_bound, outcome.wanted, supervision.current)
-    return FollowUp(supervision, least, reading.facts.requirements if reading.facts else None)
+    found = reading.facts.requirements if reading.facts else None
+    if _is_asked(outcome, request, supervision, found):
+        supervision = replace(supervision, asked=dict(outcome.wanted))
+    return FollowUp(supervision, _least(options.lower_bound, outcome.wanted, supervision.current), found)
 
 
 def _is_new(outcome: PassOutcome, request: PassRequest, running: Vector) -> bool:
@@ -113,6 +115,14 @@ def _is_new(outcome: PassOutcome, request: PassRequest, running: Vector) -> bool
     is_known = bool(supervision.asked or supervision.past or request.orders.pins)
     is_changed = dict(outcome.wanted) != dict(supervision.asked) and _differs(outcome.wanted, running)
     return isinstance(outcome.decision, Rescale) or (is_known and is_changed)
+
+
+def _is_asked(outcome: PassOutcome, request: PassRequest, supervision: Supervision, found: Requirements | None) -> bool:
+    """Tell whether what is wanted can be asked for in this pass, or has been: else it is new to the pass that does."""
+    is_sent = request.context.status is JobStatus.RUNNING or outcome.is_repair or supervision.under_way is not None
+    if is_sent or found is None:
+        return is_sent
+    return not _differs(outcome.wanted, {vertex_id: upper for vertex_id, (_, upper) in found.items()})
 
 
 def _why(origin: Origin, request: PassRequest) -> str:
