@@ -12,6 +12,7 @@ from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.cycle.ending import without_reading
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
+from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.realizers import RescaleApiRealizer
@@ -67,6 +68,7 @@ class Daemon:
 
     Attributes:
         offset: Seconds by which its clock is ahead of the true time.
+        told: What the cluster answered about the rescale in the last pass; None where nothing was asked or answered.
     """
 
     network: LossyNetwork
@@ -74,6 +76,7 @@ class Daemon:
     orders: Orders = NO_ORDERS
     offset: int = 0
     passes: int = 0
+    told: RescaleFacts | None = None
 
     def __post_init__(self) -> None:
         self.store = TextStore()
@@ -108,11 +111,14 @@ class Daemon:
         """Do one pass; a daemon that is killed has recorded it, but realizes nothing and starts anew."""
         self.passes += 1
         self.network.sent.clear()
+        self.told = None
         context = self.context()
         request = self._autoscaler.request(context, self.now_ms, orders=self.orders)
         outcome = without_reading(request)
         if outcome is None:
-            outcome = advance(request, self.network.read(request), a_cluster())
+            reading = self.network.read(request)
+            self.told = reading.facts
+            outcome = advance(request, reading, a_cluster())
         if is_killed:
             self.store.save(context.job_key, outcome.state)
             self.restart()

@@ -18,6 +18,9 @@ DAY_MS: Final = 86_400_000
 BOUND_TO_UNDO: Final = 1
 """Passes with whole answers and a PUT that arrives, from the first one that can see the failure."""
 
+OUT_OF_ORDER_MS: Final = 120_000
+"""An answer that is older than the one before by up to this is none: it may have been on its way for long."""
+
 BOUND_TO_SETTLE: Final = 240
 """Passes of 15 s with a healthy cluster and network until nothing is under way or on probation any more."""
 
@@ -28,13 +31,17 @@ class Promises:
 
     Attributes:
         edit: What somebody else asked for, when the daemon was able to tell; None when there is nothing to respect.
+        edited_ms: When that was asked for.
+        shown_ms: When the daemon was first told of it, in the pass that its respect lasts from; None before. Until
+            then nothing is overwritten either, as long as the JobManager lives that took it over.
         person_ms: When a person last ordered something that may change the requirements or end a pause.
         deeds: When people ended pauses, rolled back or had everything forgotten.
     """
 
     daemon: Daemon
     edit: Bounds | None = None
-    edited_ms: int | None = None
+    edited_ms: int = 0
+    shown_ms: int | None = None
     person_ms: int = 0
     deeds: list[int] = field(default_factory=list)
     rollbacks: list[int] = field(default_factory=list)
@@ -62,11 +69,17 @@ class Promises:
         cluster.take(requirements)
         network.author = "others"
         if cluster.requirements == requirements:
-            self.edit, self.edited_ms = (requirements, None) if is_tellable else (None, None)
+            self.edit = requirements if is_tellable else None
+            self.edited_ms, self.shown_ms = self.daemon.now_ms, None
 
     def forget_edit(self) -> None:
         """Note that what somebody else asked for does not count any more, such as after a restart of the job."""
-        self.edit = self.edited_ms = None
+        self.edit = self.shown_ms = None
+
+    def fail_over(self) -> None:
+        """Note that the JobManager was restarted: an edit not shown before that looks like requirements it lost."""
+        if self.shown_ms is None:
+            self.forget_edit()
 
     def look(self, *, is_killed: bool = False) -> JobPassReport:
         """Do one pass, and check it."""
@@ -78,7 +91,7 @@ class Promises:
         after = daemon.state.supervision
         self._check_decision(report, before)
         self._check_wanted(report)
-        self._check_puts(facts)
+        self._check_puts(facts, before)
         self._check_records(after)
         self._check_rollbacks()
         if must_undo:
@@ -130,7 +143,7 @@ class Promises:
             assert vertex in vector, "wanted for a vertex that the job does not have"
             assert 1 <= parallelism <= MOST[vertex]
 
-    def _check_puts(self, facts: FactsFate) -> None:
+    def _check_puts(self, facts: FactsFate, before: Supervision) -> None:
         daemon = self.daemon
         sent = daemon.network.sent
         assert len(sent) <= 1
@@ -139,14 +152,25 @@ class Promises:
             assert not sent, "a PUT in a dry run"
         if self.edit is None:
             return
-        if self.edited_ms is None:
-            self.edited_ms = daemon.now_ms
-        respect_ms = daemon.context().options.edit_respect.ms
-        if self.person_ms >= self.edited_ms or daemon.now_ms >= self.edited_ms + respect_ms:
+        if self.shown_ms is None and self._is_shown(self.edit, before):
+            self.shown_ms = daemon.now_ms
+        if self.person_ms >= self.edited_ms or self._is_respected_enough():
             self.forget_edit()
             return
         self.respected += 1
         assert not sent, f"a PUT although somebody else has changed the requirements ({facts})"
+
+    def _is_shown(self, edit: Bounds, before: Supervision) -> bool:
+        """Tell whether the daemon was told of an edit in this pass, by an answer that came in order."""
+        told, heard_ms = self.daemon.told, before.heard_ms
+        if told is None or told.requirements != edit:
+            return False
+        return told.now_ms is None or heard_ms is None or not 0 <= heard_ms - told.now_ms <= OUT_OF_ORDER_MS
+
+    def _is_respected_enough(self) -> bool:
+        """Tell whether the time is over for which the job is left as somebody else wanted it."""
+        respect_ms = self.daemon.context().options.edit_respect.ms
+        return self.shown_ms is not None and self.daemon.now_ms >= self.shown_ms + respect_ms
 
     def _check_records(self, after: Supervision) -> None:
         assert all(record.stage.is_final for record in after.past), "an open rescale in the past"

@@ -146,8 +146,8 @@ class RescaleMachine(RuleBasedStateMachine):
         DISTURBANCES[what](self.cluster)
         if what == "JobManager forgets":
             self._is_clusters_own()
-        if what == "JobManager fails over" and self.promises.edited_ms is None:
-            self.promises.forget_edit()  # the daemon has not seen it, and cannot tell it from a loss any more
+        if what == "JobManager fails over":
+            self.promises.fail_over()
         self._look(gaps, facts, put)
         self._count(what)
 
@@ -216,6 +216,7 @@ class RescaleMachine(RuleBasedStateMachine):
             return
         self._settle()
         assert self.daemon.state.supervision.phase in (RescalePhase.STABLE, RescalePhase.PAUSED)
+        FIGURES["sequences"] += 1
         FIGURES["passes"] += self.daemon.passes
         FIGURES["bad rescales undone"] += self.promises.undone
         FIGURES["passes that respected an edit"] += self.promises.respected

@@ -93,7 +93,7 @@ def _wants(request: PassRequest, reading: JobReading, watched: Followed, found: 
         running = {v.vertex_id: v.parallelism for v in found.observed.topology.vertices.values()}
     elif details:
         running = {v.vertex_id: v.parallelism for v in details.vertices}
-    return PassWants({} if watched.is_blind else wanted, running, isinstance(end.decision, Rescale))
+    return PassWants({} if watched.is_blind else wanted, running, isinstance(end.decision, Rescale), watched.is_repair)
 
 
 def _outcome(watched: Followed, found: _Found, end: PassEnd, wants: PassWants, taken: FollowUp) -> PassOutcome:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
+from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
@@ -80,11 +81,13 @@ class PassWants:
         wanted: Parallelism by vertex; empty where nothing is wanted.
         running: Parallelism by vertex as the job runs now; empty where that is not known.
         is_decided: Whether this pass decided it.
+        is_repair: Whether it undoes a rescale that the job does not survive, so that the job need not run.
     """
 
     wanted: Vector
     running: Vector
     is_decided: bool
+    is_repair: bool = False
 
     @property
     def is_other_than_running(self) -> bool:
@@ -121,9 +124,10 @@ def follow_up(
         supervision = replace(supervision, baseline=pressure(cluster))
         if not supervision.initial:
             supervision = replace(supervision, initial=running, last_stable=running)
-    supervision = replace(supervision, asked=dict(wanted))
-    least = _least(options.lower_bound, wanted, supervision.current)
-    return FollowUp(supervision, least, reading.facts.requirements if reading.facts else None)
+    found = reading.facts.requirements if reading.facts else None
+    if _is_asked(wants, request, supervision, found):
+        supervision = replace(supervision, asked=dict(wanted))
+    return FollowUp(supervision, _least(options.lower_bound, wanted, supervision.current), found)
 
 
 def _is_new(wants: PassWants, supervision: Supervision, request: PassRequest) -> bool:
@@ -132,6 +136,14 @@ def _is_new(wants: PassWants, supervision: Supervision, request: PassRequest) ->
     is_known = bool(supervision.asked or supervision.past or request.orders.pins)
     is_changed = dict(wants.wanted) != dict(supervision.asked) and wants.is_other_than_running
     return wants.is_decided or (is_known and is_changed)
+
+
+def _is_asked(wants: PassWants, request: PassRequest, supervision: Supervision, found: Requirements | None) -> bool:
+    """Tell whether what is wanted can be asked for in this pass, or has been: else it is new to the pass that does."""
+    is_sent = request.context.status is JobStatus.RUNNING or wants.is_repair or supervision.under_way is not None
+    if is_sent or found is None:
+        return is_sent
+    return not _differs(wants.wanted, {vertex_id: upper for vertex_id, (_, upper) in found.items()})
 
 
 def _why(origin: Origin, request: PassRequest) -> str:

@@ -397,6 +397,26 @@ def test_a_pin_that_the_job_does_not_survive_is_undone_and_not_tried_again() -> 
     assert daemon.network.cluster.status is JobStatus.RUNNING
 
 
+def test_a_pin_that_could_not_be_asked_for_after_a_reset_is_followed_once_it_can() -> None:
+    daemon = a_daemon(fatal=4, load=10.0, startup=20)
+    look(daemon, 3)
+    daemon.orders = Orders(pins=(Pin(MAP, 8, signed(daemon)),))
+    look(daemon, 6, gap=5)
+    assert daemon.state.supervision.phase is SupervisionPhase.ROLLING_BACK
+    daemon.orders = replace(daemon.orders, reset=signed(daemon))
+    look(daemon, gap=2)
+    assert daemon.context().status is JobStatus.RESTARTING
+
+    look(daemon, gap=20)
+    current = daemon.state.supervision.current
+    look(daemon, 12)
+
+    assert current is not None
+    assert (current.before, current.target) == (ONE, {SOURCE: 1, MAP: 8})
+    assert not daemon.network.cluster.is_fatal
+    assert daemon.network.cluster.status is JobStatus.RUNNING
+
+
 def test_a_paused_job_is_not_scaled_and_says_by_whom() -> None:
     daemon = a_daemon()
     daemon.orders = Orders(pause=PauseOrder(signed(daemon)))
