@@ -109,9 +109,8 @@ def _slots(facts: ClusterFacts) -> Iterator[Finding]:
     elif capacity.free_slots == 0:
         yield _no_free_slots(capacity.slots, capacity.slots_per_taskmanager)
     else:
-        text = (
-            f"its jobs together can grow by the {capacity.free_slots} slots that are free; more TaskManagers give more"
-        )
+        free = "1 slot that is" if capacity.free_slots == 1 else f"{capacity.free_slots} slots that are"
+        text = f"its jobs together can grow by the {free} free; more TaskManagers give more"
         yield note("FREE_SLOTS", text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -69,6 +70,11 @@ class Finding:
             "line": None if self.fix is None else self.fix.line,
             "vertex_id": self.vertex_id,
         }
+
+
+def by_weight(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings with what is needed first and notes last, else in the order given."""
+    return tuple(sorted(findings, key=lambda finding: list(Weight).index(finding.weight)))
 
 
 def needed(code: str, text: str, fix: Fix | None = None, vertex_id: str | None = None) -> Finding:

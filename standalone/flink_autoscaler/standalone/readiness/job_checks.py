@@ -13,26 +13,39 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.standalone.readiness.cluster_checks import cluster_findings
 from flink_autoscaler.standalone.readiness.facts import ClusterFacts, JobFacts
-from flink_autoscaler.standalone.readiness.findings import Finding, Fix, Place, Weight, limit, needed, note
+from flink_autoscaler.standalone.readiness.findings import Finding, Fix, Place, Weight, by_weight, limit, needed, note
 from flink_autoscaler.standalone.readiness.vertex_checks import vertex_findings
 
 ENABLING_LINE: Final = f"{AutoscalerOptions.enabled.key}: true"
+_UNSETTLED: Final = 20.0
+"""Seconds after its start for which rates of a job do not mean much."""
+
 _BATCH: Final = "BATCH"
 _ADAPTIVE: Final = "adaptive"
 
 
 def job_findings(facts: JobFacts) -> tuple[Finding, ...]:
-    """Return what is to be known about a job beyond its cluster; only that where its configuration is invalid."""
-    problem = validate(facts.context.options)
+    """Return what is to be known about a job beyond its cluster; little more where its configuration is invalid."""
+    problem = _problem(facts)
     if problem is not None:
-        return (needed("INVALID_CONFIG", f"the configuration of the job cannot be used: {problem}"),)
+        enabling = () if enabled_or_none(facts) is None else _enabled(facts)
+        return (needed("INVALID_CONFIG", f"the configuration of the job cannot be used: {problem}"), *enabling)
     found = tuple(finding for check in _CHECKS for finding in check(facts))
-    return (*found, *vertex_findings(facts))
+    return by_weight((*found, *vertex_findings(facts)))
 
 
 def is_ready(findings: tuple[Finding, ...]) -> bool:
     """Tell whether nothing is needed before the daemon scales the job."""
     return not any(finding.weight is Weight.NEEDED for finding in findings)
+
+
+def _problem(facts: JobFacts) -> str | None:
+    """Return what is wrong with the options of the job, as it will be when the job is enabled."""
+    try:
+        _ = facts.context.options.enabled
+    except ValueParseError as error:
+        return str(error)
+    return validate(AutoscalerOptions({**facts.context.configuration, AutoscalerOptions.enabled.key: "true"}))
 
 
 def _enabled(facts: JobFacts) -> Iterator[Finding]:
@@ -95,6 +108,11 @@ def _checkpoints(facts: JobFacts) -> Iterator[Finding]:
         yield limit("NO_CHECKPOINTS", text, Fix(Place.FLINK, "execution.checkpointing.interval: 30s"))
 
 
+def _age(facts: JobFacts) -> Iterator[Finding]:
+    if facts.age is not None and facts.age < _UNSETTLED and facts.metrics is not None:
+        yield note("JUST_STARTED", f"the job has run for {facts.age:.0f} s only, so its numbers have not settled yet")
+
+
 def _patience(facts: JobFacts) -> Iterator[Finding]:
     options = facts.context.options
     seconds = options.stabilization_interval.exact_seconds + options.metrics_window.exact_seconds
@@ -109,6 +127,7 @@ _CHECKS: Final[tuple[Callable[[JobFacts], Iterator[Finding]], ...]] = (
     _scheduler,
     _advice_only,
     _checkpoints,
+    _age,
     _patience,
 )
 

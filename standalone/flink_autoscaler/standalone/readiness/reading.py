@@ -151,11 +151,12 @@ def _headline(body: str) -> str:
 
 async def _checkpoints(client: FlinkRestClient, job_id: str) -> CheckpointFacts:
     try:
-        return await client.checkpoints(job_id)
+        interval_ms = await client.checkpoint_interval(job_id)
     except RefusedError as error:
-        if error.status == _NOT_FOUND:
-            return CheckpointFacts(is_enabled=False)
-        raise
+        if error.status != _NOT_FOUND:
+            raise
+        interval_ms = None
+    return CheckpointFacts(interval_ms=interval_ms, is_enabled=interval_ms is not None)
 
 
 def _topology(details: JobDetails | None) -> JobTopology | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from flink_autoscaler.core.errors import MissingMetricError
@@ -18,6 +18,9 @@ YOUNG: Final = 60.0
 
 _FEW_DIVISORS: Final = 5
 """A parallelism that divides the key groups spreads them evenly: a maximum of 127 has two such, 120 has sixteen."""
+
+_MOST_KEY_GROUPS: Final = 1 << 15
+"""Flink's own upper limit of a max parallelism (``KeyGroupRangeAssignment``)."""
 
 _FLINK_NAMES: Final = {
     FlinkMetric.BUSY_TIME: "busyTimeMsPerSecond",
@@ -35,6 +38,7 @@ def vertex_findings(facts: JobFacts) -> Iterator[Finding]:
     for check in _CHECKS:
         for vertex in vertices:
             yield from check(facts, vertex)
+    yield from _key_groups(vertices)
 
 
 def _metrics(facts: JobFacts, vertex: Vertex) -> Iterator[Finding]:
@@ -71,37 +75,47 @@ def _lag(facts: JobFacts, vertex: Vertex) -> Iterator[Finding]:
         yield limit("LAG_UNKNOWN", text, None, vertex.vertex_id)
 
 
-def _key_groups(_: JobFacts, vertex: Vertex) -> Iterator[Finding]:
-    greatest = vertex.max_parallelism
-    if greatest == 1:
-        yield note(
-            "ALWAYS_ONE", f"{vertex.name}: runs with parallelism 1 only (its max parallelism)", None, vertex.vertex_id
-        )
-    elif vertex.parallelism >= greatest > 0:
-        text = (
-            f"{vertex.name}: has reached its max parallelism of {greatest}, which is fixed for the life of the job's "
-            "state; to grow, start the job with a higher one and new state"
-        )
-        line = f"pipeline.max-parallelism: {_roomy(greatest)}"
-        yield limit("MAX_PARALLELISM_REACHED", text, Fix(Place.FLINK, line), vertex.vertex_id)
-    elif greatest > 0 and len(divisors(greatest)) <= _FEW_DIVISORS:
-        text = (
-            f"{vertex.name}: few parallelisms spread its {greatest} key groups evenly "
-            f"({', '.join(map(str, divisors(greatest)))}); a max parallelism with many divisors, set when the job is "
-            "first started, leaves more to choose from"
-        )
-        line = f"pipeline.max-parallelism: {_roomy(greatest)}"
-        yield note("FEW_DIVISORS", text, Fix(Place.FLINK, line), vertex.vertex_id)
+def _key_groups(vertices: Sequence[Vertex]) -> Iterator[Finding]:
+    """Tell about the numbers of key groups, each once with the vertices that have it."""
+    for greatest in sorted({vertex.max_parallelism for vertex in vertices if vertex.max_parallelism > 0}):
+        same = [vertex for vertex in vertices if vertex.max_parallelism == greatest]
+        reached = [vertex for vertex in same if vertex.parallelism >= greatest]
+        if greatest == 1 and len(same) < len(vertices):
+            yield note(
+                "ALWAYS_ONE", f"{_listed(same)}: runs with parallelism 1 only (its max parallelism)", None, _only(same)
+            )
+        elif reached:
+            text = (
+                f"{_listed(reached)}: has reached its max parallelism of {greatest}, which is fixed for the life of "
+                "the job's state; to grow, start the job with a higher one and new state"
+            )
+            yield limit("MAX_PARALLELISM_REACHED", text, _more_than(greatest), _only(reached))
+        elif len(divisors(greatest)) <= _FEW_DIVISORS:
+            text = (
+                f"{_listed(same)}: few parallelisms spread its {greatest} key groups evenly "
+                f"({', '.join(map(str, divisors(greatest)))}); a max parallelism with many divisors, set when the job "
+                "is first started, leaves more to choose from"
+            )
+            yield note("FEW_DIVISORS", text, _more_than(greatest), _only(same))
+
+
+def _listed(vertices: Sequence[Vertex]) -> str:
+    return ", ".join(vertex.name for vertex in vertices)
+
+
+def _only(vertices: Sequence[Vertex]) -> str | None:
+    return vertices[0].vertex_id if len(vertices) == 1 else None
+
+
+def _more_than(least: int) -> Fix:
+    """Return the line for a number with many divisors that is well above another one."""
+    number = next((each for each in (60, 120, 240, 360, 720, 1260, 2520, 5040) if each > least), _MOST_KEY_GROUPS)
+    return Fix(Place.FLINK, f"pipeline.max-parallelism: {number}")
 
 
 def divisors(number: int) -> list[int]:
     """Return the divisors of a positive number, ascending."""
     return [each for each in range(1, number + 1) if number % each == 0]
-
-
-def _roomy(least: int) -> int:
-    """Return a number with many divisors that is well above another one."""
-    return next((each for each in (60, 120, 240, 360, 720, 1260, 2520) if each > least), 5040)
 
 
 def _bounds(facts: JobFacts, vertex: Vertex) -> Iterator[Finding]:
@@ -126,7 +140,6 @@ def _partitions(facts: JobFacts, vertex: Vertex) -> Iterator[Finding]:
 _CHECKS: Final[tuple[Callable[[JobFacts, Vertex], Iterator[Finding]], ...]] = (
     _metrics,
     _lag,
-    _key_groups,
     _bounds,
     _partitions,
 )
