@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from textwrap import wrap
 from typing import Any, Final
 
 from flink_autoscaler.core.model.job import Capacity
@@ -23,6 +24,9 @@ _LEFT: Final = 1
 
 _UNKNOWN: Final = "-"
 _SHOWN_JOBS: Final = 3
+_LABEL: Final = 8
+_WIDTH: Final = 118
+"""Characters of a line."""
 
 
 def look_lines(looks: Iterable[ClusterLook]) -> Iterator[str]:
@@ -62,11 +66,20 @@ def _slots(capacity: Capacity | None) -> str:
 
 
 def finding_lines(findings: Iterable[Finding], *, indent: str = "  ") -> Iterator[str]:
-    """Yield one line per finding, and one with what to write where there is something to write."""
+    """Yield the lines of every finding; what is to be written stands on a line of its own, however long."""
+    below = indent + " " * _LABEL
     for finding in findings:
-        yield f"{indent}{finding.weight.value + ':':<7} {_clean(finding.text)}"
+        label = f"{indent}{finding.weight.value + ':':<{_LABEL}}"
+        yield from wrap(
+            _clean(finding.text),
+            _WIDTH,
+            initial_indent=label,
+            subsequent_indent=below,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
         if finding.fix is not None:
-            yield f"{indent}        {_clean(finding.fix.text)}"
+            yield f"{below}{_clean(finding.fix.text)}"
 
 
 def shared_lines(needs: Mapping[str, tuple[Finding, ...]]) -> Iterator[str]:
