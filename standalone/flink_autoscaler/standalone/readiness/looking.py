@@ -27,6 +27,7 @@ from flink_autoscaler.standalone.readiness.findings import Finding
 from flink_autoscaler.standalone.readiness.job_checks import job_findings
 from flink_autoscaler.standalone.readiness.reading import (
     Waiting,
+    patience_for,
     read_cluster_facts,
     read_job_facts,
     read_metric_facts,
@@ -146,7 +147,7 @@ async def _job(
 ) -> JobLook:
     facts = await read_job_facts(client, context, cluster, listed)
     if on_waiting is not None:
-        interval = fetch_interval(cluster)
-        metrics = await read_metric_facts(client, facts, interval=interval, on_waiting=on_waiting)
+        patience = patience_for(fetch_interval(cluster))
+        metrics = await read_metric_facts(client, facts, patience=patience, on_waiting=on_waiting)
         facts = replace(facts, metrics=metrics)
     return JobLook(facts, job_findings(facts))

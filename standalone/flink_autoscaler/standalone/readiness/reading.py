@@ -68,8 +68,13 @@ async def read_job_facts(
     )
 
 
+def patience_for(interval: float) -> float:
+    """Return how long it takes at most until Flink has gathered metrics; ``interval`` is 0 where it gathers none."""
+    return interval + BEYOND_INTERVAL if interval > 0 else 0.0
+
+
 async def read_metric_facts(
-    client: FlinkRestClient, facts: JobFacts, *, interval: float, on_waiting: Waiting = lambda _: None
+    client: FlinkRestClient, facts: JobFacts, *, patience: float, on_waiting: Waiting = lambda _: None
 ) -> MetricFacts | None:
     """Return the metrics of a job that runs, None of another one and where they cannot be read.
 
@@ -79,13 +84,12 @@ async def read_metric_facts(
     Args:
         client: Of the JobManager.
         facts: Of the job.
-        interval: Seconds between two gatherings; 0 does not wait for any.
+        patience: Seconds to wait at most; 0 asks once.
         on_waiting: Told when the first answer is not complete.
     """
     if facts.topology is None or facts.context.status is not JobStatus.RUNNING:
         return None
     loop = asyncio.get_running_loop()
-    patience = interval + BEYOND_INTERVAL if interval > 0 else 0.0
     end, has_names = loop.time() + patience, False
     while True:
         try:
