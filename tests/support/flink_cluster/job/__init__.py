@@ -29,11 +29,13 @@ class ScalingJob:
         splits: Partitions of the source: more source subtasks than that idle.
         keys: Different keys, uniformly used.
         payload_bytes: Size of a record without its key.
+        lag_metric: Whether the source reports its pending records.
         partition_metrics: Whether the source reports offsets as the Kafka reader does.
         cost_micros: Busy time of the work vertex per record: a subtask sustains
             1e6 / ``cost_micros`` records/s.
         cost: ``"sleep"`` or ``"cpu"``.
         chain_sink: Whether sink and work are one vertex.
+        checkpoint_interval_ms: 0 makes no checkpoints.
     """
 
     name: str = "scaling-job"
@@ -44,6 +46,7 @@ class ScalingJob:
     payload_bytes: int = 200
     topic: str = "orders"
     partition_metrics: bool = False
+    lag_metric: bool = True
     cost_micros: int = 1000
     cost: str = "sleep"
     parallelism_source: int = 1
