@@ -49,6 +49,8 @@ def _make(directory: Path, signals: StopSignals) -> None:
     show = Show(_with_history(history), directory, console, screen=screen)
     if missing := show.run(signals):
         raise HarnessError(f"the demo did not show what it promises: {'; '.join(missing)}")
+    if not screen.svg:
+        raise HarnessError("no scale-up had settled when the demo ended: there is no picture of one")
     PICTURES.mkdir(exist_ok=True)
     (PICTURES / "live-view.svg").write_text(screen.svg, encoding="utf-8")
     report_picture(_report(history, since=show.start), PICTURES / "report.png", width=_REPORT_WIDTH)
