@@ -28,6 +28,7 @@ def page() -> str:
     """Return the page: every command with what it does, its arguments, options and examples."""
     command = typer.main.get_command(app)
     text = get_docs_for_click(obj=command, ctx=typer.Context(command), name=NAME, title="")
+    text = text.replace("\b", "")  # by which a help text keeps its lines from being joined on a terminal
     lines = "\n".join(_with_code(text[text.index("**Usage**") :].splitlines()))
     return _HEAD + re.sub(r"\n{3,}", "\n\n", lines).strip() + "\n"
 
