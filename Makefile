@@ -107,6 +107,22 @@ bench: setup ## Run the benchmarks, one after the other (about 40 min).
 	@.ci/check-tools nginx
 	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=tests/support:. $(BIN)/python "$$file"; done
 
+# Zensical and mkdocstrings, which only the site needs, come on first use.
+.PHONY: docs
+docs: setup ## Build the documentation as a site in build/site; a broken link fails.
+	@$(BIN)/python -c 'import zensical, mkdocstrings_handlers.python' 2>/dev/null \
+		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	PYTHONPATH=tests/support $(BIN)/python -m docs_site $(BUILD)
+
+.PHONY: pictures
+pictures: setup ## Make the README's pictures from a real demo (20 min; needs chromium and chromium-driver).
+	@.ci/check-tools jdk
+	PYTHONPATH=tests/support $(BIN)/python -m pictures
+
+.PHONY: diagrams
+diagrams: setup ## Draw the Mermaid diagrams of docs/ as SVG (needs npm, chromium and chromium-driver).
+	PYTHONPATH=tests/support $(BIN)/python -m pictures.diagrams
+
 # Spark executors import the archive through zipimport, which before Python 3.14 sees a namespace
 # package only where the archive has directory entries. A renamed wheel has none, so it is packed here.
 .PHONY: pyfiles
