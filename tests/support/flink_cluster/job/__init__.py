@@ -1,17 +1,22 @@
 """The streaming job that tests scale: its jar, and its arguments."""
 
+from __future__ import annotations
+
 import hashlib
 import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flink_cluster.cache import cache_directory, cached, say
-from flink_cluster.cluster import FlinkCluster
 from flink_cluster.distribution import distribution
 from flink_cluster.errors import HarnessError
 from flink_cluster.java import tool
+
+if TYPE_CHECKING:  # the jar is made before what the cluster needs is installed
+    from flink_cluster.cluster import FlinkCluster
 
 ENTRY_CLASS = "flinkcluster.ScalingJob"
 SOURCE_VERTEX = "Source: orders"
