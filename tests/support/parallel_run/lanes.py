@@ -17,8 +17,12 @@ WAITING: Final = "tests/e2e/"
 
 LONGEST: Final = (
     "tests/e2e/test_demo_on_flink.py",
-    "tests/e2e/test_several_clusters.py",
+    "tests/e2e/test_scaling.py",
+    "tests/e2e/harness/test_real_cluster.py",
     "tests/integration/",
+    "tests/unit/standalone/cli/",
+    "tests/unit/pipeline/history/",
+    "tests/unit/stores/",
 )
 """Beginnings of the paths of files that are run before all others of their kind, the longest first."""
 
