@@ -20,6 +20,11 @@ ARGS ?=
 LONG_SUITES := yarn or kerberos or rescue or cluster or long
 # Handed to pytest, such as PYTEST_ARGS="-x -k transport".
 PYTEST_ARGS ?=
+# Where it is set, every process of every test would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
+# Processes that make test and make test-fast run tests in; 0: in one process, in order.
+TEST_WORKERS ?= 3
+IN_PARALLEL = -n $(TEST_WORKERS) --durations=20
 
 .PHONY: help
 help: ## List the targets.
@@ -66,12 +71,12 @@ check: setup ## Check format, lint, types and import directions.
 .PHONY: test
 test: jdk $(VENV)/.setup-test ## Run all tests but the long suites below, real Flink clusters included.
 	@.ci/check-tools skips
-	$(BIN)/python -m pytest -m "not ($(LONG_SUITES))" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(IN_PARALLEL) -m "not ($(LONG_SUITES))" $(PYTEST_ARGS)
 
 .PHONY: test-fast
 test-fast: jdk $(VENV)/.setup-test ## Run the tests that need no Flink cluster.
 	@.ci/check-tools skips
-	$(BIN)/python -m pytest -m "not (e2e or $(LONG_SUITES))" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(IN_PARALLEL) -m "not (e2e or $(LONG_SUITES))" $(PYTEST_ARGS)
 
 # Installs the extra, whose two packages are built from source: gcc, python3-dev and libkrb5-dev.
 .PHONY: test-kerberos
