@@ -21,7 +21,7 @@ from flink_autoscaler.pipeline.spark.supply import SparkLostError
 pytestmark = pytest.mark.spark
 
 SETTINGS = SparkSettings(master="local[2]")
-PASS_DEADLINE = 30.0
+PASS_DEADLINE = 90.0
 
 
 class Unpicklable(str):
@@ -87,7 +87,7 @@ def spark(module_spark: Recorded) -> Recorded:
     return module_spark
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 90.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "condition not met in time"

@@ -29,7 +29,7 @@ def fleets() -> Iterator[list[Fleet]]:
     with ExitStack() as running:
         loop = EventLoopThread()
         flinks = [running.enter_context(FakeFlink()) for _ in range(APPLICATIONS)]
-        fleets = [Fleet(flink, loop, job_deadline=1.0) for flink in flinks]
+        fleets = [Fleet(flink, loop, job_deadline=3.0) for flink in flinks]
         yield fleets
         fleets[0].clients.close()
         loop.close()
@@ -41,7 +41,7 @@ def engine(fleets: list[Fleet], request: pytest.FixtureRequest) -> Iterator[Eval
     if request.param == "inline":
         yield inline
         return
-    spark = SparkEngine(SparkSettings(master="local[2]"), inline, job_deadline=1.0, on_fallback=FALLBACKS.append)
+    spark = SparkEngine(SparkSettings(master="local[2]"), inline, job_deadline=3.0, on_fallback=FALLBACKS.append)
     yield spark
     spark.close()
 

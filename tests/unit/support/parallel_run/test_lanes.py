@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from parallel_run.lanes import chosen, is_for_waiting, turn
+from parallel_run.lanes import LAST, LONGEST, WAITING, chosen, is_for_waiting, turn
 
 SUPPORT = Path(__file__).parents[3] / "support"
+PROJECT = Path(__file__).parents[4]
 WAITS = "tests/e2e/test_waits.py"
 COMPUTES = "tests/unit/test_computes.py"
 
@@ -39,6 +40,16 @@ def test_files_that_take_long_are_begun_first() -> None:
     files = [COMPUTES, "tests/integration/test_spark.py", WAITS, "tests/e2e/test_demo_on_flink.py"]
 
     assert sorted(files, key=turn) == [files[3], files[1], files[0], files[2]]
+
+
+def test_spark_connect_comes_after_everything_else_that_waits() -> None:
+    assert max([LAST, WAITS, "tests/e2e/test_demo_on_flink.py"], key=turn) == LAST
+    assert chosen([COMPUTES, LAST], waiting=True) == LAST
+
+
+@pytest.mark.parametrize("start", sorted({*LONGEST, *WAITING}))
+def test_files_that_are_named_exist(start: str) -> None:
+    assert (PROJECT / start).exists()
 
 
 def test_a_file_stays_with_one_worker_and_both_kinds_run_beside_each_other(tmp_path: Path) -> None:
