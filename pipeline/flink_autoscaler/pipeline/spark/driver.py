@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
 import structlog
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -23,10 +22,10 @@ from pyspark.sql.functions import udf
 
 from flink_autoscaler.pipeline.spark.archive import pack_libraries, pack_ours
 from flink_autoscaler.pipeline.spark.environment import require_environment
-from flink_autoscaler.pipeline.spark.executors import OUTCOMES_TYPE, lacking, map_in_arrow, surveyed
+from flink_autoscaler.pipeline.spark.executors import lacking, surveyed
 from flink_autoscaler.pipeline.spark.settings import SparkSettings, spark_conf
 from flink_autoscaler.pipeline.spark.supply import SparkLostError, bounded, reason_of
-from flink_autoscaler.pipeline.spark.task import PassTask
+from flink_autoscaler.pipeline.spark.task import OutcomeRow, PartitionPlan, PassTask
 
 STOP_SECONDS: Final = 3.0
 """How long a JVM may take to end by itself before it is killed."""
@@ -103,10 +102,12 @@ class DriverSession:
         """Return how many tasks run at the same time, at least 1."""
         return max(1, self.spark.sparkContext.defaultParallelism)
 
-    def run(self, requests: pa.Table, task: PassTask, *, label: str) -> pa.Table:
-        """Run one Spark job and return its rows; one chunk of ``requests`` per partition. Raises what Spark raises."""
-        self.spark.sparkContext.setJobGroup(label, label, interruptOnCancel=True)
-        return map_in_arrow(self.spark.createDataFrame(requests), task, OUTCOMES_TYPE).toArrow()
+    def run(self, plan: PartitionPlan, task: PassTask, *, label: str) -> list[OutcomeRow]:
+        """Run one Spark job, one task per piece of the plan, and return its rows. Raises what Spark raises."""
+        context = self.spark.sparkContext
+        context.setJobGroup(label, label, interruptOnCancel=True)
+        pieces = context.parallelize(plan.pieces, len(plan.pieces))
+        return [row for rows in pieces.mapPartitions(task.of_pieces).collect() for row in rows]
 
     def cancel(self, label: str) -> None:
         """Cancel the job with a label. Raises what Spark raises."""
@@ -135,7 +136,8 @@ class DriverSession:
         if hasattr(self, "spark"):
             # Else pyspark prints a traceback when it finds out that its JVM is gone.
             context: Any = self.spark.sparkContext
-            context._accumulatorServer.handle_error = lambda *_: None
+            if context._accumulatorServer is not None:  # else it has been stopped
+                context._accumulatorServer.handle_error = lambda *_: None
         if self._process is not None:
             self._process.kill()
             self._process.wait()

@@ -19,6 +19,8 @@ CONNECT_PREFIX: Final = "sc://"
 LOCAL_PREFIX: Final = "local"
 YARN: Final = "yarn"
 
+WORKER_DAEMON: Final = "flink_autoscaler.pipeline.spark.worker_daemon"
+
 MOST_SLOTS: Final = 8
 """Of an embedded Spark, unless the machine has more cores: each has a Python worker of 150 MB."""
 
@@ -69,6 +71,7 @@ class SparkSettings:
         partitions: Tasks per pass at most; None takes a share of the task slots that leaves other passes theirs.
         python_files: Archives for the executors of a real cluster, ours (``make pyfiles``) among them. Empty packs what
             this process itself runs with. The libraries that we need are shipped in any case, where they are missing.
+        cut_after: Seconds that a cluster may take in a Spark job that it shares with others.
         executors_timeout: Seconds that the executors of a real cluster may take to run a first task, and YARN before
             that to start the application.
         conf: Spark's own configuration, on top of ours.
@@ -80,6 +83,7 @@ class SparkSettings:
     concurrent_passes: int = 1
     partitions: int | None = None
     python_files: tuple[str, ...] = ()
+    cut_after: float = 5.0
     executors_timeout: float = 120.0
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -115,6 +119,7 @@ def spark_conf(settings: SparkSettings, scratch: Path) -> dict[str, str]:
         conf["spark.driver.extraJavaOptions"] += f" -Djava.io.tmpdir={scratch}"
         conf["spark.pyspark.python"] = sys.executable
         conf["spark.executorEnv.PYTHONPATH"] = source_path()
+        conf["spark.python.daemon.module"] = WORKER_DAEMON
     elif settings.python_files:
         conf["spark.submit.pyFiles"] = ",".join(settings.python_files)
     return {**conf, **settings.conf}

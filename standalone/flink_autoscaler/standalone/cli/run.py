@@ -86,6 +86,8 @@ def once(
         print_document(pass_document(reports))
     else:
         print_table(*pass_table(reports), if_empty="no jobs")
+        for use in dict.fromkeys(report.engine for report in reports if report.engine is not None):
+            sys.stderr.write(f"evaluated on: {use.engine} ({use.reason})\n")
     return 0 if _is_complete(reports, job) else 1
 
 
@@ -151,6 +153,7 @@ def _cluster_document(report: PassReport) -> dict[str, Any]:
         "cluster": report.cluster,
         "error": None if report.error is None else _text(report.error),
         "seconds": round(report.seconds, 3),
+        "engine": None if report.engine is None else {"engine": report.engine.engine, "reason": report.engine.reason},
         "jobs": [_job_document(context, report) for context in report.jobs],
         "failures": {job_key: _text(error) for job_key, error in report.failures.items()},
         "gaps": {part: _text(error) for part, error in report.gaps.items()},
