@@ -7,6 +7,7 @@ or a client of a Spark Connect server (``sc://``).
 from __future__ import annotations
 
 import os
+import pwd
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -117,12 +118,41 @@ def spark_conf(settings: SparkSettings, scratch: Path) -> dict[str, str]:
     if settings.is_embedded:
         conf |= _EMBEDDED
         conf["spark.driver.extraJavaOptions"] += f" -Djava.io.tmpdir={scratch}"
+        if (user := made_up_user()) is not None:
+            conf["spark.driver.extraJavaOptions"] += f" -Duser.home={scratch} -Duser.name={user}"
+        conf["spark.jars.ivy"] = str(scratch / "ivy")
         conf["spark.pyspark.python"] = sys.executable
         conf["spark.executorEnv.PYTHONPATH"] = source_path()
         conf["spark.python.daemon.module"] = WORKER_DAEMON
     elif settings.python_files:
         conf["spark.submit.pyFiles"] = ",".join(settings.python_files)
     return {**conf, **settings.conf}
+
+
+def jvm_variables(settings: SparkSettings) -> dict[str, str]:
+    """Return environment variables for the JVM of a driver.
+
+    An embedded Spark keeps to the loopback, so that the machine's own name need not resolve; whoever set a variable
+    keeps it.
+    """
+    if not settings.is_embedded:
+        return {}
+    wanted = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
+    if (user := made_up_user()) is not None:
+        wanted |= {"SPARK_USER": user, "HADOOP_USER_NAME": user}
+    return {name: value for name, value in wanted.items() if name not in os.environ}
+
+
+def made_up_user() -> str | None:
+    """Return a name for a user that has none, because passwd has no entry for it; None for all others.
+
+    Hadoop's libraries in the JVM insist on a name, and Ivy on a home.
+    """
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        return f"user-{os.getuid()}"
+    return None
 
 
 def source_path() -> str:
