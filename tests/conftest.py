@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-pytest_plugins = ["databases.fixtures", "flink_cluster.fixtures"]
+pytest_plugins = ["databases.fixtures", "flink_cluster.fixtures", "parallel_run"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

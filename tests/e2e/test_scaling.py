@@ -126,9 +126,17 @@ def test_dry_run_decides_but_changes_nothing(cluster: FlinkCluster) -> None:
     assert cluster.rest.get(f"/jobs/{job_id}/resource-requirements") == before
 
 
+def has_metrics(cluster: FlinkCluster, job_id: str) -> bool:
+    """Whether Flink tells how busy every vertex is."""
+    vertices = cluster.rest.vertices(job_id).values()
+    return all(cluster.rest.vertex_metrics(job_id, each["id"], ["busyTimeMsPerSecond"]) for each in vertices)
+
+
 @pytest.mark.parametrize("cluster", ["2.3"], indirect=True, ids=["Flink 2.3"])
 def test_once_prints_a_report_for_every_job(cluster: FlinkCluster, tmp_path: Path) -> None:
     job_id = job.submit(cluster, job.ScalingJob(name="shown-once"))
+    # Flink fetches metrics of a job only after somebody has asked for them: the first question is answered with none.
+    cluster.wait_until("the metrics of every vertex", lambda: has_metrics(cluster, job_id))
     arguments = [argument for value in overrides_for(cluster, "spark") for argument in ("--set", value)]
     command = [sys.executable, "-m", "flink_autoscaler.standalone", "once", "--json", *arguments]
     started = time.monotonic()

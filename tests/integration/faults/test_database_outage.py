@@ -17,6 +17,8 @@ from flink_autoscaler.stores.sql.state.store import SqlStateStore
 
 pytestmark = pytest.mark.faults
 
+PATIENT = {"job.autoscaler.flink.rest-client.timeout": "10 s"}
+"""The cluster is never away here: a slow answer of a busy machine is no failure of a job."""
 OUTAGES = rounds(20, short=2)
 
 
@@ -36,7 +38,7 @@ def test_outages_of_the_database_stop_scaling_until_they_are_over(tmp_path: Path
     puts_while_away, seconds_to_notice, seconds_to_recover = 0, [], []
     with (
         BusyCluster(tmp_path) as cluster,
-        DaemonProcess(tmp_path, database=settings, cluster_url=cluster.urls[0]) as daemon,
+        DaemonProcess(tmp_path, database=settings, cluster_url=cluster.urls[0], options=PATIENT) as daemon,
     ):
         daemon.start()
         cluster.wait_for_puts(1)

@@ -22,7 +22,7 @@ SLOTS = 8
 MAX_PARALLELISM = 120
 JOB_NAME = "orders"
 
-LEAD_IN = 15
+LEAD_IN = 5
 """Seconds at the base rate before the first second of the plan, in which the daemon gets going."""
 
 _DAY = 450
@@ -30,12 +30,12 @@ _SHORTEST_DAY_WITH_STEPS = 240
 # Share of a day, records/s. Plateaus are several metric windows long.
 _STEPS = (
     (0.0, BASE_RATE),
-    (0.15, BASE_RATE),
-    (0.17, MIDDLE_RATE),
-    (0.35, MIDDLE_RATE),
-    (0.37, PEAK_RATE),
-    (0.60, PEAK_RATE),
-    (0.63, BASE_RATE),
+    (0.03, BASE_RATE),  # somebody waits for the first rescale; a metric window must fill before it anyway
+    (0.05, MIDDLE_RATE),
+    (0.25, MIDDLE_RATE),
+    (0.27, PEAK_RATE),
+    (0.54, PEAK_RATE),
+    (0.57, BASE_RATE),
 )
 _ONE_STEP = ((0.0, BASE_RATE), (0.17, BASE_RATE), (0.20, PEAK_RATE), (0.55, PEAK_RATE), (0.58, BASE_RATE))
 

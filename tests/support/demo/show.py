@@ -42,6 +42,7 @@ class Show:
         story: What happened, also when the run was cut short; empty before the job runs.
         start: Second 0 of the curve, epoch seconds.
         totals: The daemon's own counters at the end; empty when it was not asked.
+        screen: Who shows the frames; None takes what fits the console.
     """
 
     plan: DemoPlan
@@ -51,6 +52,7 @@ class Show:
     story: Story = field(default_factory=Story)
     start: float = 0.0
     totals: dict[str, float] = field(default_factory=dict)
+    screen: Screen | None = None
 
     def run(self, signals: StopSignals) -> list[str]:
         """Run everything, stop everything; return what is missing for a success.
@@ -110,8 +112,7 @@ class Show:
         return JobWatch(cluster.rest, scaling_job.submit(cluster, self.plan.job(start_ms)))
 
     def _watch(self, story: Story, watch: JobWatch, log: LogReader, require_running: Callable[[], None]) -> None:
-        screen: Screen = LiveScreen(self.console) if self.console.is_terminal else PlainScreen(self.console)
-        with screen:
+        with self.screen or _screen_for(self.console) as screen:
             while True:
                 require_running()
                 for fact in log.new_facts():
@@ -128,3 +129,7 @@ class Show:
         is_over = now >= self.start + self.plan.seconds
         missing = shortfalls(story, self.plan.drained_lag) if is_over else []
         return Frame(self.plan, story, self.start, now, self.engine, tuple(missing))
+
+
+def _screen_for(console: Console) -> Screen:
+    return LiveScreen(console) if console.is_terminal else PlainScreen(console)

@@ -63,7 +63,7 @@ class BusyCluster:
         whole_lines = self._log.read_text().splitlines()
         return [Put(**json.loads(line)) for line in whole_lines]
 
-    def wait_for_puts(self, count: int, *, timeout: float = 30.0) -> None:
+    def wait_for_puts(self, count: int, *, timeout: float = 120.0) -> None:
         """Wait until so many more PUTs have arrived."""
         before = len(self.puts())
         wait_until(f"{count} PUTs", lambda: len(self.puts()) >= before + count, timeout, interval=0.02)

@@ -122,7 +122,7 @@ class DaemonProcess:
         assert self._process is not None
         self._process.send_signal(number)
 
-    def exit_code(self, *, timeout: float = 30.0) -> int:
+    def exit_code(self, *, timeout: float = 120.0) -> int:
         """Wait for the run to end by itself and return its exit code."""
         assert self._process is not None
         return self._process.wait(timeout)
@@ -138,7 +138,7 @@ class DaemonProcess:
         found = [json.loads(line) for line in self.text().splitlines() if line.startswith("{") and line.endswith("}")]
         return [line for line in found if line.get("event") == event]
 
-    def wait_for(self, description: str, probe: Any, *, timeout: float = 30.0) -> Any:
+    def wait_for(self, description: str, probe: Any, *, timeout: float = 120.0) -> Any:
         """Wait until something holds; the end of the log is in the error."""
         return wait_until(description, probe, timeout, interval=0.02, context=lambda: self.text()[-6000:])
 

@@ -41,6 +41,8 @@ def say(message: str) -> None:
 
 
 def _make(target: Path, make: Callable[[Path], None]) -> None:
+    for abandoned in target.parent.glob(f".{target.name}-*"):  # of a process that was killed; the lock is ours
+        shutil.rmtree(abandoned, ignore_errors=True)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
         make(unfinished)

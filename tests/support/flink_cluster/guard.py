@@ -15,6 +15,9 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+_END_TIMEOUT = 300.0
+"""It ends as soon as it is scheduled and has deleted the directory: long only on a machine with far more to do."""
+
 
 class Guard:
     """Kills the registered processes when the current process is gone."""
@@ -42,7 +45,7 @@ class Guard:
         """End the guard, after everything registered has been stopped."""
         if self._guard.stdin:
             self._guard.stdin.close()
-        self._guard.wait(timeout=30)
+        self._guard.wait(timeout=_END_TIMEOUT)
 
     def _tell(self, verb: str, pid: int) -> None:
         if self._guard.stdin:

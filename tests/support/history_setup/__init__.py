@@ -55,9 +55,9 @@ def a_batch(rows: list[NamedRow], identity: str | None = None) -> Batch:
 
 
 def write(storage: HistoryStorage, *batches: list[NamedRow]) -> None:
-    """Append some batches."""
-    for rows in batches:
-        append(storage, a_batch(rows))
+    """Append some batches, made a millisecond apart: their files sort in this order."""
+    for number, rows in enumerate(batches):
+        append(storage, a_batch(rows, new_id(NOON_MS + number)))
 
 
 def rates(storage: HistoryStorage, table: HistoryTable = SAMPLES) -> list[float]:

@@ -33,6 +33,6 @@ def call(settings: DatabaseSettings, *arguments: str) -> subprocess.CompletedPro
         env=environment(settings),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )

@@ -48,7 +48,7 @@ def pyfiles(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build = tmp_path_factory.mktemp("pyfiles")
     # -o: the environment that runs this test is good enough, whatever the time stamps say.
     run(
-        "make", "--silent", "-o", ".venv/.setup-done", "pyfiles", f"BUILD={build}", f"BIN={Path(sys.executable).parent}"
+        "make", "--silent", "-o", ".venv/.setup-demo", "pyfiles", f"BUILD={build}", f"BIN={Path(sys.executable).parent}"
     )
     return build / "pyfiles.zip"
 

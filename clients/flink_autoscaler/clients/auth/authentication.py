@@ -37,8 +37,8 @@ PSEUDO: Final = "pseudoauth"
 _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"?')
 _SCHEME: Final = re.compile(r"(?:^|,)\s*([A-Za-z][A-Za-z0-9-]{0,31})(?=\s+[^\s=,]|\s*(?:,|$))")
 _KEYS: Final = {
-    BASIC: "a user and a password: set auth.kind: basic with auth.username and auth.password-file",
-    BEARER: "a token: set auth.kind: bearer with auth.token-file",
+    BASIC: "a user and a password (set auth.kind: basic with auth.username and auth.password-file)",
+    BEARER: "a token (set auth.kind: bearer with auth.token-file)",
     NEGOTIATE: "Kerberos: set auth.kind: kerberos",
     PSEUDO: "a user name: set auth.kind: simple with auth.username",
 }

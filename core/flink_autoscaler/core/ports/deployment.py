@@ -154,11 +154,11 @@ class JobTombstones(Protocol):
         ...
 
     def due(self, cluster: str, seconds: float) -> frozenset[JobKey]:
-        """Return the jobs of a cluster that were marked at least so long ago."""
+        """Return the jobs of a cluster that were marked at least so many seconds ago."""
         ...
 
     def unseen(self, cluster: str, present: Collection[JobKey], seconds: float) -> frozenset[JobKey]:
-        """Return jobs of a cluster that have a state, are not present, and have not been for so long.
+        """Return jobs of a cluster that have a state, are not present, and have not been for so many seconds.
 
         Those that are present count as seen now. Called rarely.
         """
@@ -185,7 +185,13 @@ class AutoScalerEventHandler(Protocol):
 
 
 class RealizeResult(StrEnum):
-    """What a realizer did."""
+    """What a realizer did.
+
+    Attributes:
+        UNCHANGED: The cluster was asked for it already.
+        REQUESTED: The cluster was told, and accepted it.
+        REFUSED: It cannot be done on this cluster; the events say why.
+    """
 
     UNCHANGED = "unchanged"
     REQUESTED = "requested"
@@ -197,6 +203,7 @@ class Realization:
     """Outcome of realizing: what was done, and what should be told about it.
 
     Attributes:
+        result: What was done.
         requested: Parallelism per vertex that the cluster was asked for; empty unless REQUESTED.
         events: To be handed to the event handler, in order.
     """
@@ -224,6 +231,7 @@ class RealizationTerms:
 
 
 NO_TERMS = RealizationTerms()
+"""No least parallelism, and nothing known about what the job was asked to have."""
 
 
 class ScalingRealizer(Protocol):

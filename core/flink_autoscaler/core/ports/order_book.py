@@ -56,7 +56,10 @@ class OrderBook(Protocol):
         ...
 
     def tidy(self, cluster: str, now_ms: int) -> None:
-        """Remove what is over from the orders that were read last. Called in every pass of a daemon that acts."""
+        """Remove what is over at an instant, epoch milliseconds, from the orders that were read last.
+
+        Called in every pass of a daemon that acts.
+        """
         ...
 
     def forget(self, job_keys: Collection[JobKey]) -> None:

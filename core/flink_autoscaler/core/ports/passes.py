@@ -39,8 +39,9 @@ class PassRequest:
     """A job to look at.
 
     Attributes:
+        context: Which job, and how it is configured.
         state: What is remembered about it.
-        now_ms: The instant of the pass.
+        now_ms: The instant of the pass, epoch milliseconds.
         memory: Of the collector.
         orders: What people ordered for the job.
         refusal: Why the last attempt to realize something failed; None when it did not.
@@ -60,7 +61,12 @@ class PassRequest:
 
 @dataclass(frozen=True, slots=True)
 class PassInputs:
-    """Everything that a pass depends on besides its request."""
+    """Everything that a pass depends on besides its request.
+
+    Attributes:
+        reading: What the cluster said about the job; None when it was not asked.
+        cluster: What the cluster said about itself.
+    """
 
     reading: JobReading | None
     cluster: ClusterReading
@@ -84,6 +90,9 @@ class PassOutcome:
     """What one pass found out about one job. Nothing has been written or changed yet.
 
     Attributes:
+        job_key: The job.
+        phase: How far the pass came.
+        decision: What is to be done about the job, with the reasons.
         state: What to remember from now on.
         undecided: What to remember instead, where the decision cannot be carried out; None without a decision.
         memory: The same for the collector.
@@ -102,7 +111,7 @@ class PassOutcome:
         error: What went wrong; None when nothing did.
         is_repair: Whether ``wanted`` undoes a failed rescale, so that it is realized although the job does not run.
         excluded: Vertices that this pass did not scale.
-        seconds: Time the stages took, by stage name; for gauges only.
+        seconds: Seconds that the stages took, by stage name; for gauges only.
         inputs: What the cluster answered, where the pass is to be recorded.
         engine: Where the job was read and evaluated; None where there was nothing to read.
     """
@@ -138,11 +147,14 @@ class EvaluatedJob:
     """A job whose metric window has been evaluated: everything that policies, forecasts and the decision depend on.
 
     Attributes:
+        context: Which job, and how it is configured.
+        topology: The job graph of this pass.
         metrics: Of the window.
         state: What is remembered, with the sample of this pass.
         cluster: What the cluster said about itself.
         excluded: Vertices that are not scaled in this pass.
         restart_time: Seconds a restart is assumed to take.
+        now_ms: The instant of the pass, epoch milliseconds.
         orders: What people ordered for the job.
         reading: What the cluster said about the job.
         demand: What is expected to arrive at the sources; None when that is not known.

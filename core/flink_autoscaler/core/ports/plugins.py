@@ -40,6 +40,7 @@ class EvaluatorContext:
 
     Attributes:
         job: The job; its configuration has the evaluator's own options, without their prefix, on top.
+        topology: The job graph of this pass.
         samples: The metric window, oldest first.
         evaluated: Vertices evaluated so far, in topological order.
         restart_time: Seconds a restart is assumed to take.
@@ -69,7 +70,13 @@ class MetricEvaluator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExecutorContext:
-    """What a scaling executor may look at; as for evaluators, with the executor's own options."""
+    """What a scaling executor may look at; as for evaluators, with the executor's own options.
+
+    Attributes:
+        job: The job; its configuration has the executor's own options, without their prefix, on top.
+        topology: The job graph of this pass.
+        metrics: Evaluated metrics of every vertex, and of the job as a whole.
+    """
 
     job: JobAutoScalerContext
     topology: JobTopology
@@ -85,7 +92,12 @@ class ScalingExecutor(Protocol):
         ...
 
     def apply(self, context: ExecutorContext, summaries: ScalingSummaries) -> ScalingSummaries | None:
-        """Return what is to be executed; an empty result or None is a veto. An exception fails the pass."""
+        """Return what is to be executed; an empty result or None is a veto. An exception fails the pass.
+
+        Args:
+            context: The job and its metrics.
+            summaries: The vertices that change, with their metrics and both parallelisms; what earlier executors left.
+        """
         ...
 
 
@@ -94,8 +106,11 @@ class AlignmentRequest:
     """A target parallelism to align.
 
     Attributes:
+        vertex_id: The vertex.
+        current: Parallelism now.
         target: Wanted parallelism, within all limits, different from ``current``.
         partitions: Source partitions; 0 when unknown.
+        max_parallelism: Key groups of the vertex: Flink's own limit.
         lower: Least parallelism.
         upper: Greatest parallelism that the user allows.
         strategies: Ship strategies of the inputs.
@@ -133,7 +148,13 @@ class AlignmentRequest:
 
 @dataclass(frozen=True, slots=True)
 class AlignmentContext:
-    """What an alignment mode may look at; as for evaluators, with the mode's own options."""
+    """What an alignment mode may look at; as for evaluators, with the mode's own options.
+
+    Attributes:
+        job: The job; its configuration has the mode's own options, without their prefix, on top.
+        request: The parallelism to align.
+        metrics: Evaluated metrics of the vertex.
+    """
 
     job: JobAutoScalerContext
     request: AlignmentRequest
@@ -148,7 +169,10 @@ class CustomAlignmentMode(Protocol):
         ...
 
     def align(self, context: AlignmentContext) -> int:
-        """Return the parallelism, at least 1; it is used as it is. The current one means no change."""
+        """Return the parallelism, at least 1; it is used as it is. The current one means no change.
+
+        Called only where :meth:`is_applicable` said so. An exception fails the pass over the job.
+        """
         ...
 
 
@@ -179,7 +203,12 @@ class ResourceCheck(Protocol):
     """Says whether the cluster can hold a plan."""
 
     def try_schedule(self, request: ResourceRequest, cluster: ClusterReading) -> bool:
-        """Return False to hold the plan back."""
+        """Return False to hold the plan back; an exception fails the pass over the job.
+
+        Args:
+            request: What the plan takes.
+            cluster: What the cluster said about itself in this pass; its numbers are None where it did not say.
+        """
         ...
 
 
@@ -188,11 +217,12 @@ class CheckInput:
     """What a checker may look at.
 
     Attributes:
+        context: The job.
         rescale: The rescale on probation.
         facts: What the cluster says now.
         pressure: ``gc`` (share of time) and ``heap`` (share used) of the fullest TaskManager, where known.
         baseline: The same and ``restarts`` before the rescale, where known.
-        now_ms: By the clock of the daemon.
+        now_ms: Epoch milliseconds by the clock of the daemon.
     """
 
     context: JobAutoScalerContext
@@ -250,7 +280,16 @@ class ScalingPolicy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Plugins:
-    """The plug-ins of a process, by identity or name."""
+    """The plug-ins of a process: those that are installed, whether a job chose them or not.
+
+    Attributes:
+        evaluators: Metric evaluators by identity.
+        executors: Scaling executors by identity.
+        alignment_modes: Alignment modes by identity.
+        resource_checks: Resource checks by name.
+        error_checkers: Checkers of failed rescales by name.
+        policies: Policies by name.
+    """
 
     evaluators: Mapping[str, MetricEvaluator] = field(default_factory=dict)
     executors: Mapping[str, ScalingExecutor] = field(default_factory=dict)
@@ -261,6 +300,7 @@ class Plugins:
 
 
 NO_PLUGINS = Plugins()
+"""Only what the core has itself."""
 
 
 def plugin_options(configuration: Mapping[str, str], family: str, name: str) -> dict[str, str]:

@@ -16,7 +16,13 @@ REACTIVE = "reactive"
 
 
 class Progress(StrEnum):
-    """How far a provider came with what it was asked for."""
+    """How far a provider came with what it was asked for.
+
+    Attributes:
+        PENDING: Under way.
+        DONE: There are as many TaskManagers as were asked for.
+        FAILED: It will not come to that.
+    """
 
     PENDING = "pending"
     DONE = "done"
@@ -28,6 +34,7 @@ class OperationState:
     """What became of an operation.
 
     Attributes:
+        progress: How far it came.
         reason: Why it failed, for people; empty otherwise.
     """
 
@@ -125,7 +132,12 @@ class SupplyRules:
 
 @dataclass(frozen=True, slots=True)
 class TaskManagerSupply:
-    """Who gives a cluster its TaskManagers, and by which rules."""
+    """Who gives a cluster its TaskManagers, and by which rules.
+
+    Attributes:
+        provider: Starts and stops them.
+        rules: How their number is changed.
+    """
 
     provider: TaskManagerProvider
     rules: SupplyRules = SupplyRules()
@@ -136,6 +148,7 @@ class TaskManagerFleet:
     """The TaskManagers of a cluster, as it and their provider see them.
 
     Attributes:
+        info: What the provider says about its own.
         registered: Those that the cluster lists.
         rules: Tell how many of them are not the provider's, where it knows no ids.
         usual_slots: Slots of a TaskManager by the configuration of the cluster.

@@ -72,6 +72,49 @@ class GivenSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class GivenUrls:
+    """Clusters by their URLs, and how they are reached. Secrets are never given themselves, only where they are."""
+
+    url: Annotated[
+        list[str] | None,
+        valued("--url", metavar="URL", text="JobManager, such as http://jobmanager:8081; may be repeated."),
+    ] = None
+    ca_file: Annotated[Path | None, valued("--ca-file", metavar="FILE", text="Certificates to trust (PEM).")] = None
+    certificate_file: Annotated[
+        Path | None, valued("--certificate-file", metavar="FILE", text="Certificate to show (PEM).")
+    ] = None
+    key_file: Annotated[Path | None, valued("--key-file", metavar="FILE", text="Key of that certificate (PEM).")] = None
+    user: Annotated[str | None, valued("--user", metavar="NAME", text="User of basic authentication.")] = None
+    password_env: Annotated[
+        str | None, valued("--password-env", metavar="NAME", text="Environment variable with the user's password.")
+    ] = None
+    password_file: Annotated[
+        Path | None, valued("--password-file", metavar="FILE", text="File with the user's password.")
+    ] = None
+    token_env: Annotated[
+        str | None, valued("--token-env", metavar="NAME", text="Environment variable with a bearer token.")
+    ] = None
+    token_file: Annotated[Path | None, valued("--token-file", metavar="FILE", text="File with a bearer token.")] = None
+
+    def access(self) -> dict[str, str]:
+        """Return how the clusters are reached, by option of a cluster entry; files by their absolute paths."""
+        texts = {
+            "tls.ca-file": self.ca_file,
+            "tls.certificate-file": self.certificate_file,
+            "tls.key-file": self.key_file,
+            "auth.username": self.user,
+            "auth.password-env-variable": self.password_env,
+            "auth.password-file": self.password_file,
+            "auth.token-env-variable": self.token_env,
+            "auth.token-file": self.token_file,
+        }
+        given = {key: str(each.absolute() if isinstance(each, Path) else each) for key, each in texts.items() if each}
+        kinds = {"auth.username": "basic", "auth.password": "basic", "auth.token": "bearer"}
+        kind = next((kind for start, kind in kinds.items() if any(key.startswith(start) for key in given)), None)
+        return given if kind is None else {"auth.kind": kind, **given}
+
+
+@dataclass(frozen=True, slots=True)
 class HistorySelection:
     """The options that say which part of which history is meant; None is the configured one, or all."""
 

@@ -16,6 +16,7 @@ from flink_autoscaler.standalone.cli import (
     explain,
     forecast,
     history,
+    init,
     jobs,
     orders,
     report,
@@ -28,12 +29,16 @@ _UsageError: Final[type[Any]] = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     help="Keeps Apache Flink jobs at the right parallelism.",
-    epilog="\b\nStart with:\n  flink-autoscaler once --set job.autoscaler.enabled=true --dry-run",
-    add_completion=False,
+    epilog=(
+        "\b\nStart with:\n"
+        "  flink-autoscaler once --url http://localhost:8081   what your jobs need; changes nothing\n"
+        "  flink-autoscaler init --url http://localhost:8081   writes autoscaler.yaml\n"
+        "  flink-autoscaler --install-completion               commands and options at the press of Tab"
+    ),
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-for module in (run, jobs, check_config, events, orders, explain, backtest, report):
+for module in (run, init, jobs, check_config, events, orders, explain, backtest, report):
     app.add_typer(module.app)
 for name, group in {"db": db.app, "forecast": forecast.app, "history": history.app}.items():
     app.add_typer(group, name=name)

@@ -6,7 +6,8 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
@@ -73,6 +74,22 @@ def print_error(text: str) -> None:
 def first_of(lines: Sequence[str], most: int, rest: str = "") -> list[str]:
     """Return the first of some lines, and one that counts the others."""
     return [*lines[:most], *([f"and {len(lines) - most} more{rest}"] if len(lines) > most else [])]
+
+
+@contextmanager
+def told_once() -> Iterator[Callable[[float], None]]:
+    """Give what tells on standard error, once, that metrics are waited for, and for how many seconds at most."""
+    told = threading.Event()
+    lock = threading.Lock()
+
+    def tell(seconds: float) -> None:
+        with lock:
+            if not told.is_set():
+                told.set()
+                sys.stderr.write(f"waiting for metrics, which Flink gathers when it is asked (up to {seconds:.0f} s)\n")
+                sys.stderr.flush()
+
+    yield tell
 
 
 @contextmanager

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,18 +15,22 @@ from flink_autoscaler.standalone.cli.command import (
     ClusterOption,
     DryRunOption,
     GivenSettings,
+    GivenUrls,
     JsonOption,
     command,
+    mistake,
     valued,
 )
 from flink_autoscaler.standalone.cli.jobs import is_enabled, job_document
-from flink_autoscaler.standalone.cli.output import Row, Rows, print_document, print_error, print_table
+from flink_autoscaler.standalone.cli.output import Row, Rows, print_document, print_error, print_table, told_once
 
 if TYPE_CHECKING:
     from flink_autoscaler.core.autoscaler import JobPassReport
     from flink_autoscaler.core.options.context import JobAutoScalerContext
     from flink_autoscaler.core.ports.passes import PassOutcome
     from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+    from flink_autoscaler.standalone.readiness.findings import Finding
+    from flink_autoscaler.standalone.settings.schema.settings import Settings
 
 app = typer.Typer()
 
@@ -50,14 +55,15 @@ def run(given: GivenSettings, dry_run: DryRunOption = False) -> int:
 
 @command(
     app,
-    "flink-autoscaler once --set autoscaler.standalone.fetcher.flink-cluster.port=8081"
-    " --set job.autoscaler.enabled=true",
+    "flink-autoscaler once --url http://jobmanager:8081",
+    "flink-autoscaler once --config autoscaler.yaml --dry-run",
     "flink-autoscaler once --config autoscaler.yaml --cluster main --job 'orders*' --json",
     codes="0 when everything could be read, 1 when a cluster or job failed.",
-    short_help="Do one pass and show what it found.",
+    short_help="Look at every job once and show what it needs.",
 )
 def once(
     given: GivenSettings,
+    urls: GivenUrls,
     dry_run: DryRunOption = False,
     cluster: ClusterOption = None,
     job: Annotated[
@@ -67,8 +73,13 @@ def once(
 ) -> int:
     """Do one pass over all clusters, in this process, and show what it found.
 
-    What was decided is carried out, unless --dry-run is given.
+    What was decided is carried out, unless --dry-run is given. With --url nothing is ever changed, and no
+    configuration is needed: what each job needs before it can be scaled is told.
     """
+    if urls.url:
+        return _look(given, urls, cluster=cluster, job=job, as_json=as_json)
+    if urls.access():
+        raise mistake("--ca-file, --user, --token-file and the like go with --url; a file says it per cluster")
     from concurrent.futures import ThreadPoolExecutor
 
     from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
@@ -83,12 +94,58 @@ def once(
     if not all(report.is_acting for report in reports):
         sys.stderr.write("another daemon leads: this pass only looked on, and nothing of it was carried out\n")
     if as_json:
-        print_document(pass_document(reports))
+        print_document(pass_document(reports, _needs(reports, prepared)))
     else:
         print_table(*pass_table(reports), if_empty="no jobs")
+        _print_needs(_needs(reports, prepared))
         for use in dict.fromkeys(report.engine for report in reports if report.engine is not None):
             sys.stderr.write(f"evaluated on: {use.engine} ({use.reason})\n")
     return 0 if _is_complete(reports, job) else 1
+
+
+def _look(given: GivenSettings, urls: GivenUrls, *, cluster: str | None, job: str | None, as_json: bool) -> int:
+    """Look at clusters given by their URLs; see :mod:`flink_autoscaler.standalone.readiness`."""
+    from flink_autoscaler.standalone.daemon.wiring import chosen_clusters
+    from flink_autoscaler.standalone.readiness.given import given_clusters, settings_of
+    from flink_autoscaler.standalone.readiness.looking import look_at
+    from flink_autoscaler.standalone.readiness.report import error_lines, look_document, look_lines
+
+    if given.config is not None:
+        raise mistake("--url needs no --config: give one of the two")
+    settings = settings_of(given_clusters(urls.url or [], urls.access()), given.overrides or [])
+    with told_once() as on_waiting:
+        looks = look_at(chosen_clusters(settings, cluster), on_waiting=on_waiting)
+    looks = [each.selected(_selection(job)) for each in looks]
+    if as_json:
+        print_document(look_document(looks))
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in look_lines(looks))
+    for line in error_lines(looks):
+        print_error(line)
+    if job is not None and not any(look.jobs or look.failures for look in looks):
+        print_error(f"no job matches '{job}'")
+        return 1
+    return 1 if error_lines(looks) else 0
+
+
+def _needs(reports: Sequence[PassReport], settings: Settings) -> dict[str, tuple[Finding, ...]]:
+    """Return what jobs of these passes need before they can be scaled, by job; ended jobs are left out."""
+    from flink_autoscaler.standalone.daemon.providers import NONE
+    from flink_autoscaler.standalone.readiness.job_checks import needs_of
+
+    provided = {each.name for each in settings.effective_clusters() if each.settings.provider.type != NONE}
+    return {
+        context.job_key: needs_of(context, has_provider=report.cluster in provided)
+        for report in reports
+        for context in report.jobs
+        if not context.status.is_terminal
+    }
+
+
+def _print_needs(needs: Mapping[str, tuple[Finding, ...]]) -> None:
+    from flink_autoscaler.standalone.readiness.report import shared_lines
+
+    sys.stdout.writelines(f"{line}\n" for line in shared_lines(needs))
 
 
 def _selection(pattern: str | None) -> Callable[[JobAutoScalerContext], bool]:
@@ -143,18 +200,28 @@ def _decision_text(outcome: PassOutcome) -> str:
     )
 
 
-def pass_document(reports: Sequence[PassReport]) -> dict[str, Any]:
-    """Return the same and more as a document for JSON; numbers that are not known are null."""
-    return {"clusters": [_cluster_document(report) for report in reports]}
+def pass_document(
+    reports: Sequence[PassReport], needs: Mapping[str, tuple[Finding, ...]] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Return the same and more as a document for JSON; numbers that are not known are null.
+
+    Args:
+        reports: Of the passes.
+        needs: What jobs need before they can be scaled, by job.
+    """
+    return {"clusters": [_cluster_document(report, needs) for report in reports]}
 
 
-def _cluster_document(report: PassReport) -> dict[str, Any]:
+def _cluster_document(report: PassReport, needs: Mapping[str, tuple[Finding, ...]]) -> dict[str, Any]:
     return {
         "cluster": report.cluster,
         "error": None if report.error is None else _text(report.error),
         "seconds": round(report.seconds, 3),
         "engine": None if report.engine is None else {"engine": report.engine.engine, "reason": report.engine.reason},
-        "jobs": [_job_document(context, report) for context in report.jobs],
+        "jobs": [
+            {**_job_document(context, report), "needs": [each.document for each in needs.get(context.job_key, ())]}
+            for context in report.jobs
+        ],
         "failures": {job_key: _text(error) for job_key, error in report.failures.items()},
         "gaps": {part: _text(error) for part, error in report.gaps.items()},
     }

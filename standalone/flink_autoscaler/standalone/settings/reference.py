@@ -28,6 +28,10 @@ _SAMPLE_HEAD = """\
 # its key. Nothing is active as the file comes, so that it hides nothing that is set elsewhere: in a Flink
 # installation (FLINK_CONF_DIR) or by a job under an older key. Options without a value are unset.
 #
+# As it comes, the daemon looks at the Flink on http://localhost:8081, lists its jobs, and leaves them alone. It scales
+# those that are enabled: remove the "# " before job.autoscaler.enabled below and write true. What else a job needs is
+# told by "flink-autoscaler once --url http://localhost:8081"; "flink-autoscaler init" writes a short file of your own.
+#
 # Keys may also be nested. Environment variables win over this file, --set key=value over both:
 #   JOB__AUTOSCALER__METRICS__WINDOW=5min    --set job.autoscaler.metrics.window=5min
 #

@@ -16,6 +16,7 @@ final class Options implements Serializable {
     final int payloadBytes;
     final String topic;
     final boolean partitionMetrics;
+    final boolean lagMetric;
     final long costMicros;
     final boolean sleeps;
     final int parallelismSource;
@@ -35,6 +36,7 @@ final class Options implements Serializable {
         payloadBytes = Integer.parseInt(take(given, "payload-bytes", "200"));
         topic = take(given, "topic", "orders");
         partitionMetrics = Boolean.parseBoolean(take(given, "partition-metrics", "false"));
+        lagMetric = Boolean.parseBoolean(take(given, "lag-metric", "true"));
         costMicros = Long.parseLong(take(given, "cost-micros", "1000"));
         sleeps = "sleep".equals(take(given, "cost", "sleep"));
         parallelismSource = Integer.parseInt(take(given, "parallelism-source", "1"));

@@ -36,7 +36,9 @@ final class OrdersReader implements SourceReader<Tuple2<Long, byte[]>, OrdersSpl
 
     @Override
     public void start() {
-        context.metricGroup().setPendingRecordsGauge(this::pending);
+        if (options.lagMetric) {
+            context.metricGroup().setPendingRecordsGauge(this::pending);
+        }
     }
 
     @Override

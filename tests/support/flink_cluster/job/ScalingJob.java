@@ -18,7 +18,9 @@ public final class ScalingJob {
         Options options = new Options(arguments);
         StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment();
         env.setMaxParallelism(options.maxParallelism);
-        env.enableCheckpointing(options.checkpointIntervalMillis);
+        if (options.checkpointIntervalMillis > 0) {
+            env.enableCheckpointing(options.checkpointIntervalMillis);
+        }
         sink(work(orders(env, options), options), options);
         env.execute(options.name);
     }

@@ -1,17 +1,22 @@
 """The streaming job that tests scale: its jar, and its arguments."""
 
+from __future__ import annotations
+
 import hashlib
 import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flink_cluster.cache import cache_directory, cached, say
-from flink_cluster.cluster import FlinkCluster
 from flink_cluster.distribution import distribution
 from flink_cluster.errors import HarnessError
 from flink_cluster.java import tool
+
+if TYPE_CHECKING:  # the jar is made before what the cluster needs is installed
+    from flink_cluster.cluster import FlinkCluster
 
 ENTRY_CLASS = "flinkcluster.ScalingJob"
 SOURCE_VERTEX = "Source: orders"
@@ -29,11 +34,13 @@ class ScalingJob:
         splits: Partitions of the source: more source subtasks than that idle.
         keys: Different keys, uniformly used.
         payload_bytes: Size of a record without its key.
+        lag_metric: Whether the source reports its pending records.
         partition_metrics: Whether the source reports offsets as the Kafka reader does.
         cost_micros: Busy time of the work vertex per record: a subtask sustains
             1e6 / ``cost_micros`` records/s.
         cost: ``"sleep"`` or ``"cpu"``.
         chain_sink: Whether sink and work are one vertex.
+        checkpoint_interval_ms: 0 makes no checkpoints.
     """
 
     name: str = "scaling-job"
@@ -44,6 +51,7 @@ class ScalingJob:
     payload_bytes: int = 200
     topic: str = "orders"
     partition_metrics: bool = False
+    lag_metric: bool = True
     cost_micros: int = 1000
     cost: str = "sleep"
     parallelism_source: int = 1

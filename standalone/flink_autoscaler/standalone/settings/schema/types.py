@@ -149,7 +149,7 @@ def _not_blank(text: str) -> str:
     return text.strip()
 
 
-def _base_urls(text: str) -> tuple[str, ...]:
+def base_urls(text: str) -> tuple[str, ...]:
     """Read one URL or a list of them; no comma or semicolon stands in a base URL."""
     listed = text if text.lstrip().startswith("[") else text.replace(",", ";")
     return tuple(map(_base_url, syntax.parse_list(listed)))
@@ -191,7 +191,7 @@ Seconds = Annotated[float, Syntax(EXPECTED[syntax.parse_duration], _seconds, _wr
 MemorySize = Annotated[int, Syntax(EXPECTED[syntax.parse_memory], syntax.parse_memory, _write_memory)]
 Text = Annotated[str, Syntax("text that is not blank", _not_blank)]
 ClusterName = Annotated[str, Syntax("1 to 64 letters, digits, dots, underscores or hyphens", _name)]
-BaseUrls = Annotated[tuple[str, ...], Syntax(f"{_BASE_URL}; several as a list", _base_urls, _write_list)]
+BaseUrls = Annotated[tuple[str, ...], Syntax(f"{_BASE_URL}; several as a list", base_urls, _write_list)]
 Texts = Annotated[tuple[str, ...], Syntax(EXPECTED[syntax.parse_list], syntax.parse_list, _write_list)]
 TextMap = Annotated[Mapping[str, str], Syntax("any text", write=lambda _: "", is_map=True)]
 PluginName = Annotated[str, Syntax("the name of an installed plug-in", _plugin_name, _write_plugin)]

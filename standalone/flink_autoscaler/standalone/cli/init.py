@@ -1,0 +1,67 @@
+"""``init``: writes a commented configuration for clusters that it has looked at."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from flink_autoscaler.standalone.cli.command import GivenUrls, command
+from flink_autoscaler.standalone.cli.output import print_error, whole_file
+
+app = typer.Typer()
+
+_STDOUT: Final = Path("-")
+
+
+@command(
+    app,
+    "flink-autoscaler init --url http://jobmanager:8081",
+    "flink-autoscaler init --url http://east:8081 --url http://west:8081 --output clusters.yaml",
+    "flink-autoscaler init --url https://flink.example --ca-file ca.pem --user scaler --password-env PASSWORD",
+    codes="0 when the file is written, 1 when a cluster does not answer, 2 when the file is there already.",
+    short_help="Write a configuration for your clusters.",
+)
+def init(
+    urls: GivenUrls,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write it; - for standard output.")
+    ] = Path("autoscaler.yaml"),
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")] = False,
+) -> int:
+    """Write a commented configuration for the clusters named, or for http://localhost:8081.
+
+    Each cluster is asked for its version, its scheduler and its jobs; nothing is changed on it. Nothing is written
+    when one does not answer.
+    """
+    if output == _STDOUT:
+        text = _configuration(urls, "autoscaler.yaml")
+        sys.stdout.write(text or "")
+        return 0 if text else 1
+    with whole_file(output, replaces=force) as stream:
+        text = _configuration(urls, str(output))
+        stream.write((text or "").encode())
+        if not text:
+            raise typer.Exit(1)
+    sys.stderr.write(f"{output} is written. Look first, without changing anything:\n")
+    sys.stderr.write(f"  flink-autoscaler once --config {output} --dry-run\n")
+    return 0
+
+
+def _configuration(urls: GivenUrls, file: str) -> str | None:
+    """Return the text of the file; None when a cluster did not answer, which has been told."""
+    from flink_autoscaler.standalone.readiness.configuration import configuration_text
+    from flink_autoscaler.standalone.readiness.given import DEFAULT_URL, given_clusters, settings_of
+    from flink_autoscaler.standalone.readiness.looking import look_at
+    from flink_autoscaler.standalone.readiness.report import error_lines
+
+    clusters = given_clusters(urls.url or [DEFAULT_URL], urls.access())
+    looks = look_at(settings_of(clusters).effective_clusters(), with_metrics=False)
+    if any(look.error is not None for look in looks):
+        for line in error_lines(looks):
+            print_error(line)
+        print_error("nothing was written, because the file would not have been checked against this cluster")
+        return None
+    return configuration_text(file, clusters, looks)

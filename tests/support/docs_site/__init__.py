@@ -1,0 +1,1 @@
+"""``make docs``: the site made of ``docs/`` and of the Markdown files beside it."""
