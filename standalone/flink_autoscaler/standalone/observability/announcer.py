@@ -162,7 +162,7 @@ class Announcer:
                 if report.is_acting:
                     self._announce_jobs(report)
             use = report.engine
-            if use is not None and self._engines.is_news(report.cluster, use):
+            if use is not None and report.is_acting and self._engines.is_news(report.cluster, use):
                 log.info("passes_evaluated_on", engine=use.engine, reason=use.reason, jobs=len(report.jobs))
             engine = NO_ENGINE if use is None else use.engine
             log.debug("pass_finished", jobs=len(report.jobs), seconds=round(report.seconds, 3), engine=engine)
