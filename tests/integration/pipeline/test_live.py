@@ -12,6 +12,7 @@ from fake_flink import Fault
 from pipeline_setup import Fleet, comparable, next_pass
 
 from flink_autoscaler.core.model.decision import PassPhase
+from flink_autoscaler.core.ports.passes import EngineUse
 from flink_autoscaler.pipeline.spark.driver import DriverSession
 from flink_autoscaler.pipeline.spark.live import SparkEngine
 from flink_autoscaler.pipeline.spark.session import PassSession, open_session
@@ -108,6 +109,14 @@ def test_both_engines_give_equal_outcomes_in_the_order_of_requests(fleet: Fleet,
 
     assert [o.job_key for o in outcomes] == [r.context.job_key for r in requests]
     assert [comparable(o) for o in outcomes] == [comparable(o) for o in inline]
+    assert not spark.fallbacks
+
+
+def test_the_smallest_pass_runs_on_spark_and_says_so(fleet: Fleet, spark: Recorded) -> None:
+    outcomes = spark.engine.evaluate([fleet.add("disabled", configuration={}), fleet.add("one")])
+
+    assert [outcome.phase for outcome in outcomes] == [PassPhase.DISABLED, PassPhase.COLLECTING]
+    assert [outcome.engine for outcome in outcomes] == [None, EngineUse("spark", "configured")]
     assert not spark.fallbacks
 
 
@@ -228,29 +237,6 @@ def test_closed_engine_leaves_no_process_and_no_files(fleet: Fleet, spark: Recor
 def test_session_that_does_not_start_says_why() -> None:
     with pytest.raises(SparkLostError, match="Insufficient driver memory"):
         open_session(replace(SETTINGS, driver_memory="400m"))
-
-
-def test_small_passes_run_inline_and_do_not_start_spark(fleet: Fleet) -> None:
-    sessions, fallbacks = list[SparkSettings](), list[str]()
-
-    def open_never(settings: SparkSettings) -> PassSession:
-        sessions.append(settings)
-        raise SparkLostError("not today")
-
-    engine = SparkEngine(
-        SETTINGS, fleet.inline, job_deadline=2.0, min_jobs=3, on_fallback=fallbacks.append, opener=open_never
-    )
-    engine.start()
-    disabled = [fleet.add(f"disabled {number}", configuration={}) for number in range(3)]
-    small = [fleet.add("one"), fleet.add("two")]
-
-    outcomes = engine.evaluate([*disabled, *small])
-
-    assert [outcome.phase for outcome in outcomes] == [PassPhase.DISABLED] * 3 + [PassPhase.COLLECTING] * 2
-    assert (sessions, fallbacks) == ([], [])
-    engine.evaluate([*small, fleet.add("three")])
-    wait_until(lambda: bool(sessions))
-    engine.close()
 
 
 def test_passes_run_inline_while_spark_starts_aside(fleet: Fleet) -> None:

@@ -29,7 +29,6 @@ def configuration(rest_url: str, options: Mapping[str, str], engine: str) -> dic
     return {
         "autoscaler.clusters": [{"name": "demo", "url": rest_url}],
         "autoscaler.engine.kind": engine,
-        "autoscaler.engine.spark-min-jobs": 1,
         "autoscaler.http.port": 0,
         "autoscaler.log.format": "json",
         "autoscaler.log.level": "debug",  # what every pass came to, not only what changed

@@ -11,8 +11,11 @@ from flink_autoscaler.core.ports.passes import PassOutcome
 
 
 def comparable(outcome: PassOutcome) -> object:
-    """Return an outcome as plain values: NaN equals NaN, errors are equal by type and text, times are left out."""
-    return _plain(dataclasses.replace(outcome, seconds={}))
+    """Return an outcome as plain values: NaN equals NaN, errors are equal by type and text.
+
+    Times, and which engine it was, are left out.
+    """
+    return _plain(dataclasses.replace(outcome, seconds={}, engine=None))
 
 
 def _plain(value: object) -> object:

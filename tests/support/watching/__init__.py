@@ -124,6 +124,14 @@ class Watching:
         """Return the value of one series."""
         return self.gauges.registry.get_sample_value(f"flink_autoscaler_{metric}", labels)
 
+    def passes(self, cluster: str, result: str = "succeeded") -> float:
+        """Return how many passes of a cluster were counted, whatever engine evaluated them."""
+        wanted = {"cluster": cluster, "result": result}
+        families = self.gauges.registry.collect()
+        samples = [sample for family in families for sample in family.samples]
+        counted = [sample for sample in samples if sample.name == "flink_autoscaler_passes_total"]
+        return sum(sample.value for sample in counted if wanted.items() <= sample.labels.items())
+
 
 def run_passes(watch: Watch, count: int = 1) -> list[PassReport]:
     """Run and announce passes."""

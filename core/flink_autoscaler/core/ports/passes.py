@@ -73,6 +73,19 @@ class PassInputs:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineUse:
+    """Which engine evaluated a job, and why that one.
+
+    Attributes:
+        engine: ``spark`` or ``inline``.
+        reason: In a few words; does not change while its cause lasts.
+    """
+
+    engine: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class PassOutcome:
     """What one pass found out about one job. Nothing has been written or changed yet.
 
@@ -100,6 +113,7 @@ class PassOutcome:
         excluded: Vertices that this pass did not scale.
         seconds: Seconds that the stages took, by stage name; for gauges only.
         inputs: What the cluster answered, where the pass is to be recorded.
+        engine: Where the job was read and evaluated; None where there was nothing to read.
     """
 
     job_key: JobKey
@@ -125,6 +139,7 @@ class PassOutcome:
     excluded: frozenset[VertexId] = frozenset()
     seconds: Mapping[str, float] = field(default_factory=dict)
     inputs: PassInputs | None = None
+    engine: EngineUse | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Final
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.flink.passes import read_cluster_within, run_passes, settled
@@ -15,7 +17,13 @@ from flink_autoscaler.core.cycle.ending import failed
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.reading import ClusterReading
-from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
+from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome, PassRequest
+
+INLINE: Final = "inline"
+CONFIGURED: Final = "configured"
+"""Why an engine is used that was asked for by its name."""
+
+Evaluate = Callable[[Sequence[PassRequest]], Sequence[PassOutcome]]
 
 
 class InlineEngine:
@@ -53,9 +61,12 @@ class InlineEngine:
         Raises:
             ConnectError: The loop is closed.
         """
-        groups = grouped(enumerate(requests))
-        outcomes = self._loop.run(evaluate_groups(self._clients, groups, self._deadlines)) if groups else {}
-        return [outcomes[position] for position in range(len(requests))]
+        return with_settled(requests, lambda open_: self.evaluate_open(open_, CONFIGURED))
+
+    def evaluate_open(self, requests: Sequence[PassRequest], reason: str) -> Sequence[PassOutcome]:
+        """Do the same for jobs that all have to be read, for a reason of somebody else's choice."""
+        answers = self._loop.run(evaluate_groups(self._clients, grouped(enumerate(requests)), self._deadlines))
+        return used(EngineUse(INLINE, reason), whole(answers[position] for position in range(len(requests))))
 
     def read_clusters(self, endpoints: Sequence[Endpoint]) -> dict[Endpoint, ClusterReading]:
         """Return the cluster-wide metrics behind each endpoint; failures are in ``error``."""
@@ -68,12 +79,45 @@ class InlineEngine:
         """Do nothing: loop and clients belong to the caller."""
 
 
+def with_settled(requests: Sequence[PassRequest], evaluate: Evaluate) -> list[PassOutcome]:
+    """Return one outcome per request, in the same order; only jobs that have to be read are evaluated."""
+    outcomes = settled(requests)
+    open_ = [position for position in range(len(requests)) if position not in outcomes]
+    if open_:
+        found = evaluate([requests[position] for position in open_])
+        outcomes |= zip(open_, found, strict=True)
+    return [outcomes[position] for position in range(len(requests))]
+
+
+def used(use: EngineUse, outcomes: Iterable[PassOutcome]) -> list[PassOutcome]:
+    """Return outcomes that say where they come from."""
+    return [replace(outcome, engine=use) for outcome in outcomes]
+
+
 @dataclass(frozen=True, slots=True)
 class Deadlines:
     """Seconds that reading may take: one job or the metrics of one cluster, and all jobs of the pass."""
 
     job: float
     pass_: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of one job.
+
+    Attributes:
+        outcome: None where its endpoint took too long for those that share a task with it.
+        seconds: That its endpoint took.
+    """
+
+    outcome: PassOutcome | None
+    seconds: float
+
+
+def whole(answers: Iterable[Answer]) -> list[PassOutcome]:
+    """Return the outcomes of jobs none of which was given up."""
+    return [answer.outcome for answer in answers if answer.outcome is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +144,26 @@ def grouped(requests: Iterable[tuple[int, PassRequest]]) -> list[Group]:
 
 
 async def evaluate_groups(
-    clients: ClientCache, groups: Sequence[Group], deadlines: Deadlines
-) -> dict[int, PassOutcome]:
-    """Return the outcomes of all jobs by position. Never raises: a job that fails has its error in the outcome."""
-    results = await asyncio.gather(*(_evaluate(clients, group, deadlines) for group in groups))
-    return {
-        position: outcome
-        for group, outcomes in zip(groups, results, strict=True)
-        for position, outcome in zip(group.positions, outcomes, strict=True)
-    }
+    clients: ClientCache, groups: Sequence[Group], deadlines: Deadlines, cut_after: float = math.inf
+) -> dict[int, Answer]:
+    """Return what became of all jobs by position. Never raises: a job that fails has its error in the outcome.
+
+    Endpoints that take longer than ``cut_after`` seconds are given up; their jobs have no outcome.
+    """
+    results = await asyncio.gather(*(_answers(clients, group, deadlines, cut_after) for group in groups))
+    return {position: answer for answers in results for position, answer in answers.items()}
+
+
+async def _answers(clients: ClientCache, group: Group, deadlines: Deadlines, cut_after: float) -> dict[int, Answer]:
+    started = perf_counter()
+    outcomes: Sequence[PassOutcome | None]
+    try:
+        async with asyncio.timeout(None if math.isinf(cut_after) else cut_after):
+            outcomes = await _evaluate(clients, group, deadlines)
+    except TimeoutError:
+        outcomes = [None] * len(group.positions)
+    seconds = perf_counter() - started
+    return {position: Answer(outcome, seconds) for position, outcome in zip(group.positions, outcomes, strict=True)}
 
 
 async def _evaluate(clients: ClientCache, group: Group, deadlines: Deadlines) -> list[PassOutcome]:

@@ -21,7 +21,7 @@ from flink_autoscaler.pipeline.spark.archive import pack_libraries, pack_ours
 from flink_autoscaler.pipeline.spark.executors import OUTCOMES_TYPE, lacking, minor, surveyed
 from flink_autoscaler.pipeline.spark.settings import COMMON, SparkSettings
 from flink_autoscaler.pipeline.spark.supply import SparkLostError, bounded, reason_of
-from flink_autoscaler.pipeline.spark.task import PassTask
+from flink_autoscaler.pipeline.spark.task import OutcomeRow, PartitionPlan, PassTask
 
 RETRIES: Final = DefaultPolicy(max_retries=5, max_backoff=2000)
 """About 5 s altogether. By default a client asks a server that is gone for ten minutes, which is longer than a pass."""
@@ -67,11 +67,12 @@ class ConnectSession:
         """Return how many tasks the server runs at the same time, as it was when the session was opened."""
         return self._slots
 
-    def run(self, requests: pa.Table, task: PassTask, *, label: str) -> pa.Table:
-        """Run one Spark job and return its rows; one chunk of ``requests`` per task. Raises what Spark raises."""
+    def run(self, plan: PartitionPlan, task: PassTask, *, label: str) -> list[OutcomeRow]:
+        """Run one Spark job, one task per piece of the plan, and return its rows. Raises what Spark raises."""
         self.spark.addTag(label)
         try:
-            return self._dealt(requests).mapInArrow(task, OUTCOMES_TYPE).toArrow()
+            answers = self._dealt(plan.table()).mapInArrow(task.of_frames, OUTCOMES_TYPE).toArrow()
+            return list(zip(*(column.to_pylist() for column in answers.columns), strict=True))
         finally:
             self.spark.removeTag(label)
 

@@ -10,11 +10,10 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
 import structlog
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -23,10 +22,10 @@ from pyspark.sql.functions import udf
 
 from flink_autoscaler.pipeline.spark.archive import pack_libraries, pack_ours
 from flink_autoscaler.pipeline.spark.environment import require_environment
-from flink_autoscaler.pipeline.spark.executors import OUTCOMES_TYPE, lacking, map_in_arrow, surveyed
-from flink_autoscaler.pipeline.spark.settings import SparkSettings, spark_conf
+from flink_autoscaler.pipeline.spark.executors import lacking, surveyed
+from flink_autoscaler.pipeline.spark.settings import SparkSettings, jvm_variables, spark_conf
 from flink_autoscaler.pipeline.spark.supply import SparkLostError, bounded, reason_of
-from flink_autoscaler.pipeline.spark.task import PassTask
+from flink_autoscaler.pipeline.spark.task import OutcomeRow, PartitionPlan, PassTask
 
 STOP_SECONDS: Final = 3.0
 """How long a JVM may take to end by itself before it is killed."""
@@ -55,7 +54,8 @@ class DriverSession:
         conf.setAll(list(spark_conf(settings, self.scratch).items()))
         self._process: subprocess.Popen[bytes] | None = None
         try:
-            self._gateway = launch_gateway(conf, popen_kwargs=self._output.popen_kwargs())  # type: ignore[no-untyped-call]
+            with _variables(jvm_variables(settings)):
+                self._gateway = launch_gateway(conf, popen_kwargs=self._output.popen_kwargs())  # type: ignore[no-untyped-call]
             self._process = self._gateway.proc
             self._output.seal()
             self.spark = self._start(settings, conf)
@@ -103,10 +103,12 @@ class DriverSession:
         """Return how many tasks run at the same time, at least 1."""
         return max(1, self.spark.sparkContext.defaultParallelism)
 
-    def run(self, requests: pa.Table, task: PassTask, *, label: str) -> pa.Table:
-        """Run one Spark job and return its rows; one chunk of ``requests`` per partition. Raises what Spark raises."""
-        self.spark.sparkContext.setJobGroup(label, label, interruptOnCancel=True)
-        return map_in_arrow(self.spark.createDataFrame(requests), task, OUTCOMES_TYPE).toArrow()
+    def run(self, plan: PartitionPlan, task: PassTask, *, label: str) -> list[OutcomeRow]:
+        """Run one Spark job, one task per piece of the plan, and return its rows. Raises what Spark raises."""
+        context = self.spark.sparkContext
+        context.setJobGroup(label, label, interruptOnCancel=True)
+        pieces = context.parallelize(plan.pieces, len(plan.pieces))
+        return [row for rows in pieces.mapPartitions(task.of_pieces).collect() for row in rows]
 
     def cancel(self, label: str) -> None:
         """Cancel the job with a label. Raises what Spark raises."""
@@ -135,7 +137,8 @@ class DriverSession:
         if hasattr(self, "spark"):
             # Else pyspark prints a traceback when it finds out that its JVM is gone.
             context: Any = self.spark.sparkContext
-            context._accumulatorServer.handle_error = lambda *_: None
+            if context._accumulatorServer is not None:  # else it has been stopped
+                context._accumulatorServer.handle_error = lambda *_: None
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -148,7 +151,9 @@ def _has_executors(context: Any) -> bool:
 
 
 def _new_session(conf: SparkConf, gateway: Any) -> SparkSession:
-    with _own_imports(), _python_of_workers(conf.get("spark.pyspark.python")):
+    python = conf.get("spark.pyspark.python")
+    # A SparkContext reads it from the environment; the configuration only reaches drivers that spark-submit starts.
+    with _own_imports(), _variables({} if python is None else {"PYSPARK_PYTHON": python}):
         return SparkSession(SparkContext(conf=conf, gateway=gateway))
 
 
@@ -163,21 +168,18 @@ def _own_imports() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _python_of_workers(python: str | None) -> Iterator[None]:
-    """Let a SparkContext that is made meanwhile run workers with an interpreter; None leaves the choice to Spark.
-
-    It reads the environment, once; the configuration only reaches drivers that spark-submit starts.
-    """
-    before = os.environ.get("PYSPARK_PYTHON")
-    if python is not None:
-        os.environ["PYSPARK_PYTHON"] = python
+def _variables(values: Mapping[str, str]) -> Iterator[None]:
+    """Have environment variables for what is started meanwhile."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:
-        if python is not None:
-            os.environ.pop("PYSPARK_PYTHON")
-            if before is not None:
-                os.environ["PYSPARK_PYTHON"] = before
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def _attempt(action: Callable[[], object]) -> None:

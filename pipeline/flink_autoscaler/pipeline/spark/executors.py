@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
+from pyspark.sql.types import BinaryType, DoubleType, IntegerType, StringType, StructType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
@@ -21,7 +21,11 @@ OLDEST_ARROW: Final = 18
 
 
 OUTCOMES_TYPE: Final = (
-    StructType().add("position", IntegerType()).add("outcome", BinaryType()).add("problem", StringType())
+    StructType()
+    .add("position", IntegerType())
+    .add("outcome", BinaryType())
+    .add("problem", StringType())
+    .add("seconds", DoubleType())
 )
 """The rows of ``task.OUTCOMES`` as Spark calls them: a schema as text would need a JVM of this process."""
 

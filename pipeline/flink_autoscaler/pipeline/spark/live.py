@@ -1,31 +1,35 @@
-"""The evaluation engine that runs a pass as one Spark job."""
+"""The evaluation engine that runs passes as Spark jobs."""
 
 from __future__ import annotations
 
 import itertools
 import math
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
 import structlog
 
-from flink_autoscaler.clients.flink.passes import settled
 from flink_autoscaler.core.cycle.ending import failed
 from flink_autoscaler.core.model.job import Endpoint
-from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-from flink_autoscaler.pipeline.inline.engine import Deadlines, InlineEngine
+from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome, PassRequest
+from flink_autoscaler.pipeline.inline.engine import CONFIGURED, Answer, Deadlines, InlineEngine, used, with_settled
 from flink_autoscaler.pipeline.spark.codec import CodecError, Encoded, decode_outcome, encode
 from flink_autoscaler.pipeline.spark.environment import require_environment
 from flink_autoscaler.pipeline.spark.session import PassSession, open_session
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
+from flink_autoscaler.pipeline.spark.sharing import SharedJobs
 from flink_autoscaler.pipeline.spark.supply import SessionSupply, SparkLostError, reason_of
-from flink_autoscaler.pipeline.spark.task import PartitionPlan, PassTask
+from flink_autoscaler.pipeline.spark.task import OutcomeRow, PartitionPlan, PassTask
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+SPARK: Final = "spark"
+STARTING: Final = "Spark is starting"
 
 GRACE: Final = 5.0
 """Seconds beyond the pass deadline, which the tasks keep themselves, after which Spark counts as hung."""
@@ -37,26 +41,38 @@ PROBE_SECONDS: Final = 5.0
 """How long a session may take to say that it is alive."""
 
 FAILURES_BEFORE_LOSS: Final = 2
-"""Passes in a row that fail on a session that says it is alive, after which it is given up nevertheless."""
+"""Spark jobs in a row that fail on a session that says it is alive, after which it is given up nevertheless."""
 
-MOST_PASSES: Final = 64
-"""Passes on Spark at the same time."""
+MOST_JOBS: Final = 64
+"""Spark jobs at the same time."""
 
 PASSES_SHARING_SLOTS: Final = 4
-"""Passes that leave each other task slots: of many clusters only the large ones have passes that are worth Spark."""
+"""Spark jobs that leave each other task slots."""
 
 _EncodedClusters = dict[Endpoint, list[tuple[int, Encoded]]]
 
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class SparkStatus:
+    """How Spark is, for people.
+
+    Attributes:
+        up: Whether the last pass meant for Spark ran there; None before the first one.
+        error: Why it did not; None when it did.
+    """
+
+    up: bool | None = None
+    error: str | None = None
+
+
 class SparkEngine:
-    """Runs each pass as one Spark job (an ``EvaluationEngine``).
+    """Runs passes as Spark jobs (an ``EvaluationEngine``); those of clusters that are due together share one.
 
     Spark's tasks poll and evaluate the jobs that need it; the daemon itself reads the cluster-wide metrics of clusters
     whose jobs are dealt out to several tasks. Only GET requests are sent, so that a task that is repeated does no harm.
-    A pass that is too small to be worth a Spark job runs inline, and Spark is not started before the first one that is
-    not. When Spark fails, the pass runs inline and the session is opened anew in the background. A pass takes at most
+    When Spark fails, the pass runs inline and the session is opened anew in the background. A pass takes at most
     twice its deadline (once on Spark, once inline) and 15 s for finding out that Spark hangs.
     """
 
@@ -67,7 +83,6 @@ class SparkEngine:
         *,
         job_deadline: float,
         pass_deadline: float = math.inf,
-        min_jobs: int = 1,
         on_fallback: Callable[[str], None] | None = None,
         opener: Callable[[SparkSettings], PassSession] = open_session,
     ) -> None:
@@ -75,10 +90,9 @@ class SparkEngine:
 
         Args:
             settings: How Spark is run.
-            fallback: Runs a pass when Spark does not, and those that are too small.
+            fallback: Runs a pass when Spark does not.
             job_deadline: Seconds that reading one job, or the metrics of one cluster, may take.
             pass_deadline: Seconds that reading all jobs of a pass may take.
-            min_jobs: Jobs to be read that make a pass worth a Spark job.
             on_fallback: Told why a pass ran inline that was meant for Spark; may be called from several threads.
             opener: Opens a session; the engine runs a first, empty job in it.
 
@@ -89,19 +103,26 @@ class SparkEngine:
         self._settings = settings
         self._fallback = fallback
         self._deadlines = Deadlines(job_deadline, pass_deadline)
-        self._min_jobs = min_jobs
         self._on_fallback = on_fallback
         self._supply = SessionSupply(lambda: _warmed(opener(settings)))
-        self._threads = ThreadPoolExecutor(MOST_PASSES, thread_name_prefix="spark-pass")
+        self._threads = ThreadPoolExecutor(MOST_JOBS, thread_name_prefix="spark-job")
+        self._shared = SharedJobs(self._spark_job, cut_after=settings.cut_after)
         self._labels = itertools.count(1)
         self._failures = 0
         self._starts_aside = False
+        self._is_starting_told = False
+        self._status = SparkStatus()
+        self._telling = threading.Lock()
 
     def start(self) -> None:
-        """Never let a pass wait for Spark to start: passes run inline until it is there."""
+        """Open the session in the background and never let a pass wait for it: passes run inline until it is there."""
         self._starts_aside = True
-        if self._min_jobs <= 1:
-            self._supply.prepare()
+        self._supply.prepare()
+
+    @property
+    def status(self) -> SparkStatus:
+        """How Spark is."""
+        return self._status
 
     def evaluate(self, requests: Sequence[PassRequest]) -> Sequence[PassOutcome]:
         """Return one outcome per request, in the same order.
@@ -112,37 +133,19 @@ class SparkEngine:
         Raises:
             ConnectError: The event loop of the inline engine is closed.
         """
-        outcomes = settled(requests)
-        open_ = [position for position in range(len(requests)) if position not in outcomes]
-        if open_:
-            found = self._evaluate([requests[position] for position in open_])
-            outcomes |= zip(open_, found, strict=True)
-        return [outcomes[position] for position in range(len(requests))]
+        return with_settled(requests, lambda open_: self.evaluate_open(open_, CONFIGURED))
 
-    def _evaluate(self, requests: Sequence[PassRequest]) -> Sequence[PassOutcome]:
-        if len(requests) < self._min_jobs or self._is_starting(len(requests)):
-            return self._fallback.evaluate(requests)
+    def evaluate_open(self, requests: Sequence[PassRequest], reason: str) -> Sequence[PassOutcome]:
+        """Do the same for jobs that all have to be read, for a reason of somebody else's choice."""
+        if self._starts_aside and self._supply.is_first_opening:
+            self._note_starting()
+            return self._fallback.evaluate_open(requests, STARTING)
         try:
-            session = self._supply.get(min(START_SECONDS, self._deadlines.pass_))
+            outcomes = self._shared.evaluate(requests)
         except SparkLostError as error:
             return self._inline(requests, str(error))
-        try:
-            outcomes = self._on_spark(session, requests)
-        except SparkLostError as error:
-            self._judge(session, str(error))
-            return self._inline(requests, str(error))
-        self._failures = 0
-        self._supply.praise()
-        return outcomes
-
-    def _is_starting(self, jobs: int) -> bool:
-        if not self._starts_aside:
-            return False
-        self._supply.prepare()
-        if self._supply.is_first_opening:
-            _log.info("spark_starting", jobs=jobs)
-            return True
-        return False
+        self._note(SparkStatus(True))
+        return used(EngineUse(SPARK, reason), outcomes)
 
     @contextmanager
     def lend(self) -> Iterator[SparkSession]:
@@ -165,45 +168,75 @@ class SparkEngine:
 
     def close(self) -> None:
         """End Spark. Passes under way fall back."""
+        self._shared.close()
         self._supply.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _inline(self, requests: Sequence[PassRequest], reason: str) -> Sequence[PassOutcome]:
-        _log.warning("spark_pass_inline", cluster=requests[0].context.cluster, jobs=len(requests), reason=reason)
+        self._note(SparkStatus(False, reason), cluster=requests[0].context.cluster, jobs=len(requests))
         if self._on_fallback is not None:
             self._on_fallback(reason)
-        return self._fallback.evaluate(requests)
+        return self._fallback.evaluate_open(requests, f"Spark is away: {reason}")
 
-    def _on_spark(self, session: PassSession, requests: Sequence[PassRequest]) -> list[PassOutcome]:
-        encoded, outcomes = _encoded(requests)
+    def _note_starting(self) -> None:
+        with self._telling:
+            is_news, self._is_starting_told = not self._is_starting_told, True
+        if is_news:
+            _log.info("spark_starting")
+
+    def _note(self, status: SparkStatus, **about: object) -> None:
+        """Remember how Spark is, and tell what is new about it."""
+        with self._telling:
+            before, self._status = self._status, status
+        if status.error is not None:
+            write = _log.debug if status == before else _log.warning
+            write("spark_pass_inline", reason=status.error, **about)
+        elif before.up is False:
+            _log.info("spark_available")
+
+    def _spark_job(self, requests: Sequence[PassRequest], cut_after: float) -> list[Answer]:
+        """Run one Spark job; jobs of any number of passes."""
+        session = self._supply.get(min(START_SECONDS, self._deadlines.pass_))
+        try:
+            answers = self._on_session(session, requests, cut_after)
+        except SparkLostError as error:
+            self._judge(session, str(error))
+            raise
+        self._failures = 0
+        self._supply.praise()
+        return answers
+
+    def _on_session(self, session: PassSession, requests: Sequence[PassRequest], cut_after: float) -> list[Answer]:
+        encoded, answers = _encoded(requests)
         if encoded:
             label = f"flink-autoscaler pass {next(self._labels)}"
-            pass_ = self._threads.submit(self._run, session, encoded, label)
-            rows = self._result(session, pass_, label)
-            outcomes |= {position: _decoded(requests[position], row) for position, row in rows.items()}
+            job = self._threads.submit(self._run, session, encoded, label, cut_after)
+            rows = self._result(session, job, label, cut_after)
+            answers |= {row[0]: _answer(requests[row[0]], row) for row in rows}
         lost = CodecError("the Spark job had no row for this job")
-        return [outcomes.get(i) or failed(request, lost) for i, request in enumerate(requests)]
+        return [answers.get(place) or Answer(failed(request, lost), 0.0) for place, request in enumerate(requests)]
 
-    def _run(self, session: PassSession, encoded: _EncodedClusters, label: str) -> pa.Table:
+    def _run(self, session: PassSession, encoded: _EncodedClusters, label: str, cut_after: float) -> list[OutcomeRow]:
         sharing = min(self._settings.concurrent_passes, PASSES_SHARING_SLOTS)
         share = self._settings.partitions or max(1, session.slots() // sharing)
-        deal = PartitionPlan.of(encoded, share)
-        clusters = deal.clusters(self._fallback.read_clusters(deal.divided()))
-        return session.run(deal.table(), PassTask(clusters, self._deadlines.job, self._deadlines.pass_), label=label)
+        plan = PartitionPlan.of(encoded, share)
+        clusters = plan.clusters(self._fallback.read_clusters(plan.divided()))
+        return session.run(plan, PassTask(clusters, self._deadlines.job, self._deadlines.pass_, cut_after), label=label)
 
-    def _result(self, session: PassSession, pass_: Future[pa.Table], label: str) -> dict[int, dict[str, Any]]:
-        limit = self._deadlines.pass_ + GRACE
+    def _result(
+        self, session: PassSession, job: Future[list[OutcomeRow]], label: str, cut_after: float
+    ) -> list[OutcomeRow]:
+        limit = min(self._deadlines.pass_, cut_after + self._deadlines.job) + GRACE
         try:
-            table = pass_.result(None if math.isinf(limit) else limit)
+            return job.result(None if math.isinf(limit) else limit)
         except TimeoutError as exc:
             self._bounded(session.cancel, label)
             raise SparkLostError(f"Spark did not finish a pass within {limit:.3g} s") from exc
         except Exception as exc:  # py4j, pyspark and sockets raise dozens of kinds when Spark fails
             raise SparkLostError(reason_of(exc)) from exc
-        return {row["position"]: row for row in table.to_pylist()}
 
     def _judge(self, session: PassSession, reason: str) -> None:
-        """Give the session up if it is gone; a pass that was slow or broken is no reason to end those of others."""
+        """Give the session up if it is gone; a job that was slow or broken is no reason to end those of others."""
         self._failures += 1
         if self._failures >= FAILURES_BEFORE_LOSS or not self._bounded(session.is_alive):
             _log.warning("spark_session_lost", reason=reason)
@@ -218,35 +251,36 @@ class SparkEngine:
             return None
 
 
-def _encoded(requests: Sequence[PassRequest]) -> tuple[_EncodedClusters, dict[int, PassOutcome]]:
+def _encoded(requests: Sequence[PassRequest]) -> tuple[_EncodedClusters, dict[int, Answer]]:
     """Encode requests by endpoint; those that cannot be encoded have their outcome at once, by position."""
     encoded: _EncodedClusters = {}
-    outcomes: dict[int, PassOutcome] = {}
+    answers: dict[int, Answer] = {}
     for position, request in enumerate(requests):
         try:
             data = encode(request)
         except CodecError as error:
-            outcomes[position] = failed(request, error)
+            answers[position] = Answer(failed(request, error), 0.0)
         else:
             encoded.setdefault(request.context.endpoint, []).append((position, data))
-    return encoded, outcomes
+    return encoded, answers
 
 
-def _decoded(request: PassRequest, row: dict[str, Any]) -> PassOutcome:
+def _answer(request: PassRequest, row: OutcomeRow) -> Answer:
+    _, encoded, problem, seconds = row
+    if encoded is None:
+        return Answer(None if problem is None else failed(request, CodecError(problem)), seconds)
     try:
-        if row["outcome"] is None:
-            raise CodecError(row["problem"])
-        return decode_outcome(row["outcome"], request)
+        return Answer(decode_outcome(encoded, request), seconds)
     except CodecError as error:
-        return failed(request, error)
+        return Answer(failed(request, error), seconds)
 
 
 def _warmed(session: PassSession) -> PassSession:
     """Run one job that starts the Python workers and imports our code there, so that the first pass need not wait."""
     nobody = tuple(((place, 0, b""),) for place in range(session.slots()))
-    table = PartitionPlan((Endpoint("http://127.0.0.1:0"),), nobody).table()
+    plan = PartitionPlan((Endpoint("http://127.0.0.1:0"),), nobody)
     try:
-        session.run(table, PassTask(b"", job_deadline=0.0, pass_deadline=0.0), label="flink-autoscaler start")
+        session.run(plan, PassTask(b"", job_deadline=0.0, pass_deadline=0.0), label="flink-autoscaler start")
     except Exception as exc:  # whatever Spark raises
         reason = reason_of(exc)
         session.close()

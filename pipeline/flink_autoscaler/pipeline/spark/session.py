@@ -10,9 +10,7 @@ from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.spark.supply import Session
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from flink_autoscaler.pipeline.spark.task import PassTask
+    from flink_autoscaler.pipeline.spark.task import OutcomeRow, PartitionPlan, PassTask
 
 
 class PassSession(Session, Protocol):
@@ -22,8 +20,8 @@ class PassSession(Session, Protocol):
         """Return how many tasks run at the same time, at least 1."""
         ...
 
-    def run(self, requests: pa.Table, task: PassTask, *, label: str) -> pa.Table:
-        """Run one Spark job and return its rows; one chunk of ``requests`` per partition. Raises what Spark raises."""
+    def run(self, plan: PartitionPlan, task: PassTask, *, label: str) -> list[OutcomeRow]:
+        """Run one Spark job, one task per piece of the plan, and return its rows. Raises what Spark raises."""
         ...
 
     def cancel(self, label: str) -> None:

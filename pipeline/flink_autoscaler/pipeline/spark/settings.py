@@ -7,6 +7,7 @@ or a client of a Spark Connect server (``sc://``).
 from __future__ import annotations
 
 import os
+import pwd
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ import flink_autoscaler
 CONNECT_PREFIX: Final = "sc://"
 LOCAL_PREFIX: Final = "local"
 YARN: Final = "yarn"
+
+WORKER_DAEMON: Final = "flink_autoscaler.pipeline.spark.worker_daemon"
 
 MOST_SLOTS: Final = 8
 """Of an embedded Spark, unless the machine has more cores: each has a Python worker of 150 MB."""
@@ -69,6 +72,7 @@ class SparkSettings:
         partitions: Tasks per pass at most; None takes a share of the task slots that leaves other passes theirs.
         python_files: Archives for the executors of a real cluster, ours (``make pyfiles``) among them. Empty packs what
             this process itself runs with. The libraries that we need are shipped in any case, where they are missing.
+        cut_after: Seconds that a cluster may take in a Spark job that it shares with others.
         executors_timeout: Seconds that the executors of a real cluster may take to run a first task, and YARN before
             that to start the application.
         conf: Spark's own configuration, on top of ours.
@@ -80,6 +84,7 @@ class SparkSettings:
     concurrent_passes: int = 1
     partitions: int | None = None
     python_files: tuple[str, ...] = ()
+    cut_after: float = 5.0
     executors_timeout: float = 120.0
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -113,11 +118,41 @@ def spark_conf(settings: SparkSettings, scratch: Path) -> dict[str, str]:
     if settings.is_embedded:
         conf |= _EMBEDDED
         conf["spark.driver.extraJavaOptions"] += f" -Djava.io.tmpdir={scratch}"
+        if (user := made_up_user()) is not None:
+            conf["spark.driver.extraJavaOptions"] += f" -Duser.home={scratch} -Duser.name={user}"
+        conf["spark.jars.ivy"] = str(scratch / "ivy")
         conf["spark.pyspark.python"] = sys.executable
         conf["spark.executorEnv.PYTHONPATH"] = source_path()
+        conf["spark.python.daemon.module"] = WORKER_DAEMON
     elif settings.python_files:
         conf["spark.submit.pyFiles"] = ",".join(settings.python_files)
     return {**conf, **settings.conf}
+
+
+def jvm_variables(settings: SparkSettings) -> dict[str, str]:
+    """Return environment variables for the JVM of a driver.
+
+    An embedded Spark keeps to the loopback, so that the machine's own name need not resolve; whoever set a variable
+    keeps it.
+    """
+    if not settings.is_embedded:
+        return {}
+    wanted = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
+    if (user := made_up_user()) is not None:
+        wanted |= {"SPARK_USER": user, "HADOOP_USER_NAME": user}
+    return {name: value for name, value in wanted.items() if name not in os.environ}
+
+
+def made_up_user() -> str | None:
+    """Return a name for a user that has none, because passwd has no entry for it; None for all others.
+
+    Hadoop's libraries in the JVM insist on a name, and Ivy on a home.
+    """
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        return f"user-{os.getuid()}"
+    return None
 
 
 def source_path() -> str:

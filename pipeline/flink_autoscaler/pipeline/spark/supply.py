@@ -117,7 +117,7 @@ class SessionSupply(Generic[S]):
         with self._lock:
             opening = self._open()
         if opening is None:
-            raise SparkLostError(f"{self._problem}; the next attempt comes later")
+            raise SparkLostError(self._problem)
         try:
             return opening.result(timeout)
         except TimeoutError:

@@ -2,15 +2,21 @@
 
 Event loop and connections are kept in the worker process between tasks, which Spark reuses. Only GET requests are
 sent, so that a task that runs twice does no harm.
+
+A driver of our own deals out plain rows, without Spark's SQL: planning a query costs the JVM more than a small pass
+costs altogether. Spark Connect knows nothing but frames; there the same task is the function of ``mapInArrow``.
 """
 
 from __future__ import annotations
 
+import gc
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
 import pyarrow as pa
@@ -20,8 +26,8 @@ from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.reading import ClusterReading
-from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-from flink_autoscaler.pipeline.inline.engine import Deadlines, Group, evaluate_groups
+from flink_autoscaler.core.ports.passes import PassRequest
+from flink_autoscaler.pipeline.inline.engine import Answer, Deadlines, Group, evaluate_groups
 from flink_autoscaler.pipeline.spark.codec import CodecError, Encoded, decode, encode, encode_outcome, portable
 
 REQUESTS: Final = pa.schema(
@@ -33,39 +39,56 @@ REQUESTS: Final = pa.schema(
 )
 """One row per job: its place in the pass, the place of its cluster in ``PassTask.clusters``, its encoded request."""
 
-OUTCOMES: Final = pa.schema([("position", pa.int32()), ("outcome", pa.binary()), ("problem", pa.string())])
-"""One row per job: its place in the pass and its encoded outcome, or else why there is none."""
+OUTCOMES: Final = pa.schema(
+    [("position", pa.int32()), ("outcome", pa.binary()), ("problem", pa.string()), ("seconds", pa.float64())]
+)
+"""One row per job: its place in the pass, its encoded outcome, or else why there is none, and the seconds that its
+endpoint took. Neither outcome nor problem: the endpoint was given up."""
 
 RequestRow = tuple[int, int, Encoded]
 """As in ``REQUESTS``."""
 
-OutcomeRow = tuple[int, Encoded | None, str | None]
+OutcomeRow = tuple[int, Encoded | None, str | None, float]
 """As in ``OUTCOMES``."""
 
 JOBS_PER_TASK: Final = 16
 """Fewer jobs are not worth another task."""
 
+WHOLE_JOBS: Final = 64
+"""A cluster with so many jobs at most goes to one task, which reads its metrics as well."""
+
 
 @dataclass(frozen=True)
 class PassTask:
-    """The function of ``mapInArrow``: rows of ``REQUESTS`` to rows of ``OUTCOMES``, in any order.
+    """Turns rows of ``REQUESTS`` into rows of ``OUTCOMES``, in any order.
 
     Attributes:
         clusters: Encoded pairs of :class:`Endpoint`, its connections being one task's share, and
             :class:`ClusterReading`, None where the task is to read it.
         job_deadline: Seconds that reading one job, or the metrics of one cluster, may take.
         pass_deadline: Seconds that the task may take; jobs not read by then have an error.
+        cut_after: Seconds after which an endpoint is given up for the sake of the others.
     """
 
     clusters: Encoded = field(repr=False)
     job_deadline: float
     pass_deadline: float
+    cut_after: float = math.inf
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Evaluate all jobs of the partition concurrently."""
+    def of_frames(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Evaluate all jobs of a partition concurrently; the function of ``mapInArrow``."""
         rows = [row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
         if rows:
-            yield _batch(list(self._answers(rows)), OUTCOMES)
+            yield _batch(self.of_rows(rows), OUTCOMES)
+
+    def of_pieces(self, pieces: Iterable[Sequence[RequestRow]]) -> Iterable[list[OutcomeRow]]:
+        """Do the same for a partition of an RDD, the elements of which are pieces."""
+        yield from map(self.of_rows, pieces)
+
+    def of_rows(self, rows: Sequence[RequestRow]) -> list[OutcomeRow]:
+        """Evaluate all jobs of a piece concurrently."""
+        _spare_collector()
+        return list(self._answers(rows))
 
     def _answers(self, rows: Sequence[RequestRow]) -> Iterator[OutcomeRow]:
         members: dict[int, dict[int, PassRequest]] = {}
@@ -73,16 +96,17 @@ class PassTask:
             try:
                 members.setdefault(cluster, {})[position] = decode(data, PassRequest)
             except CodecError as error:
-                yield position, None, str(error)
+                yield position, None, str(error), 0.0
         groups = self._groups(members)
-        outcomes = self._evaluated(groups) if groups else {}
+        answers = self._evaluated(groups) if groups else {}
         for group in groups:
             for position, request in zip(group.positions, group.requests, strict=True):
-                yield _answer(position, request, outcomes[position])
+                yield _row(position, request, answers[position])
 
-    def _evaluated(self, groups: Sequence[Group]) -> dict[int, PassOutcome]:
+    def _evaluated(self, groups: Sequence[Group]) -> dict[int, Answer]:
         loop, clients = _kept()
-        return loop.run(evaluate_groups(clients, groups, Deadlines(self.job_deadline, self.pass_deadline)))
+        deadlines = Deadlines(self.job_deadline, self.pass_deadline)
+        return loop.run(evaluate_groups(clients, groups, deadlines, self.cut_after))
 
     def _groups(self, members: Mapping[int, Mapping[int, PassRequest]]) -> list[Group]:
         clusters = decode(self.clusters, tuple) if any(members.values()) else ()
@@ -92,11 +116,20 @@ class PassTask:
         ]
 
 
-def _answer(position: int, request: PassRequest, outcome: PassOutcome) -> OutcomeRow:
+def _row(position: int, request: PassRequest, answer: Answer) -> OutcomeRow:
+    if answer.outcome is None:
+        return position, None, None, answer.seconds
     try:
-        return position, encode_outcome(replace(outcome, error=portable(outcome)), request), None
+        portable_outcome = replace(answer.outcome, error=portable(answer.outcome))
+        return position, encode_outcome(portable_outcome, request), None, answer.seconds
     except AutoscalerError as error:
-        return position, None, str(error)
+        return position, None, str(error), answer.seconds
+
+
+@cache
+def _spare_collector() -> None:
+    """Let the garbage collection that Spark's workers run after every task pass over what has been imported."""
+    gc.freeze()
 
 
 @cache
@@ -108,7 +141,7 @@ def _kept() -> tuple[EventLoopThread, ClientCache]:
 
 @dataclass(frozen=True)
 class PartitionPlan:
-    """The jobs of a pass, cut into one piece per task. A cluster with few jobs is not cut.
+    """The jobs of a Spark job, in one piece per task. A cluster with ``WHOLE_JOBS`` at most is not cut.
 
     Attributes:
         endpoints: Of the clusters, by place.
@@ -128,9 +161,7 @@ class PartitionPlan:
         """
         rows = [(place, index, data) for index, jobs in enumerate(clusters.values()) for place, data in jobs]
         tasks = min(most_tasks, math.ceil(len(rows) / JOBS_PER_TASK))
-        size = math.ceil(len(rows) / tasks)
-        pieces = tuple(tuple(rows[start : start + size]) for start in range(0, len(rows), size))
-        return cls(tuple(clusters), pieces)
+        return cls(tuple(clusters), tuple(_pieces(rows, tasks)))
 
     def divided(self) -> list[Endpoint]:
         """Return the clusters whose jobs are dealt out to several tasks."""
@@ -156,6 +187,26 @@ class PartitionPlan:
 
     def _tasks(self) -> Counter[int]:
         return Counter(index for piece in self.pieces for index in {cluster for _, cluster, _ in piece})
+
+
+def _pieces(rows: Sequence[RequestRow], most: int) -> Iterator[tuple[RequestRow, ...]]:
+    """Cut rows into so many pieces at most, about equal ones; clusters that are not to be cut go where they fit."""
+    size = math.ceil(len(rows) / most)
+    piece: list[RequestRow] = []
+    for part in _parts(rows, size):
+        if piece and len(piece) + len(part) > size and most > 1:
+            yield tuple(piece)
+            piece, most = [], most - 1
+        piece += part
+    yield tuple(piece)
+
+
+def _parts(rows: Sequence[RequestRow], size: int) -> Iterator[list[RequestRow]]:
+    """Give clusters that are not to be cut, and the others in parts of a size."""
+    for _, jobs in groupby(rows, key=itemgetter(1)):
+        cluster = list(jobs)
+        step = len(cluster) if len(cluster) <= WHOLE_JOBS else size
+        yield from (cluster[start : start + step] for start in range(0, len(cluster), step))
 
 
 def _share(endpoint: Endpoint, tasks: int) -> Endpoint:

@@ -98,6 +98,8 @@ def once(
     else:
         print_table(*pass_table(reports), if_empty="no jobs")
         _print_needs(_needs(reports, prepared))
+        for use in dict.fromkeys(report.engine for report in reports if report.engine is not None):
+            sys.stderr.write(f"evaluated on: {use.engine} ({use.reason})\n")
     return 0 if _is_complete(reports, job) else 1
 
 
@@ -215,6 +217,7 @@ def _cluster_document(report: PassReport, needs: Mapping[str, tuple[Finding, ...
         "cluster": report.cluster,
         "error": None if report.error is None else _text(report.error),
         "seconds": round(report.seconds, 3),
+        "engine": None if report.engine is None else {"engine": report.engine.engine, "reason": report.engine.reason},
         "jobs": [
             {**_job_document(context, report), "needs": [each.document for each in needs.get(context.job_key, ())]}
             for context in report.jobs

@@ -20,7 +20,7 @@ from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobList, JobListFetcher
 from flink_autoscaler.core.ports.order_book import OrderBook
-from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
+from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome, PassRequest
 from flink_autoscaler.core.supervise.order_book import held
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
 from flink_autoscaler.standalone.daemon.ledger import SlotLedger, SlotSource
@@ -47,6 +47,7 @@ class PassReport:
         gone: Jobs that have left the cluster.
         deleted: Jobs whose state was deleted, because they have been gone for long enough.
         seconds: How long the pass took.
+        engine: Where its jobs were evaluated, and why there; None where there was none to read.
         is_acting: Whether what was decided was carried out; a daemon that stands by only looks on.
         error: Why the pass did not get to the jobs at all; None when it did.
     """
@@ -59,6 +60,7 @@ class PassReport:
     gone: tuple[JobAutoScalerContext, ...] = ()
     deleted: tuple[JobKey, ...] = ()
     seconds: float = 0.0
+    engine: EngineUse | None = None
     is_acting: bool = True
     error: AutoscalerError | None = None
 
@@ -209,7 +211,15 @@ class ClusterPass:
             }
         is_acting = term is not None and term == self._leadership.term()
         return PassReport(
-            self.cluster, selected, reports, failures, job_list.problems, gone, deleted, is_acting=is_acting
+            self.cluster,
+            selected,
+            reports,
+            failures,
+            job_list.problems,
+            gone,
+            deleted,
+            engine=next((outcome.engine for outcome in outcomes if outcome.engine is not None), None),
+            is_acting=is_acting,
         )
 
     def _read_orders(self, now_ms: int) -> Callable[[JobKey], Orders]:

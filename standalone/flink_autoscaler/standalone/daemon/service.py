@@ -11,11 +11,12 @@ from contextlib import ExitStack
 import structlog
 
 from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.standalone.daemon.loop import Daemon, Watch
 from flink_autoscaler.standalone.daemon.reload import Reload
 from flink_autoscaler.standalone.daemon.signals import DaemonRequest, End, Inbox, exit_now, received_signals
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.observability.announcer import Announcer
+from flink_autoscaler.standalone.observability.announcer import Announcer, EngineNews
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 from flink_autoscaler.standalone.observability.sd_notify import ServiceNotifier, Watchdog, watchdog_interval
@@ -89,10 +90,17 @@ class _Clusters:
         self._wiring = wiring
         self._gauges = gauges
         storage = wiring.storage
-        self.health = Health(_stale_after(settings), store=storage.store_status, leadership=storage.leadership.status)
+        self._engines = EngineNews()
+        self.health = Health(
+            _stale_after(settings),
+            store=storage.store_status,
+            leadership=storage.leadership.status,
+            spark=wiring.spark_status,
+        )
         gauges.follow("store_up", lambda: storage.store_status().up)
         gauges.follow("leader", storage.leadership.may_act)
         gauges.follow("values_set_aside", wiring.set_aside_count)
+        gauges.follow("spark_up", lambda: _is_up(wiring))
         gauges.follow_history(wiring.history_status)
         first = [self.make(cluster) for cluster in settings.effective_clusters()]
         self.daemon = Daemon(first, gauges=gauges, on_left=self.release)
@@ -101,7 +109,9 @@ class _Clusters:
     def make(self, cluster: Cluster) -> Watch:
         """Make the passes of a cluster and who tells about them."""
         is_in_doubt = self._wiring.storage.is_in_doubt
-        announcer = Announcer(gauges=self._gauges, health=self.health, is_store_in_doubt=is_in_doubt)
+        announcer = Announcer(
+            gauges=self._gauges, health=self.health, engines=self._engines, is_store_in_doubt=is_in_doubt
+        )
         return Watch(self._wiring.cluster_pass(cluster), announcer, cluster.interval)
 
     def release(self, watch: Watch) -> None:
@@ -112,6 +122,12 @@ class _Clusters:
         """Get ready for the clusters of other settings."""
         self.health.follow(_stale_after(settings))
         self._wiring.start_engines()
+
+
+def _is_up(wiring: Wiring) -> float:
+    """Return whether passes run on Spark, not a number where none is meant for it or none has been yet."""
+    status = wiring.spark_status()
+    return NAN if status is None or status.up is None else status.up
 
 
 def _stale_after(settings: Settings) -> dict[str, float]:

@@ -34,6 +34,7 @@ from flink_autoscaler.standalone.settings.schema.clusters import EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
 
 if TYPE_CHECKING:
+    from flink_autoscaler.pipeline.spark.live import SparkEngine, SparkStatus
     from flink_autoscaler.pipeline.spark.settings import SparkSettings
     from flink_autoscaler.standalone.history.sink import HistorySink
     from flink_autoscaler.standalone.history.status import HistoryStatus
@@ -42,6 +43,10 @@ log = structlog.get_logger(__name__)
 
 MOST_AT_ONCE: Final = 16
 """Clusters that are asked at the same time."""
+
+LEAST_CUT: Final = 1.0
+MOST_CUT: Final = 5.0
+"""Bounds of the seconds that a cluster may take in a Spark job beside others; between them half of an interval."""
 
 
 class Wiring(AbstractContextManager["Wiring"]):
@@ -67,6 +72,8 @@ class Wiring(AbstractContextManager["Wiring"]):
         self._engine = engine
         self._on_fallback = on_fallback
         self._engines: dict[EngineKind, EvaluationEngine] = {}
+        self._inline: InlineEngine | None = None
+        self._spark: SparkEngine | None = None
         self._started: set[EngineKind] = set()
         self._passes: set[ClusterPass] = set()
         self._history: HistorySink | None = None
@@ -198,7 +205,6 @@ class Wiring(AbstractContextManager["Wiring"]):
         kind = self._engine or cluster.engine
         if kind not in self._engines:
             self._engines[kind] = self._build_engine(kind)
-            self.on_close(self._engines[kind].close)
         return self._engines[kind]
 
     def start_engines(self) -> None:
@@ -207,27 +213,51 @@ class Wiring(AbstractContextManager["Wiring"]):
             self._started.add(kind)
             self._engines[kind].start()
 
+    def spark_status(self) -> SparkStatus | None:
+        """Return how Spark is; None where no pass is meant for it."""
+        return None if self._spark is None else self._spark.status
+
     def _build_engine(self, kind: EngineKind) -> EvaluationEngine:
-        engine = self._settings.engine
-        inline = InlineEngine(
-            job_deadline=engine.job_deadline,
-            pass_deadline=engine.pass_deadline,
-            loop=self.loop,
-            clients=self.clients,
-        )
         if kind is EngineKind.INLINE:
-            return inline
+            return self._inline_engine()
+        if kind is EngineKind.SPARK:
+            return self._spark_engine()
         # Imported here: the inline engine must not pay for pyspark and pyarrow.
+        from flink_autoscaler.pipeline.spark.auto import AutoEngine  # noqa: PLC0415
+
+        try:
+            spark = self._spark_engine()
+        except ConfigError as error:
+            log.warning("spark_not_chosen", reason=str(error), effect="the engine auto evaluates in the daemon process")
+            return self._inline_engine()
+        return AutoEngine(spark, self._inline_engine(), min_jobs=self._settings.engine.spark_min_jobs)
+
+    def _inline_engine(self) -> InlineEngine:
+        engine = self._settings.engine
+        if self._inline is None:
+            self._inline = InlineEngine(
+                job_deadline=engine.job_deadline,
+                pass_deadline=engine.pass_deadline,
+                loop=self.loop,
+                clients=self.clients,
+            )
+        return self._inline
+
+    def _spark_engine(self) -> SparkEngine:
+        """Return the one engine whose session all have: there can be but one in a process."""
         from flink_autoscaler.pipeline.spark.live import SparkEngine  # noqa: PLC0415
 
-        return SparkEngine(
-            self._spark_settings(),
-            inline,
-            job_deadline=engine.job_deadline,
-            pass_deadline=engine.pass_deadline,
-            on_fallback=self._on_fallback,
-            min_jobs=engine.spark_min_jobs,
-        )
+        engine = self._settings.engine
+        if self._spark is None:
+            self._spark = SparkEngine(
+                self._spark_settings(),
+                self._inline_engine(),
+                job_deadline=engine.job_deadline,
+                pass_deadline=engine.pass_deadline,
+                on_fallback=self._on_fallback,
+            )
+            self.on_close(self._spark.close)
+        return self._spark
 
     def _history_sink(self) -> HistorySink | None:
         """Return what keeps the history; made with the first passes, since other commands keep none."""
@@ -245,20 +275,20 @@ class Wiring(AbstractContextManager["Wiring"]):
     def _history_session(self) -> AbstractContextManager[Any]:
         """Lend the session of the Spark engine, or one that ends afterwards where there is no such engine."""
         from flink_autoscaler.pipeline.history.storage import own_session  # noqa: PLC0415
-        from flink_autoscaler.pipeline.spark.live import SparkEngine  # noqa: PLC0415
 
-        engine = self._engines.get(EngineKind.SPARK)
-        return engine.lend() if isinstance(engine, SparkEngine) else own_session(self._spark_settings())
+        return own_session(self._spark_settings()) if self._spark is None else self._spark.lend()
 
     def _spark_settings(self) -> SparkSettings:
         from flink_autoscaler.pipeline.spark.settings import SparkSettings  # noqa: PLC0415
 
         engine = self._settings.engine
-        on_spark = [cluster for cluster in self._settings.effective_clusters() if cluster.engine is EngineKind.SPARK]
+        clusters = self._settings.effective_clusters()
+        on_spark = [cluster.interval for cluster in clusters if cluster.engine is not EngineKind.INLINE]
         return SparkSettings(
             master=engine.spark_master,
             driver_memory=f"{engine.driver_memory >> 20}m",
             concurrent_passes=max(1, len(on_spark)),
+            cut_after=max(LEAST_CUT, min([MOST_CUT, *(interval / 2 for interval in on_spark)])),
             python_files=engine.python_files,
             conf=engine.spark_config,
         )

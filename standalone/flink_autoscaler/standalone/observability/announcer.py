@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -17,9 +18,9 @@ from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, PluginE
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import RealizeResult
-from flink_autoscaler.core.ports.passes import PassOutcome
+from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport, job_facts, problems
-from flink_autoscaler.standalone.observability.gauges import Gauges
+from flink_autoscaler.standalone.observability.gauges import NO_ENGINE, Gauges
 from flink_autoscaler.standalone.observability.health import Health
 
 log = structlog.get_logger(__name__)
@@ -103,6 +104,21 @@ class Troubles:
         return News.FLAPS
 
 
+class EngineNews:
+    """Remembers where the jobs of each cluster are evaluated, so that a change is told once for all. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._uses: dict[str, EngineUse] = {}
+
+    def is_news(self, cluster: str, use: EngineUse) -> bool:
+        """Take where a cluster is evaluated and why; tell whether no cluster was evaluated there so before."""
+        with self._lock:
+            is_news = use not in self._uses.values()
+            self._uses[cluster] = use
+            return is_news
+
+
 class Announcer:
     """Speaks for one cluster. Belongs to the thread of its passes.
 
@@ -112,14 +128,21 @@ class Announcer:
     Args:
         gauges: Set after every pass.
         health: Told after every pass.
+        engines: Shared by those who speak for other clusters.
         is_store_in_doubt: Tells whether the state store may be away, which is said elsewhere, once for all jobs.
     """
 
     def __init__(
-        self, *, gauges: Gauges, health: Health, is_store_in_doubt: Callable[[], bool] = lambda: False
+        self,
+        *,
+        gauges: Gauges,
+        health: Health,
+        engines: EngineNews | None = None,
+        is_store_in_doubt: Callable[[], bool] = lambda: False,
     ) -> None:
         self._gauges = gauges
         self._health = health
+        self._engines = engines or EngineNews()
         self._is_store_in_doubt = is_store_in_doubt
         self._told: dict[tuple[str, JobKey], str] = {}
         self._failing, self._failing_jobs, self._gaps = Troubles(), Troubles(), Troubles()
@@ -138,8 +161,12 @@ class Announcer:
                 self._announce_list(report)
                 if report.is_acting:
                     self._announce_jobs(report)
-            log.debug("pass_finished", jobs=len(report.jobs), seconds=round(report.seconds, 3))
-        self._gauges.record_pass(report.cluster, report.seconds, succeeded=report.error is None)
+            use = report.engine
+            if use is not None and report.is_acting and self._engines.is_news(report.cluster, use):
+                log.info("passes_evaluated_on", engine=use.engine, reason=use.reason, jobs=len(report.jobs))
+            engine = NO_ENGINE if use is None else use.engine
+            log.debug("pass_finished", jobs=len(report.jobs), seconds=round(report.seconds, 3), engine=engine)
+        self._gauges.record_pass(report.cluster, report.seconds, succeeded=report.error is None, engine=engine)
 
     def _announce_cluster(self, cluster: str, error: AutoscalerError | None) -> None:
         if error is None:

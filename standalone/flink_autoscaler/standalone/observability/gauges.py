@@ -25,6 +25,9 @@ from flink_autoscaler.standalone.history.status import HistoryMetrics, HistorySt
 Family = TypeVar("Family", bound=MetricWrapperBase)
 
 PREFIX: Final = "flink_autoscaler_"
+NO_ENGINE: Final = "none"
+"""Label of passes that had no job to read."""
+
 NAME_LIMIT: Final = 80
 MAX_VERTICES: Final = 20_000
 """Vertices whose metrics are shown; beyond it, those of further jobs are left out and counted."""
@@ -47,6 +50,7 @@ FOLLOWED: Final = {
     "store_up": "Whether the state store works; without it nothing is scaled.",
     "leader": "Whether this daemon leads; the others of its group stand by.",
     "values_set_aside": "Stored values that could not be read and were kept aside.",
+    "spark_up": "Whether passes meant for Spark run there; not a number where there are none.",
 }
 """Gauges that are asked for at every scrape."""
 
@@ -129,9 +133,9 @@ class Gauges:
         self._declare_passes()
         self._declare_jobs()
 
-    def record_pass(self, cluster: str, seconds: float, *, succeeded: bool) -> None:
-        """Count one pass of a cluster."""
-        self._passes.labels(cluster, "succeeded" if succeeded else "failed").inc()
+    def record_pass(self, cluster: str, seconds: float, *, succeeded: bool, engine: str = NO_ENGINE) -> None:
+        """Count one pass of a cluster, by the engine that evaluated its jobs."""
+        self._passes.labels(cluster, "succeeded" if succeeded else "failed", engine).inc()
         self._pass_seconds.labels(cluster).observe(seconds)
         self._up.labels(cluster).set(1 if succeeded else 0)
 
@@ -217,7 +221,7 @@ class Gauges:
 
     def _declare_passes(self) -> None:
         self._up = self._gauge("cluster_up", "Whether the last pass could list the jobs and look at them.", _CLUSTER)
-        self._passes = self._counter("passes", "Passes over a cluster.", ("cluster", "result"))
+        self._passes = self._counter("passes", "Passes over a cluster.", ("cluster", "result", "engine"))
         self._overruns = self._counter("pass_overruns", "Passes left out: the one before was still running.", _CLUSTER)
         self._fallbacks = Counter(
             PREFIX + "spark_fallbacks", "Passes meant for Spark that ran in the daemon.", registry=self.registry

@@ -6,10 +6,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from flink_autoscaler.standalone.ha.databases import WORKING, StoreStatus
 from flink_autoscaler.standalone.ha.leadership import LeadershipState, LeadershipStatus
 from flink_autoscaler.standalone.observability.logs import masked
+
+if TYPE_CHECKING:
+    from flink_autoscaler.pipeline.spark.live import SparkStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +40,15 @@ class Readiness:
     Attributes:
         store: Of the state store.
         leadership: None where there is only one daemon.
+        spark: Whether passes meant for Spark run there, and why they do not; without it passes run in the daemon, so
+            that readiness does not depend on it. None where none is meant for it.
     """
 
     ready: bool
     clusters: Mapping[str, ClusterHealth]
     store: StoreStatus
     leadership: LeadershipStatus | None = None
+    spark: SparkStatus | None = None
 
 
 class Health:
@@ -51,6 +58,7 @@ class Health:
         stale_after: By cluster, the seconds after which a success does not count any more.
         store: Gives what is known about the state store.
         leadership: Gives what this daemon is among several.
+        spark: Gives how Spark is.
         clock: Seconds of a clock that never goes back.
     """
 
@@ -60,11 +68,13 @@ class Health:
         *,
         store: Callable[[], StoreStatus] = lambda: WORKING,
         leadership: Callable[[], LeadershipStatus | None] = lambda: None,
+        spark: Callable[[], SparkStatus | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stale_after = dict(stale_after)
         self._store = store
         self._leadership = leadership
+        self._spark = spark
         self._clock = clock
         self._lock = threading.Lock()
         self._succeeded_at: dict[str, float | None] = dict.fromkeys(stale_after)
@@ -97,7 +107,7 @@ class Health:
         store, leadership = self._store(), self._leadership()
         is_settled = leadership is None or leadership.standing is not LeadershipState.UNKNOWN
         is_ready = all(cluster.ready for cluster in clusters.values()) and store.up and is_settled
-        return Readiness(is_ready, clusters, store, leadership)
+        return Readiness(is_ready, clusters, store, leadership, self._spark())
 
     def _health(self, cluster: str, succeeded_at: float | None) -> ClusterHealth:
         age = None if succeeded_at is None else self._clock() - succeeded_at

@@ -58,7 +58,8 @@ def differences(record: PassRecord, again: PassOutcome) -> Iterator[str]:
 def _compared(outcome: PassOutcome) -> Json:
     """Return what has to be the same, as a document in which unknown numbers are equal."""
     document = without_secrets(outcome_document(outcome))
-    document.pop("topology", None)
+    for part in ("topology", "engine"):
+        document.pop(part, None)
     for part in ("reasons", "events"):
         document[part] = [_without_wording(entry) for entry in document.get(part, [])]
     samples, _ = samples_document(outcome.state.samples, ())

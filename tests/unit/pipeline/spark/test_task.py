@@ -21,8 +21,10 @@ def a_deal(most_tasks: int = 4, **jobs: int) -> PartitionPlan:
     [
         pytest.param({"a": 1}, 4, [1], id="one job: one task"),
         pytest.param({"a": 16}, 4, [16], id="too few for a second task"),
-        pytest.param({"a": 17}, 4, [9, 8], id="two tasks"),
+        pytest.param({"a": 64}, 4, [64], id="a cluster that is not cut"),
+        pytest.param({"a": 65}, 4, [17, 17, 17, 14], id="a cluster that is"),
         pytest.param({"a": 100}, 2, [50, 50], id="no more tasks than allowed"),
+        pytest.param({"a": 30, "b": 30, "c": 40}, 2, [30, 70], id="whole clusters, rather than equal pieces"),
         pytest.param({f"c{n}": 1 for n in range(33)}, 4, [11, 11, 11], id="many clusters of one job"),
     ],
 )
@@ -31,13 +33,13 @@ def test_jobs_are_dealt_out_evenly(jobs: dict[str, int], most_tasks: int, expect
 
 
 def test_only_clusters_of_several_tasks_are_divided() -> None:
-    deal = a_deal(big=60, small=4)
+    deal = a_deal(big=120, small=4)
 
     assert deal.divided() == [BIG]
 
 
 def test_tasks_that_share_a_cluster_share_its_connections() -> None:
-    deal = a_deal(big=60, small=4)
+    deal = a_deal(big=120, small=4)
 
     shares = {endpoint.url: endpoint.max_connections for endpoint, _ in decode(deal.clusters({}), tuple)}
 
@@ -47,14 +49,14 @@ def test_tasks_that_share_a_cluster_share_its_connections() -> None:
 def test_readings_go_with_their_clusters() -> None:
     reading = ClusterReading(jobmanager={"a": "1"})
 
-    clusters = decode(a_deal(big=60, small=4).clusters({BIG: reading}), tuple)
+    clusters = decode(a_deal(big=120, small=4).clusters({BIG: reading}), tuple)
 
     assert [each for _, each in clusters] == [reading, None]
 
 
 def test_table_has_one_chunk_per_task_and_every_job_once() -> None:
-    table = a_deal(big=60, small=4).table()
+    table = a_deal(big=120, small=4).table()
 
     assert table.column("position").num_chunks == 4
-    assert sorted(table.column("position").to_pylist()) == list(range(64))
+    assert sorted(table.column("position").to_pylist()) == list(range(124))
     assert table.column("cluster").to_pylist().count(1) == 4

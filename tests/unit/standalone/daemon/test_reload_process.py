@@ -218,11 +218,10 @@ def test_leader_and_standby_reload_and_only_the_leader_acts(tmp_path: Path, flin
 
 @pytest.mark.spark
 def test_engine_that_no_cluster_had_is_started_at_the_reload(daemon: DaemonProcess, flink: FakeFlink) -> None:
-    least = {"autoscaler__engine__spark-min-jobs": "1"}
-    daemon.configure({"main": flink.url}, **least)
+    daemon.configure({"main": flink.url})
     daemon.start()
 
-    daemon.configure({"main": flink.url}, autoscaler__clusters__0__engine="spark", **least)
+    daemon.configure({"main": flink.url}, autoscaler__clusters__0__engine="spark")
     daemon.reload()
     daemon.wait_for("a start in the background", lambda: daemon.lines("spark_starting"))
     code = daemon.stop()

@@ -141,14 +141,14 @@ def test_forgetting_an_unknown_job_does_nothing() -> None:
 def test_passes_are_counted_by_result() -> None:
     gauges = Gauges()
 
-    gauges.record_pass("c", 0.5, succeeded=True)
+    gauges.record_pass("c", 0.5, succeeded=True, engine="spark")
     gauges.record_pass("c", 0.5, succeeded=False)
     gauges.record_list("c", listed=3, unreadable=1, stuck=0)
     gauges.record_overrun("c")
     gauges.record_fallback()
 
-    assert value(gauges, "passes_total", cluster="c", result="succeeded") == 1
-    assert value(gauges, "passes_total", cluster="c", result="failed") == 1
+    assert value(gauges, "passes_total", cluster="c", result="succeeded", engine="spark") == 1
+    assert value(gauges, "passes_total", cluster="c", result="failed", engine="none") == 1
     assert value(gauges, "pass_seconds_count", cluster="c") == 2
     assert value(gauges, "cluster_up", cluster="c") == 0
     assert value(gauges, "jobs", cluster="c", kind="listed") == 3

@@ -107,12 +107,12 @@ def test_readiness_shows_the_error_until_it_is_over_without_secrets(pages: Pages
 
 
 def test_metrics_are_in_the_text_format(pages: Pages) -> None:
-    pages.gauges.record_pass("one", 0.1, succeeded=True)
+    pages.gauges.record_pass("one", 0.1, succeeded=True, engine="inline")
 
     status, body = pages.get("/metrics")
 
     assert status == 200
-    assert 'flink_autoscaler_passes_total{cluster="one",result="succeeded"} 1.0' in body
+    assert 'flink_autoscaler_passes_total{cluster="one",engine="inline",result="succeeded"} 1.0' in body
 
 
 def test_other_pages_do_not_exist(pages: Pages) -> None:

@@ -53,6 +53,7 @@ class EngineKind(StrEnum):
     """Where jobs are evaluated."""
 
     SPARK = "spark"
+    AUTO = "auto"
     INLINE = "inline"
 
 

@@ -61,7 +61,9 @@ class EngineSettings(OptionSection):
     """Where and how jobs are evaluated."""
 
     kind: EngineKind = option(
-        EngineKind.SPARK, "spark: as a Spark job, embedded or on a cluster; inline: in the daemon process."
+        EngineKind.SPARK,
+        "spark: as Spark jobs, embedded or on a cluster; inline: in the daemon process, without Java; auto: on Spark "
+        "from engine.spark-min-jobs jobs on.",
     )
     spark_master: Text = option("local[*]", "Master URL of Spark, or sc:// for Spark Connect.")
     spark_config: TextMap = option({}, "Further Spark settings, such as spark.ui.enabled.")
@@ -72,7 +74,7 @@ class EngineSettings(OptionSection):
     )
     driver_memory: MemorySize = option(480 << 20, "Heap of the embedded Spark driver.", ge=450 << 20)
     spark_min_jobs: Count = option(
-        100, "Jobs to be read that make a pass worth a Spark job; passes with fewer run in the daemon process.", ge=1
+        100, "Jobs to be read, of the whole daemon, from which the engine auto takes Spark.", ge=1
     )
     job_deadline: Seconds = option(30.0, "Time that one job may take in a pass.", gt=0)
     pass_deadline: Seconds = option(300.0, "Time that one pass over a cluster may take.", gt=0)

@@ -1,0 +1,144 @@
+"""The daemon as a process with the default engine: what it evaluates where, and how it tells."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import statistics
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from fake_flink import FakeFlink, Fault
+from watching.process import DaemonProcess
+
+from flink_cluster.waiting import wait_until
+
+pytestmark = pytest.mark.spark
+
+START_SECONDS = 120.0
+"""A busy machine takes its time to start Spark."""
+
+CLUSTERS = 12
+INTERVAL = 2.0
+JITTER = 0.5
+"""Seconds that a schedule may be late on a busy machine."""
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
+    with DaemonProcess(tmp_path) as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def flink() -> Iterator[FakeFlink]:
+    with FakeFlink() as fake:
+        fake.add_job("orders")
+        yield fake
+
+
+def passes(daemon: DaemonProcess, engine: str, cluster: str = "main") -> float:
+    """Return how many passes over a cluster an engine has evaluated, as /metrics has it."""
+    pattern = rf'flink_autoscaler_passes_total\{{cluster="{cluster}",engine="{engine}",result="succeeded"\}} (\S+)'
+    found = re.search(pattern, daemon.page("/metrics"))
+    return 0.0 if found is None else float(found[1])
+
+
+def wait_for_spark(daemon: DaemonProcess, clusters: tuple[str, ...] = ("main",)) -> None:
+    wait_until(
+        "passes on Spark",
+        lambda: all(passes(daemon, "spark", cluster) >= 2 for cluster in clusters),
+        START_SECONDS,
+        context=lambda: daemon.text()[-6000:],
+    )
+
+
+def test_single_job_is_evaluated_on_spark_and_everything_says_so(daemon: DaemonProcess, flink: FakeFlink) -> None:
+    daemon.configure({"main": flink.url}, autoscaler__engine__kind="spark", autoscaler__log__level="info")
+    daemon.start()
+
+    wait_for_spark(daemon)
+    before = passes(daemon, "inline")
+    on_spark = passes(daemon, "spark")
+    daemon.wait_for("more passes", lambda: passes(daemon, "spark") >= on_spark + 5)
+    readiness = json.loads(daemon.page("/readyz"))
+    metrics = daemon.page("/metrics")
+    told = [(line["engine"], line["reason"]) for line in daemon.lines("passes_evaluated_on")]
+
+    assert passes(daemon, "inline") == before
+    assert told == [("inline", "Spark is starting"), ("spark", "configured")]
+    assert readiness["spark"] == {"up": True, "error": None}
+    assert "flink_autoscaler_spark_up 1.0" in metrics
+    assert "flink_autoscaler_spark_fallbacks_total 0.0" in metrics
+    assert daemon.stop() == 0
+
+
+def test_auto_takes_spark_from_the_jobs_of_all_clusters_on(daemon: DaemonProcess, flink: FakeFlink) -> None:
+    with FakeFlink() as other:
+        other.add_job("payments")
+        options = {"autoscaler__engine__kind": "auto", "autoscaler__engine__spark-min-jobs": "3"}
+        daemon.configure({"main": flink.url, "other": other.url}, **options)
+        daemon.start()
+        daemon.wait_for("inline passes", lambda: passes(daemon, "inline") >= 2)
+        told = [line["reason"] for line in daemon.lines("passes_evaluated_on")]
+
+        other.add_job("refunds")
+        wait_for_spark(daemon, ("main", "other"))
+
+    assert told == ["auto: fewer than 3 jobs"]
+    assert "auto: 3 jobs or more" in [line["reason"] for line in daemon.lines("passes_evaluated_on")]
+
+
+def test_spark_that_does_not_start_is_told_once(daemon: DaemonProcess, flink: FakeFlink) -> None:
+    broken = {"autoscaler__engine__kind": "spark", "autoscaler__engine__spark-config.spark.driver.memory": "100m"}
+    daemon.configure({"main": flink.url}, **broken)
+    daemon.start()
+
+    daemon.wait_for("a refusal", lambda: daemon.lines("spark_pass_inline"))
+    inline = passes(daemon, "inline")
+    daemon.wait_for("more passes", lambda: passes(daemon, "inline") >= inline + 10)
+    readiness = json.loads(daemon.page("/readyz"))
+
+    assert len(daemon.lines("spark_pass_inline")) == 1
+    assert readiness["ready"] is True
+    assert readiness["spark"]["up"] is False
+    assert "driver memory" in readiness["spark"]["error"]
+    assert "flink_autoscaler_spark_up 0.0" in daemon.page("/metrics")
+
+
+def test_hanging_cluster_delays_no_other_by_more_than_an_interval(daemon: DaemonProcess) -> None:
+    with ExitStack() as stack:
+        flinks = {f"c{number}": stack.enter_context(FakeFlink()) for number in range(CLUSTERS)}
+        for flink in flinks.values():
+            flink.add_job("orders")
+        options = {
+            "autoscaler__engine__kind": "spark",
+            "autoscaler__standalone__control-loop.interval": f"{INTERVAL:g} s",
+            "job__autoscaler__flink__rest-client__timeout": "20 s",
+        }
+        daemon.configure({name: flink.url for name, flink in flinks.items()}, **options)
+        daemon.start()
+        wait_for_spark(daemon, tuple(flinks))
+
+        flinks["c0"].fault("/jobs/", Fault.HANG)
+        flinks["c0"].fault("/jobmanager/metrics", Fault.HANG)
+        healthy = [name for name in flinks if name != "c0"]
+        counted = {name: passes(daemon, "spark", name) for name in healthy}
+        wait_until(
+            "passes beside the hanging cluster",
+            lambda: all(passes(daemon, "spark", name) >= counted[name] + 6 for name in healthy),
+            START_SECONDS,
+        )
+        gaps = [gap for name in healthy for gap in gaps_of(flinks[name])]
+
+    assert max(gaps) <= 2 * INTERVAL + JITTER, sorted(gaps)[-10:]
+    assert statistics.median(gaps) == pytest.approx(INTERVAL, rel=0.2)
+
+
+def gaps_of(flink: FakeFlink) -> list[float]:
+    """Return the seconds between the starts of the last passes over a cluster."""
+    starts = [request.at for request in flink.requests if request.path == "/jobs/overview"][-7:]
+    return [later - earlier for earlier, later in itertools.pairwise(starts)]
