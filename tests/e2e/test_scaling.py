@@ -142,7 +142,16 @@ def test_once_prints_a_report_for_every_job(cluster: FlinkCluster, tmp_path: Pat
     started = time.monotonic()
 
     result = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False)
+    seconds = time.monotonic() - started
+    on_spark = subprocess.run([*command, "--spark"], capture_output=True, text=True, timeout=120, check=False)
 
-    assert result.returncode == 0, result.stderr
+    assert (result.returncode, on_spark.returncode) == (0, 0), result.stderr + on_spark.stderr
     assert job_id in json.dumps(json.loads(result.stdout))
-    assert time.monotonic() - started < 20
+    assert seconds < 20
+    assert [engine_of(each.stdout) for each in (result, on_spark)] == ["inline", "spark"]
+
+
+def engine_of(document: str) -> str:
+    """Return where a pass over the only cluster was evaluated."""
+    (cluster,) = json.loads(document)["clusters"]
+    return str(cluster["engine"]["engine"])

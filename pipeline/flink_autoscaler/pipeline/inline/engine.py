@@ -39,6 +39,7 @@ class InlineEngine:
         loop: EventLoopThread,
         clients: ClientCache,
         pass_deadline: float = math.inf,
+        reason: str = CONFIGURED,
     ) -> None:
         """Make an engine.
 
@@ -47,8 +48,10 @@ class InlineEngine:
             loop: Where the requests run.
             clients: Gives the client of an endpoint, and bounds how many jobs are read at once.
             pass_deadline: Seconds that reading all jobs may take; those not read by then have an error.
+            reason: Why this engine was chosen.
         """
         self._loop = loop
+        self._reason = reason
         self._clients = clients
         self._deadlines = Deadlines(job_deadline, pass_deadline)
 
@@ -61,7 +64,7 @@ class InlineEngine:
         Raises:
             ConnectError: The loop is closed.
         """
-        return with_settled(requests, lambda open_: self.evaluate_open(open_, CONFIGURED))
+        return with_settled(requests, lambda open_: self.evaluate_open(open_, self._reason))
 
     def evaluate_open(self, requests: Sequence[PassRequest], reason: str) -> Sequence[PassOutcome]:
         """Do the same for jobs that all have to be read, for a reason of somebody else's choice."""

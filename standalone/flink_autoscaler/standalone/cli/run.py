@@ -58,6 +58,7 @@ def run(given: GivenSettings, dry_run: DryRunOption = False) -> int:
     "flink-autoscaler once --url http://jobmanager:8081",
     "flink-autoscaler once --config autoscaler.yaml --dry-run",
     "flink-autoscaler once --config autoscaler.yaml --cluster main --job 'orders*' --json",
+    "flink-autoscaler once --config autoscaler.yaml --dry-run --spark",
     codes="0 when everything could be read, 1 when a cluster or job failed.",
     short_help="Look at every job once and show what it needs.",
 )
@@ -70,9 +71,13 @@ def once(
         str | None, valued("--job", metavar="PATTERN", text="Only jobs with this key, name or id; * and ? match.")
     ] = None,
     as_json: JsonOption = False,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Evaluate on Spark, which takes some seconds to start, as the daemon does.")
+    ] = False,
 ) -> int:
     """Do one pass over all clusters, in this process, and show what it found.
 
+    A single pass does not wait for Spark, whatever autoscaler.engine.kind is, unless --spark is given.
     What was decided is carried out, unless --dry-run is given. With --url nothing is ever changed, and no
     configuration is needed: what each job needs before it can be scaled is told.
     """
@@ -82,10 +87,12 @@ def once(
         raise mistake("--ca-file, --user, --token-file and the like go with --url; a file says it per cluster")
     from concurrent.futures import ThreadPoolExecutor
 
-    from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
+    from flink_autoscaler.standalone.daemon.wiring import WHY_NOT_SPARK, Wiring, chosen_clusters
+    from flink_autoscaler.standalone.settings.schema.clusters import EngineKind
 
     prepared = given.prepare(is_dry_run=dry_run)
-    with Wiring(prepared) as wiring:
+    engine = EngineKind.SPARK if spark else EngineKind.INLINE
+    with Wiring(prepared, engine=engine, inline_reason=WHY_NOT_SPARK) as wiring:
         passes = [wiring.cluster_pass(each, selects=_selection(job)) for each in chosen_clusters(prepared, cluster)]
         wiring.storage.start()
         wiring.storage.require_up()

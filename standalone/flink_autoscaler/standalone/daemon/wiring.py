@@ -19,7 +19,7 @@ from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Signed
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobList, JobListFetcher, ScalingRealizer
-from flink_autoscaler.pipeline.inline.engine import InlineEngine
+from flink_autoscaler.pipeline.inline.engine import CONFIGURED, InlineEngine
 from flink_autoscaler.realizers import LogOnlyRealizer
 from flink_autoscaler.realizers.taskmanagers.slots import SlotSupply
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
@@ -44,6 +44,8 @@ log = structlog.get_logger(__name__)
 MOST_AT_ONCE: Final = 16
 """Clusters that are asked at the same time."""
 
+WHY_NOT_SPARK: Final = "a single pass does not wait for Spark to start"
+
 LEAST_CUT: Final = 1.0
 MOST_CUT: Final = 5.0
 """Bounds of the seconds that a cluster may take in a Spark job beside others; between them half of an interval."""
@@ -55,6 +57,7 @@ class Wiring(AbstractContextManager["Wiring"]):
     Args:
         settings: What to build.
         engine: Evaluate here, whatever the settings say; None follows them.
+        inline_reason: Why this process evaluates where it was chosen to.
         on_fallback: Told why a pass meant for Spark ran in this process; may be called from several threads.
 
     Raises:
@@ -66,10 +69,12 @@ class Wiring(AbstractContextManager["Wiring"]):
         settings: Settings,
         *,
         engine: EngineKind | None = None,
+        inline_reason: str = CONFIGURED,
         on_fallback: Callable[[str], None] | None = None,
     ) -> None:
         self._settings = settings
         self._engine = engine
+        self._inline_reason = inline_reason
         self._on_fallback = on_fallback
         self._engines: dict[EngineKind, EvaluationEngine] = {}
         self._inline: InlineEngine | None = None
@@ -240,6 +245,7 @@ class Wiring(AbstractContextManager["Wiring"]):
                 pass_deadline=engine.pass_deadline,
                 loop=self.loop,
                 clients=self.clients,
+                reason=self._inline_reason,
             )
         return self._inline
 
