@@ -9,6 +9,9 @@ from enum import StrEnum
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.syntax import Duration
 
+Figures = tuple[tuple[str, float], ...]
+"""Numbers by name, in the order in which they are shown."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:
@@ -24,7 +27,7 @@ class Reason:
     code: str
     text: str
     vertex_id: VertexId | None = None
-    figures: tuple[tuple[str, float], ...] = field(default=(), compare=False, repr=False)
+    figures: Figures = field(default=(), compare=False, repr=False)
 
 
 STACK_TRACE_LIMIT = 2048

@@ -161,7 +161,9 @@ class Wiring(AbstractContextManager["Wiring"]):
         plain_store = self._plugin(PluginGroup.STORES, settings.state_store)
         self.set_aside_count = lambda: int(getattr(plain_store, "set_aside_count", 0))
         store = self.storage.watched_store(plain_store)
-        handler = self.storage.guarded_events(self._plugin(PluginGroup.EVENT_HANDLERS, settings.event_handler))
+        names = self._settings.event_handler_names
+        handlers = {name: self._plugin(PluginGroup.EVENT_HANDLERS, name) for name in names}
+        handler = self.storage.guarded_events(handlers)
         return JobAutoScaler(store=store, realizer=self.realizer, event_handler=handler)
 
     def _slot_source(self, cluster: Cluster) -> SlotSupply | None:

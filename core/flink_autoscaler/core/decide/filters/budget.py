@@ -32,4 +32,5 @@ def within_budget(plan: Plan, job: EvaluatedJob) -> Plan:
     kind = "rescales" if is_up else "rescales, the rest is kept for scale-ups"
     text = f"{used} rescales within a day; at most {limit} {kind} (rescale.budget.per-day {budget})"
     event = plan_event(job.context, "RescaleBudgetSpent", f"Scaling is held back: {text}", "RescaleBudgetSpent")
-    return plan.explained("BUDGET_SPENT", text).told(event).dropped()
+    figures = (("used", float(used)), ("limit", float(limit)), ("budget", float(budget)))
+    return plan.explained("BUDGET_SPENT", text, figures=figures).told(event).dropped()

@@ -72,6 +72,8 @@ def _unknown_plugins(settings: Settings, values: Mapping[str, Value]) -> Iterato
         ("autoscaler.standalone.state-store.type", PluginGroup.STORES, settings.standalone.state_store),
         ("autoscaler.standalone.event-handler.type", PluginGroup.EVENT_HANDLERS, settings.standalone.event_handler),
     )
+    further = "autoscaler.event-handlers"
+    chosen += tuple((further, PluginGroup.EVENT_HANDLERS, name) for name in settings.event_handlers)
     defaults = Settings()
     built_in = {defaults.realizer, defaults.standalone.state_store, defaults.standalone.event_handler}
     for key, group, name in chosen:
