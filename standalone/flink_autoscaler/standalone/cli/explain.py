@@ -155,7 +155,7 @@ def _found(given: GivenSettings, job: str, at: str | None, cluster: str | None) 
     from flink_autoscaler.standalone.cli.explain_view import moment
     from flink_autoscaler.standalone.records.codec import decode
 
-    prepared = given.prepare()
+    prepared = given.prepare_stored()
     at_ms = None if at is None else read_instant(at, time.time())
     if prepared.standalone.jdbc_url is None:
         raise mistake(_HOW_TO_RECORD)

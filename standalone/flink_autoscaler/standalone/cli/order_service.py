@@ -201,7 +201,7 @@ def _opened(given: GivenSettings) -> Iterator[OrderService]:
     Raises:
         ConfigError: There is none, or its schema is not the one of this version.
     """
-    prepared = given.prepare()
+    prepared = given.prepare_stored()
     if prepared.standalone.state_store != JDBC or prepared.standalone.jdbc_url is None:
         raise ConfigError(_NO_DATABASE)
     with closing(open_database(prepared)) as database:

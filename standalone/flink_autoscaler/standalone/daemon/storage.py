@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from flink_autoscaler.standalone.records.writer import PassRecorder
     from flink_autoscaler.stores.sql.database.database import Database, Fence
 
+HEAP: Final = "heap"
+"""Name of the plug-in that keeps states in memory."""
+
 JDBC: Final = "jdbc"
 """Name of the plug-ins that keep states and events in the database of the settings."""
 

@@ -211,8 +211,12 @@ class StandaloneSettings(OptionSection):
         le=65535,
         key="fetcher.flink-cluster.port",
     )
-    state_store: PluginName = option(
-        "heap", "Where state lives: MEMORY or the name of a plug-in.", key="state-store.type"
+    state_store: PluginName | None = option(
+        None,
+        "Where state lives: MEMORY, JDBC for the database of jdbc.url, or the name of a plug-in. Unset, and without "
+        "jdbc.url, the daemon keeps it in SQLite, in STATE_DIRECTORY, else XDG_STATE_HOME/flink-autoscaler, else "
+        "~/.local/state/flink-autoscaler.",
+        key="state-store.type",
     )
     event_handler: PluginName = option(
         "logging",
