@@ -84,18 +84,21 @@ def plan_event(
     return Event(kind, reason, message, key, context.options.scaling_event_interval)
 
 
-def held_back_event(context: JobAutoScalerContext, reason: str, text: str, vertex_id: VertexId | None = None) -> Event:
+def held_back_event(
+    context: JobAutoScalerContext, reason: str, text: str, figures: Figures, vertex_id: VertexId | None = None
+) -> Event:
     """Make the event that a filter holds a rescale back: nothing is wrong, and each interval tells it once.
 
     Args:
         context: The job.
         reason: What happened, as one upper-camel-case word.
-        text: Why, with its figures, which may be others in every pass.
+        text: Why, in words and numbers that may be others in every pass.
+        figures: The numbers.
         vertex_id: The vertex that is held back; None where it is the whole plan.
     """
     subject = "" if vertex_id is None else f" of vertex {vertex_id}"
     message, key = f"Scaling{subject} is held back: {text}", f"{reason}{vertex_id or ''}"
-    return plan_event(context, reason, message, key, EventType.NORMAL)
+    return replace(plan_event(context, reason, message, key, EventType.NORMAL), figures=figures)
 
 
 def with_plugin_problem(plan: Plan, context: JobAutoScalerContext, code: str, text: str) -> Plan:

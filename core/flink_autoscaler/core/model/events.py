@@ -51,6 +51,7 @@ class Event:
         message: For people; may be long.
         key: Identity for de-duplication; None means that the message is the identity.
         interval: A repetition within this time after the first is not reported again; None reports every one.
+        figures: The numbers behind the message by name; not part of what the event is.
     """
 
     type: EventType
@@ -58,6 +59,7 @@ class Event:
     message: str
     key: str | None = None
     interval: Duration | None = None
+    figures: Figures = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

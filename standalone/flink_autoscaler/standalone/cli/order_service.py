@@ -48,7 +48,8 @@ _LISTED: Final = 20
 _NEAREST: Final = 3
 _NO_DATABASE: Final = (
     "orders are kept in a database, where every daemon finds them: set autoscaler.standalone.state-store.type to JDBC"
-    " and autoscaler.standalone.jdbc.url to the database of the daemon"
+    " and autoscaler.standalone.jdbc.url to the database of the daemon; without both it is the daemon's own file, which"
+    " is not there: give the STATE_DIRECTORY and the user of the daemon"
 )
 
 Act = Callable[[Orders, Signed, Supervision], Ordered]

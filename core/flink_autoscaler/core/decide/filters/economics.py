@@ -124,7 +124,7 @@ def paying(plan: Plan, job: EvaluatedJob) -> Plan:
     )
     figures = (*case.figures, ("factor", options.economics_factor))
     return plan.without_downs("DOES_NOT_PAY", text, figures).told(
-        held_back_event(job.context, "ScaleDownDoesNotPay", text)
+        held_back_event(job.context, "ScaleDownDoesNotPay", text, figures)
     )
 
 

@@ -20,7 +20,7 @@ def outside_quarantine(plan: Plan, job: EvaluatedJob) -> Plan:
         limit = entry.parallelism - 1
         text = f"parallelism {entry.parallelism} failed ({entry.cause}); at most {limit} until the cluster has changed"
         figures = (("wanted", float(change.new)), ("failed", float(entry.parallelism)), ("limit", float(limit)))
-        event = held_back_event(job.context, "ParallelismQuarantined", text, vertex_id)
+        event = held_back_event(job.context, "ParallelismQuarantined", text, figures, vertex_id)
         plan = plan.explained("QUARANTINED", text, vertex_id, figures).told(event)
         if limit > change.current:
             kept[vertex_id] = limit

@@ -31,5 +31,5 @@ def without_reversals(plan: Plan, job: EvaluatedJob) -> Plan:
     if all(change.is_scale_up for change in plan.changes.values()):
         return plan
     figures = (("reversals", float(reversals)), ("wait", wait_ms / 1000), ("left", left_ms / 1000))
-    event = held_back_event(job.context, "ReversalDamped", text)
+    event = held_back_event(job.context, "ReversalDamped", text, figures)
     return plan.without_downs("REVERSAL_DAMPED", text, figures).told(event)
