@@ -30,7 +30,7 @@ class Observed:
     Attributes:
         request: The request with the state that includes the sample.
         excluded: Vertices that are not scaled in this pass.
-        full_at_ms: When the metric window is or was full, as far as that is known now.
+        full_at_ms: When the metric window will be or was full, as far as that is known now.
     """
 
     request: PassRequest
@@ -83,7 +83,8 @@ def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) 
     excluded = frozenset(options.vertex_exclude_ids) | topology.finished | unknown
     excluded |= matching(topology, (*options.vertex_exclude_names, *(pin.pattern for pin in request.orders.pins)))
     request = replace(request, state=state, memory=reading.memory)
-    return Observed(request, topology, sample, is_full, excluded, window_full_at_ms)
+    expected_ms = max(window_full_at_ms, window.stable_at_ms + window.length_ms)
+    return Observed(request, topology, sample, is_full, excluded, expected_ms)
 
 
 def _with_sample(older: tuple[MetricSample, ...], sample: MetricSample) -> tuple[MetricSample, ...]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -218,35 +219,40 @@ def test_a_filter_that_holds_a_rescale_back_is_an_event_with_its_figures_once_pe
     assert (figures["failed"], figures["limit"]) == (3.0, 2.0)
 
 
+@contextmanager
+def working(job: FakeJob) -> Iterator[None]:
+    """Let the counters of a job grow all the time."""
+    is_over = threading.Event()
+
+    def work() -> None:
+        while not is_over.wait(0.02):
+            keep_counting(job)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
 def test_a_daemon_at_its_default_level_tells_whenever_the_reasons_change_and_not_in_between(tmp_path: Path) -> None:
-    with FakeFlink() as flink, DaemonProcess(tmp_path) as daemon:
-        job = overloaded(flink)
-        job.vertices[1].metrics["busyTimeMsPerSecond"] = 700.0
-        quick = {key.replace(".", "__"): value for key, value in QUICK.items() if key.startswith("job.")}
-        daemon.configure({"main": flink.url}, **quick, job__autoscaler__utilization__max="0.8")
+    quick = {key.replace(".", "__"): value for key, value in QUICK.items() if key.startswith("job.")}
+    with FakeFlink() as flink, DaemonProcess(tmp_path) as daemon, working(overloaded(flink)):
+        daemon.configure({"main": flink.url}, **quick, **{"job__autoscaler__scale-up__enabled": "false"})
         daemon.start()
-
-        def executed() -> bool:
-            keep_counting(job)
-            return "executed" in {line["phase"] for line in daemon.lines("job_phase")}
-
-        daemon.wait_for("a decision", executed)
-        before = len(daemon.lines("job_reasons"))
-        job.vertices[1].metrics["busyTimeMsPerSecond"] = 1000.0
-
-        def rescaled() -> bool:
-            keep_counting(job)
-            return bool(daemon.lines("job_rescale_requested"))
-
-        daemon.wait_for("a rescale", rescaled)
-        daemon.wait_for("its reasons", lambda: "rescale" in {line["decision"] for line in daemon.lines("job_reasons")})
+        daemon.wait_for("a decision", lambda: "DIRECTION_OFF" in daemon.text())
+        daemon.configure({"main": flink.url}, **quick)
+        daemon.reload()
+        daemon.wait_for("a rescale", lambda: daemon.lines("job_rescale_requested"))
         daemon.stop()
 
-    told = [line for line in daemon.lines("job_reasons")[before:] if line["decision"] == "rescale"]
-    sized = {code["vertex"]: code for code in told[0]["codes"] if code["code"] == "SIZED"}
-    assert sized["vertex 1"]["wanted"] > 2
-    assert "processing_rate" in sized["vertex 1"]
-    signatures = [json.dumps([line["phase"], line["decision"], _codes(line)]) for line in _told(daemon)]
+    told = [line for line in daemon.lines("job_reasons") if line["decision"] == "rescale"]
+    (sized,) = [code for code in told[0]["codes"] if code["code"] == "SIZED" and code["vertex"] == "vertex 1"]
+    assert sized["wanted"] > 2
+    assert sized["needed_rate"] > sized["processing_rate"]
+    signatures = [[line["phase"], line["decision"], _codes(line)] for line in _told(daemon)]
     assert all(one != other for one, other in pairwise(signatures))
 
 

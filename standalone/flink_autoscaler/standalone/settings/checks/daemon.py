@@ -67,7 +67,7 @@ def _scopes(settings: Settings, values: Mapping[str, Value]) -> Iterator[_Scope]
 
 def _unknown_plugins(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
     """Check names that somebody wrote; a default cannot be a mistake of the operator."""
-    chosen = (
+    chosen: tuple[tuple[str, PluginGroup, str], ...] = (
         ("autoscaler.realizer", PluginGroup.REALIZERS, settings.realizer),
         ("autoscaler.standalone.state-store.type", PluginGroup.STORES, settings.standalone.state_store or HEAP),
         ("autoscaler.standalone.event-handler.type", PluginGroup.EVENT_HANDLERS, settings.standalone.event_handler),

@@ -75,7 +75,7 @@ def framed(layers: Mapping[str, Reader]) -> Frame:
             cls, settings_cls: type[BaseSettings], *_: Any, **__: Any
         ) -> tuple[PydanticBaseSettingsSource, ...]:
             """Take nothing but the layers; whose value counts comes first here."""
-            return tuple(LayerSource(settings_cls, name, read) for name, read in reversed(layers.items()))
+            return tuple(LayerSource(settings_cls, name, read) for name, read in reversed(tuple(layers.items())))
 
     return Layered()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from databases import counting, rows_of
@@ -167,9 +168,9 @@ class TestInTheBackground:
 
 
 def test_figures_go_with_their_events_whoever_removed_those(database: Database) -> None:
-    handlers = [SqlEventHandler(database, clock=lambda now=now: now) for now in (NOW - TTL - 60, NOW - 60)]
+    old, new = (SqlEventHandler(database, clock=partial(float, now)) for now in (NOW - TTL - 60, NOW - 60))
     figures = Event(EventType.NORMAL, "Reason", "Text.", figures=(("saved", 1.0),))
-    for handler in (handlers[0], handlers[0], handlers[1]):
+    for handler in (old, old, new):
         handler.handle_scaling_report(a_context(), a_report(is_executed=True))
         handler.handle_event(a_context(), figures)
     with database.transaction() as connection:
