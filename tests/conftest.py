@@ -1,6 +1,10 @@
 """Fixtures that every part of the tests may use."""
 
+import os
 import signal
+import tempfile
+from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -11,3 +15,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let processes that tests start hear Ctrl-C: who is started in the background of a script ignores it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # What a daemon that a test starts learns must not be in the home of whoever runs the tests.
+    folder = tempfile.TemporaryDirectory(prefix="flink-autoscaler-state-")
+    config.add_cleanup(folder.cleanup)
+    os.environ["STATE_DIRECTORY"] = folder.name
+
+
+@pytest.fixture(autouse=True)
+def _state_directory_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no test find what a daemon of another one has learned; nothing is made before it is needed."""
+    monkeypatch.setenv("STATE_DIRECTORY", str(Path(os.environ["STATE_DIRECTORY"]) / uuid4().hex))

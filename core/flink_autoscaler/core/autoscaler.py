@@ -197,9 +197,12 @@ class JobAutoScaler:
             _attempt(effects, lambda: self._events.handle_scaling_report(context, report))
 
     def _tell(self, context: JobAutoScalerContext, events: tuple[Event, ...], effects: _Effects) -> None:
+        """Tell about events; one that cannot be told does not keep the others from being told."""
+        failed = _Effects()
         for event in events:
-            if not _attempt(effects, partial(self._events.handle_event, context, event)):
-                return
+            _attempt(failed, partial(self._events.handle_event, context, event))
+        # A handler that fails for every event is one error.
+        effects.errors += {str(error): error for error in failed.errors}.values()
 
     def _realize_and_note(self, context: JobAutoScalerContext, outcome: PassOutcome, effects: _Effects) -> None:
         """Realize, and remember for the next pass whether that was refused."""

@@ -69,6 +69,7 @@ class LoggingEventHandler:
             text=event.message,
             event_key=event.key,
             interval=None if event.interval is None else event.interval.exact_seconds,
+            **({"figures": {name: _number(value) for name, value in event.figures}} if event.figures else {}),
         )
 
     def handle_scaling_report(self, context: JobAutoScalerContext, report: ScalingReport) -> None:

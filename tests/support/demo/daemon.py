@@ -104,7 +104,7 @@ def _command() -> Path:
 def _environment(directory: Path) -> dict[str, str]:
     """Return the environment without what would configure the daemon differently."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_OWN_VARIABLES)}
-    return {**kept, "SPARK_LOCAL_DIRS": str(directory / "spark")}
+    return {**kept, "SPARK_LOCAL_DIRS": str(directory / "spark"), "STATE_DIRECTORY": str(directory / "state")}
 
 
 class DaemonPages:

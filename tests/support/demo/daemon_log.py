@@ -86,7 +86,7 @@ def parse_line(line: str) -> Fact | None:
             return Decision(at, tuple(_change(vertex) for vertex in record["vertices"]))
         case "job_rescale_requested":
             return Requested(at, record["parallelism"])
-        case "job_phase":
+        case "job_phase" | "job_reasons" | "job_reasons_flapping" | "job_reasons_settled":
             return Considered(at, record["phase"], tuple(record["reasons"]))
         case "http_listening":
             return Listening(at, record["url"])

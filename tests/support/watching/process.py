@@ -49,6 +49,7 @@ class DaemonProcess:
             **{key: value for key, value in os.environ.items() if not key.startswith(("AUTOSCALER", "FLINK"))},
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
             "NOTIFY_SOCKET": str(folder / f"{name}.notify"),
+            "STATE_DIRECTORY": str(folder / f"{name}.state"),
         }
 
     def __enter__(self) -> Self:

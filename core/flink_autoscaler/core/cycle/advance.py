@@ -151,8 +151,7 @@ def _looked_at(
         found, job = _evaluated(found, observed, reading, cluster, plugins)
         found, forecast = _forecast(found, job, plugins)
         if not observed.is_window_full:
-            hold = Hold.because("WINDOW_FILLING", "the metric window is not full yet")
-            return found, standing(found.request, PassPhase.WINDOW_FILLING, hold, observed.excluded)
+            return found, standing(found.request, PassPhase.WINDOW_FILLING, _filling(observed), observed.excluded)
         if holds:
             return found, standing(found.request, PassPhase.EXECUTED, Hold(holds), observed.excluded)
         return _decided(found, replace(job, state=found.request.state, demand=forecast.demand), forecast, plugins)
@@ -160,6 +159,14 @@ def _looked_at(
         return found, failure(found.request, error, observed.excluded)
     except _SURPRISES as error:
         return found, failure(found.request, _surprise(error), observed.excluded)
+
+
+def _filling(observed: Observed) -> Hold:
+    left = (observed.full_at_ms - observed.request.now_ms) / 1000
+    window = observed.request.context.options.metrics_window.exact_seconds
+    return Hold(
+        (Reason("WINDOW_FILLING", "the metric window is not full yet", None, (("left", left), ("window", window))),)
+    )
 
 
 def _of_this_graph(observed: Observed, before: JobState) -> Observed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from flink_autoscaler.core.model.events import Event, EventType, Reason
+from flink_autoscaler.core.model.events import Event, EventType, Figures, Reason
 from flink_autoscaler.core.model.metrics import EvaluatedVertex, ScalingMetric, VertexId, of
 from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.state import DelayedVertex, ScalingSummaries, ScalingSummary
@@ -30,9 +30,9 @@ class Plan:
     reasons: tuple[Reason, ...] = ()
     events: tuple[Event, ...] = ()
 
-    def explained(self, code: str, text: str, vertex_id: VertexId | None = None) -> Plan:
+    def explained(self, code: str, text: str, vertex_id: VertexId | None = None, figures: Figures = ()) -> Plan:
         """Return the plan with one more reason."""
-        return replace(self, reasons=(*self.reasons, Reason(code, text, vertex_id)))
+        return replace(self, reasons=(*self.reasons, Reason(code, text, vertex_id, figures)))
 
     def told(self, event: Event) -> Plan:
         """Return the plan with one more event."""
@@ -42,11 +42,11 @@ class Plan:
         """Return the plan of which nothing is carried out."""
         return replace(self, changes={})
 
-    def without_downs(self, code: str, text: str) -> Plan:
+    def without_downs(self, code: str, text: str, figures: Figures = ()) -> Plan:
         """Return the plan without its scale-downs, which one reason keeps from happening."""
         downs = [vertex_id for vertex_id, change in self.changes.items() if not change.is_scale_up]
         ups = {vertex_id: change for vertex_id, change in self.changes.items() if change.is_scale_up}
-        reasons = (Reason(code, text, vertex_id) for vertex_id in downs)
+        reasons = (Reason(code, text, vertex_id, figures) for vertex_id in downs)
         return replace(self, changes=ups, reasons=(*self.reasons, *reasons))
 
     def resized(self, parallelism: Mapping[VertexId, int], current: Mapping[VertexId, int]) -> Plan:
@@ -82,6 +82,23 @@ def plan_event(
 ) -> Event:
     """Make an event that is repeated at most once per event interval."""
     return Event(kind, reason, message, key, context.options.scaling_event_interval)
+
+
+def held_back_event(
+    context: JobAutoScalerContext, reason: str, text: str, figures: Figures, vertex_id: VertexId | None = None
+) -> Event:
+    """Make the event that a filter holds a rescale back: nothing is wrong, and each interval tells it once.
+
+    Args:
+        context: The job.
+        reason: What happened, as one upper-camel-case word.
+        text: Why, in words and numbers that may be others in every pass.
+        figures: The numbers.
+        vertex_id: The vertex that is held back; None where it is the whole plan.
+    """
+    subject = "" if vertex_id is None else f" of vertex {vertex_id}"
+    message, key = f"Scaling{subject} is held back: {text}", f"{reason}{vertex_id or ''}"
+    return replace(plan_event(context, reason, message, key, EventType.NORMAL), figures=figures)
 
 
 def with_plugin_problem(plan: Plan, context: JobAutoScalerContext, code: str, text: str) -> Plan:

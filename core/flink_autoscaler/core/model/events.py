@@ -9,6 +9,9 @@ from enum import StrEnum
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.syntax import Duration
 
+Figures = tuple[tuple[str, float], ...]
+"""Numbers by name, in the order in which they are shown."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:
@@ -24,7 +27,7 @@ class Reason:
     code: str
     text: str
     vertex_id: VertexId | None = None
-    figures: tuple[tuple[str, float], ...] = field(default=(), compare=False, repr=False)
+    figures: Figures = field(default=(), compare=False, repr=False)
 
 
 STACK_TRACE_LIMIT = 2048
@@ -48,6 +51,7 @@ class Event:
         message: For people; may be long.
         key: Identity for de-duplication; None means that the message is the identity.
         interval: A repetition within this time after the first is not reported again; None reports every one.
+        figures: The numbers behind the message by name; not part of what the event is.
     """
 
     type: EventType
@@ -55,6 +59,7 @@ class Event:
     message: str
     key: str | None = None
     interval: Duration | None = None
+    figures: Figures = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

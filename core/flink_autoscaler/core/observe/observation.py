@@ -30,6 +30,7 @@ class Observed:
     Attributes:
         request: The request with the state that includes the sample.
         excluded: Vertices that are not scaled in this pass.
+        full_at_ms: When the metric window will be or was full, as far as that is known now.
     """
 
     request: PassRequest
@@ -37,6 +38,7 @@ class Observed:
     sample: MetricSample
     is_window_full: bool
     excluded: frozenset[VertexId]
+    full_at_ms: int
 
     @property
     def state(self) -> JobState:
@@ -70,7 +72,8 @@ def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) 
     sample, unknown = convert(now_ms, topology, reading, cluster, Conversion.of(options, older))
     if options.improves(options.counter_reset):
         older = forget_before_reset(older, sample, ignored=topology.finished)
-    is_full = now_ms >= full_at_ms(older, window, now_ms)
+    window_full_at_ms = full_at_ms(older, window, now_ms)
+    is_full = now_ms >= window_full_at_ms
     samples = _with_sample(older, sample)
     state = replace(
         _with_past(request.state, topology, details.running_at_ms, options, now_ms),
@@ -80,7 +83,8 @@ def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) 
     excluded = frozenset(options.vertex_exclude_ids) | topology.finished | unknown
     excluded |= matching(topology, (*options.vertex_exclude_names, *(pin.pattern for pin in request.orders.pins)))
     request = replace(request, state=state, memory=reading.memory)
-    return Observed(request, topology, sample, is_full, excluded)
+    expected_ms = max(window_full_at_ms, window.stable_at_ms + window.length_ms)
+    return Observed(request, topology, sample, is_full, excluded, expected_ms)
 
 
 def _with_sample(older: tuple[MetricSample, ...], sample: MetricSample) -> tuple[MetricSample, ...]:

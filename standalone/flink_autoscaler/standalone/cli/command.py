@@ -64,11 +64,17 @@ class GivenSettings:
 
         return prepare(self.config, self.overrides or [], is_dry_run=is_dry_run)
 
+    def prepare_stored(self) -> Settings:
+        """Do the same, with the database that a daemon of this user has where the settings name none."""
+        from flink_autoscaler.standalone.settings.default_store import store_to_read
+
+        return store_to_read(self.prepare(), os.environ)
+
     def database(self, *, query_timeout: float = 30.0) -> closing[Database]:
         """Open the database of the settings; the arguments and errors are those of ``open_database``."""
         from flink_autoscaler.standalone.ha.databases import open_database
 
-        return closing(open_database(self.prepare(), query_timeout=query_timeout))
+        return closing(open_database(self.prepare_stored(), query_timeout=query_timeout))
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,7 @@ def import_state(
     from flink_autoscaler.stores.sql.known_jobs import AdoptionResult, adopt
     from flink_autoscaler.stores.sql.schema import require_current
 
-    prepared = given.prepare()
+    prepared = given.prepare_stored()
     if prepared.job_key is JobKeyMode.JOB_ID:
         raise mistake("autoscaler.job-key is job-id, so the daemon uses state under job ids as it is")
     clusters = chosen_clusters(prepared, cluster)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 import time
@@ -16,7 +17,8 @@ from flink_autoscaler.standalone.cli.command import GivenSettings, command, mist
 from flink_autoscaler.standalone.cli.output import print_error, print_table
 
 if TYPE_CHECKING:
-    from flink_autoscaler.core.model.events import EventType
+    from flink_autoscaler.core.model.events import EventType, VertexReport
+    from flink_autoscaler.core.model.metrics import VertexId
     from flink_autoscaler.stores.sql.database.database import Database
     from flink_autoscaler.stores.sql.events.log import EventFilter, StoredEvent
 
@@ -57,7 +59,8 @@ def events(
 ) -> int:
     """Show the events in the database, the oldest first.
 
-    Each line is an event with its last occurrence and how often it happened. Needs event-handler.type: JDBC.
+    Each line is an event with its last occurrence and how often it happened. Needs events in a database:
+    event-handler.type: JDBC, or the file that the daemon has of its own.
     """
     from flink_autoscaler.stores.sql.events.log import EventFilter, newest_events
 
@@ -177,6 +180,21 @@ def _document(event: StoredEvent) -> dict[str, Any]:
         "count": event.count,
         "key": event.key,
         "message": _writable(masked(event.message)),
+        "figures": dict(event.figures.figures),
+        "is_executed": event.figures.is_executed,
+        "vertices": [_vertex(*each) for each in event.figures.vertices.items()],
+    }
+
+
+def _vertex(vertex_id: VertexId, vertex: VertexReport) -> dict[str, Any]:
+    rates = {name: getattr(vertex, name) for name in ("capacity", "expected_capacity", "target_rate")}
+    known = {name: rate if math.isfinite(rate) else None for name, rate in rates.items()}
+    return {
+        "vertex_id": vertex_id,
+        "name": _writable(vertex.name),
+        "current": vertex.current,
+        "new": vertex.new,
+        **known,
     }
 
 

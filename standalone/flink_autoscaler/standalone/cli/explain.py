@@ -40,9 +40,10 @@ AtOption = Annotated[
 
 _SHOWN_JOBS: Final = 20
 _HOW_TO_RECORD: Final = (
-    "passes are only recorded where there is a database: set autoscaler.standalone.state-store.type: JDBC and "
-    "autoscaler.standalone.jdbc.url, for a single host jdbc:sqlite:/var/lib/flink-autoscaler/autoscaler.db, and "
-    "restart the daemon; until then, flink-autoscaler once --json shows a pass as it is made"
+    "passes are only recorded where there is a database: that of autoscaler.standalone.jdbc.url with "
+    "autoscaler.standalone.state-store.type: JDBC, or the daemon's own file, which is not there: give the "
+    "STATE_DIRECTORY and the user of the daemon; without either, flink-autoscaler once --json shows a pass as it is "
+    "made"
 )
 
 
@@ -155,7 +156,7 @@ def _found(given: GivenSettings, job: str, at: str | None, cluster: str | None) 
     from flink_autoscaler.standalone.cli.explain_view import moment
     from flink_autoscaler.standalone.records.codec import decode
 
-    prepared = given.prepare()
+    prepared = given.prepare_stored()
     at_ms = None if at is None else read_instant(at, time.time())
     if prepared.standalone.jdbc_url is None:
         raise mistake(_HOW_TO_RECORD)

@@ -74,7 +74,7 @@ def build(
     Meant for every night: a profile that is older than two days is not used. Sources with too little history have a
     result that says so. Damaged files of the history are left out with a warning.
     """
-    prepared = given.prepare()
+    prepared = given.prepare_stored()
     return show_profiles(prepared, profile_job(prepared, history, asof), is_dry_run=dry_run, as_json=as_json)
 
 

@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -28,11 +28,12 @@ from flink_autoscaler.standalone.cli.command import GivenSettings
 from flink_autoscaler.standalone.cli.order_view import OrdersInForce, remembered
 from flink_autoscaler.standalone.cli.orders import OrderedBy
 from flink_autoscaler.standalone.cli.output import first_of, print_error
+from flink_autoscaler.standalone.daemon.event_handlers import EventHandlers
 from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.daemon.storage import JDBC
 from flink_autoscaler.standalone.fetchers.job_keys import KEY_LIMIT, printable
 from flink_autoscaler.standalone.ha.databases import open_database
-from flink_autoscaler.standalone.settings.schema.settings import JobKeyMode, Settings
+from flink_autoscaler.standalone.settings.schema.settings import LOGGING, JobKeyMode, Settings
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.known_jobs import KnownJob, known_jobs, supervision_of
 from flink_autoscaler.stores.sql.orders import SqlOrderBook
@@ -47,7 +48,8 @@ _LISTED: Final = 20
 _NEAREST: Final = 3
 _NO_DATABASE: Final = (
     "orders are kept in a database, where every daemon finds them: set autoscaler.standalone.state-store.type to JDBC"
-    " and autoscaler.standalone.jdbc.url to the database of the daemon"
+    " and autoscaler.standalone.jdbc.url to the database of the daemon; without both it is the daemon's own file, which"
+    " is not there: give the STATE_DIRECTORY and the user of the daemon"
 )
 
 Act = Callable[[Orders, Signed, Supervision], Ordered]
@@ -108,7 +110,7 @@ class OrderService:
         self._settings = settings
         self._database = database
         self._clusters = [cluster.name for cluster in settings.effective_clusters()]
-        self._is_event_in_database = settings.standalone.event_handler == JDBC
+        self._is_event_in_database = JDBC in settings.event_handler_names
         self._book = SqlOrderBook(database, keeps_events=self._is_event_in_database)
 
     def jobs(self, asked: OrderArguments) -> tuple[JobKey, ...]:
@@ -151,14 +153,15 @@ class OrderService:
 
     @contextmanager
     def event_handler(self) -> Iterator[AutoScalerEventHandler | None]:
-        """Give what events are handed to; None where the book writes them itself."""
-        if self._is_event_in_database:
-            yield None
-            return
-        group, name = PluginGroup.EVENT_HANDLERS, self._settings.standalone.event_handler
-        handler = make_plugin(group, name, {"settings": self._settings})
-        with closing(handler):
-            yield handler
+        """Give what events are handed to; None where the book writes them itself and nobody else is told."""
+        written = {JDBC, LOGGING} if self._is_event_in_database else set()
+        names = [name for name in self._settings.event_handler_names if name not in written]
+        offered = {"settings": self._settings}
+        with ExitStack() as parts:
+            handlers = [make_plugin(PluginGroup.EVENT_HANDLERS, name, offered) for name in names]
+            for handler in handlers:
+                parts.callback(handler.close)
+            yield EventHandlers(handlers) if handlers else None
 
 
 def give(asked: OrderArguments, act: Act) -> int:
@@ -199,7 +202,7 @@ def _opened(given: GivenSettings) -> Iterator[OrderService]:
     Raises:
         ConfigError: There is none, or its schema is not the one of this version.
     """
-    prepared = given.prepare()
+    prepared = given.prepare_stored()
     if prepared.standalone.state_store != JDBC or prepared.standalone.jdbc_url is None:
         raise ConfigError(_NO_DATABASE)
     with closing(open_database(prepared)) as database:

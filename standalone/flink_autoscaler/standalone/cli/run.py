@@ -47,9 +47,9 @@ def run(given: GivenSettings, dry_run: DryRunOption = False) -> int:
 
     hold_reloads()
     from flink_autoscaler.standalone.daemon.service import serve
-    from flink_autoscaler.standalone.settings.preparation import read_again
+    from flink_autoscaler.standalone.settings.preparation import read_again, with_store
 
-    prepared = given.prepare(is_dry_run=dry_run)
+    prepared = with_store(given.prepare(is_dry_run=dry_run))
     return serve(prepared, lambda: read_again(given.config, given.overrides or [], is_dry_run=dry_run))
 
 

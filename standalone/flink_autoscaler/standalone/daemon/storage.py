@@ -12,6 +12,7 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler, AutoScalerStateStore, JobTombstones
 from flink_autoscaler.core.ports.forecast_store import ForecastStore
 from flink_autoscaler.core.ports.order_book import OrderBook
+from flink_autoscaler.standalone.daemon.event_handlers import EventHandlers
 from flink_autoscaler.standalone.ha.databases import (
     WORKING,
     StoreStatus,
@@ -27,6 +28,9 @@ from flink_autoscaler.stores.heap import HeapForecastStore, HeapOrderBook, HeapT
 if TYPE_CHECKING:
     from flink_autoscaler.standalone.records.writer import PassRecorder
     from flink_autoscaler.stores.sql.database.database import Database, Fence
+
+HEAP: Final = "heap"
+"""Name of the plug-in that keeps states in memory."""
 
 JDBC: Final = "jdbc"
 """Name of the plug-ins that keep states and events in the database of the settings."""
@@ -72,11 +76,15 @@ class Storage:
         is_in_database = self._settings.standalone.state_store == JDBC
         return WatchedStore(store, self._watch) if self._watch is not None and is_in_database else store
 
-    def guarded_events(self, handler: AutoScalerEventHandler) -> AutoScalerEventHandler:
-        """Return an event handler, watched where it is in the database, and silent while another daemon leads."""
-        if self._watch is not None and self._settings.standalone.event_handler == JDBC:
-            handler = watched(handler, self._watch)
-        return GuardedEventHandler(handler, self.leadership) if self.is_shared else handler
+    def guarded_events(self, handlers: Mapping[str, AutoScalerEventHandler]) -> AutoScalerEventHandler:
+        """Return event handlers by name as one: watched in the database, all silent while another daemon leads."""
+        watch = self._watch
+        told = [
+            watched(handler, watch) if watch is not None and name == JDBC else handler
+            for name, handler in handlers.items()
+        ]
+        all_of_them = EventHandlers(told)
+        return GuardedEventHandler(all_of_them, self.leadership) if self.is_shared else all_of_them
 
     def start(self, on_hopeless: Callable[[ConfigError], None] = lambda _: None) -> None:
         """Look at the database and, with others, try to become the leader; go on with both in the background.
@@ -161,4 +169,4 @@ class Storage:
 
 def needs_database(settings: Settings) -> bool:
     """Tell whether the settings name something that is in the database."""
-    return settings.ha.enabled or JDBC in (settings.standalone.state_store, settings.standalone.event_handler)
+    return settings.ha.enabled or JDBC in (settings.standalone.state_store, *settings.event_handler_names)

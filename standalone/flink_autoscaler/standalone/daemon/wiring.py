@@ -27,7 +27,7 @@ from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
 from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.daemon.providers import NONE as NO_PROVIDER
 from flink_autoscaler.standalone.daemon.providers import Supplies
-from flink_autoscaler.standalone.daemon.storage import Storage
+from flink_autoscaler.standalone.daemon.storage import HEAP, Storage
 from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
 from flink_autoscaler.standalone.ha.leadership import GuardedRealizer
 from flink_autoscaler.standalone.settings.schema.clusters import EngineKind
@@ -163,10 +163,12 @@ class Wiring(AbstractContextManager["Wiring"]):
 
     def _build_autoscaler(self) -> JobAutoScaler:
         settings = self._settings.standalone
-        plain_store = self._plugin(PluginGroup.STORES, settings.state_store)
+        plain_store = self._plugin(PluginGroup.STORES, settings.state_store or HEAP)
         self.set_aside_count = lambda: int(getattr(plain_store, "set_aside_count", 0))
         store = self.storage.watched_store(plain_store)
-        handler = self.storage.guarded_events(self._plugin(PluginGroup.EVENT_HANDLERS, settings.event_handler))
+        names = self._settings.event_handler_names
+        handlers = {name: self._plugin(PluginGroup.EVENT_HANDLERS, name) for name in names}
+        handler = self.storage.guarded_events(handlers)
         return JobAutoScaler(store=store, realizer=self.realizer, event_handler=handler)
 
     def _slot_source(self, cluster: Cluster) -> SlotSupply | None:

@@ -22,12 +22,16 @@ from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport, job_facts, problems
 from flink_autoscaler.standalone.observability.gauges import NO_ENGINE, Gauges
 from flink_autoscaler.standalone.observability.health import Health
+from flink_autoscaler.standalone.observability.reasons import codes, decision_of, identity_of, sentences
 
 log = structlog.get_logger(__name__)
 
 MOST_CHANGES: Final = 5
 PERIOD: Final = 600.0
 """A trouble that has changed more than so often within so many seconds is told once per period only."""
+
+MOST_REASONS: Final = 12
+"""The same for the reasons of a job: a rescale alone takes some of them."""
 
 _EVENTS: Final = {
     "cluster": ("cluster_failed", "cluster_recovered"),
@@ -52,19 +56,33 @@ class News(Enum):
     """It does not flap any more: what it is now lasts."""
 
 
+_REASON_EVENTS: Final = {
+    News.BEGAN: "job_reasons",
+    News.SETTLED: "job_reasons_settled",
+    News.FLAPS: "job_reasons_flapping",
+}
+"""Log lines of a job whose phase is the same and whose reasons are others."""
+
+
 @dataclass(slots=True)
 class _Trouble:
     """One subject: its present text, when it changed lately, and when it was last told that it flaps."""
 
     text: str = ""
-    changed_at: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_CHANGES + 1))
+    changed_at: deque[float] = field(default_factory=deque)
     told_at: float | None = None
 
 
 class Troubles:
-    """What is wrong, by subject. Belongs to one thread."""
+    """What is wrong, by subject. Belongs to one thread.
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+    Args:
+        most: Changes within a period from which on a subject flaps, if there is one more.
+        clock: Seconds that never go back.
+    """
+
+    def __init__(self, *, most: int = MOST_CHANGES, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = most
         self._clock = clock
         self._troubles: dict[str, _Trouble] = {}
 
@@ -72,7 +90,7 @@ class Troubles:
         """Take what is wrong with a subject now, an empty text when nothing is, and return what is to be told."""
         if not text and subject not in self._troubles:
             return News.NOTHING
-        trouble = self._troubles.setdefault(subject, _Trouble())
+        trouble = self._troubles.setdefault(subject, _Trouble(changed_at=deque(maxlen=self._most + 1)))
         has_changed = trouble.text != text
         if has_changed:
             trouble.text = text
@@ -93,7 +111,7 @@ class Troubles:
 
     def _news(self, trouble: _Trouble, *, has_changed: bool) -> News:
         now, changed_at = self._clock(), trouble.changed_at
-        if len(changed_at) <= MOST_CHANGES or now - changed_at[0] >= PERIOD:
+        if len(changed_at) <= self._most or now - changed_at[0] >= PERIOD:
             if trouble.told_at is not None:
                 trouble.told_at = None
                 return News.SETTLED
@@ -146,6 +164,7 @@ class Announcer:
         self._is_store_in_doubt = is_store_in_doubt
         self._told: dict[tuple[str, JobKey], str] = {}
         self._failing, self._failing_jobs, self._gaps = Troubles(), Troubles(), Troubles()
+        self._reasons = Troubles(most=MOST_REASONS)
 
     def announce(self, report: PassReport) -> None:
         """Log what is new, and set gauges and health."""
@@ -201,6 +220,7 @@ class Announcer:
         keys |= report.failures.keys()
         self._told = {about: text for about, text in self._told.items() if about[1] in keys}
         self._failing_jobs.keep_only(keys)
+        self._reasons.keep_only(keys)
 
     def _announce_job(self, context: JobAutoScalerContext, report: JobPassReport | None) -> None:
         self._gauges.record_identity(context)
@@ -211,10 +231,25 @@ class Announcer:
         self._gauges.record_job(context.cluster, report)
         if report.realization is not None and report.realization.result is RealizeResult.REQUESTED:
             log.info("job_rescale_requested", parallelism=dict(report.realization.requested))
-        write = log.info if self._is_news("phase", context.job_key, report.outcome.phase) else log.debug
-        write("job_phase", phase=report.outcome.phase.value, reasons=_reasons(report.outcome))
+        self._announce_reasons(context.job_key, report.outcome)
         shown = replace(report, errors=tuple(error for error in report.errors if not self._is_said_elsewhere(error)))
         self._announce_errors(context.job_key, "; ".join(problems(shown)), shown.errors)
+
+    def _announce_reasons(self, job_key: JobKey, outcome: PassOutcome) -> None:
+        """Tell why the job is left alone or rescaled, whenever that is for other reasons than in the last pass."""
+        is_phase_news = self._is_news("phase", job_key, outcome.phase)
+        news = self._reasons.take(job_key, identity_of(outcome))
+        event = "job_phase" if is_phase_news else _REASON_EVENTS.get(news, "job_phase")
+        write = log.debug if event == "job_phase" and not is_phase_news else log.info
+        more = {"told_again_after": PERIOD} if event == _REASON_EVENTS[News.FLAPS] else {}
+        write(
+            event,
+            phase=outcome.phase.value,
+            decision=decision_of(outcome),
+            reasons=sentences(outcome),
+            codes=codes(outcome),
+            **more,
+        )
 
     def _is_news(self, kind: str, job_key: JobKey, text: str) -> bool:
         """Tell whether a text about a job differs from the last one of its kind, and remember it."""
@@ -261,13 +296,3 @@ def _write(subject: str, news: News, facts: Mapping[str, object], *, is_expected
 def _surprise(errors: Iterable[AutoscalerError]) -> BaseException | None:
     """Return what foreign code raised: only that is worth a traceback."""
     return next((error.__cause__ for error in errors if isinstance(error, PluginError)), None)
-
-
-def _reasons(outcome: PassOutcome) -> list[str]:
-    """Return the reasons of a decision, those about a vertex with its name in front."""
-    vertices = outcome.topology.vertices if outcome.topology is not None else {}
-    names = {vertex_id: vertex.name or vertex_id for vertex_id, vertex in vertices.items()}
-    return [
-        reason.text if reason.vertex_id is None else f"{names.get(reason.vertex_id, reason.vertex_id)}: {reason.text}"
-        for reason in outcome.decision.reasons
-    ]

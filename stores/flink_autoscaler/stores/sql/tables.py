@@ -182,3 +182,31 @@ FORECAST_PROFILE = _table(
     Column("weeks", Integer, nullable=False),
 )
 """One row per source and known quarter hour of the week: quantiles of the load relative to the level."""
+
+SCALINGS = _table(
+    "fa_scaling",
+    Column("event_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("vertex_id", _JOB_KEY, primary_key=True),
+    Column("job_key", _JOB_KEY, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("is_executed", SmallInteger, nullable=False),
+    Column("vertex_name", LONG_TEXT, nullable=False),
+    Column("current_parallelism", Integer, nullable=False),
+    Column("new_parallelism", Integer, nullable=False),
+    Column("capacity", Double),
+    Column("expected_capacity", Double),
+    Column("target_rate", Double),
+    Index("fa_scaling_job_key_at_idx", "job_key", "at_ms"),
+)
+"""One row per vertex of a scaling report: what its event says as text. Rates in records/s, null where not known.
+
+``event_id`` is the id of the row of the event, ``at_ms`` its last occurrence, ``is_executed`` 1 or 0.
+"""
+
+EVENT_FIGURES = _table(
+    "fa_event_figure",
+    Column("event_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("name", String(100), primary_key=True),
+    Column("value", Double),
+)
+"""One row per number behind another event; null where it is not known or infinite."""

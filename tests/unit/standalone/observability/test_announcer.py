@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from fake_flink import Canned, FakeFlink, Fault, flink_error
 from watching import LogLines, Watching, run_passes
 
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, NotReadyError
-from flink_autoscaler.core.model.decision import PassPhase
+from flink_autoscaler.core.model.decision import Hold, PassPhase
+from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
+from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.observability.announcer import MOST_REASONS
 
 FAULTS = [
     pytest.param(Fault.RESET, id="resets connections"),
@@ -117,6 +122,44 @@ def test_phase_is_told_when_it_changes(flink: FakeFlink, watching: Watching, lin
     changes = [phase for phase, before in zip(phases, [None, *phases], strict=False) if phase is not before]
     assert phases[0] is PassPhase.COLLECTING
     assert [line["phase"] for line in lines.of("job_phase")] == changes
+
+
+def decided(report: PassReport, *reasons: Reason) -> PassReport:
+    """Return a pass that came to a decision for other reasons."""
+    job = report.reports["main/orders"]
+    outcome = replace(job.outcome, phase=PassPhase.EXECUTED, decision=Hold(reasons))
+    return replace(report, reports={"main/orders": replace(job, outcome=outcome)})
+
+
+def test_reasons_are_told_when_their_codes_change_and_not_when_their_figures_do(
+    flink: FakeFlink, watching: Watching, lines: LogLines
+) -> None:
+    flink.add_job("orders")
+    watch = watching.watch(flink)
+    (report,) = run_passes(watch)
+
+    for figure in range(5):
+        watch.announcer.announce(decided(report, Reason("WAITS", f"{figure} s", None, (("left", figure / 3),))))
+    watch.announcer.announce(decided(report, Reason("DOES_NOT_PAY", "too dear", None, (("late", math.inf),))))
+
+    assert [line["phase"] for line in lines.of("job_phase")][1:] == ["executed"]
+    (line,) = lines.of("job_reasons")
+    assert (line["decision"], line["reasons"]) == ("hold", ["too dear"])
+    assert line["codes"] == [{"code": "DOES_NOT_PAY", "late": "Infinity"}]
+
+
+def test_reasons_that_flap_do_not_flood_the_log(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
+    flink.add_job("orders")
+    watch = watching.watch(flink)
+    (report,) = run_passes(watch)
+
+    for number in range(200):
+        watch.announcer.announce(decided(report, Reason(("ONE", "OTHER")[number % 2], "a reason")))
+
+    told = [line["event"] for line in lines.all() if line["event"].startswith("job_reasons")]
+    assert told.count("job_reasons") <= MOST_REASONS
+    assert told[-1] == "job_reasons_flapping"
+    assert told.count("job_reasons_flapping") == 1
 
 
 def test_job_that_is_gone_is_announced_and_loses_its_series(

@@ -12,13 +12,17 @@ from databases import DatabaseServer
 from sqlalchemy import text
 
 from flink_autoscaler.core.errors import StoreError
+from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.database.diagnosis import Level, diagnose
+from flink_autoscaler.stores.sql.events.handler import SqlEventHandler
 from flink_autoscaler.stores.sql.schema import upgrade
+from flink_autoscaler.stores.testing.event_handler_contract import a_context, a_report
 
 PAGE = Path(__file__).parents[4] / "docs" / "guide" / "database.md"
 BLOCKS = re.findall(r"^```sql\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-STATEMENTS = dict(zip(("postgresql", "mariadb"), BLOCKS, strict=True))
+SETUPS, QUERIES = BLOCKS[:2], BLOCKS[2:]
+STATEMENTS = dict(zip(("postgresql", "mariadb"), SETUPS, strict=True))
 
 
 @pytest.fixture(params=["postgresql", "mariadb"])
@@ -50,3 +54,17 @@ def test_documented_users_may_do_their_work(documented: DatabaseSettings) -> Non
         findings = list(diagnose(database))
     assert {finding.check for finding in findings if finding.level is Level.ERROR} == set()
     assert len(findings) > 2
+
+
+def test_documented_queries_find_the_numbers_of_events(database: Database) -> None:
+    handler, context = SqlEventHandler(database), a_context("main/orders")
+    figures = (("saved", 600.0), ("cost", 900.0), ("late", 1.0))
+    handler.handle_scaling_report(context, a_report(is_executed=False, new=5))
+    handler.handle_scaling_report(context, a_report(is_executed=True))
+    handler.handle_event(context, Event(EventType.NORMAL, "ScaleDownDoesNotPay", "held back", "key", figures=figures))
+
+    with database.transaction(read_only=True) as connection:
+        vertices, held_back = ([tuple(row) for row in connection.execute(text(query))] for query in QUERIES)
+
+    assert vertices == [("main/orders", "Source: orders", 2, 4, None, 100.0)]
+    assert [(job, *numbers) for job, _, *numbers in held_back] == [("main/orders", 600.0, 900.0)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final
 
 from flink_autoscaler.core.decide.plan import Plan, plan_event
@@ -31,5 +32,7 @@ def within_budget(plan: Plan, job: EvaluatedJob) -> Plan:
         return plan
     kind = "rescales" if is_up else "rescales, the rest is kept for scale-ups"
     text = f"{used} rescales within a day; at most {limit} {kind} (rescale.budget.per-day {budget})"
+    figures = (("used", float(used)), ("limit", float(limit)), ("budget", float(budget)))
     event = plan_event(job.context, "RescaleBudgetSpent", f"Scaling is held back: {text}", "RescaleBudgetSpent")
-    return plan.explained("BUDGET_SPENT", text).told(event).dropped()
+    event = replace(event, figures=figures)
+    return plan.explained("BUDGET_SPENT", text, figures=figures).told(event).dropped()

@@ -10,8 +10,9 @@ from statistics import median
 from typing import Final
 
 from flink_autoscaler.core.decide.limits.slots import planned_parallelism, slots_of
-from flink_autoscaler.core.decide.plan import Plan
+from flink_autoscaler.core.decide.plan import Plan, held_back_event
 from flink_autoscaler.core.evaluate.downtime import downtime_at, replay_seconds, rescales_of
+from flink_autoscaler.core.model.events import Figures
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.state import ScalingSummary
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage
@@ -79,6 +80,19 @@ class ScaleDownCase:
         outages = self.slots_new * self.outage_down + self.slots_now * self.outage_up
         return outages + LATE_WEIGHT * self.slots_now * self.late
 
+    @property
+    def figures(self) -> Figures:
+        """What is weighed, in slots, seconds and slot-seconds."""
+        return (
+            ("saved", self.saved),
+            ("cost", self.cost),
+            ("slots", float(self.slots_now - self.slots_new)),
+            ("hold", self.hold),
+            ("outage_down", self.outage_down),
+            ("outage_up", self.outage_up),
+            ("late", self.late),
+        )
+
     def pays(self, factor: float) -> bool:
         """Tell whether so many times the cost is saved."""
         return self.saved >= factor * self.cost
@@ -108,7 +122,10 @@ def paying(plan: Plan, job: EvaluatedJob) -> Plan:
         f"costs {case.cost:.0f}: outages of {case.outage_down:.0f} s, {case.late:.0f} s above the lag limit; it has to "
         f"save {options.economics_factor:g} times its cost"
     )
-    return plan.without_downs("DOES_NOT_PAY", text)
+    figures = (*case.figures, ("factor", options.economics_factor))
+    return plan.without_downs("DOES_NOT_PAY", text, figures).told(
+        held_back_event(job.context, "ScaleDownDoesNotPay", text, figures)
+    )
 
 
 def _case(plan: Plan, job: EvaluatedJob) -> ScaleDownCase:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flink_autoscaler.core.decide.plan import Plan
+from flink_autoscaler.core.decide.plan import Plan, held_back_event
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 
@@ -19,7 +19,9 @@ def outside_quarantine(plan: Plan, job: EvaluatedJob) -> Plan:
             continue
         limit = entry.parallelism - 1
         text = f"parallelism {entry.parallelism} failed ({entry.cause}); at most {limit} until the cluster has changed"
-        plan = plan.explained("QUARANTINED", text, vertex_id)
+        figures = (("wanted", float(change.new)), ("failed", float(entry.parallelism)), ("limit", float(limit)))
+        event = held_back_event(job.context, "ParallelismQuarantined", text, figures, vertex_id)
+        plan = plan.explained("QUARANTINED", text, vertex_id, figures).told(event)
         if limit > change.current:
             kept[vertex_id] = limit
     return plan.resized(kept, {})

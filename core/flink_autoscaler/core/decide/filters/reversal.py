@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Final
 
 from flink_autoscaler.core.decide.filters.budget import DAY_MS, own_rescales
-from flink_autoscaler.core.decide.plan import Plan
+from flink_autoscaler.core.decide.plan import Plan, held_back_event
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 _MOST_DOUBLINGS: Final = 6
@@ -28,4 +28,8 @@ def without_reversals(plan: Plan, job: EvaluatedJob) -> Plan:
     if left_ms <= 0:
         return plan
     text = f"{reversals} scale-downs of the last day were taken back soon; the next waits {left_ms // 1000} s more"
-    return plan.without_downs("REVERSAL_DAMPED", text)
+    if all(change.is_scale_up for change in plan.changes.values()):
+        return plan
+    figures = (("reversals", float(reversals)), ("wait", wait_ms / 1000), ("left", left_ms / 1000))
+    event = held_back_event(job.context, "ReversalDamped", text, figures)
+    return plan.without_downs("REVERSAL_DAMPED", text, figures).told(event)

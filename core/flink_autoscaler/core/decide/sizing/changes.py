@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from flink_autoscaler.core.decide.plan import Plan, plan_event
 from flink_autoscaler.core.decide.sizing.alignment import align, limited_event
 from flink_autoscaler.core.errors import EvaluationError
-from flink_autoscaler.core.model.events import Event, EventType, Reason
+from flink_autoscaler.core.model.events import Event, EventType, Figures, Reason
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId, of
 from flink_autoscaler.core.model.numbers import plain, two_decimals
 from flink_autoscaler.core.model.policy_values import VertexSizing
@@ -254,11 +254,21 @@ def _scale_down(vertex: Vertex, advice: DelayedRecommendation, job: EvaluatedJob
     pending, highest = delayed(pending, advice, options.scale_down_interval.ms)
     if highest is None:
         text = f"waits {options.scale_down_interval} before it is scaled down"
-        return VertexChange(pending=pending, reasons=(Reason("SCALE_DOWN_DELAYED", text, vertex.vertex_id),))
+        reason = Reason("SCALE_DOWN_DELAYED", text, vertex.vertex_id, _waited(pending, job))
+        return VertexChange(pending=pending, reasons=(reason,))
     if highest.parallelism > vertex.parallelism and options.improves(options.no_stale_scale_down):
         text = "an older recommendation exceeds the current parallelism"
         return VertexChange(pending=pending, reasons=(Reason("SCALE_DOWN_STALE", text, vertex.vertex_id),))
     return VertexChange(highest, pending)
+
+
+def _waited(pending: DelayedVertex | None, job: EvaluatedJob) -> Figures:
+    """Return how long a scale-down has waited, and how long it has to, in seconds."""
+    since_ms = job.now_ms if pending is None else pending.first_ms
+    return (
+        ("waited", (job.now_ms - since_ms) / 1000),
+        ("scale_down_interval", job.context.options.scale_down_interval.exact_seconds),
+    )
 
 
 def _is_saturated(vertex: Vertex, job: EvaluatedJob) -> bool:

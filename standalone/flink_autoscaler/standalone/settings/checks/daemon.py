@@ -11,7 +11,7 @@ from flink_autoscaler.core.options.checks import unreadable_options, validate
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import PREFIX as JOB_PREFIX
 from flink_autoscaler.standalone.daemon.plugins import PluginGroup, unknown_plugin
-from flink_autoscaler.standalone.daemon.storage import needs_database
+from flink_autoscaler.standalone.daemon.storage import HEAP, needs_database
 from flink_autoscaler.standalone.settings.checks.clusters import cluster_problems
 from flink_autoscaler.standalone.settings.schema.options import allowed, daemon_keys, job_keys
 from flink_autoscaler.standalone.settings.schema.settings import Settings
@@ -67,13 +67,15 @@ def _scopes(settings: Settings, values: Mapping[str, Value]) -> Iterator[_Scope]
 
 def _unknown_plugins(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
     """Check names that somebody wrote; a default cannot be a mistake of the operator."""
-    chosen = (
+    chosen: tuple[tuple[str, PluginGroup, str], ...] = (
         ("autoscaler.realizer", PluginGroup.REALIZERS, settings.realizer),
-        ("autoscaler.standalone.state-store.type", PluginGroup.STORES, settings.standalone.state_store),
+        ("autoscaler.standalone.state-store.type", PluginGroup.STORES, settings.standalone.state_store or HEAP),
         ("autoscaler.standalone.event-handler.type", PluginGroup.EVENT_HANDLERS, settings.standalone.event_handler),
     )
+    further = "autoscaler.event-handlers"
+    chosen += tuple((further, PluginGroup.EVENT_HANDLERS, name) for name in settings.event_handlers)
     defaults = Settings()
-    built_in = {defaults.realizer, defaults.standalone.state_store, defaults.standalone.event_handler}
+    built_in = {defaults.realizer, HEAP, defaults.standalone.event_handler}
     for key, group, name in chosen:
         if name not in built_in and (problem := unknown_plugin(group, name)):
             yield f"{_place(key, '', values)}: {problem}"
@@ -81,7 +83,7 @@ def _unknown_plugins(settings: Settings, values: Mapping[str, Value]) -> Iterato
 
 def _database_problems(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
     standalone = settings.standalone
-    if settings.ha.enabled and standalone.state_store == Settings().standalone.state_store:
+    if settings.ha.enabled and standalone.state_store in (None, HEAP):
         yield (
             f"{_place('autoscaler.ha.enabled', '', values)}: expected autoscaler.standalone.state-store.type JDBC, so"
             " that whoever takes over knows what was decided"

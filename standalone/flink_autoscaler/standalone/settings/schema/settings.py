@@ -22,12 +22,16 @@ from flink_autoscaler.standalone.settings.schema.types import (
     OldKeys,
     OptionSection,
     PluginName,
+    PluginNames,
     Seconds,
     Text,
     TextMap,
     Texts,
     option,
 )
+
+LOGGING = "logging"
+"""Name of the plug-in that writes events to the log."""
 
 ONLY_CLUSTER = "default"
 """Name of the cluster that is given by host and port."""
@@ -207,11 +211,18 @@ class StandaloneSettings(OptionSection):
         le=65535,
         key="fetcher.flink-cluster.port",
     )
-    state_store: PluginName = option(
-        "heap", "Where state lives: MEMORY or the name of a plug-in.", key="state-store.type"
+    state_store: PluginName | None = option(
+        None,
+        "Where state lives: MEMORY, JDBC for the database of jdbc.url, or the name of a plug-in. Unset, and without "
+        "jdbc.url, the daemon keeps it in SQLite, in STATE_DIRECTORY, else XDG_STATE_HOME/flink-autoscaler, else "
+        "~/.local/state/flink-autoscaler.",
+        key="state-store.type",
     )
     event_handler: PluginName = option(
-        "logging", "Where events go: LOGGING or the name of a plug-in.", key="event-handler.type"
+        "logging",
+        "Where events go besides the log, which always has them: LOGGING for nowhere else, JDBC for the database, or "
+        "the name of a plug-in.",
+        key="event-handler.type",
     )
     jdbc_url: Text | None = Field(
         default=None, validation_alias="jdbc.url", description="JDBC URL of the database.", repr=False
@@ -247,6 +258,9 @@ class DaemonSettings(OptionSection):
         JobKeyMode.NAME,
         "What jobs are known by: name keeps what was learned when a job is submitted again; job-id is what the Java "
         "process uses.",
+    )
+    event_handlers: PluginNames = option(
+        (), "Where events and scaling reports go besides the log: plug-ins, such as jdbc for the database."
     )
     realizer: PluginName = option("rescale-api", "How decisions are applied: a plug-in's name.")
     engine: EngineSettings = EngineSettings()
@@ -303,6 +317,11 @@ class Settings(DaemonSettings):
     def effective_clusters(self) -> tuple[Cluster, ...]:
         """Return the configured clusters, or the one given by host and port where none is."""
         return tuple(self._effective(cluster) for cluster in self.clusters or (self._only_cluster(),))
+
+    @property
+    def event_handler_names(self) -> tuple[str, ...]:
+        """The plug-ins that are told about events: the log always, then those that were named, each once."""
+        return tuple(dict.fromkeys((LOGGING, self.standalone.event_handler, *self.event_handlers)))
 
     def _only_cluster(self) -> ClusterSettings:
         host = self.standalone.host

@@ -181,6 +181,10 @@ def _plugin_name(text: str) -> str:
     return "heap" if lowered == "memory" else lowered
 
 
+def _plugin_names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(map(_plugin_name, syntax.parse_list(text))))
+
+
 def _write_plugin(value: str) -> str:
     return {"heap": "MEMORY", "logging": "LOGGING"}.get(value, value)
 
@@ -194,4 +198,7 @@ ClusterName = Annotated[str, Syntax("1 to 64 letters, digits, dots, underscores 
 BaseUrls = Annotated[tuple[str, ...], Syntax(f"{_BASE_URL}; several as a list", base_urls, _write_list)]
 Texts = Annotated[tuple[str, ...], Syntax(EXPECTED[syntax.parse_list], syntax.parse_list, _write_list)]
 TextMap = Annotated[Mapping[str, str], Syntax("any text", write=lambda _: "", is_map=True)]
+PluginNames = Annotated[
+    tuple[str, ...], Syntax("names of installed plug-ins as a list such as 'a;b'", _plugin_names, _write_list)
+]
 PluginName = Annotated[str, Syntax("the name of an installed plug-in", _plugin_name, _write_plugin)]

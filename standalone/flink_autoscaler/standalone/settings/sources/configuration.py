@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
-from flink_autoscaler.standalone.settings.schema.options import probably_ours, unknown_key
 from flink_autoscaler.standalone.settings.sources.files import read_installation, read_yaml
+from flink_autoscaler.standalone.settings.sources.frame import framed
 from flink_autoscaler.standalone.settings.sources.layer import Layer, Value
-from flink_autoscaler.standalone.settings.sources.plan_lists import with_plans
 from flink_autoscaler.standalone.settings.sources.variables import read_environment, read_overrides
 
 CONFIG_VARIABLE = "FLINK_AUTOSCALER_CONFIG"
@@ -44,36 +45,16 @@ def load_configuration(*, file: Path | None, environment: Mapping[str, str], ove
     """
     if file is None and environment.get(CONFIG_VARIABLE):
         file = Path(environment[CONFIG_VARIABLE])
-    layers = [
-        read_installation(environment),
-        read_yaml(file) if file is not None else Layer(),
-        read_environment(environment),
-        read_overrides(overrides),
-    ]
-    return _merge(layers)
+    frame = framed(
+        {
+            "installation": partial(read_installation, environment),
+            "file": partial(read_yaml, file) if file is not None else Layer,
+            "environment": partial(read_environment, environment),
+            "overrides": partial(read_overrides, overrides),
+        }
+    )
+    return Configuration(frame.values, _all(frame.problems), _all(frame.warnings))
 
 
-def _merge(layers: Iterable[Layer]) -> Configuration:
-    values: dict[str, Value] = {}
-    problems: list[str] = []
-    warnings: list[str] = []
-    for layer in map(with_plans, layers):
-        values |= layer.values
-        problems += layer.problems
-        problems += _unknown_keys(layer)
-        warnings += layer.warnings
-        warnings += _likely_misspellings(layer)
-    return Configuration(values, tuple(problems), tuple(warnings))
-
-
-def _unknown_keys(layer: Layer) -> list[str]:
-    wrong = ((key, value, unknown_key(key)) for key, value in layer.values.items())
-    return [f"{key} ({value.origin}): {message}" for key, value, message in wrong if message]
-
-
-def _likely_misspellings(layer: Layer) -> list[str]:
-    return [
-        f"{key} ({value.origin}) is not an option of the autoscaler and is handed to the jobs; did you mean '{known}'?"
-        for key, value in layer.values.items()
-        if (known := probably_ours(key))
-    ]
+def _all(told: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    return tuple(chain.from_iterable(told.values()))

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 
 import structlog
 from sqlalchemy import Connection, delete, insert, select, update
@@ -20,6 +21,13 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.stores.logging_handler import REPORT_KEY, REPORT_REASON
 from flink_autoscaler.stores.sql.database.database import Database, Fence, same_key
 from flink_autoscaler.stores.sql.database.failures import LeaseLostError
+from flink_autoscaler.stores.sql.events.figures import (
+    first_with_figures,
+    put_figures,
+    put_vertices,
+    remove_figures,
+    storable,
+)
 from flink_autoscaler.stores.sql.tables import EVENTS
 
 log = structlog.get_logger(__name__)
@@ -94,8 +102,21 @@ class EventCleaner:
             self._stopped.wait(self._pause)
             # Less than a full batch means a gap in the ids, or the end: look where it goes on.
             start = start + BATCH if gone == BATCH else self._first_expired(cut_off)
+        self._clean_figures()
         log.info("events_cleaned_up", rows=removed, older_than=cut_off.isoformat(" ", "seconds"))
         return removed
+
+    def _clean_figures(self) -> None:
+        """Remove the figures of events before the first that is left, whoever has removed those."""
+        oldest = select(EVENTS.c.id).order_by(EVENTS.c.id).limit(1)
+        end = self._database.run(lambda connection: connection.scalar(oldest), read_only=True)
+        while end is not None and not self._stopped.is_set():
+            start = self._database.run(first_with_figures, read_only=True)
+            if start is None or start >= end:
+                return
+            last = min(start + BATCH, end)
+            self._database.run(partial(remove_figures, start=start, end=last), fence=self._fence)
+            self._stopped.wait(self._pause)
 
     def _first_expired(self, cut_off: datetime) -> int | None:
         """Return the id of the very first row, if that has expired."""
@@ -153,6 +174,16 @@ class SqlEventHandler:
         """
         self._database.run(lambda connection: self._write(connection, context.job_key, event), fence=self._fence)
 
+    def _write(self, connection: Connection, job_key: JobKey, event: Event) -> int:
+        """Write or count an event with its figures; return the id of its row."""
+        now = self._database.local_time(self._clock())
+        counted = None if event.interval is None else _count(connection, job_key, event, now, event.interval)
+        if counted is None:
+            return insert_event(connection, job_key, event, now)
+        if event.figures:
+            put_figures(connection, counted, event.figures)
+        return counted
+
     def handle_scaling_report(self, context: JobAutoScalerContext, report: ScalingReport) -> None:
         """Write one report; one that is not executed counts as a repetition while its parallelisms are the same.
 
@@ -161,29 +192,33 @@ class SqlEventHandler:
         """
         key = REPORT_KEY if report.is_executed else report.parallelism_hash
         interval = None if report.is_executed else report.interval
-        self.handle_event(context, Event(EventType.NORMAL, REPORT_REASON, report.text, key, interval))
+        event = Event(EventType.NORMAL, REPORT_REASON, report.text, key, interval)
+
+        def write(connection: Connection) -> None:
+            at_ms = round(self._clock() * 1000)
+            put_vertices(connection, self._write(connection, context.job_key, event), context.job_key, report, at_ms)
+
+        self._database.run(write, fence=self._fence)
 
     def close(self) -> None:
         """Stop removing old rows."""
         if self._cleaner is not None:
             self._cleaner.stop()
 
-    def _write(self, connection: Connection, job_key: JobKey, event: Event) -> None:
-        now = self._database.local_time(self._clock())
-        if event.interval is None or not _count(connection, job_key, event, now, event.interval):
-            insert_event(connection, job_key, event, now)
 
-
-def insert_event(connection: Connection, job_key: JobKey, event: Event, now: datetime) -> None:
-    """Write a row of its own for an event."""
+def insert_event(connection: Connection, job_key: JobKey, event: Event, now: datetime) -> int:
+    """Write a row of its own for an event, and its figures; return the id of the row."""
     row = {"job_key": job_key, "reason": event.reason, "event_type": event.type.value, "event_count": 1}
     times = {"create_time": now, "update_time": now}
-    text = {"message": _storable(event.message), "event_key": event_key(job_key, event)}
-    connection.execute(insert(EVENTS).inline().values(**row, **times, **text))
+    text = {"message": storable(event.message), "event_key": event_key(job_key, event)}
+    (event_id,) = connection.execute(insert(EVENTS).values(**row, **times, **text)).inserted_primary_key or (0,)
+    if event.figures:
+        put_figures(connection, event_id, event.figures)
+    return int(event_id)
 
 
-def _count(connection: Connection, job_key: JobKey, event: Event, now: datetime, interval: Duration) -> bool:
-    """Count a repetition in the latest row of an event; False when there is none within the interval."""
+def _count(connection: Connection, job_key: JobKey, event: Event, now: datetime, interval: Duration) -> int | None:
+    """Count a repetition in the latest row of an event; return its id, None when there is none within the interval."""
     condition = same_key(connection, EVENTS.c.job_key, job_key)
     latest = connection.execute(
         select(EVENTS.c.id, EVENTS.c.create_time)
@@ -192,14 +227,14 @@ def _count(connection: Connection, job_key: JobKey, event: Event, now: datetime,
         .limit(1)
     ).first()
     if latest is None or not latest.create_time > now - timedelta(seconds=interval.exact_seconds):
-        return False
+        return None
     counted = connection.execute(
         update(EVENTS)
         .where(EVENTS.c.id == latest.id)
-        .values(update_time=now, message=_storable(event.message), event_count=EVENTS.c.event_count + 1)
+        .values(update_time=now, message=storable(event.message), event_count=EVENTS.c.event_count + 1)
     )
     # None when the cleaner was faster.
-    return counted.rowcount == 1
+    return int(latest.id) if counted.rowcount == 1 else None
 
 
 def event_key(job_key: JobKey, event: Event) -> str:
@@ -213,8 +248,3 @@ def event_key(job_key: JobKey, event: Event) -> str:
         data = part.encode("utf-8", "surrogatepass")
         digest.update(len(data).to_bytes(8, "big") + data)
     return digest.hexdigest()[:_KEY_LENGTH]
-
-
-def _storable(message: str) -> str:
-    """Replace what no database, or not every one, takes as text: NUL and halves of characters."""
-    return message.replace("\0", "\N{SYMBOL FOR NULL}").encode("utf-8", "replace").decode("utf-8")

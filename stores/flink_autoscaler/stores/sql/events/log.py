@@ -15,6 +15,7 @@ from sqlalchemy import ColumnElement, Connection, func, select
 from flink_autoscaler.core.model.events import EventType
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.stores.sql.database.database import Database
+from flink_autoscaler.stores.sql.events.figures import NO_FIGURES, EventFigures, figures_of
 from flink_autoscaler.stores.sql.tables import EVENTS
 
 PAGE: Final = 200
@@ -35,13 +36,14 @@ _REMEMBERED: Final = 4 * NEAR
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """One row, in the order of its columns: an event, and how often it happened within its interval.
+    """One row, in the order of its columns: an event, and how often it happened within its interval; and its numbers.
 
     Attributes:
         created_at: First occurrence, local time without a zone.
         updated_at: Last occurrence, likewise.
         event_type: ``Normal`` or ``Warning``, or what another program wrote.
         key: Identity for de-duplication; of no use to people.
+        figures: The numbers behind the text, where some are kept.
     """
 
     id: int
@@ -53,6 +55,7 @@ class StoredEvent:
     message: str
     count: int
     key: str
+    figures: EventFigures = NO_FIGURES
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +115,10 @@ def newest_events(database: Database, wanted: EventFilter, limit: int) -> Iterat
 def _events_with_ids(connection: Connection, wanted: EventFilter, ids: Sequence[int]) -> list[StoredEvent]:
     """Return the wanted ones among the events with some ids, at most :data:`PAGE` of them, by id."""
     found = select(EVENTS).where(*wanted.conditions(), EVENTS.c.id.in_(ids)).order_by(EVENTS.c.id)
-    return [
-        event for event in starmap(StoredEvent, connection.execute(found)) if wanted.takes(event.job_key, event.reason)
-    ]
+    events = starmap(StoredEvent, connection.execute(found).all())
+    taken = [event for event in events if wanted.takes(event.job_key, event.reason)]
+    figures = figures_of(connection, [event.id for event in taken])
+    return [replace(event, figures=figures.get(event.id, NO_FIGURES)) for event in taken]
 
 
 def _counts_by_id(connection: Connection, wanted: EventFilter, *conditions: ColumnElement[bool]) -> dict[int, int]:

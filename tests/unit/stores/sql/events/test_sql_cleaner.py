@@ -5,17 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from databases import counting, rows_of
 from sql_setup import an_event
-from sqlalchemy import Connection, insert, text
+from sqlalchemy import Connection, delete, insert, text
 from watching import LogLines
 
+from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.database.failures import LeaseLostError
-from flink_autoscaler.stores.sql.events.handler import BATCH, EventCleaner
-from flink_autoscaler.stores.sql.tables import EVENTS
+from flink_autoscaler.stores.sql.events.handler import BATCH, EventCleaner, SqlEventHandler
+from flink_autoscaler.stores.sql.tables import EVENT_FIGURES, EVENTS, SCALINGS
+from flink_autoscaler.stores.testing.event_handler_contract import a_context, a_report
 from flink_cluster.waiting import wait_until
 
 NOW = 1_704_283_200.0
@@ -162,3 +165,19 @@ class TestInTheBackground:
         assert time.monotonic() - started < 5.0
         assert len(rows_of(database, EVENTS)) == 1
         assert "event-cleaner" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_figures_go_with_their_events_whoever_removed_those(database: Database) -> None:
+    old, new = (SqlEventHandler(database, clock=partial(float, now)) for now in (NOW - TTL - 60, NOW - 60))
+    figures = Event(EventType.NORMAL, "Reason", "Text.", figures=(("saved", 1.0),))
+    for handler in (old, old, new):
+        handler.handle_scaling_report(a_context(), a_report(is_executed=True))
+        handler.handle_event(a_context(), figures)
+    with database.transaction() as connection:
+        connection.execute(delete(EVENTS).where(EVENTS.c.id == 1))  # as the Java process does
+
+    cleaner(database).clean()
+
+    left = [row["id"] for row in rows_of(database, EVENTS)]
+    assert [row["event_id"] for row in rows_of(database, SCALINGS)] == left[:1]
+    assert [row["event_id"] for row in rows_of(database, EVENT_FIGURES)] == left[1:]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.database.failures import LeaseLostError
 from flink_autoscaler.stores.sql.events.handler import SqlEventHandler, event_key
-from flink_autoscaler.stores.sql.tables import EVENTS
+from flink_autoscaler.stores.sql.tables import EVENT_FIGURES, EVENTS, SCALINGS
 from flink_autoscaler.stores.testing.event_handler_contract import (
     AutoScalerEventHandlerContract,
     RecordedEvent,
@@ -272,3 +274,38 @@ def test_closing_is_immediate(database: Database, ttl: float) -> None:
     handler.close()
 
     handler.handle_event(a_context(), event())
+
+
+def test_a_report_is_queried_per_vertex_without_parsing(
+    database: Database, handler: SqlEventHandler, clock: Clock
+) -> None:
+    handler.handle_scaling_report(a_context("main/orders"), a_report(is_executed=False))
+    clock.now = START + 60
+    handler.handle_scaling_report(a_context("main/orders"), a_report(is_executed=False))
+    handler.handle_scaling_report(a_context("main/orders"), a_report(is_executed=True))
+
+    query = "SELECT vertex_name, new_parallelism, capacity FROM fa_scaling WHERE job_key = :job AND is_executed = 1"
+    with database.transaction(read_only=True) as connection:
+        found = connection.execute(text(query), {"job": "main/orders"}).all()
+    assert [tuple(row) for row in found] == [("Source: orders", 4, 100.0)]
+    recommended, executed = rows_of(database, SCALINGS)
+    assert (recommended["event_id"], executed["event_id"]) == tuple(row["id"] for row in rows_of(database, EVENTS))
+    assert (recommended["at_ms"], recommended["current_parallelism"]) == (round(clock.now * 1000), 2)
+    # Neither an infinity nor a rate that is not known has a form in every database.
+    assert (executed["expected_capacity"], executed["target_rate"]) == (None, None)
+
+
+def test_figures_of_an_event_are_those_of_its_last_repetition(database: Database, handler: SqlEventHandler) -> None:
+    for saved in (1.0, 2.5):
+        handler.handle_event(a_context(), replace(event(), figures=(("saved", saved), ("late", math.inf))))
+
+    assert [(row["name"], row["value"]) for row in rows_of(database, EVENT_FIGURES)] == [("late", None), ("saved", 2.5)]
+
+
+def test_a_report_without_the_lease_leaves_no_figures(database: Database) -> None:
+    handler = SqlEventHandler(database, fence=Closed())
+
+    with pytest.raises(LeaseLostError):
+        handler.handle_scaling_report(a_context(), a_report(is_executed=True))
+
+    assert rows_of(database, SCALINGS) == []

@@ -1,0 +1,93 @@
+"""The layers of the configuration as sources of pydantic-settings, which decides whose value counts.
+
+The frame is flat: keys stay as they were written, each with its text and its origin, until all layers are one. So an
+entry of ``autoscaler.clusters`` can get one more option from a variable, an old key of one layer yields to the new
+key of another, and every message names the key and the place. Decision 19 says why it is not nested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
+
+from flink_autoscaler.standalone.settings.schema.options import probably_ours, unknown_key
+from flink_autoscaler.standalone.settings.sources.layer import Layer, Value
+from flink_autoscaler.standalone.settings.sources.plan_lists import with_plans
+
+Reader = Callable[[], Layer]
+
+
+class Frame(BaseSettings):
+    """What the layers come to.
+
+    Attributes:
+        values: Text and origin by flat key, of the layer that wins.
+        problems: What is wrong, in full sentences by the name of the layer.
+        warnings: What was skipped or looks like a mistake, likewise.
+    """
+
+    values: dict[str, Value] = {}
+    problems: dict[str, tuple[str, ...]] = {}
+    warnings: dict[str, tuple[str, ...]] = {}
+
+
+class LayerSource(PydanticBaseSettingsSource):
+    """One layer. Keys that no option has are problems that name the nearest one.
+
+    Args:
+        settings_cls: The frame.
+        name: Of the layer, unlike that of every other one.
+        read: Reads it.
+    """
+
+    def __init__(self, settings_cls: type[BaseSettings], name: str, read: Reader) -> None:
+        super().__init__(settings_cls)
+        self._name = name
+        self._read = read
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002 - inherited
+        """Return one field; the second value is its key, the third that it is no JSON."""
+        return self()[field_name], field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        """Read the layer."""
+        layer = with_plans(self._read())
+        return {
+            "values": dict(layer.values),
+            "problems": {self._name: (*layer.problems, *_unknown_keys(layer))},
+            "warnings": {self._name: (*layer.warnings, *_likely_misspellings(layer))},
+        }
+
+
+def framed(layers: Mapping[str, Reader]) -> Frame:
+    """Read all layers into one.
+
+    Args:
+        layers: By name; later ones win.
+    """
+
+    class Layered(Frame):
+        @classmethod
+        def settings_customise_sources(
+            cls, settings_cls: type[BaseSettings], *_: Any, **__: Any
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            """Take nothing but the layers; whose value counts comes first here."""
+            return tuple(LayerSource(settings_cls, name, read) for name, read in reversed(tuple(layers.items())))
+
+    return Layered()
+
+
+def _unknown_keys(layer: Layer) -> list[str]:
+    wrong = ((key, value, unknown_key(key)) for key, value in layer.values.items())
+    return [f"{key} ({value.origin}): {message}" for key, value, message in wrong if message]
+
+
+def _likely_misspellings(layer: Layer) -> list[str]:
+    return [
+        f"{key} ({value.origin}) is not an option of the autoscaler and is handed to the jobs; did you mean '{known}'?"
+        for key, value in layer.values.items()
+        if (known := probably_ours(key))
+    ]

@@ -1,0 +1,267 @@
+"""What the daemon tells about its decisions, as the settings wire it: in the log always, and wherever else."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from databases import rows_of
+from fake_flink import FakeFlink, FakeJob, chain
+from sqlalchemy import text
+from watching import LogLines
+from watching.process import DaemonProcess
+
+from flink_autoscaler.core.errors import ConfigError, PluginError, StoreError
+from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.supervision import Quarantined, Supervision
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.event_handlers import EventHandlers
+from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
+from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.state.store import SqlStateStore
+from flink_autoscaler.stores.sql.tables import EVENT_FIGURES, EVENTS, SCALINGS
+from flink_autoscaler.stores.testing.event_handler_contract import a_context, a_report
+from flink_cluster.waiting import wait_until
+
+QUICK = {
+    "job.autoscaler.enabled": "true",
+    "job.autoscaler.metrics.window": "300 ms",
+    "job.autoscaler.stabilization.interval": "0 s",
+    "autoscaler.engine.kind": "inline",
+    "autoscaler.standalone.control-loop.interval": "100 ms",
+    "autoscaler.standalone.state-store.type": "JDBC",
+}
+
+
+class Site:
+    """A cluster with a job whose second vertex has too much to do, and a database file."""
+
+    def __init__(self, flink: FakeFlink, folder: Path) -> None:
+        self.flink = flink
+        self.job = overloaded(flink)
+        self.url = f"jdbc:sqlite:{folder / 'autoscaler.db'}"
+        self.database = Database(DatabaseSettings(self.url))
+
+    def settings(self, **more: str) -> Settings:
+        place = {"autoscaler.clusters.0.name": "main", "autoscaler.clusters.0.url": self.flink.url}
+        more = {f"autoscaler.{key}": value for key, value in more.items()}
+        values = {**QUICK, **place, "autoscaler.standalone.jdbc.url": self.url, **more}
+        overrides = [f"{key}={value}" for key, value in values.items()]
+        return load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+
+    def run_until(self, settings: Settings, is_over: Callable[[PassReport], object]) -> None:
+        """Do passes until one of them shows something."""
+        with Wiring(settings) as wiring:
+            passes = wiring.cluster_pass(chosen_clusters(settings, None)[0])
+            wiring.storage.start()
+
+            def look() -> object:
+                keep_counting(self.job)
+                return is_over(passes.run())
+
+            wait_until("a pass that shows it", look, 20.0, interval=0.05)
+
+
+def overloaded(flink: FakeFlink) -> FakeJob:
+    job = flink.add_job("orders", chain(sources=1, vertices=2, parallelism=2), start_ms=1, running_at_ms=1)
+    job.vertices[1].metrics["busyTimeMsPerSecond"] = 1000.0
+    return job
+
+
+def keep_counting(job: FakeJob) -> None:
+    """Let the counters grow as they do while a job works."""
+    source, work = job.vertices
+    for name in ("Source__source_0.numRecordsIn", "Source__source_0.numRecordsOut"):
+        source.metrics[name] = work.records_in + 100.0
+    source.records_out = work.records_in = work.records_in + 100
+
+
+def is_rescaled(report: PassReport) -> bool:
+    realization = report.reports["main/orders"].realization
+    return realization is not None and bool(realization.requested)
+
+
+@pytest.fixture
+def lines() -> Iterator[LogLines]:
+    with LogLines() as lines:
+        yield lines
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with FakeFlink() as flink:
+        site = Site(flink, tmp_path)
+        with closing(site.database):
+            yield site
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"standalone.event-handler.type": "JDBC"}, id="the key of the Java process"),
+        pytest.param({"event-handlers": "jdbc"}, id="the list"),
+        pytest.param({"event-handlers": "[logging, jdbc]", "standalone.event-handler.type": "JDBC"}, id="both"),
+    ],
+)
+def test_a_rescale_is_in_the_log_and_in_the_database(site: Site, lines: LogLines, options: Mapping[str, str]) -> None:
+    site.run_until(site.settings(**options), is_rescaled)
+
+    (logged,) = lines.of("scaling_report", is_executed="True")
+    executed = [row for row in rows_of(site.database, SCALINGS) if row["is_executed"]]
+    assert {v["vertex_id"]: v["new"] for v in logged["vertices"]} == {
+        row["vertex_id"]: row["new_parallelism"] for row in executed
+    }
+    assert [row["reason"] for row in rows_of(site.database, EVENTS)].count("ScalingReport") == 1
+
+
+def test_a_database_that_takes_no_events_does_not_keep_the_log_from_being_told(site: Site, lines: LogLines) -> None:
+    settings = site.settings(**{"event-handlers": "jdbc"})
+    reports: list[PassReport] = []
+
+    def without_events(report: PassReport) -> bool:
+        if not reports:
+            with site.database.transaction() as connection:
+                connection.execute(text(f"DROP TABLE {EVENTS.name}"))
+        reports.append(report)
+        return is_rescaled(report)
+
+    site.run_until(settings, without_events)
+
+    assert lines.of("scaling_report", is_executed="True")
+    assert any(isinstance(error, StoreError) for error in reports[-1].reports["main/orders"].errors)
+
+
+def test_an_unknown_event_handler_is_a_configuration_error_that_names_the_known_ones(site: Site) -> None:
+    with pytest.raises(ConfigError, match=r"autoscaler\.event-handlers.*no plug-in 'jbdc'.*known: jdbc, logging"):
+        site.settings(**{"event-handlers": "jbdc"})
+
+
+class Taking:
+    """Takes everything, after it may have failed."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.taken: list[object] = []
+
+    def handle_event(self, context: JobAutoScalerContext, event: Event) -> None:
+        self._take(event)
+
+    def handle_scaling_report(self, context: JobAutoScalerContext, report: ScalingReport) -> None:
+        self._take(report)
+
+    def close(self) -> None:
+        self._take("closed")
+
+    def _take(self, what: object) -> None:
+        self.taken.append(what)
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.mark.parametrize(
+    ("errors", "kind"),
+    [
+        pytest.param((StoreError("away"), None), StoreError, id="ours goes through"),
+        pytest.param((RuntimeError("oops"), None), PluginError, id="others are wrapped"),
+        pytest.param((StoreError("away"), RuntimeError("oops")), PluginError, id="all are named"),
+    ],
+)
+def test_every_handler_is_told_whatever_becomes_of_the_others(
+    errors: tuple[Exception | None, ...], kind: type[Exception]
+) -> None:
+    handlers = [*map(Taking, errors), Taking()]
+    all_of_them, event, report = EventHandlers(handlers), Event(EventType.NORMAL, "R", "T"), a_report(is_executed=True)
+
+    with pytest.raises(kind, match=".*".join(str(error) for error in errors if error)):
+        all_of_them.handle_event(a_context(), event)
+    with pytest.raises(kind):
+        all_of_them.handle_scaling_report(a_context(), report)
+    with pytest.raises(kind):
+        all_of_them.close()
+
+    assert [handler.taken for handler in handlers] == [[event, report, "closed"]] * len(handlers)
+
+
+def test_a_filter_that_holds_a_rescale_back_is_an_event_with_its_figures_once_per_interval(
+    site: Site, lines: LogLines
+) -> None:
+    settings = site.settings(**{"event-handlers": "jdbc"})
+    work = site.job.vertices[1].vertex_id
+    failed = Quarantined(work, 3, "network-memory", time.time_ns() // 1_000_000)
+    site.run_until(settings, lambda _: True)  # makes the tables
+    state = JobState(job_id=site.job.job_id, supervision=Supervision(quarantine=(failed,)))
+    SqlStateStore(site.database).save("main/orders", state)
+    held: list[PassReport] = []
+
+    def is_held_twice(report: PassReport) -> bool:
+        reasons = report.reports["main/orders"].outcome.decision.reasons
+        held.extend([report] if any(reason.code == "QUARANTINED" for reason in reasons) else [])
+        return len(held) > 1
+
+    site.run_until(settings, is_held_twice)
+
+    (line,) = lines.of("autoscaler_event", reason="ParallelismQuarantined")
+    assert line["figures"]["limit"] == 2
+    (row,) = [row for row in rows_of(site.database, EVENTS) if row["reason"] == "ParallelismQuarantined"]
+    assert row["event_count"] > 1
+    figures = {each["name"]: each["value"] for each in rows_of(site.database, EVENT_FIGURES)}
+    assert (figures["failed"], figures["limit"]) == (3.0, 2.0)
+
+
+@contextmanager
+def working(job: FakeJob) -> Iterator[None]:
+    """Let the counters of a job grow all the time."""
+    is_over = threading.Event()
+
+    def work() -> None:
+        while not is_over.wait(0.02):
+            keep_counting(job)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def test_a_daemon_at_its_default_level_tells_whenever_the_reasons_change_and_not_in_between(tmp_path: Path) -> None:
+    quick = {key.replace(".", "__"): value for key, value in QUICK.items() if key.startswith("job.")}
+    with FakeFlink() as flink, DaemonProcess(tmp_path) as daemon, working(overloaded(flink)):
+        daemon.configure({"main": flink.url}, **quick, **{"job__autoscaler__scale-up__enabled": "false"})
+        daemon.start()
+        daemon.wait_for("a decision", lambda: "DIRECTION_OFF" in daemon.text())
+        daemon.configure({"main": flink.url}, **quick)
+        daemon.reload()
+        daemon.wait_for("a rescale", lambda: daemon.lines("job_rescale_requested"))
+        daemon.stop()
+
+    told = [line for line in daemon.lines("job_reasons") if line["decision"] == "rescale"]
+    (sized,) = [code for code in told[0]["codes"] if code["code"] == "SIZED" and code["vertex"] == "vertex 1"]
+    assert sized["wanted"] > 2
+    assert sized["needed_rate"] > sized["processing_rate"]
+    signatures = [[line["phase"], line["decision"], _codes(line)] for line in _told(daemon)]
+    assert all(one != other for one, other in pairwise(signatures))
+
+
+def _told(daemon: DaemonProcess) -> list[dict[str, object]]:
+    lines = [json.loads(line) for line in daemon.text().splitlines() if line.startswith("{")]
+    return [line for line in lines if line["event"] in ("job_phase", "job_reasons")]
+
+
+def _codes(line: Mapping[str, object]) -> list[str]:
+    entries = line["codes"]
+    assert isinstance(entries, list)
+    return sorted({f"{entry['code']} {entry.get('vertex', '')}" for entry in entries})
