@@ -77,6 +77,17 @@ class AutoScalerEventHandlerContract(ABC):
 
         assert list(self.recorded(handler, a_context().job_key)) == [RecordedEvent("Reason", message)]
 
+    @pytest.mark.parametrize("value", [0.0, -1.5, NAN, INFINITY])
+    def test_figures_of_any_kind_disturb_nothing(self, handler: AutoScalerEventHandler, value: float) -> None:
+        figures = (("saved", value), ("n" * 200, 1.0))
+
+        for _ in range(2):
+            handler.handle_event(
+                a_context(), Event(EventType.NORMAL, "Reason", "Text.", "key", _HALF_HOUR, figures=figures)
+            )
+
+        assert set(self.recorded(handler, a_context().job_key)) == {RecordedEvent("Reason", "Text.")}
+
     def test_events_without_an_interval_are_all_recorded(self, handler: AutoScalerEventHandler) -> None:
         for _ in range(3):
             handler.handle_event(a_context(), Event(EventType.WARNING, "Reason", "Text.", "key"))
