@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.cycle.ending import error_event, without_reading
+from flink_autoscaler.core.cycle.ending import error_event, failed
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.model.events import Event
 from flink_autoscaler.core.model.job import JobKey
@@ -90,7 +89,7 @@ class JobAutoScaler:
         store: Where the state of jobs is kept.
         realizer: Applies decisions.
         event_handler: Takes events and reports.
-        collector: Reads metrics; only :meth:`scale` needs it.
+        collector: Takes a job one pass further, as the engines of the daemon do; only :meth:`scale` needs it.
     """
 
     def __init__(
@@ -108,12 +107,13 @@ class JobAutoScaler:
         self._jobs: dict[JobKey, _Kept] = {}
         self._lock = threading.Lock()
 
-    def scale(self, context: JobAutoScalerContext, now_ms: int) -> JobPassReport:
+    def scale(self, context: JobAutoScalerContext, now_ms: int, *, orders: Orders = NO_ORDERS) -> JobPassReport:
         """Do one whole pass over one job. Never raises for anything about the job.
 
         Args:
             context: The job.
             now_ms: The instant of the pass, epoch milliseconds.
+            orders: What people ordered for the job.
 
         Raises:
             StoreError: The state could not be loaded; nothing was done.
@@ -121,12 +121,8 @@ class JobAutoScaler:
         """
         if self._collector is None:
             raise ValueError("JobAutoScaler.scale needs a collector")
-        request = self.request(context, now_ms)
-        outcome = without_reading(request)
-        if outcome is None:
-            cluster = self._collector.read_cluster(context)
-            outcome = advance(request, self._collector.read_job(request), cluster)
-        return self.complete(context, outcome)
+        request = self.request(context, now_ms, orders=orders)
+        return self.complete(context, _evaluated(self._collector, request))
 
     def request(
         self,
@@ -242,6 +238,17 @@ class JobAutoScaler:
         return tuple(effects.errors)
 
 
+def _evaluated(collector: MetricCollector, request: PassRequest) -> PassOutcome:
+    """Return what a pass came to; a collector that breaks its contract is an error of the job. Never raises."""
+    try:
+        (outcome,) = collector.evaluate((request,))
+    except AutoscalerError as error:
+        return failed(request, error)
+    except Exception as error:
+        return failed(request, _wrapped(error))
+    return outcome
+
+
 def _attempt(effects: _Effects, action: Callable[[], object]) -> bool:
     """Do one thing; an error is noted and False returned. Foreign code may raise anything."""
     try:
@@ -249,9 +256,14 @@ def _attempt(effects: _Effects, action: Callable[[], object]) -> bool:
     except AutoscalerError as error:
         effects.errors.append(error)
     except Exception as error:
-        wrapped = PluginError(f"{type(error).__name__}: {error}")
-        wrapped.__cause__ = error
-        effects.errors.append(wrapped)
+        effects.errors.append(_wrapped(error))
     else:
         return True
     return False
+
+
+def _wrapped(error: Exception) -> PluginError:
+    """Give an error of foreign code a place in our tree, with its cause for the log."""
+    wrapped = PluginError(f"{type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped
