@@ -10,6 +10,7 @@ from typing import Final
 
 from flink_autoscaler.core.cycle.ending import error_event, failed
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
+from flink_autoscaler.core.evaluate.restart_time import ENOUGH, ClusterOutages, newest_outages
 from flink_autoscaler.core.model.events import Event
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
@@ -105,6 +106,7 @@ class JobAutoScaler:
         self._events = event_handler
         self._collector = collector
         self._jobs: dict[JobKey, _Kept] = {}
+        self._outages = ClusterOutages()
         self._lock = threading.Lock()
 
     def scale(self, context: JobAutoScalerContext, now_ms: int, *, orders: Orders = NO_ORDERS) -> JobPassReport:
@@ -153,7 +155,8 @@ class JobAutoScaler:
                 self._store.forget()
         state = self._store.load(context.job_key) if kept.unrecorded is None else kept.unrecorded
         self._keep(context.job_key, replace(kept, term=term, given=state))
-        return PassRequest(context, state, now_ms, kept.memory, orders, kept.refusal, recorded)
+        outages = self._outages_elsewhere(context, state)
+        return PassRequest(context, state, now_ms, kept.memory, orders, kept.refusal, recorded, outages=outages)
 
     def observe(self, context: JobAutoScalerContext, outcome: PassOutcome) -> JobPassReport:
         """Take what an outcome taught the collector, and nothing else: another daemon acts on it."""
@@ -178,6 +181,13 @@ class JobAutoScaler:
             self._realize_and_note(context, outcome, effects)
         self._report_errors(context, outcome, effects)
         return JobPassReport(context.job_key, outcome, effects.realization, tuple(effects.errors))
+
+    def _outages_elsewhere(self, context: JobAutoScalerContext, state: JobState) -> tuple[int, ...]:
+        """Return what rescales took other jobs of the cluster away, for a job that was not measured often enough."""
+        self._outages.note(context.cluster, context.job_key, state.supervision)
+        if len(newest_outages(state.supervision, ENOUGH)) >= ENOUGH:
+            return ()
+        return self._outages.elsewhere(context.cluster, context.job_key)
 
     def _kept(self, job_key: JobKey) -> _Kept:
         with self._lock:
@@ -230,6 +240,7 @@ class JobAutoScaler:
         """Free the memory that a job takes; its state stays."""
         with self._lock:
             self._jobs.pop(job_key, None)
+        self._outages.forget(job_key)
 
     def delete(self, job_key: JobKey) -> tuple[AutoscalerError, ...]:
         """Delete the state of a job. Never raises; returns what went wrong."""
