@@ -29,7 +29,8 @@ PUBLISHED: Final = ("cosine-q1", "random", "ysb")
 
 POLICIES: Final[Mapping[str, Mapping[str, str]]] = {
     "capacity": {},
-    "capacity, restart.time 60 s": {"restart.time": "60 s"},
+    "capacity, restart.time 5 min": {"restart.time-source": "option"},
+    "capacity, restart.time 60 s": {"restart.time-source": "option", "restart.time": "60 s"},
     "capacity, integral": {"capacity.mode": "integral"},
     "hpa": {"policies": "hpa"},
     "varga (hardened)": {"policies": "varga"},

@@ -7,13 +7,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flink_autoscaler.clients.flink.collector import RestMetricCollector as RestMetricCollector
+    from flink_autoscaler.clients.flink.capacity import read_capacity as read_capacity
+    from flink_autoscaler.clients.flink.capacity import with_capacity as with_capacity
     from flink_autoscaler.clients.flink.collector import read_cluster as read_cluster
     from flink_autoscaler.clients.flink.collector import read_job as read_job
     from flink_autoscaler.clients.flink.decode import JobOverview as JobOverview
     from flink_autoscaler.clients.flink.decode import ParallelismBounds as ParallelismBounds
     from flink_autoscaler.clients.flink.passes import run_passes as run_passes
     from flink_autoscaler.clients.flink.rest import FlinkRestClient as FlinkRestClient
+    from flink_autoscaler.clients.flink.rest_collector import RestMetricCollector as RestMetricCollector
     from flink_autoscaler.clients.http.event_loop import EventLoopThread as EventLoopThread
     from flink_autoscaler.clients.http.transport import HttpTransport as HttpTransport
 
@@ -23,10 +25,12 @@ _MODULES = {
     "HttpTransport": "http.transport",
     "JobOverview": "flink.decode",
     "ParallelismBounds": "flink.decode",
-    "RestMetricCollector": "flink.collector",
+    "RestMetricCollector": "flink.rest_collector",
+    "read_capacity": "flink.capacity",
     "read_cluster": "flink.collector",
     "read_job": "flink.collector",
     "run_passes": "flink.passes",
+    "with_capacity": "flink.capacity",
 }
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.cycle.ending import error_event, without_reading
+from flink_autoscaler.core.cycle.ending import error_event, failed
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
+from flink_autoscaler.core.evaluate.restart_time import ENOUGH, ClusterOutages, newest_outages
 from flink_autoscaler.core.model.events import Event
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
@@ -90,7 +90,7 @@ class JobAutoScaler:
         store: Where the state of jobs is kept.
         realizer: Applies decisions.
         event_handler: Takes events and reports.
-        collector: Reads metrics; only :meth:`scale` needs it.
+        collector: Takes a job one pass further, as the engines of the daemon do; only :meth:`scale` needs it.
     """
 
     def __init__(
@@ -106,14 +106,16 @@ class JobAutoScaler:
         self._events = event_handler
         self._collector = collector
         self._jobs: dict[JobKey, _Kept] = {}
+        self._outages = ClusterOutages()
         self._lock = threading.Lock()
 
-    def scale(self, context: JobAutoScalerContext, now_ms: int) -> JobPassReport:
+    def scale(self, context: JobAutoScalerContext, now_ms: int, *, orders: Orders = NO_ORDERS) -> JobPassReport:
         """Do one whole pass over one job. Never raises for anything about the job.
 
         Args:
             context: The job.
             now_ms: The instant of the pass, epoch milliseconds.
+            orders: What people ordered for the job.
 
         Raises:
             StoreError: The state could not be loaded; nothing was done.
@@ -121,12 +123,8 @@ class JobAutoScaler:
         """
         if self._collector is None:
             raise ValueError("JobAutoScaler.scale needs a collector")
-        request = self.request(context, now_ms)
-        outcome = without_reading(request)
-        if outcome is None:
-            cluster = self._collector.read_cluster(context)
-            outcome = advance(request, self._collector.read_job(request), cluster)
-        return self.complete(context, outcome)
+        request = self.request(context, now_ms, orders=orders)
+        return self.complete(context, _evaluated(self._collector, request))
 
     def request(
         self,
@@ -157,7 +155,8 @@ class JobAutoScaler:
                 self._store.forget()
         state = self._store.load(context.job_key) if kept.unrecorded is None else kept.unrecorded
         self._keep(context.job_key, replace(kept, term=term, given=state))
-        return PassRequest(context, state, now_ms, kept.memory, orders, kept.refusal, recorded)
+        outages = self._outages_elsewhere(context, state)
+        return PassRequest(context, state, now_ms, kept.memory, orders, kept.refusal, recorded, outages=outages)
 
     def observe(self, context: JobAutoScalerContext, outcome: PassOutcome) -> JobPassReport:
         """Take what an outcome taught the collector, and nothing else: another daemon acts on it."""
@@ -182,6 +181,13 @@ class JobAutoScaler:
             self._realize_and_note(context, outcome, effects)
         self._report_errors(context, outcome, effects)
         return JobPassReport(context.job_key, outcome, effects.realization, tuple(effects.errors))
+
+    def _outages_elsewhere(self, context: JobAutoScalerContext, state: JobState) -> tuple[int, ...]:
+        """Return what rescales took other jobs of the cluster away, for a job that was not measured often enough."""
+        self._outages.note(context.cluster, context.job_key, state.supervision)
+        if len(newest_outages(state.supervision, ENOUGH)) >= ENOUGH:
+            return ()
+        return self._outages.elsewhere(context.cluster, context.job_key)
 
     def _kept(self, job_key: JobKey) -> _Kept:
         with self._lock:
@@ -237,12 +243,24 @@ class JobAutoScaler:
         """Free the memory that a job takes; its state stays."""
         with self._lock:
             self._jobs.pop(job_key, None)
+        self._outages.forget(job_key)
 
     def delete(self, job_key: JobKey) -> tuple[AutoscalerError, ...]:
         """Delete the state of a job. Never raises; returns what went wrong."""
         effects = _Effects()
         _attempt(effects, lambda: self._store.delete(job_key))
         return tuple(effects.errors)
+
+
+def _evaluated(collector: MetricCollector, request: PassRequest) -> PassOutcome:
+    """Return what a pass came to; a collector that breaks its contract is an error of the job. Never raises."""
+    try:
+        (outcome,) = collector.evaluate((request,))
+    except AutoscalerError as error:
+        return failed(request, error)
+    except Exception as error:
+        return failed(request, _wrapped(error))
+    return outcome
 
 
 def _attempt(effects: _Effects, action: Callable[[], object]) -> bool:
@@ -252,9 +270,14 @@ def _attempt(effects: _Effects, action: Callable[[], object]) -> bool:
     except AutoscalerError as error:
         effects.errors.append(error)
     except Exception as error:
-        wrapped = PluginError(f"{type(error).__name__}: {error}")
-        wrapped.__cause__ = error
-        effects.errors.append(wrapped)
+        effects.errors.append(_wrapped(error))
     else:
         return True
     return False
+
+
+def _wrapped(error: Exception) -> PluginError:
+    """Give an error of foreign code a place in our tree, with its cause for the log."""
+    wrapped = PluginError(f"{type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from core_builders.readings import a_cluster
+from flink_autoscaler.core.cycle.advance import advance
+from flink_autoscaler.core.cycle.ending import without_reading
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.model.job import JobKey
@@ -14,7 +16,7 @@ from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.state import EMPTY_STATE, ConfigChanges, JobState
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizationTerms, RealizeResult
-from flink_autoscaler.core.ports.passes import PassRequest
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 
 Journal = list[str]
 """Names of the calls of all ports, in order."""
@@ -105,20 +107,20 @@ class RecordingEvents:
 
 @dataclass
 class ScriptedCollector:
-    """A collector that gives one prepared reading per instant."""
+    """A collector that takes jobs one pass further with one prepared reading per instant."""
 
     readings: Mapping[int, JobReading]
     journal: Journal = field(default_factory=list)
     cluster: ClusterReading = field(default_factory=a_cluster)
 
-    def read_cluster(self, context: JobAutoScalerContext) -> ClusterReading:
-        self.journal.append("read_cluster")
-        return self.cluster
+    def evaluate(self, requests: Sequence[PassRequest]) -> list[PassOutcome]:
+        return [without_reading(request) or self._read(request) for request in requests]
 
-    def read_job(self, request: PassRequest) -> JobReading:
-        self.journal.append("read_job")
+    def _read(self, request: PassRequest) -> PassOutcome:
+        self.journal.append("read")
         reading = self.readings[request.now_ms]
-        return replace(reading, memory=replace(request.memory, partitions=reading.memory.partitions))
+        memory = replace(request.memory, partitions=reading.memory.partitions)
+        return advance(request, replace(reading, memory=memory), self.cluster)
 
 
 def _raise(error: AutoscalerError | None) -> None:

@@ -69,7 +69,7 @@ def test_a_decision_is_recorded_reported_and_then_realized(setup: Setup) -> None
     report = setup.scale(3)
 
     assert isinstance(report.outcome.decision, Rescale)
-    assert setup.journal == ["load", "read_cluster", "read_job", "save", "report", "realize_overrides"]
+    assert setup.journal == ["load", "read", "save", "report", "realize_overrides"]
     assert setup.store.states[CONTEXT.job_key].overrides == {SINGLE_SOURCE: 8}
     assert setup.realizer.overrides == [{SINGLE_SOURCE: 8}]
     assert report.realization is not None

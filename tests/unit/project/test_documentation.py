@@ -34,6 +34,7 @@ ANSWERS: dict[str, object] = {
             }
         ]
     },
+    "/taskmanagers": {"taskmanagers": []},
     f"/jobs/{JOB_ID}/jobmanager/config": [{"key": "jobmanager.scheduler", "value": "adaptive"}],
 }
 

@@ -7,9 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
-from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
-from flink_autoscaler.clients.http.event_loop import EventLoopThread, run_all, run_both
+from flink_autoscaler.clients.http.event_loop import run_all, run_both
 from flink_autoscaler.core.errors import AutoscalerError, MissingMetricError, NotReadyError
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
 from flink_autoscaler.core.model.reading import (
@@ -213,29 +212,3 @@ def forget_unanswered(
     if not stale:
         return memory
     return replace(memory, names={v: chosen for v, chosen in memory.names.items() if v not in stale})
-
-
-class RestMetricCollector:
-    """The port ``MetricCollector`` over REST, for callers in threads."""
-
-    def __init__(self, loop: EventLoopThread) -> None:
-        self._loop = loop
-        self._clients = ClientCache(loop)
-
-    def read_cluster(self, context: JobAutoScalerContext) -> ClusterReading:
-        """Return cluster-wide metrics; failures are in ``error``. Never raises."""
-        try:
-            return self._loop.run(read_cluster(self._clients(context.endpoint)))
-        except AutoscalerError as error:
-            return ClusterReading(error=error)
-
-    def read_job(self, request: PassRequest) -> JobReading:
-        """Return what the cluster says about one job; failures are in ``error``. Never raises."""
-        try:
-            return self._loop.run(read_job(self._clients(request.context.endpoint), request))
-        except AutoscalerError as error:
-            return JobReading(None, memory=request.memory, error=error)
-
-    def close(self) -> None:
-        """Close all connections; the loop stays."""
-        self._clients.close()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Final
 
+from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.flink.collector import read_cluster
 from flink_autoscaler.clients.flink.facts import read_followed
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
@@ -17,7 +18,8 @@ from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.cycle.ending import failed, without_reading
 from flink_autoscaler.core.cycle.recording import is_worth
-from flink_autoscaler.core.errors import ConnectError, PluginError
+from flink_autoscaler.core.errors import AutoscalerError, ConnectError, PluginError
+from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.ports.passes import PassInputs, PassOutcome, PassRequest
 
@@ -29,6 +31,44 @@ Admit = Callable[[], AbstractAsyncContextManager[object, bool | None]]
 
 COLLECT: Final = "collect"
 EVALUATE: Final = "evaluate"
+
+
+async def passes_behind(
+    clients: ClientCache,
+    endpoint: Endpoint,
+    requests: Sequence[PassRequest],
+    cluster: ClusterReading | None = None,
+    *,
+    job_deadline: float,
+    pass_deadline: float = math.inf,
+) -> list[PassOutcome]:
+    """Return one outcome per request behind an endpoint, as :func:`run_passes` does. Never raises.
+
+    What every job goes through: in the daemon, in a Spark task, and where a program embeds the autoscaler.
+    """
+    client = await client_of(clients, endpoint)
+    if isinstance(client, AutoscalerError):
+        outcomes = settled(requests)
+        return [outcomes.get(index) or failed(request, client) for index, request in enumerate(requests)]
+    return await run_passes(
+        client,
+        requests,
+        cluster,
+        job_deadline=job_deadline,
+        pass_deadline=pass_deadline,
+        admission=clients.admission,
+        connections=clients.connections(endpoint),
+    )
+
+
+async def client_of(clients: ClientCache, endpoint: Endpoint) -> FlinkRestClient | AutoscalerError:
+    """Return the client of an endpoint, or why there is none: its URL or its certificates are not as they should be."""
+    try:
+        return await clients.get(endpoint)
+    except AutoscalerError as error:
+        return error
+    except Exception as error:  # the border between endpoints: what one of them brings to light stops no other
+        return PluginError(f"{type(error).__name__}: {error}")
 
 
 async def run_passes(

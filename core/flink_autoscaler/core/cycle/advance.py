@@ -17,6 +17,7 @@ from flink_autoscaler.core.evaluate.evaluation import (
     evaluate,
     with_present_parallelism,
 )
+from flink_autoscaler.core.evaluate.restart_time import assumed_restart
 from flink_autoscaler.core.forecast.pass_forecast import PassForecast, pass_forecast
 from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, Reason
@@ -24,7 +25,6 @@ from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.core.observe.history import restart_time
 from flink_autoscaler.core.observe.observation import Observed, finished_vertices, memory_after_failure, observe
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.policies.choosing import unknown_policies
@@ -147,7 +147,8 @@ def _looked_at(
         if len(observed.state.samples) < MIN_SAMPLES:
             hold = Hold.because("COLLECTING", "the first metric sample of this execution was taken")
             return found, standing(found.request, PassPhase.COLLECTING, hold, observed.excluded)
-        found = replace(found, restart_time=restart_time(observed.state.tracking, request.context.options))
+        assumed = assumed_restart(observed.state, request.outages, request.context.options)
+        found = replace(found, restart_time=assumed)
         found, job = _evaluated(found, observed, reading, cluster, plugins)
         found, forecast = _forecast(found, job, plugins)
         if not observed.is_window_full:

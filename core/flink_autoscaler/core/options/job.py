@@ -33,6 +33,13 @@ class Compat(StrEnum):
     IMPROVED = "improved"
 
 
+class RestartTimeSource(StrEnum):
+    """Where the assumed duration of a restart comes from."""
+
+    MEASURED = "measured"
+    OPTION = "option"
+
+
 class AutoscalerOptions(ForecastOptions, PolicyOptions, SafetyOptions):
     """The options of the autoscaler core for one job."""
 
@@ -136,11 +143,19 @@ class AutoscalerOptions(ForecastOptions, PolicyOptions, SafetyOptions):
         "5 min",
         "Assumed duration of a restart where none was measured.",
     )
+    restart_time_source = unset(
+        "restart.time-source",
+        one_of(RestartTimeSource),
+        "Where the assumed duration of a restart comes from: measured takes the median of the outages of followed "
+        "rescales once three of the job, or of its cluster until then, were measured, and restart.time before that; "
+        "option always takes restart.time. restart.time-tracking.enabled goes before both. Unset: measured unless "
+        "compat is reference.",
+    )
     restart_time_tracking = option(
         "restart.time-tracking.enabled",
         syntax.parse_bool,
         "false",
-        "Use the longest measured restart instead of restart.time.",
+        "Use the longest measured restart, from the decision to the end of the outage, instead of restart.time.",
     )
     restart_time_limit = option(
         "restart.time-tracking.limit", syntax.parse_duration, "15 min", "Cap of the measured restart time."
@@ -351,6 +366,12 @@ class AutoscalerOptions(ForecastOptions, PolicyOptions, SafetyOptions):
         "A plug-in that cannot be used and configuration that cannot be applied are events, not only lines of the log.",
     )
     errors_once = improvement("errors-once", "The same error of a job is told once per event interval.")
+
+    @property
+    def measures_restarts(self) -> bool:
+        """Whether measured outages replace ``restart.time``."""
+        source = self.restart_time_source
+        return self.improves(None if source is None else source is RestartTimeSource.MEASURED)
 
     def improves(self, switch: bool | None) -> bool:
         """Tell whether an improvement is on: by its own option, else by ``compat``."""

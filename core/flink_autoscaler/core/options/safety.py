@@ -26,6 +26,7 @@ class RollbackTarget(StrEnum):
     LAST_STABLE = "last-stable"
 
 
+MEMORY_PRESSURE = "memory-pressure"
 UNTIL_CLUSTER_RESTART = "until-cluster-restart"
 
 
@@ -173,16 +174,25 @@ class SafetyOptions(OptionSet):
         "The rollback with this number within 24 hours pauses the job until a person resumes it.",
         allowed="at least 1",
     )
+    rollback_memory_enabled = option(
+        "rollback.memory.enabled",
+        syntax.parse_bool,
+        "false",
+        "Whether a rescale is undone that leaves a TaskManager short of heap: adds memory-pressure to "
+        "rollback.checkers, with thresholds where none are set.",
+    )
     rollback_gc_threshold = unset(
         "rollback.memory.gc-threshold",
         syntax.parse_double,
-        "Garbage collection above which memory-pressure hits; unset takes memory.gc-pressure.threshold.",
+        "Share of time in garbage collection above which memory-pressure hits; unset takes "
+        "memory.gc-pressure.threshold, and 0.3 where that is 1 and rollback.memory.enabled is on.",
         allowed="[0.0, 1.0]",
     )
     rollback_heap_threshold = unset(
         "rollback.memory.heap-threshold",
         syntax.parse_double,
-        "Heap usage above which memory-pressure hits; unset takes memory.heap-usage.threshold.",
+        "Share of the heap in use above which memory-pressure hits; unset takes memory.heap-usage.threshold, and 0.95 "
+        "where that is 1 and rollback.memory.enabled is on.",
         allowed="[0.0, 1.0]",
     )
     rollback_consecutive_hits = option(
@@ -192,6 +202,12 @@ class SafetyOptions(OptionSet):
         "Passes in a row in which memory-pressure has to find something.",
         allowed="at least 1",
     )
+
+    @property
+    def chosen_checkers(self) -> tuple[str, ...]:
+        """What counts as a rescale that the job does not survive, by name, each once."""
+        more = (MEMORY_PRESSURE,) if self.rollback_memory_enabled else ()
+        return tuple(dict.fromkeys((*self.rollback_checkers, *more)))
 
     supervised_rescales = improvement(
         "supervised-rescales",

@@ -11,7 +11,7 @@ from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
+from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory
 from flink_autoscaler.core.model.state import ConfigChanges, JobState
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
@@ -59,23 +59,11 @@ class JobListFetcher(Protocol):
 
 
 class MetricCollector(Protocol):
-    """Reads the metrics of a job. Only sends requests that change nothing."""
+    """Reads jobs, with what tells how their last rescale goes, and takes each one pass further.
 
-    def read_cluster(self, context: JobAutoScalerContext) -> ClusterReading:
-        """Return cluster-wide metrics; failures are in ``error``. Never raises."""
-        ...
-
-    def read_job(self, request: PassRequest) -> JobReading:
-        """Return what the cluster says about one job; failures are in ``error``. Never raises."""
-        ...
-
-
-class EvaluationEngine(Protocol):
-    """Runs collect, evaluate and decide for all jobs of a cluster."""
-
-    def start(self) -> None:
-        """Get ready in the background. Optional; may be called once, before the first pass."""
-        ...
+    Only sends requests that change nothing. The one call through which the daemon and ``JobAutoScaler.scale`` look at
+    jobs.
+    """
 
     def evaluate(self, requests: Sequence[PassRequest]) -> Sequence[PassOutcome]:
         """Return one outcome per request, in the same order; a job that fails has its error in the outcome.
@@ -84,8 +72,16 @@ class EvaluationEngine(Protocol):
         wait for each other. Calls for different clusters may come from different threads.
 
         Raises:
-            AutoscalerError: The engine itself failed; no outcome is known for any job.
+            AutoscalerError: The collector itself failed; no outcome is known for any job.
         """
+        ...
+
+
+class EvaluationEngine(MetricCollector, Protocol):
+    """Runs collect, evaluate and decide for all jobs of a cluster."""
+
+    def start(self) -> None:
+        """Get ready in the background. Optional; may be called once, before the first pass."""
         ...
 
     def close(self) -> None:

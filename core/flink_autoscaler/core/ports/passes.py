@@ -47,6 +47,8 @@ class PassRequest:
         refusal: Why the last attempt to realize something failed; None when it did not.
         recorded: The last pass whose inputs were recorded; None when none was, and nothing is to be recorded.
         profiles: What is known about the usual load of the sources, as much of it as matters now.
+        outages: Milliseconds that rescales took other jobs of the cluster away; empty once the job was measured often
+            enough itself.
     """
 
     context: JobAutoScalerContext
@@ -57,6 +59,7 @@ class PassRequest:
     refusal: str | None = None
     recorded: Recorded | None = None
     profiles: Mapping[VertexId, ProfileResult] = field(default_factory=dict)
+    outages: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.options.safety import MEMORY_PRESSURE
 from flink_autoscaler.core.ports.plugins import CheckInput, UnrecoverableErrorChecker
 from flink_autoscaler.core.supervise.timers import observation_ms
 
@@ -13,7 +15,6 @@ HEAP: Final = "heap"
 RESTARTS: Final = "restarts"
 
 NETWORK_MEMORY: Final = "network-memory"
-MEMORY_PRESSURE: Final = "memory-pressure"
 NO_RESOURCES: Final = "no-resources"
 CRASH_LOOP: Final = "crash-loop"
 
@@ -23,6 +24,9 @@ _RESOURCES: Final = ("NoResourceAvailableException", "Could not acquire the mini
 _WAIT_MS: Final = 60_000
 _DEFAULT_WAIT_MS: Final = 300_000
 _CRASHES: Final = 5
+
+_SEVERE: Final[Mapping[str, float]] = {GC: 0.3, HEAP: 0.95}
+"""Shares of time and of heap that a healthy TaskManager does not have pass after pass."""
 
 
 class NetworkMemoryChecker:
@@ -57,19 +61,22 @@ class MemoryPressureChecker:
 
     def check(self, given: CheckInput) -> str | None:
         """Compare garbage collection and heap with their thresholds, now and before."""
-        options = given.context.options
-        gc, heap = options.rollback_gc_threshold, options.rollback_heap_threshold
-        thresholds = {
-            GC: options.gc_pressure_threshold if gc is None else gc,
-            HEAP: options.heap_usage_threshold if heap is None else heap,
-        }
         if not _is_denser(given):
             return None
-        for name, limit in thresholds.items():
+        for name, limit in _thresholds(given.context.options).items():
             now, before = given.pressure.get(name), given.baseline.get(name)
             if limit < 1 and now is not None and now > limit and before is not None and before <= limit:
                 return f"{name} {now:.2f} is above {limit:g}, before the rescale it was {before:.2f}"
         return None
+
+
+def _thresholds(options: AutoscalerOptions) -> dict[str, float]:
+    """Return the shares above which memory is short, by what is measured; 1 where nothing is."""
+    own = {GC: options.rollback_gc_threshold, HEAP: options.rollback_heap_threshold}
+    of_scaling = {GC: options.gc_pressure_threshold, HEAP: options.heap_usage_threshold}
+    severe = _SEVERE if options.rollback_memory_enabled else {}
+    unset = {name: severe.get(name, 1.0) if limit >= 1 else limit for name, limit in of_scaling.items()}
+    return {name: unset[name] if limit is None else limit for name, limit in own.items()}
 
 
 class CrashLoopChecker:

@@ -16,7 +16,8 @@ from flink_autoscaler.core.model.supervision import (
     Supervision,
     SupervisionPhase,
 )
-from flink_autoscaler.core.supervise.error_checkers import MEMORY_PRESSURE, NETWORK_MEMORY
+from flink_autoscaler.core.options.safety import MEMORY_PRESSURE
+from flink_autoscaler.core.supervise.error_checkers import NETWORK_MEMORY
 from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, hold, remember, settled, tell
 
 ROLLBACK_FAILED: Final = "rollback-failed"

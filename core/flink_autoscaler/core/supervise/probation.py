@@ -63,7 +63,7 @@ def _examined(
     state: JobState, given: SupervisionInput, current: RescaleRecord
 ) -> tuple[Transition, RollbackCause | None]:
     """Ask all checkers; return what to remember and tell of their answers, and the first that has found enough."""
-    answers = {name: _answer(name, state.supervision, given, current) for name in given.options.rollback_checkers}
+    answers = {name: _answer(name, state.supervision, given, current) for name in given.options.chosen_checkers}
     before = state.supervision.hits
     hits = {**before, **{name: before.get(name, 0) + 1 if text else 0 for name, (text, _) in answers.items()}}
     enough = (

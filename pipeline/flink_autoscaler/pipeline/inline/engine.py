@@ -10,11 +10,9 @@ from time import perf_counter
 from typing import Final
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
-from flink_autoscaler.clients.flink.passes import read_cluster_within, run_passes, settled
-from flink_autoscaler.clients.flink.rest import FlinkRestClient
+from flink_autoscaler.clients.flink.passes import client_of, passes_behind, read_cluster_within, settled
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.core.cycle.ending import failed
-from flink_autoscaler.core.errors import AutoscalerError, PluginError
+from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome, PassRequest
@@ -162,27 +160,18 @@ async def _answers(clients: ClientCache, group: Group, deadlines: Deadlines, cut
     outcomes: Sequence[PassOutcome | None]
     try:
         async with asyncio.timeout(None if math.isinf(cut_after) else cut_after):
-            outcomes = await _evaluate(clients, group, deadlines)
+            outcomes = await passes_behind(
+                clients,
+                group.endpoint,
+                group.requests,
+                group.cluster,
+                job_deadline=deadlines.job,
+                pass_deadline=deadlines.pass_,
+            )
     except TimeoutError:
         outcomes = [None] * len(group.positions)
     seconds = perf_counter() - started
     return {position: Answer(outcome, seconds) for position, outcome in zip(group.positions, outcomes, strict=True)}
-
-
-async def _evaluate(clients: ClientCache, group: Group, deadlines: Deadlines) -> list[PassOutcome]:
-    client = await _client(clients, group.endpoint)
-    if isinstance(client, AutoscalerError):
-        outcomes = settled(group.requests)
-        return [outcomes.get(index) or failed(request, client) for index, request in enumerate(group.requests)]
-    return await run_passes(
-        client,
-        group.requests,
-        group.cluster,
-        job_deadline=deadlines.job,
-        pass_deadline=deadlines.pass_,
-        admission=clients.admission,
-        connections=clients.connections(group.endpoint),
-    )
 
 
 async def read_clusters(
@@ -194,17 +183,7 @@ async def read_clusters(
 
 
 async def _read(clients: ClientCache, endpoint: Endpoint, deadlines: Deadlines) -> ClusterReading:
-    client = await _client(clients, endpoint)
+    client = await client_of(clients, endpoint)
     if isinstance(client, AutoscalerError):
         return ClusterReading(error=client)
     return await read_cluster_within(client, min(deadlines.job, deadlines.pass_))
-
-
-async def _client(clients: ClientCache, endpoint: Endpoint) -> FlinkRestClient | AutoscalerError:
-    """Return the client of an endpoint, or why there is none: its URL or its certificates are not as they should be."""
-    try:
-        return await clients.get(endpoint)
-    except AutoscalerError as error:
-        return error
-    except Exception as error:  # the border between endpoints: what one of them brings to light stops no other
-        return PluginError(f"{type(error).__name__}: {error}")

@@ -54,6 +54,8 @@ class Simulation:
         start_ms: Epoch milliseconds of the beginning.
         slo_lag: Lag in seconds above which the job is too late; None takes ``slo.lag`` of the job.
         profiles: Of the sources, from any number of nights; a pass has the newest that were there by then.
+        outages: Milliseconds that rescales took other jobs of the cluster away; empty for a job that is alone, which
+            has to measure its own first.
     """
 
     job: JobModel
@@ -68,6 +70,7 @@ class Simulation:
     start_ms: int = MONDAY_MS
     slo_lag: float | None = None
     profiles: Sequence[ProfileResult] = ()
+    outages: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +173,10 @@ class _Run:
         """Do one pass as the daemon does, with the answers of the simulated cluster."""
         now_ms = self._reporter.at_ms(self._job.fluid.now)
         profiles = self._profiles(now_ms / 1000)
-        request = PassRequest(self._context_now(), self._state, now_ms, self._memory, profiles=profiles)
+        outages = self._given.outages
+        request = PassRequest(
+            self._context_now(), self._state, now_ms, self._memory, profiles=profiles, outages=outages
+        )
         reading = self._reporter.read(self._memory, with_facts=facts_wanted(request) is not FactsWanted.NOTHING)
         outcome = without_reading(request)
         if outcome is None:

@@ -49,7 +49,7 @@ _REQUESTS = 2
 
 _TEXTS = {
     REACTIVE_MODE: "The job runs in reactive mode, in which its parallelism follows the number of TaskManagers and "
-    "cannot be requested: add or remove TaskManagers, or start the cluster without scheduler-mode: reactive.",
+    "cannot be requested: set autoscaler.realizer to auto, and a provider of the cluster that starts and stops them.",
     NOT_SUPPORTED: "The cluster cannot change the parallelism of this job in place; that needs Flink 1.18 or later and "
     "jobmanager.scheduler: adaptive. It is not tried again until the job or its configuration changes.",
 }

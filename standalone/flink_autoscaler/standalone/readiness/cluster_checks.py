@@ -58,8 +58,7 @@ def _reactive() -> Finding:
     return needed(
         "REACTIVE_MODE",
         "the cluster runs in reactive mode, in which the parallelism follows the number of TaskManagers and cannot be "
-        "requested; remove scheduler-mode: reactive and restart Flink, or give the cluster a provider of TaskManagers",
-        _SCHEDULER,
+        "requested; give the cluster a provider that starts and stops them, and set autoscaler.realizer to auto",
     )
 
 

@@ -23,6 +23,7 @@ final class Options implements Serializable {
     final int parallelismWork;
     final int parallelismSink;
     final boolean chainSink;
+    final int ballastMegabytes;
     final int maxParallelism;
     final long checkpointIntervalMillis;
 
@@ -43,6 +44,7 @@ final class Options implements Serializable {
         parallelismWork = Integer.parseInt(take(given, "parallelism-work", "1"));
         parallelismSink = Integer.parseInt(take(given, "parallelism-sink", "1"));
         chainSink = Boolean.parseBoolean(take(given, "chain-sink", "false"));
+        ballastMegabytes = Integer.parseInt(take(given, "ballast-megabytes", "0"));
         maxParallelism = Integer.parseInt(take(given, "max-parallelism", "128"));
         checkpointIntervalMillis = Long.parseLong(take(given, "checkpoint-interval-ms", "2000"));
         if (!given.isEmpty()) {

@@ -35,7 +35,7 @@ public final class ScalingJob {
     private static SingleOutputStreamOperator<Tuple2<Long, Long>> work(
             DataStream<Tuple2<Long, byte[]>> orders, Options options) {
         return orders.keyBy(order -> order.f0, Types.LONG)
-                .process(new Work(options.costMicros, options.sleeps), Types.TUPLE(Types.LONG, Types.LONG))
+                .process(new Work(options), Types.TUPLE(Types.LONG, Types.LONG))
                 .name("work")
                 .uid("work")
                 .setParallelism(options.parallelismWork);

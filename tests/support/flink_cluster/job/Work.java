@@ -18,16 +18,23 @@ final class Work extends KeyedProcessFunction<Long, Tuple2<Long, byte[]>, Tuple2
 
     private final long costNanos;
     private final boolean sleeps;
+    private final int ballastMegabytes;
+
+    /** Heap that only goes with the subtask. */
+    private transient byte[][] ballast;
+
     private transient ValueState<Long> count;
     private transient long owedNanos;
 
-    Work(long costMicros, boolean sleeps) {
-        this.costNanos = costMicros * 1000;
-        this.sleeps = sleeps;
+    Work(Options options) {
+        this.costNanos = options.costMicros * 1000;
+        this.sleeps = options.sleeps;
+        this.ballastMegabytes = options.ballastMegabytes;
     }
 
     @Override
     public void open(OpenContext context) {
+        ballast = new byte[ballastMegabytes][1 << 20];
         count = getRuntimeContext().getState(new ValueStateDescriptor<>("count", Long.class));
     }
 

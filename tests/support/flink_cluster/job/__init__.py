@@ -40,6 +40,7 @@ class ScalingJob:
             1e6 / ``cost_micros`` records/s.
         cost: ``"sleep"`` or ``"cpu"``.
         chain_sink: Whether sink and work are one vertex.
+        ballast_megabytes: Heap that each work subtask holds.
         checkpoint_interval_ms: 0 makes no checkpoints.
     """
 
@@ -58,6 +59,7 @@ class ScalingJob:
     parallelism_work: int = 1
     parallelism_sink: int = 1
     chain_sink: bool = False
+    ballast_megabytes: int = 0
     max_parallelism: int = 128
     checkpoint_interval_ms: int = 2000
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -11,15 +10,12 @@ from fake_flink import Canned, FakeFlink, FakeJob, Fault, chain, flink_error
 from flink_autoscaler.clients.flink.collector import (
     REFRESH_MS,
     REFRESH_WITHOUT_LAG_MS,
-    RestMetricCollector,
     read_cluster,
     read_job,
 )
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
-from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import (
     AutoscalerError,
-    ConfigError,
     ConnectError,
     JobGoneError,
     MissingMetricError,
@@ -27,7 +23,7 @@ from flink_autoscaler.core.errors import (
     RefusedError,
     ResponseError,
 )
-from flink_autoscaler.core.model.job import Endpoint, JobStatus
+from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, MetricSample
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
@@ -432,32 +428,3 @@ def test_failure_of_the_cluster_is_in_the_reading(flink: FakeFlink, path: str) -
     reading = read_cluster_of(flink)
 
     assert isinstance(reading.error, ResponseError)
-
-
-@pytest.fixture
-def collector() -> Iterator[RestMetricCollector]:
-    loop = EventLoopThread()
-    port = RestMetricCollector(loop)
-    yield port
-    port.close()
-    loop.close()
-
-
-def test_port_reads_in_a_thread(flink: FakeFlink, job: FakeJob, collector: RestMetricCollector) -> None:
-    request = a_request(flink, job)
-
-    cluster, reading = collector.read_cluster(request.context), collector.read_job(request)
-
-    assert (cluster.error, reading.error) == (None, None)
-    assert len(reading.aggregates) == 10
-
-
-def test_port_never_raises(flink: FakeFlink, job: FakeJob, collector: RestMetricCollector) -> None:
-    request = a_request(flink, job)
-    context = replace(request.context, endpoint=Endpoint("not a url"))
-
-    cluster = collector.read_cluster(context)
-    reading = collector.read_job(replace(request, context=context))
-
-    assert isinstance(cluster.error, ConfigError)
-    assert isinstance(reading.error, ConfigError)

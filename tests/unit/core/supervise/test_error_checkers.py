@@ -11,13 +11,13 @@ from core_builders import a_context
 
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, JobException, RescaleFacts
 from flink_autoscaler.core.model.supervision import RescaleRecord
+from flink_autoscaler.core.options.safety import MEMORY_PRESSURE
 from flink_autoscaler.core.ports.plugins import CheckInput
 from flink_autoscaler.core.supervise.error_checkers import (
     CHECKERS,
     CRASH_LOOP,
     GC,
     HEAP,
-    MEMORY_PRESSURE,
     NETWORK_MEMORY,
     NO_RESOURCES,
     RESTARTS,
@@ -111,6 +111,7 @@ def test_the_clusters_own_wait_for_slots_counts(wait: str, after: int, hit: bool
     assert (check(NO_RESOURCES, given) is not None) is hit
 
 
+ON = {"rollback.memory.enabled": "true"}
 PRESSED = {"rollback.memory.gc-threshold": "0.3", "rollback.memory.heap-threshold": "0.9"}
 
 
@@ -132,6 +133,27 @@ PRESSED = {"rollback.memory.gc-threshold": "0.3", "rollback.memory.heap-threshol
             {GC: 0.1},
             "gc 0.40 is above 0.3, before the rescale it was 0.10",
             id="inherits the threshold of the pause",
+        ),
+        pytest.param(
+            ON, {GC: 0.4}, {GC: 0.1}, "gc 0.40 is above 0.3, before the rescale it was 0.10", id="one option, gc"
+        ),
+        pytest.param(
+            ON,
+            {HEAP: 0.97},
+            {HEAP: 0.5},
+            "heap 0.97 is above 0.95, before the rescale it was 0.50",
+            id="one option, heap",
+        ),
+        pytest.param(ON, {GC: 0.2, HEAP: 0.9}, {GC: 0.1, HEAP: 0.5}, None, id="one option, and all is well"),
+        pytest.param(
+            {**ON, "rollback.memory.heap-threshold": "1.0"}, {HEAP: 0.97}, {HEAP: 0.5}, None, id="heap left out by hand"
+        ),
+        pytest.param(
+            {**ON, "memory.heap-usage.threshold": "0.8"},
+            {HEAP: 0.85},
+            {HEAP: 0.5},
+            "heap 0.85 is above 0.8, before the rescale it was 0.50",
+            id="one option, with the threshold of the pause",
         ),
     ],
 )

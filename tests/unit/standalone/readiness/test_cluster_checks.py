@@ -37,7 +37,7 @@ def slots(total: int, free: int, *, taskmanagers: int = 1, is_fixed: bool = True
         ),
         pytest.param(
             ClusterFacts("2.3.0", REACTIVE),
-            [("REACTIVE_MODE", "needed", "jobmanager.scheduler: adaptive")],
+            [("REACTIVE_MODE", "needed", None)],
             id="reactive mode",
         ),
         pytest.param(ClusterFacts("2.3.0", REACTIVE, has_provider=True), [], id="reactive mode with a provider"),

@@ -13,6 +13,7 @@ from flink_autoscaler.core.options.option import PREFIX as JOB_PREFIX
 from flink_autoscaler.standalone.daemon.plugins import PluginGroup, unknown_plugin
 from flink_autoscaler.standalone.daemon.storage import HEAP, needs_database
 from flink_autoscaler.standalone.settings.checks.clusters import cluster_problems
+from flink_autoscaler.standalone.settings.schema.clusters import ProviderSettings
 from flink_autoscaler.standalone.settings.schema.options import allowed, daemon_keys, job_keys
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.secrets import named
@@ -20,6 +21,9 @@ from flink_autoscaler.standalone.settings.sources.layer import Value
 from flink_autoscaler.standalone.settings.sources.nesting import cluster_numbers
 
 _KEY_IN_TEXT = re.compile(re.escape(JOB_PREFIX) + r"[a-z.-]*[a-z]")
+_WITHOUT_PROVIDER = frozenset({"rescale-api", "log-only"})
+"""The realizers that come along and never change the number of TaskManagers; what a plug-in does is its business."""
+
 _INTERVAL = "autoscaler.standalone.control-loop.interval"
 
 
@@ -49,6 +53,7 @@ def check_settings(settings: Settings, values: Mapping[str, Value]) -> list[str]
     """
     problems = [*cluster_problems(settings, values), *_unknown_plugins(settings, values)]
     problems += [*_database_problems(settings, values), *_lease_problems(settings, values)]
+    problems += _provider_problems(settings, values)
     for scope in _scopes(settings, values):
         problems += _option_problems(scope, values)
         problems += _timing_problems(scope, values)
@@ -90,6 +95,20 @@ def _database_problems(settings: Settings, values: Mapping[str, Value]) -> Itera
         )
     if needs_database(settings) and standalone.jdbc_url is None:
         yield "autoscaler.standalone.jdbc.url is not set: expected the URL of the database that is to be used"
+
+
+def _provider_problems(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
+    """Check that what starts and stops TaskManagers is used: realizers that only ask the cluster know none of it."""
+    if settings.realizer not in _WITHOUT_PROVIDER:
+        return
+    realizer = _place("autoscaler.realizer", "", values)
+    for number, cluster in zip(cluster_numbers(values), settings.clusters, strict=True):
+        if cluster.provider.type != ProviderSettings().type:
+            place = _place(f"autoscaler.clusters.{number}.provider.type", "", values)
+            yield (
+                f"{place}: a provider needs autoscaler.realizer: auto, but {realizer}; to see first what would be done"
+                " set autoscaler.dry-run: true besides"
+            )
 
 
 def _lease_problems(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:

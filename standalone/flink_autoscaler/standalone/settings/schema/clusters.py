@@ -206,7 +206,9 @@ class ClusterSettings(AccessSettings):
     max_connections: Count = option(16, "Requests under way at the same time.", ge=1, le=1024)
     max_response_bytes: MemorySize = option(8 << 20, "Longest answer that is read.", ge=1 << 10, le=1 << 30)
     interval: Seconds | None = option(
-        None, "Pause between passes over this cluster; unset takes the interval of the control loop.", ge=0.1
+        None,
+        "Time from the start of one pass over this cluster to the next; unset takes the interval of the control loop.",
+        ge=0.1,
     )
     engine: EngineKind | None = option(
         None, "Where jobs of this cluster are evaluated; unset takes autoscaler.engine.kind."

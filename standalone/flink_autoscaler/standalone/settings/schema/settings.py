@@ -196,7 +196,11 @@ class StandaloneSettings(OptionSection):
     """The options of the Java standalone autoscaler."""
 
     control_loop_interval: Annotated[Seconds, OldKeys(("scalingInterval",))] = option(
-        10.0, "Pause between the end of one pass and the start of the next.", ge=0.1, key="control-loop.interval"
+        10.0,
+        "Time from the start of one pass over a cluster to the start of the next, however long the pass takes. What "
+        "was due while one was still running is left out.",
+        ge=0.1,
+        key="control-loop.interval",
     )
     control_loop_parallelism: Count = option(
         100, "Jobs handled at the same time.", ge=1, key="control-loop.parallelism"
@@ -282,7 +286,7 @@ class Cluster:
         name: Unique name.
         endpoint: The first JobManager and the limits of requests, without credentials (see
             :mod:`flink_autoscaler.standalone.fetchers.access`); its URL is empty where JobManagers are found elsewhere.
-        interval: Seconds between the end of a pass and the start of the next.
+        interval: Seconds from the start of one pass to the start of the next.
         engine: Where its jobs are evaluated.
         job_defaults: Configuration of its jobs before what the cluster reports, flat, as text.
         settings: Everything else, as it was configured.

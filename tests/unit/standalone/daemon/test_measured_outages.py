@@ -1,0 +1,150 @@
+"""Measured outages reach the passes of the daemon: of the job, or of its cluster until there are enough."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from fake_flink import FakeFlink
+
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision
+from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
+from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.state.store import SqlStateStore
+
+ASSUMED = 300
+"""Seconds that ``restart.time`` is without configuration."""
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def flink() -> Iterator[FakeFlink]:
+    with FakeFlink() as started:
+        yield started
+
+
+def settings_for(flink: FakeFlink, folder: Path, options: dict[str, str]) -> Settings:
+    values = {
+        "job.autoscaler.enabled": "true",
+        "job.autoscaler.stabilization.interval": "0 s",
+        "job.autoscaler.metrics.window": "20 s",
+        "autoscaler.clusters.0.name": "main",
+        "autoscaler.clusters.0.url": flink.url,
+        "autoscaler.engine.kind": "inline",
+        "autoscaler.standalone.state-store.type": "JDBC",
+        "autoscaler.standalone.jdbc.url": f"jdbc:sqlite:{folder / 'autoscaler.db'}",
+        **{f"job.autoscaler.{key}": text for key, text in options.items()},
+    }
+    overrides = [f"{key}={value}" for key, value in values.items()]
+    return load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+
+
+def assumed_restarts(
+    flink: FakeFlink,
+    folder: Path,
+    *,
+    measured: dict[str, Sequence[float]],
+    options: dict[str, str] | None = None,
+) -> dict[str, int | None]:
+    """Let a daemon look at jobs three times, and return the seconds that it assumes of a restart, by job name.
+
+    Args:
+        flink: The cluster.
+        folder: For the database.
+        measured: Seconds of outages that the daemon before has measured, by job name, oldest first.
+        options: Of the jobs.
+    """
+    ids = {name: flink.add_job(name).job_id for name in measured}
+    settings = settings_for(flink, folder, options or {})
+    with ExitStack() as parts:
+        wiring = parts.enter_context(Wiring(settings))
+        passes = wiring.cluster_pass(chosen_clusters(settings, None)[0])
+        wiring.storage.start()
+        remember(folder, {f"main/{name}": (ids[name], outages) for name, outages in measured.items()})
+        reports = [passes.run() for _ in range(3)]
+    return {name: reports[-1].reports[f"main/{name}"].outcome.restart_time for name in measured}
+
+
+def remember(folder: Path, jobs: dict[str, tuple[str, Sequence[float]]]) -> None:
+    """Write the states that a daemon has left behind."""
+    database = Database(DatabaseSettings(f"jdbc:sqlite:{folder / 'autoscaler.db'}"))
+    now_ms = time.time_ns() // 1_000_000
+    store = SqlStateStore(database)
+    for job_key, (job_id, outages) in jobs.items():
+        past = tuple(
+            RescaleRecord(
+                now_ms - (len(outages) - number) * HOUR_MS,
+                now_ms - (len(outages) - number) * HOUR_MS,
+                {"v": 1},
+                {"v": 2},
+                stage=Stage.REACHED,
+                outage_ms=round(seconds * 1000),
+            )
+            for number, seconds in enumerate(outages)
+        )
+        store.save(job_key, JobState(job_id=job_id, supervision=Supervision(past=past)))
+    store.close()
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("measured", "expected"),
+    [
+        pytest.param([], ASSUMED, id="nothing measured"),
+        pytest.param([20, 30], ASSUMED, id="two are not enough"),
+        pytest.param([20, 31, 30], 30, id="the median of three"),
+        pytest.param([20.0, 20.1, 600.0, 19.9], 21, id="one that took long counts no more, rounded up"),
+        pytest.param([0.3, 0.2, 0.4], 5, id="not below five seconds"),
+        pytest.param([1200, 1300, 1400], 900, id="not above the limit"),
+        pytest.param([10_000] * 30 + [40] * 20, 40, id="the newest twenty"),
+    ],
+)
+def test_three_measured_outages_replace_the_assumed_restart_time(
+    flink: FakeFlink, tmp_path: Path, measured: list[float], expected: int
+) -> None:
+    assert assumed_restarts(flink, tmp_path, measured={"orders": measured}) == {"orders": expected}
+
+
+def test_a_job_without_enough_outages_of_its_own_has_those_of_its_cluster(flink: FakeFlink, tmp_path: Path) -> None:
+    measured: dict[str, Sequence[float]] = {"orders": [30, 40, 50], "payments": [100], "returns": []}
+
+    assumed = assumed_restarts(flink, tmp_path, measured=measured)
+
+    assert assumed == {"orders": 40, "payments": 45, "returns": 45}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"compat": "reference"}, id="compat reference"),
+        pytest.param({"restart.time-source": "option"}, id="switched off"),
+    ],
+)
+def test_the_option_counts_where_measured_outages_are_not_wanted(
+    flink: FakeFlink, tmp_path: Path, options: dict[str, str]
+) -> None:
+    measured: dict[str, Sequence[float]] = {"orders": [30, 40, 50], "payments": []}
+
+    assumed = assumed_restarts(flink, tmp_path, measured=measured, options=options)
+
+    assert assumed == {"orders": ASSUMED, "payments": ASSUMED}
+
+
+def test_measured_outages_can_be_asked_for_with_compat_reference(flink: FakeFlink, tmp_path: Path) -> None:
+    options = {"compat": "reference", "restart.time-source": "measured"}
+
+    assert assumed_restarts(flink, tmp_path, measured={"orders": [30, 40, 50]}, options=options) == {"orders": 40}
+
+
+def test_tracking_the_longest_restart_goes_before(flink: FakeFlink, tmp_path: Path) -> None:
+    options = {"restart.time-tracking.enabled": "true"}
+
+    assert assumed_restarts(flink, tmp_path, measured={"orders": [30, 40, 50]}, options=options) == {"orders": ASSUMED}
