@@ -27,6 +27,7 @@ from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
 from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.daemon.providers import NONE as NO_PROVIDER
 from flink_autoscaler.standalone.daemon.providers import Supplies
+from flink_autoscaler.standalone.daemon.service_events import ServiceEvents
 from flink_autoscaler.standalone.daemon.storage import Storage
 from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
 from flink_autoscaler.standalone.ha.leadership import GuardedRealizer
@@ -162,6 +163,7 @@ class Wiring(AbstractContextManager["Wiring"]):
         self.set_aside_count = lambda: int(getattr(plain_store, "set_aside_count", 0))
         store = self.storage.watched_store(plain_store)
         handler = self.storage.guarded_events(self._plugin(PluginGroup.EVENT_HANDLERS, settings.event_handler))
+        self.events = ServiceEvents(handler, self._settings.ha.name)
         return JobAutoScaler(store=store, realizer=self.realizer, event_handler=handler)
 
     def _slot_source(self, cluster: Cluster) -> SlotSupply | None:
@@ -269,7 +271,13 @@ class Wiring(AbstractContextManager["Wiring"]):
                 log.warning("history_not_kept", error=str(error), effect="the daemon goes on without a history")
                 self._is_history_broken = True
                 return None
-            self._history = HistorySink(self._settings.history, sessions=self._history_session)
+            self._history = HistorySink(
+                self._settings.history,
+                sessions=self._history_session,
+                has_session=lambda: self._spark is not None and self._spark.sees_local_files,
+                may_maintain=self.storage.leadership.may_act,
+                tell=self.events,
+            )
         return self._history
 
     def _history_session(self) -> AbstractContextManager[Any]:
