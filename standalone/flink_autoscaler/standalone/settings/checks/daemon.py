@@ -14,6 +14,7 @@ from flink_autoscaler.standalone.daemon.plugins import PluginGroup, unknown_plug
 from flink_autoscaler.standalone.daemon.storage import needs_database
 from flink_autoscaler.standalone.settings.checks.clusters import cluster_problems
 from flink_autoscaler.standalone.settings.schema.options import allowed, daemon_keys, job_keys
+from flink_autoscaler.standalone.settings.schema.schedules import AUTO, OFF
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.secrets import named
 from flink_autoscaler.standalone.settings.sources.layer import Value
@@ -49,6 +50,7 @@ def check_settings(settings: Settings, values: Mapping[str, Value]) -> list[str]
     """
     problems = [*cluster_problems(settings, values), *_unknown_plugins(settings, values)]
     problems += [*_database_problems(settings, values), *_lease_problems(settings, values)]
+    problems += _schedule_problems(settings, values)
     for scope in _scopes(settings, values):
         problems += _option_problems(scope, values)
         problems += _timing_problems(scope, values)
@@ -88,6 +90,15 @@ def _database_problems(settings: Settings, values: Mapping[str, Value]) -> Itera
         )
     if needs_database(settings) and standalone.jdbc_url is None:
         yield "autoscaler.standalone.jdbc.url is not set: expected the URL of the database that is to be used"
+
+
+def _schedule_problems(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
+    is_scheduled = settings.forecast.build_schedule not in (AUTO, OFF)
+    if is_scheduled and settings.history.path is None:
+        yield (
+            f"{_place('autoscaler.forecast.build-schedule', '', values)}: expected autoscaler.history.path, the history"
+            " that profiles are made of"
+        )
 
 
 def _lease_problems(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
