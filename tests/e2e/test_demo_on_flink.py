@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -58,6 +59,9 @@ def test_demo_scales_a_real_job_up_and_down_and_leaves_nothing(tmp_path: Path) -
     told = output.read_text()
     assert status == 0, told
     assert "PASSED: Flink confirmed" in told
+    passes = re.search(r"(\d+) passes, (\d+) on Spark, (\d+) fell back", told)
+    assert passes is not None, told
+    assert int(passes[2]) > int(passes[1]) / 3
     wait_until(
         "all processes have ended", lambda: not processes_of(tmp_path), context=lambda: str(processes_of(tmp_path))
     )

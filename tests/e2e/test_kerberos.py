@@ -200,7 +200,9 @@ def test_pass_on_spark_reads_jobs_through_kerberos(guarded_flink: Guarded, ident
     result = call("once", "--json", options=options)
 
     assert result.returncode == 0, result.stderr
-    assert "guarded/orders" in result.stdout
+    (cluster,) = json.loads(result.stdout)["clusters"]
+    assert [job["job_key"] for job in cluster["jobs"]] == ["guarded/orders"]
+    assert cluster["engine"] == {"engine": "spark", "reason": "configured"}
     assert any("/vertices/" in path for path in flink.paths("GET"))
 
 

@@ -68,18 +68,20 @@ def _running(cluster: FlinkCluster) -> list[str]:
     return [entry["id"] for entry in jobs if entry["status"] not in ("CANCELED", "FAILED", "FINISHED")]
 
 
-def pass_until(passes: ClusterPass, is_reached: Callable[[PassReport], bool], *, timeout: float) -> None:
-    """Do a pass every two seconds until a condition holds."""
+def pass_until(passes: ClusterPass, is_reached: Callable[[PassReport], bool], *, timeout: float) -> set[str]:
+    """Do a pass every two seconds until a condition holds; return the engines that evaluated jobs."""
     deadline = time.monotonic() + timeout
     seen: list[str] = []
+    engines: set[str] = set()
     while time.monotonic() < deadline:
         next_pass = time.monotonic() + 2.0
         report = passes.run()
         assert report.error is None, report.error
+        engines |= {report.engine.engine} if report.engine is not None else set()
         seen += [f"{r.outcome.phase}: {r.outcome.decision}" for r in report.reports.values()]
         while time.monotonic() < next_pass:
             if is_reached(report):
-                return
+                return engines
             time.sleep(0.2)
     raise AssertionError(f"not reached within {timeout} s; last passes: {seen[-5:]}")
 
@@ -104,10 +106,11 @@ def test_parallelism_follows_the_load_up_and_down(cluster: FlinkCluster, engine:
     settings = settings_for(cluster, engine)
     with Wiring(settings) as wiring:
         passes = wiring.cluster_pass(settings.effective_clusters()[0])
-        pass_until(passes, lambda _: work_parallelism() >= 3, timeout=90)
-        pass_until(passes, lambda _: work_parallelism() == 1, timeout=120)
+        engines = pass_until(passes, lambda _: work_parallelism() >= 3, timeout=90)
+        engines |= pass_until(passes, lambda _: work_parallelism() == 1, timeout=120)
 
     assert work_parallelism() == 1
+    assert engines == {engine}
 
 
 @pytest.mark.parametrize("cluster", ["2.3"], indirect=True, ids=["Flink 2.3"])

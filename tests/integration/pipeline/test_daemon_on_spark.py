@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
+import signal
 import statistics
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from fake_flink import FakeFlink, Fault
+from history_setup import part_files
 from watching.process import DaemonProcess
 
 from flink_cluster.waiting import wait_until
@@ -74,6 +79,48 @@ def test_single_job_is_evaluated_on_spark_and_everything_says_so(daemon: DaemonP
     assert "flink_autoscaler_spark_up 1.0" in metrics
     assert "flink_autoscaler_spark_fallbacks_total 0.0" in metrics
     assert daemon.stop() == 0
+
+
+def of_history(daemon: DaemonProcess, name: str) -> float:
+    found = re.search(rf"^flink_autoscaler_history_{name} (\S+)$", daemon.page("/metrics"), re.MULTILINE)
+    return -1.0 if found is None else float(found[1])
+
+
+def written_by(file: Path) -> str:
+    return str(pq.read_metadata(file).created_by).split()[0]
+
+
+def instants_of(file: Path) -> list[datetime]:
+    return list(pq.ParquetFile(file).read(columns=["ts"]).column("ts").to_pylist())
+
+
+def test_history_is_written_by_the_session_of_the_passes_and_loses_nothing_with_it(
+    daemon: DaemonProcess, flink: FakeFlink, tmp_path: Path
+) -> None:
+    history = tmp_path / "history"
+    options = {"enabled": "true", "path": str(history), "interval": "0 s", "flush-interval": "1 s"}
+    named = {f"autoscaler__history__{name}": value for name, value in options.items()}
+    daemon.configure({"main": flink.url}, autoscaler__engine__kind="spark", autoscaler__log__level="info", **named)
+    daemon.start()
+    wait_until("rows written by Spark", lambda: of_history(daemon, "on_spark") == 1.0, START_SECONDS)
+    [session] = daemon.children("java")
+
+    os.kill(session, signal.SIGKILL)
+    written = of_history(daemon, "rows_written_total")
+    wait_until("rows", lambda: of_history(daemon, "rows_written_total") > written, START_SECONDS)
+    wait_until("the next session", lambda: daemon.children("java") not in ([], [session]), START_SECONDS)
+    wait_until("rows written by it", lambda: of_history(daemon, "on_spark") == 1.0, START_SECONDS)
+    is_alone = len(daemon.children("java")) == 1
+    counted = passes(daemon, "spark") + passes(daemon, "inline")
+    lost = of_history(daemon, "rows_lost_total"), of_history(daemon, "passes_lost_total")
+    code = daemon.stop()
+    writers = {written_by(file) for file in part_files(history)}
+    instants = [at for file in part_files(history) if "decisions" in file.parts for at in instants_of(file)]
+
+    assert (is_alone, lost, code) == (True, (0.0, 0.0), 0)
+    assert "parquet-mr" in writers
+    assert len(instants) >= counted
+    assert len(instants) == len(set(instants))
 
 
 def test_auto_takes_spark_from_the_jobs_of_all_clusters_on(daemon: DaemonProcess, flink: FakeFlink) -> None:

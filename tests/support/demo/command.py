@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from demo.daemon import DEFAULT_ENGINE
 from demo.plan import PlanError, parse_seconds, plan_for
 from demo.prerequisites import missing_parts
 from demo.show import FLINK_VERSION, Show
@@ -30,8 +31,8 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     without Spark.
 
     Returns:
-        0 when the job was scaled up and down and the lag drained, 1 when not, 2 for an unusable request, 130 after
-        Ctrl-C, 143 after SIGTERM.
+        0 when the job was scaled up and down, the lag drained and the passes ran where they should, 1 when not, 2 for
+        an unusable request, 130 after Ctrl-C, 143 after SIGTERM.
     """
     try:
         plan = plan_for(parse_seconds(environ.get("DEMO_SECONDS", "")))
@@ -55,9 +56,9 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
 
 
 def _engine(environ: Mapping[str, str]) -> str:
-    engine = environ.get("DEMO_ENGINE") or "spark"
-    if engine not in ("spark", "inline"):
-        raise PlanError(f"DEMO_ENGINE is {engine!r}; it must be spark or inline")
+    engine = environ.get("DEMO_ENGINE") or DEFAULT_ENGINE
+    if engine not in (DEFAULT_ENGINE, "inline"):
+        raise PlanError(f"DEMO_ENGINE is {engine!r}; it must be {DEFAULT_ENGINE} or inline")
     return engine
 
 

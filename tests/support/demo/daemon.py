@@ -24,11 +24,16 @@ _HURRY_TIMEOUT = 4.0
 _OWN_VARIABLES = ("AUTOSCALER__", "JOB__AUTOSCALER__", "FLINK_CONF_DIR")
 
 
+DEFAULT_ENGINE = "spark"
+"""What the daemon takes where nothing is configured."""
+
+
 def configuration(rest_url: str, options: Mapping[str, str], engine: str) -> dict[str, object]:
-    """Return the configuration of a daemon that looks after one cluster."""
+    """Return the configuration of a daemon that looks after one cluster; of its own engine nothing is said."""
+    chosen = {} if engine == DEFAULT_ENGINE else {"autoscaler.engine.kind": engine}
     return {
         "autoscaler.clusters": [{"name": "demo", "url": rest_url}],
-        "autoscaler.engine.kind": engine,
+        **chosen,
         "autoscaler.http.port": 0,
         "autoscaler.log.format": "json",
         "autoscaler.log.level": "debug",  # what every pass came to, not only what changed
@@ -121,7 +126,10 @@ class DaemonPages:
             return False
 
     def totals(self) -> dict[str, float]:
-        """Return the sum of every series by name; empty when the daemon does not answer."""
+        """Return the sum of every series by name, and by name and engine, such as ``passes_total on spark``.
+
+        It is empty when the daemon does not answer.
+        """
         try:
             text = httpx.get(f"{self._url}/metrics", timeout=5.0, trust_env=False).raise_for_status().text
         except httpx.HTTPError:
@@ -129,5 +137,7 @@ class DaemonPages:
         totals: dict[str, float] = {}
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
-                totals[sample.name] = totals.get(sample.name, 0.0) + sample.value
+                engine = sample.labels.get("engine")
+                for name in (sample.name, *([] if engine is None else [f"{sample.name} on {engine}"])):
+                    totals[name] = totals.get(name, 0.0) + sample.value
         return totals

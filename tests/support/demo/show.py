@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from demo.daemon import DaemonPages, DaemonProcess, configuration
+from demo.daemon import DEFAULT_ENGINE, DaemonPages, DaemonProcess, configuration
 from demo.daemon_log import Listening, LogReader
 from demo.job_watch import JobWatch
 from demo.live_view import LiveScreen
@@ -18,6 +18,7 @@ from demo.plan import LEAD_IN, SLOTS, DemoPlan
 from demo.screen import Frame, PlainScreen, Screen
 from demo.stop_signals import StopSignals
 from demo.story import Story, shortfalls
+from demo.summary import engine_shortfalls
 from flink_cluster import FlinkCluster
 from flink_cluster import job as scaling_job
 from flink_cluster.distribution import distribution
@@ -48,7 +49,7 @@ class Show:
     plan: DemoPlan
     directory: Path
     console: Console
-    engine: str = "spark"
+    engine: str = DEFAULT_ENGINE
     story: Story = field(default_factory=Story)
     start: float = 0.0
     totals: dict[str, float] = field(default_factory=dict)
@@ -73,7 +74,7 @@ class Show:
             self._watch(self.story, watch, log, require_running)
             self.totals = pages.totals()
             signals.tidy_up()
-        return shortfalls(self.story, self.plan.drained_lag)
+        return shortfalls(self.story, self.plan.drained_lag) + engine_shortfalls(self.engine, self.totals)
 
     def _say(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from demo.daemon import DEFAULT_ENGINE
 from demo.daemon_log import Change
 from demo.screen import count_text
 from demo.story import Rescale, Story
+
+_PASSES: Final = "flink_autoscaler_passes_total"
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,18 @@ def verdict(story: Story, missing: list[str]) -> str:
     return f"PASSED: Flink confirmed {_counted(ups, 'up')} and {_counted(downs, 'down')}, and the lag drained"
 
 
+def engine_shortfalls(engine: str, totals: Mapping[str, float]) -> list[str]:
+    """Return what is missing where passes should run on Spark.
+
+    Args:
+        engine: Of the daemon.
+        totals: The daemon's own counters; empty when it did not tell them.
+    """
+    if engine != DEFAULT_ENGINE or totals.get(f"{_PASSES} on {DEFAULT_ENGINE}"):
+        return []
+    return ["no pass ran on Spark" if totals else "the daemon did not tell what its passes ran on"]
+
+
 def _counted(count: int, direction: str) -> str:
     return f"{count} scale-{direction}{'' if count == 1 else 's'}"
 
@@ -110,9 +126,10 @@ def _numbers(story: Story, totals: Mapping[str, float]) -> list[tuple[str, str]]
         ("processed", f"{count_text(story.processed)} records"),
     ]
     if totals:
-        passes = count_text(totals.get("flink_autoscaler_passes_total"))
+        passes = count_text(totals.get(_PASSES))
+        on_spark = count_text(totals.get(f"{_PASSES} on {DEFAULT_ENGINE}", 0.0))
         fallbacks = count_text(totals.get("flink_autoscaler_spark_fallbacks_total"))
-        rows.append(("passes of the daemon", f"{passes}, of which {fallbacks} fell back from Spark"))
+        rows.append(("the daemon", f"{passes} passes, {on_spark} on Spark, {fallbacks} fell back"))
     return rows
 
 

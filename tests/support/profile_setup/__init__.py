@@ -39,9 +39,14 @@ class Samples:
     file: Path
 
 
-def write_samples(folder: Path) -> Samples:
-    """Write samples of the source ``source`` of every job in ``DAYS``. Rates are whole, so that sums are exact."""
-    rows = SAMPLES.conform(pa.concat_tables([_samples(job_key, days) for job_key, days in DAYS.items()]))
+def write_samples(folder: Path, end: int = _END) -> Samples:
+    """Write samples of the source ``source`` of every job in ``DAYS``. Rates are whole, so that sums are exact.
+
+    Args:
+        folder: Where to.
+        end: Of the samples, epoch seconds; a whole minute.
+    """
+    rows = SAMPLES.conform(pa.concat_tables([_samples(job_key, days, end) for job_key, days in DAYS.items()]))
     found = Samples(folder / "history", folder / "samples.parquet")
     found.history.mkdir(parents=True)
     append(a_storage(found.history), Batch(new_id(0), {SAMPLES.name: rows}))
@@ -49,8 +54,8 @@ def write_samples(folder: Path) -> Samples:
     return found
 
 
-def _samples(job_key: str, days: int) -> pa.Table:
-    minutes = range(_END // 60 - days * 1440, _END // 60)
+def _samples(job_key: str, days: int, end: int) -> pa.Table:
+    minutes = range(end // 60 - days * 1440, end // 60)
     kept = [minute for minute in minutes if minute % 15 < _ENOUGH]
     columns: dict[str, Any] = {
         "cluster": ["main"] * len(kept),

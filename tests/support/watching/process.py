@@ -81,6 +81,13 @@ class DaemonProcess:
         if wait:
             self.wait_for("readiness", lambda: any(message.startswith("READY=1") for message in self.messages()))
 
+    def children(self, name: str) -> list[int]:
+        """Return the ids of its child processes with a name, such as ``java``."""
+        assert self._process is not None
+        tasks = Path(f"/proc/{self._process.pid}/task").iterdir()
+        children = [child for task in tasks for child in (task / "children").read_text().split()]
+        return [int(child) for child in children if Path(f"/proc/{child}/comm").read_text().strip() == name]
+
     def send(self, number: signal.Signals) -> None:
         """Send a signal."""
         assert self._process is not None

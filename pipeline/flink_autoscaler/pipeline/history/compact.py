@@ -11,7 +11,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import reduce
@@ -260,13 +260,16 @@ def _read(
     storage: HistoryStorage, folder: Folder, names: Sequence[str], done: Maintained
 ) -> tuple[Sequence[str], pa.Table]:
     """Return the names of the files that can be read, and their rows."""
+    table = TABLES[folder.table]
+    with suppress(HistoryError):  # one of them is damaged, or all are gone: then each by itself
+        return names, storage.parts.read_all([f"{folder.path}/{name}" for name in names], table)
     pieces: dict[str, pa.Table] = {}
     for name in names:
         try:
-            pieces[name] = storage.parts.read(f"{folder.path}/{name}", TABLES[folder.table])
+            pieces[name] = storage.parts.read(f"{folder.path}/{name}", table)
         except HistoryError as error:
             done.damaged.append(str(error))
-    return list(pieces), pa.concat_tables([TABLES[folder.table].schema.empty_table(), *pieces.values()])
+    return list(pieces), pa.concat_tables([table.schema.empty_table(), *pieces.values()])
 
 
 def distinct_rows(table: HistoryTable, rows: pa.Table) -> pa.Table:

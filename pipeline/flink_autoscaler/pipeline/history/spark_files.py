@@ -230,13 +230,19 @@ class SparkParts:
 
     def read(self, path: str, table: HistoryTable) -> pa.Table:
         """Return the rows of one file of any version, with the columns of this one."""
+        return self.read_all([path], table)
+
+    def read_all(self, paths: Sequence[str], table: HistoryTable) -> pa.Table:
+        """Return the rows of several files, at least one, in no order: one Spark job."""
+        uris = [uri(self._files, path) for path in paths]
+        told = uris[0] if len(uris) == 1 else f"{uris[0]} and {len(uris) - 1} more"
         try:
             reader = self._spark.read.schema(spark_schema(self._spark, table))
-            return table.conform(reader.parquet(uri(self._files, path)).toArrow())
+            return table.conform(reader.parquet(*uris).toArrow())
         except FAILURES as error:
             if any(text in str(error) for text in _GONE):
-                raise GoneError(f"{uri(self._files, path)}: {GONE}") from error
-            raise HistoryError(f"{uri(self._files, path)}: {reason_of(error)}") from error
+                raise GoneError(f"{told}: {GONE}") from error
+            raise HistoryError(f"{told}: {reason_of(error)}") from error
 
     def _written(self, folder: str) -> str:
         found = [entry.path for entry in self._files.list(folder) if entry.path.endswith(SUFFIX)]

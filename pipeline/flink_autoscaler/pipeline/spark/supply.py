@@ -108,6 +108,12 @@ class SessionSupply(Generic[S]):
         with self._lock:
             return self._is_first and self._opening is not None and not self._opening.done()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a session that nobody has found lost."""
+        with self._lock:
+            return self._current() is not None
+
     def get(self, timeout: float) -> S:
         """Return the session, waiting for one that is being opened.
 

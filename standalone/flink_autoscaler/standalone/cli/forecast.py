@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -71,8 +70,9 @@ def build(
 ) -> int:
     """Make the load profiles of all sources from the metric history, and put them into the database.
 
-    Meant for every night: a profile that is older than two days is not used. Sources with too little history have a
-    result that says so. Damaged files of the history are left out with a warning.
+    The daemon does the same every night where autoscaler.forecast.build-schedule says so. A profile that is older than
+    two days is not used. Sources with too little history have a result that says so. Damaged files of the history are
+    left out with a warning.
     """
     prepared = given.prepare_stored()
     return show_profiles(prepared, profile_job(prepared, history, asof), is_dry_run=dry_run, as_json=as_json)
@@ -89,20 +89,14 @@ def profile_job(settings: Settings, history: str | None, asof: str | None) -> Ca
     Raises:
         ConfigError: It is not clear which history, or until when.
     """
-    from flink_autoscaler.core.options.forecast import ForecastOptions
-    from flink_autoscaler.pipeline.profiles import ProfileSettings
-    from flink_autoscaler.pipeline.profiles.run import build_profiles, samples_at
-    from flink_autoscaler.standalone.history.access import spark_settings
+    from flink_autoscaler.standalone.history.profiles import profile_build
 
     path = history or settings.history.path
     if path is None:
         raise mistake("which history? Give --history, or set autoscaler.history.path")
     now = time.time()
     end = now if asof is None else read_instant(asof, now, "--asof") / 1000
-    wanted = ProfileSettings.of(ForecastOptions(settings.job_defaults), end)
-    return partial(
-        build_profiles, spark_settings(settings, settings.engine.spark_master), samples_at(path, wanted), wanted
-    )
+    return profile_build(settings, path, end)
 
 
 def show_profiles(

@@ -13,12 +13,14 @@ import structlog
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.standalone.daemon.loop import Daemon, Watch
+from flink_autoscaler.standalone.daemon.profile_schedule import ProfileSchedule
 from flink_autoscaler.standalone.daemon.reload import Reload
 from flink_autoscaler.standalone.daemon.signals import DaemonRequest, End, Inbox, exit_now, received_signals
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.observability.announcer import Announcer, EngineNews
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
+from flink_autoscaler.standalone.observability.profile_builds import BuildMetrics
 from flink_autoscaler.standalone.observability.sd_notify import ServiceNotifier, Watchdog, watchdog_interval
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
 
@@ -47,6 +49,7 @@ def serve(settings: Settings, load: Callable[[], Settings] | None = None) -> int
         wiring.storage.start(inbox.put)
         wiring.start_engines()
         daemon.start()
+        _start_profile_schedule(settings, wiring, gauges, parts)
         _start_watchdog(notifier, daemon, parts)
         summary = _summary(settings)
         notifier.ready(summary)
@@ -144,6 +147,14 @@ def _serve_pages(settings: Settings, clusters: _Clusters, gauges: Gauges, parts:
     parts.callback(server.close)
     server.start()
     log.info("http_listening", url=server.url)
+
+
+def _start_profile_schedule(settings: Settings, wiring: Wiring, gauges: Gauges, parts: ExitStack) -> None:
+    may_act = wiring.storage.leadership.may_act
+    schedule = ProfileSchedule(settings, wiring.storage.forecasts, may_act=may_act, tell=wiring.events)
+    gauges.registry.register(BuildMetrics(schedule.status))
+    parts.callback(schedule.stop)
+    schedule.start()
 
 
 def _start_watchdog(notifier: ServiceNotifier, daemon: Daemon, parts: ExitStack) -> None:

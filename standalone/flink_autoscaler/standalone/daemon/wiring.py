@@ -27,6 +27,7 @@ from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
 from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.daemon.providers import NONE as NO_PROVIDER
 from flink_autoscaler.standalone.daemon.providers import Supplies
+from flink_autoscaler.standalone.daemon.service_events import ServiceEvents
 from flink_autoscaler.standalone.daemon.storage import HEAP, Storage
 from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
 from flink_autoscaler.standalone.ha.leadership import GuardedRealizer
@@ -169,6 +170,7 @@ class Wiring(AbstractContextManager["Wiring"]):
         names = self._settings.event_handler_names
         handlers = {name: self._plugin(PluginGroup.EVENT_HANDLERS, name) for name in names}
         handler = self.storage.guarded_events(handlers)
+        self.events = ServiceEvents(handler, self._settings.ha.name)
         return JobAutoScaler(store=store, realizer=self.realizer, event_handler=handler)
 
     def _slot_source(self, cluster: Cluster) -> SlotSupply | None:
@@ -277,7 +279,13 @@ class Wiring(AbstractContextManager["Wiring"]):
                 log.warning("history_not_kept", error=str(error), effect="the daemon goes on without a history")
                 self._is_history_broken = True
                 return None
-            self._history = HistorySink(self._settings.history, sessions=self._history_session)
+            self._history = HistorySink(
+                self._settings.history,
+                sessions=self._history_session,
+                has_session=lambda: self._spark is not None and self._spark.sees_local_files,
+                may_maintain=self.storage.leadership.may_act,
+                tell=self.events,
+            )
         return self._history
 
     def _history_session(self) -> AbstractContextManager[Any]:

@@ -18,14 +18,15 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
+from flink_autoscaler.pipeline.history import Writer
 from flink_autoscaler.pipeline.history.buffer import Buffer, size_of
-from flink_autoscaler.pipeline.history.catalog import unheard
-from flink_autoscaler.pipeline.history.compact import LockedError, Upkeep, maintain
-from flink_autoscaler.pipeline.history.files import MissingHistoryError, is_local, local_path
+from flink_autoscaler.pipeline.history.compact import Upkeep
+from flink_autoscaler.pipeline.history.files import is_local, local_path
 from flink_autoscaler.pipeline.history.layout import PENDING
 from flink_autoscaler.pipeline.history.rows import NamedRow, is_eventful, rows_of
-from flink_autoscaler.pipeline.history.storage import HistoryStorage, Sessions, append, opened
+from flink_autoscaler.pipeline.history.storage import Sessions, append, needs_spark, opened
 from flink_autoscaler.standalone.history.status import HistoryStatus
+from flink_autoscaler.standalone.history.upkeep import Tell, failed_event, keep_in_order, report, unheard_event
 from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 
@@ -41,8 +42,6 @@ _UNFIT: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
 _IDLE_SECONDS: Final = 3600.0
 _FIRST_UPKEEP: Final = 0.05
 """Of the interval: soon after the start, yet not in it."""
-
-_SHOWN_PROBLEMS: Final = 3
 
 TOLERANCE: Final = 0.9
 """A pass counts as one interval later although it comes a little early: passes jitter."""
@@ -112,6 +111,9 @@ class HistorySink:
     Args:
         settings: With a path.
         sessions: Lends a Spark session, where one is needed.
+        has_session: Tells whether a session is open that sees this machine's files: then it writes local paths, too.
+        may_maintain: Tells whether this daemon compacts and removes what is old, now.
+        tell: Takes events about that, from the thread of the history.
         clock: Epoch seconds.
         retry: Seconds until a history that could not be written is tried again.
 
@@ -124,6 +126,9 @@ class HistorySink:
         settings: HistorySettings,
         *,
         sessions: Sessions | None = None,
+        has_session: Callable[[], bool] = lambda: False,
+        may_maintain: Callable[[], bool] = lambda: True,
+        tell: Tell = unheard_event,
         clock: Callable[[], float] = time.time,
         retry: float = RETRY_SECONDS,
     ) -> None:
@@ -132,6 +137,9 @@ class HistorySink:
         self._path = settings.path
         self._settings = settings
         self._sessions = sessions
+        self._has_session = has_session
+        self._may_maintain = may_maintain
+        self._tell = tell
         self._clock = clock
         self._retry = retry
         self._buffer = Buffer(
@@ -140,6 +148,7 @@ class HistorySink:
         self._turns = Turns(settings.interval)
         self._passes: deque[_Pass] = deque()
         self._changed = threading.Condition()
+        self._is_closing = False
         self._is_closed = False
         self._flushes_wanted = 0
         self._flushes_done = 0
@@ -185,6 +194,7 @@ class HistorySink:
 
     def close(self, timeout: float = 10.0) -> None:
         """Write what waits, for so many seconds at most, and end; the spill folder keeps what is not written."""
+        self._is_closing = True
         is_written = self.flush(timeout)
         with self._changed:
             self._is_closed = True
@@ -276,8 +286,19 @@ class HistorySink:
         self._buffer.close_batch()
         if self._buffer.rows == 0:
             return
+        writer = self._writer()
+        try:
+            self._write_with(writer)
+        except Exception as error:
+            # A session that was lost meanwhile: what it wrote of a batch counts, and the rest of it is added.
+            if writer is self._settings.writer or self._has_session():
+                raise
+            log.info("history_written_without_spark", reason=masked(str(error)) or type(error).__name__)
+            self._write_with(self._settings.writer)
+
+    def _write_with(self, writer: Writer) -> None:
         began = time.perf_counter()
-        with opened(self._path, self._sessions, self._settings.writer) as storage:
+        with opened(self._path, self._sessions, writer) as storage:
             for batch in self._buffer.batches():
                 files = append(storage, batch, self._settings.partition)
                 self._buffer.done()
@@ -287,8 +308,15 @@ class HistorySink:
                     files_written=self._status.files_written + files,
                     written_at=self._clock(),
                     last_write_seconds=time.perf_counter() - began,
+                    on_spark=needs_spark(self._path, writer),
                 )
-                log.debug("history_written", rows=batch.rows, files=files)
+                log.debug("history_written", rows=batch.rows, files=files, on_spark=self._status.on_spark)
+
+    def _writer(self) -> Writer:
+        """Return who writes now: Spark wherever its session is there, except at the end, when time is short."""
+        wanted = self._settings.writer
+        is_free = wanted is Writer.AUTO and not self._is_closing
+        return Writer.SPARK if is_free and self._has_session() else wanted
 
     def _publish(self) -> None:
         """Let others see what waits: the buffer belongs to this thread."""
@@ -303,9 +331,21 @@ class HistorySink:
     def _maintain(self) -> None:
         now_ms = round(self._clock() * 1000)
         self._turns.forget(now_ms)
-        upkeep = Upkeep(now_ms, self._settings.retention or None)
-        with opened(self._path, self._sessions, self._settings.writer) as storage:
-            _keep_in_order(storage, upkeep)
+        if not self._may_maintain():
+            log.debug("history_left_to_the_leader")
+            return
+        began = time.perf_counter()
+        try:
+            with opened(self._path, self._sessions, self._writer()) as storage:
+                done = keep_in_order(storage, Upkeep(now_ms, self._settings.retention or None))
+        except Exception as error:
+            self._status = replace(self._status, compaction_failures=self._status.compaction_failures + 1)
+            self._tell(failed_event(error))
+            raise
+        if done is not None:
+            seconds = time.perf_counter() - began
+            self._status = replace(self._status, compacted_at=self._clock(), last_compaction_seconds=seconds)
+            report(done, seconds, self._tell)
 
 
 def spill_folder(settings: HistorySettings) -> Path | None:
@@ -313,24 +353,3 @@ def spill_folder(settings: HistorySettings) -> Path | None:
     if settings.spill_directory is not None:
         return Path(settings.spill_directory).expanduser()
     return local_path(settings.path) / PENDING if settings.path is not None and is_local(settings.path) else None
-
-
-def _keep_in_order(storage: HistoryStorage, upkeep: Upkeep) -> None:
-    """Compact a history and remove what is too old; nothing where there is none, or another process does it."""
-    try:
-        done = maintain(storage, upkeep, unheard)
-    except MissingHistoryError:
-        return  # nothing was written yet
-    except LockedError as error:
-        log.debug("history_locked", error=str(error))
-        return
-    if done.damaged:
-        log.warning("history_files_damaged", files=len(done.damaged), problems=done.damaged[:_SHOWN_PROBLEMS])
-    if done.before or done.expired or done.leftovers:
-        log.info(
-            "history_compacted",
-            files_before=done.before,
-            files_after=done.after,
-            days_removed=done.expired,
-            leftovers=done.leftovers,
-        )

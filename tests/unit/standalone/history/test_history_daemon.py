@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from fake_flink import FakeFlink
-from history_setup import part_files
+from history_setup import NOON_MS, a_storage, part_files, sample_rows, write
 from watching.process import DaemonProcess
 
 HISTORY = {
@@ -60,6 +60,37 @@ def test_metrics_page_shows_what_is_written(daemon: DaemonProcess, flink: FakeFl
     assert part_files(tmp_path / "history")
     assert series(daemon, "up") == 1.0
     assert series(daemon, "last_write_age_seconds") is not None
+    assert series(daemon, "on_spark") == 0.0
+
+
+def test_compaction_and_what_it_came_to_are_told(daemon: DaemonProcess, flink: FakeFlink, tmp_path: Path) -> None:
+    day = 86_400_000
+    write(a_storage(tmp_path / "history"), sample_rows(2), sample_rows(2, at_ms=NOON_MS + day))
+    write(a_storage(tmp_path / "history"), sample_rows(2), sample_rows(2, at_ms=NOON_MS + day))
+    often = {"autoscaler__history__compaction-interval": "1 s", "autoscaler__history__retention": "0 s"}
+
+    start(daemon, flink, tmp_path / "history", **often)
+
+    daemon.wait_for("a compaction", lambda: daemon.lines("history_compacted"))
+    daemon.wait_for("its instant", lambda: series(daemon, "last_compaction_timestamp_seconds"))
+    events = [line for line in daemon.lines("autoscaler_event") if line["reason"] == "HistoryCompacted"]
+    assert events[0]["text"].startswith("4 files became 2, 0 days removed")
+    assert series(daemon, "compaction_failures_total") == 0.0
+    assert series(daemon, "last_compaction_seconds") is not None
+
+
+def test_compaction_that_fails_is_told(daemon: DaemonProcess, flink: FakeFlink, tmp_path: Path) -> None:
+    folder = tmp_path / "history"
+    folder.mkdir()
+    (folder / "_staging").write_text("in the way")
+    often = {"autoscaler__history__compaction-interval": "1 s", "autoscaler__history__flush-interval": "1 h"}
+    start(daemon, flink, folder, **often)
+
+    daemon.wait_for("a failure", lambda: (series(daemon, "compaction_failures_total") or 0) > 0)
+
+    events = [line for line in daemon.lines("autoscaler_event") if line["reason"] == "HistoryCompactionFailed"]
+    assert str(folder) in events[0]["text"]
+    assert_passes_go_on(daemon)
 
 
 def test_options_of_the_history_that_wait_for_a_restart_are_told_once(

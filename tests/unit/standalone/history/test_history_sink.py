@@ -26,6 +26,7 @@ from flink_autoscaler.pipeline.history.catalog import find_all
 from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.schema import TABLES
+from flink_autoscaler.pipeline.spark.supply import SparkLostError
 from flink_autoscaler.standalone.history.sink import HistorySink, spill_folder
 from flink_autoscaler.standalone.records.codec import PassRecord
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
@@ -316,6 +317,67 @@ def test_daemon_that_is_killed_while_it_writes_loses_and_doubles_no_row(tmp_path
     found = minutes_of(tmp_path)
     for number in range(KILLS):
         assert_whole(found, number, least=4)
+
+
+class Lost:
+    """A session that ends as soon as it is asked for, or stays and fails."""
+
+    def __init__(self, *, stays: bool) -> None:
+        self.is_there = True
+        self._stays = stays
+
+    def __call__(self) -> AbstractContextManager[Any]:
+        self.is_there = self._stays
+        raise SparkLostError("the JVM is gone")
+
+
+def test_rows_of_a_session_that_is_lost_are_written_without_it(tmp_path: Path, sinks: list[HistorySink]) -> None:
+    session = Lost(stays=False)
+    sinks.append(sink := HistorySink(settings_of(tmp_path), sessions=session, has_session=lambda: session.is_there))
+
+    with capture_logs() as told:
+        for record in scaled_up().records:
+            add(sink, record)
+        is_written = sink.flush(PATIENCE)
+
+    assert is_written
+    assert count(tmp_path) == len(scaled_up().records)
+    assert (sink.status().up, sink.status().on_spark) == (True, False)
+    assert [line["reason"] for line in told if line["event"] == "history_written_without_spark"] == ["the JVM is gone"]
+
+
+def test_rows_wait_where_a_session_that_is_there_cannot_write_them(tmp_path: Path, sinks: list[HistorySink]) -> None:
+    session = Lost(stays=True)
+    sinks.append(sink := HistorySink(settings_of(tmp_path), sessions=session, has_session=lambda: session.is_there))
+
+    for record in scaled_up().records:
+        add(sink, record)
+
+    assert not sink.flush(PATIENCE)
+    assert not sink.status().up
+    assert sink.status().rows_waiting > 0
+    session.is_there = False
+
+
+def test_daemon_that_stands_by_leaves_the_compaction_to_the_leader(tmp_path: Path, sinks: list[HistorySink]) -> None:
+    day = 86_400_000
+    write(a_storage(tmp_path), sample_rows(2), sample_rows(2))
+    clock, leads = Clock(NOON_MS + 2 * day), threading.Event()
+    often = settings_of(tmp_path, compaction_interval=0.1)
+    sinks.append(sink := HistorySink(often, may_maintain=leads.is_set, clock=clock))
+    clock.at_ms += day
+    sink.flush(PATIENCE)
+    before = len(part_files(tmp_path))
+
+    leads.set()
+
+    def is_compacted() -> bool:
+        clock.at_ms += 1000
+        return len(part_files(tmp_path)) == 1
+
+    wait_until("a compaction", is_compacted, PATIENCE)
+    assert before == 2
+    assert sink.status().compacted_at is not None
 
 
 def test_two_daemons_and_a_compaction_share_a_history(tmp_path: Path) -> None:

@@ -2,18 +2,33 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 import yaml
-from demo.daemon import DaemonPages, DaemonProcess, configuration
+from demo.daemon import DEFAULT_ENGINE, DaemonPages, DaemonProcess, configuration
 from demo.plan import plan_for
 
+from flink_autoscaler.standalone.observability.gauges import Gauges
+from flink_autoscaler.standalone.observability.health import Health
+from flink_autoscaler.standalone.observability.http import HttpServer, create_app
+from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_cluster.configuration import free_ports
 from flink_cluster.errors import HarnessError
 from flink_cluster.waiting import wait_until
 
 NOBODY = "http://127.0.0.1:{}"
+
+
+@contextmanager
+def served(gauges: Gauges) -> Iterator[str]:
+    """Serve the pages of a daemon; give their URL."""
+    app = create_app(gauges=gauges, health=Health({}), is_alive=lambda: True)
+    with closing(HttpServer(app, host="127.0.0.1", port=0)) as server:
+        server.start()
+        yield server.url
 
 
 @pytest.mark.parametrize("engine", ["spark", "inline"])
@@ -27,6 +42,25 @@ def test_daemon_finds_nothing_wrong_with_its_configuration(engine: str, tmp_path
 
     assert result.returncode == 0, result.stderr
     assert "warning" not in result.stdout
+
+
+def test_daemon_of_the_demo_takes_its_own_engine() -> None:
+    config = configuration("http://127.0.0.1:8081", plan_for(150).options, DEFAULT_ENGINE)
+
+    assert not [key for key in config if key.startswith("autoscaler.engine.")]
+    assert Settings().engine.kind == DEFAULT_ENGINE
+
+
+def test_pages_tell_passes_by_engine() -> None:
+    gauges = Gauges()
+    for cluster, engine in (("a", "spark"), ("b", "spark"), ("b", "inline")):
+        gauges.record_pass(cluster, 0.1, succeeded=True, engine=engine)
+    with served(gauges) as url:
+        totals = DaemonPages(url).totals()
+
+    assert totals["flink_autoscaler_passes_total"] == 3.0
+    assert totals["flink_autoscaler_passes_total on spark"] == 2.0
+    assert totals["flink_autoscaler_passes_total on inline"] == 1.0
 
 
 def test_daemon_runs_until_it_is_stopped(tmp_path: Path) -> None:

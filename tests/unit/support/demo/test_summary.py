@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from demo.daemon_log import Change, Decision
 from demo.story import Look, Story, shortfalls
-from demo.summary import print_summary, rescale_rows, verdict
+from demo.summary import engine_shortfalls, print_summary, rescale_rows, verdict
 from rich.console import Console
 
 UP = Decision(110.0, (Change("work", 1, 4, 500.0, 1300.0),))
@@ -69,14 +70,36 @@ def test_verdict_says_what_is_missing() -> None:
 
 def test_summary_shows_rescales_and_numbers() -> None:
     console = Console(width=140, record=True, file=io.StringIO())
-    totals = {"flink_autoscaler_passes_total": 43.0, "flink_autoscaler_spark_fallbacks_total": 0.0}
+    totals = {
+        "flink_autoscaler_passes_total": 43.0,
+        "flink_autoscaler_passes_total on spark": 38.0,
+        "flink_autoscaler_spark_fallbacks_total": 0.0,
+    }
 
     print_summary(console, story_of(UP, running(112.5, 4)), start=100.0, totals=totals)
 
     text = " ".join(console.export_text().split())
     assert "10 s │ work │ 1 -> 4 │ yes, after 2.5 s │ input 1,300/s, capacity 500/s with 1" in text
     assert "peak lag 12 records final lag 12 records processed 1,125 records" in text
-    assert "43, of which 0 fell back from Spark" in text
+    assert "43 passes, 38 on Spark, 0 fell back" in text
+
+
+@pytest.mark.parametrize(
+    ("engine", "totals", "missing"),
+    [
+        pytest.param("spark", {"flink_autoscaler_passes_total on spark": 1.0}, [], id="on Spark"),
+        pytest.param(
+            "spark",
+            {"flink_autoscaler_passes_total on inline": 43.0},
+            ["no pass ran on Spark"],
+            id="all of them inline",
+        ),
+        pytest.param("spark", {}, ["the daemon did not tell what its passes ran on"], id="not told"),
+        pytest.param("inline", {"flink_autoscaler_passes_total on inline": 43.0}, [], id="inline was asked for"),
+    ],
+)
+def test_demo_on_spark_fails_without_a_pass_on_spark(engine: str, totals: dict[str, float], missing: list[str]) -> None:
+    assert engine_shortfalls(engine, totals) == missing
 
 
 def test_summary_of_a_demo_without_rescales_says_so() -> None:

@@ -15,6 +15,7 @@ from flink_autoscaler.standalone.daemon.storage import HEAP, needs_database
 from flink_autoscaler.standalone.settings.checks.clusters import cluster_problems
 from flink_autoscaler.standalone.settings.schema.clusters import ProviderSettings
 from flink_autoscaler.standalone.settings.schema.options import allowed, daemon_keys, job_keys
+from flink_autoscaler.standalone.settings.schema.schedules import AUTO, OFF
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.secrets import named
 from flink_autoscaler.standalone.settings.sources.layer import Value
@@ -54,6 +55,7 @@ def check_settings(settings: Settings, values: Mapping[str, Value]) -> list[str]
     problems = [*cluster_problems(settings, values), *_unknown_plugins(settings, values)]
     problems += [*_database_problems(settings, values), *_lease_problems(settings, values)]
     problems += _provider_problems(settings, values)
+    problems += _schedule_problems(settings, values)
     for scope in _scopes(settings, values):
         problems += _option_problems(scope, values)
         problems += _timing_problems(scope, values)
@@ -109,6 +111,15 @@ def _provider_problems(settings: Settings, values: Mapping[str, Value]) -> Itera
                 f"{place}: a provider needs autoscaler.realizer: auto, but {realizer}; to see first what would be done"
                 " set autoscaler.dry-run: true besides"
             )
+
+
+def _schedule_problems(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
+    is_scheduled = settings.forecast.build_schedule not in (AUTO, OFF)
+    if is_scheduled and settings.history.path is None:
+        yield (
+            f"{_place('autoscaler.forecast.build-schedule', '', values)}: expected autoscaler.history.path, the history"
+            " that profiles are made of"
+        )
 
 
 def _lease_problems(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:

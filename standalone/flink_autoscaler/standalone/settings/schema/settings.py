@@ -13,6 +13,7 @@ from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.load_profile import BUCKET
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.pipeline.history import Partition, Writer
+from flink_autoscaler.standalone.settings.schema import schedules
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.types import (
     ClusterName,
@@ -23,10 +24,12 @@ from flink_autoscaler.standalone.settings.schema.types import (
     OptionSection,
     PluginName,
     PluginNames,
+    Schedule,
     Seconds,
     Text,
     TextMap,
     Texts,
+    TimeZone,
     option,
 )
 
@@ -84,6 +87,18 @@ class EngineSettings(OptionSection):
     pass_deadline: Seconds = option(300.0, "Time that one pass over a cluster may take.", gt=0)
 
 
+class ForecastSettings(OptionSection):
+    """The load profiles that forecasts rest on, made by the daemon itself."""
+
+    build_schedule: Schedule = option(
+        schedules.AUTO,
+        "When profiles are made from the history, as in cron; auto: 10 3 * * * where a history is kept and "
+        "job.autoscaler.forecast.enabled is true for all jobs or for those of a cluster, else off; off leaves it to "
+        "flink-autoscaler forecast build.",
+    )
+    build_timezone: TimeZone = option("UTC", "Time zone of the schedule.")
+
+
 class HaSettings(OptionSection):
     """Several daemons of which one acts."""
 
@@ -113,7 +128,9 @@ class HistorySettings(OptionSection):
         None, "Folder of the history: local, or a URL that Spark reaches such as hdfs://nameservice1/history."
     )
     writer: Writer = option(
-        Writer.AUTO, "arrow writes in the daemon process; spark as Spark jobs; auto: arrow where the path is local."
+        Writer.AUTO,
+        "arrow writes in the daemon process, local paths only; spark as Spark jobs; auto: spark while the passes have "
+        "an embedded Spark and for paths that are not local, else arrow.",
     )
     partition: Partition = option(
         Partition.CLUSTER, "cluster: a folder per day and cluster; date: one per day, for many small clusters."
@@ -268,6 +285,7 @@ class DaemonSettings(OptionSection):
     )
     realizer: PluginName = option("rescale-api", "How decisions are applied: a plug-in's name.")
     engine: EngineSettings = EngineSettings()
+    forecast: ForecastSettings = ForecastSettings()
     ha: HaSettings = HaSettings()
     history: HistorySettings = HistorySettings()
     http: HttpSettings = HttpSettings()
