@@ -24,6 +24,7 @@ from flink_autoscaler.core.ports.deployment import (
     Realization,
     RealizationTerms,
     RealizeResult,
+    ReleasingStateStore,
     ScalingRealizer,
     SharedStateStore,
 )
@@ -234,6 +235,8 @@ class JobAutoScaler:
         """Free the memory that a job takes; its state stays."""
         with self._lock:
             self._jobs.pop(job_key, None)
+        if isinstance(self._store, ReleasingStateStore):
+            self._store.release(job_key)
 
     def delete(self, job_key: JobKey) -> tuple[AutoscalerError, ...]:
         """Delete the state of a job. Never raises; returns what went wrong."""
