@@ -21,11 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fake_flink import FakeFlink, chain
-from measuring import processes
 from watching.process import DaemonProcess
 
+from benchmarks.measuring import processes
+
 OPTIONS = {
-    "autoscaler.standalone.control-loop.interval": "500 ms",
+    "autoscaler.standalone.control-loop.interval": "1 s",
     "autoscaler.log.level": "warning",
     "job.autoscaler.metrics.window": "20 s",
     "job.autoscaler.stabilization.interval": "0 s",

@@ -136,7 +136,7 @@ def test_check_fails_where_the_schema_is_missing(file: DatabaseSettings) -> None
     ("url", "code", "expected"),
     [
         pytest.param("jdbc:derby:x", 2, "Derby", id="unsupported database"),
-        pytest.param("jdbc:sqlite:/nonexistent/x.db", 1, "cannot be opened", id="no such folder"),
+        pytest.param("jdbc:sqlite:/nonexistent/x.db", 2, "cannot be opened", id="no such folder"),
         pytest.param("jdbc:postgresql://127.0.0.1:1/x", 1, "cannot be reached", id="nobody listens"),
     ],
 )

@@ -189,7 +189,8 @@ def test_records_of_busy_jobs_take_no_more_than_they_may(tmp_path: Path) -> None
     limit, most = 1 << 20, 0
     with closing(Database(DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'autoscaler.db'}"))) as database:
         create_tables(database)
-        recorder = PassRecorder(SqlRecordStore(database), interval=0.0, retention=86_400.0, max_size=limit)
+        store, now = SqlRecordStore(database), request.now_ms / 1000
+        recorder = PassRecorder(store, interval=0.0, retention=86_400.0, max_size=limit, clock=lambda: now)
         for batch in range(30):
             for number in range(20):
                 at = replace(request, now_ms=request.now_ms + 20 * batch + number)

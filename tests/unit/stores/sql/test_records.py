@@ -99,10 +99,10 @@ def test_old_records_expire(store: RecordStore) -> None:
 def test_oldest_records_of_any_job_go_until_the_rest_fits(store: RecordStore) -> None:
     store.add([a_record(at_ms, f"main/job-{at_ms}", "x" * 1000) for at_ms in (30, 10, 20, 40)])
 
-    kept = store.shrink(4000), store.job_keys()
+    kept = store.shrink(4000), len(store.job_keys())
     removed = store.shrink(2500)
 
-    assert kept == (0, {f"main/job-{at_ms}" for at_ms in (10, 20, 30, 40)})
+    assert kept == (0, 4)
     assert removed == 2
     assert store.job_keys() == {"main/job-30", "main/job-40"}
     assert store.shrink(0) == 2
