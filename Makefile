@@ -16,7 +16,7 @@ DEMO_SECONDS ?= 300
 # What `make run` starts with.
 CONFIG ?= conf/autoscaler.yaml
 ARGS ?=
-# What make test leaves out; each has a target of its own.
+# What make test leaves out, but for one test of each kind, marked as guard; each has a target of its own.
 LONG_SUITES := yarn or kerberos or rescue or cluster or long
 # Handed to pytest, such as PYTEST_ARGS="-x -k transport".
 PYTEST_ARGS ?=
@@ -69,19 +69,23 @@ check: setup ## Check format, lint, types and import directions.
 	$(BIN)/python -m pytest -q tests/unit/project/test_architecture.py
 
 .PHONY: test
-test: jdk $(VENV)/.setup-test ## Run all tests but the long suites below, real Flink clusters included.
+test: jdk $(VENV)/.setup-test ## Run all tests but the long suites below, and one of each of these; real Flink clusters included.
 	@.ci/check-tools skips
-	$(BIN)/python -m pytest $(IN_PARALLEL) -m "not ($(LONG_SUITES))" $(PYTEST_ARGS)
+	@if .ci/check-tools kerberos >/dev/null 2>&1; then $(MAKE) --no-print-directory $(VENV)/.setup-kerberos; fi
+	$(BIN)/python -m pytest $(IN_PARALLEL) -m "guard or not ($(LONG_SUITES))" $(PYTEST_ARGS)
 
 .PHONY: test-fast
 test-fast: jdk $(VENV)/.setup-test ## Run the tests that need no Flink cluster.
 	@.ci/check-tools skips
 	$(BIN)/python -m pytest $(IN_PARALLEL) -m "not (e2e or $(LONG_SUITES))" $(PYTEST_ARGS)
 
-# Installs the extra, whose two packages are built from source: gcc, python3-dev and libkrb5-dev.
-.PHONY: test-kerberos
-test-kerberos: $(VENV)/.setup-test ## Run the tests with a real KDC (see docs/guide/kerberos.md for the Debian packages).
+# The extra's two packages are built from source: gcc, python3-dev and libkrb5-dev.
+$(VENV)/.setup-kerberos: $(VENV)/.setup-test
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[kerberos]'
+	@touch $@
+
+.PHONY: test-kerberos
+test-kerberos: $(VENV)/.setup-kerberos ## Run the tests with a real KDC (check-tools skips names the Debian packages).
 	$(BIN)/python -m pytest -m kerberos $(PYTEST_ARGS)
 
 .PHONY: test-rescue

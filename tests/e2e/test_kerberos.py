@@ -197,7 +197,7 @@ def test_pass_on_spark_reads_jobs_through_kerberos(guarded_flink: Guarded, ident
     flink.add_job("orders")
     options = {**access(server, identity), "job.autoscaler.enabled": "true", "autoscaler.engine.kind": "spark"}
 
-    result = call("once", "--json", options=options)
+    result = call("once", "--json", "--spark", options=options)
 
     assert result.returncode == 0, result.stderr
     (cluster,) = json.loads(result.stdout)["clusters"]
@@ -230,3 +230,35 @@ def test_daemon_rescales_through_kerberos(realm: Realm, identity: Identity, busy
     assert len(lines) > 40
     assert not re.search(r"YII[A-Za-z0-9+/]{20}", text)  # how a token begins
     assert "hadoop.auth" not in text
+
+
+@pytest.mark.guard
+@pytest.mark.spark
+def test_daemon_on_spark_rescales_through_kerberos(
+    realm: Realm, identity: Identity, busy: BusyCluster, tmp_path: Path
+) -> None:
+    database = DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'autoscaler.db'}")
+
+    with GuardedServer(busy.urls[0], realm, realm.keytab(SERVICE)) as server:
+        options = {**access(server, identity), "autoscaler.standalone.jdbc.upgrade-at-start": "true"}
+        options |= {"job.autoscaler.flink.rest-client.timeout": "5 s", "autoscaler.engine.kind": "spark"}
+        with DaemonProcess(tmp_path, database=database, cluster_url=server.url, options=options) as daemon:
+            daemon.start()
+            daemon.wait_for("passes on Spark", lambda: evaluated(daemon, "spark") >= 5)
+            inline = evaluated(daemon, "inline")
+            busy.wait_for_puts(2)
+            on_spark, still_inline = evaluated(daemon, "spark"), evaluated(daemon, "inline")
+            assert daemon.stop() == 0
+        lines = server.requests()
+
+    assert on_spark >= 7
+    assert still_inline == inline
+    assert sum(line.startswith("PUT ") and " 200 " in line for line in lines) >= 2
+
+
+def evaluated(daemon: DaemonProcess, engine: str) -> float:
+    """Return how many passes an engine has evaluated."""
+    _, metrics = daemon.get("/metrics")
+    pattern = rf'^flink_autoscaler_passes_total{{cluster="guarded",engine="{engine}",result="succeeded"}} (\S+)'
+    found = re.search(pattern, metrics, re.MULTILINE)
+    return 0.0 if found is None else float(found[1])

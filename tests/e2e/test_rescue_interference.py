@@ -45,6 +45,14 @@ STARTING = "AutoscalerError"
 """Told about metrics that a busy machine reports late after a start; nothing that these tests are about."""
 
 VERSIONS = pytest.mark.parametrize("version", ["1.20", "2.3"], ids=["Flink 1.20", "Flink 2.3"])
+GUARD = pytest.mark.parametrize(
+    "shared_cluster",
+    ["1.20", pytest.param("2.3", marks=pytest.mark.guard)],
+    ids=["Flink 1.20", "Flink 2.3"],
+    indirect=True,
+    scope="module",
+)
+"""Both versions, one of them also in ``make test``."""
 
 
 @pytest.fixture(scope="module", params=["1.20", "2.3"], ids=["Flink 1.20", "Flink 2.3"])
@@ -198,6 +206,7 @@ def test_a_persons_change_of_a_rescaled_job_is_respected_for_as_long_as_configur
         }
 
 
+@GUARD
 def test_a_persons_change_goes_before_a_rescale_that_waits(cluster: FlinkCluster) -> None:
     job_id = job.submit(cluster, BUSY)
     with RequestLog(cluster.rest_url) as wire, SupervisedPasses(cluster, through(wire)) as passes:

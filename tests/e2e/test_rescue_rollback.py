@@ -15,6 +15,9 @@ from flink_cluster import FlinkCluster, job
 pytestmark = [pytest.mark.e2e, pytest.mark.rescue]
 
 ON_BOTH = pytest.mark.parametrize("version", ["1.20", "2.3"], ids=["Flink 1.20", "Flink 2.3"])
+GUARD = pytest.mark.parametrize(
+    "version", ["1.20", pytest.param("2.3", marks=pytest.mark.guard)], ids=["Flink 1.20", "Flink 2.3"]
+)
 
 # 32 buffers: with a parallelism of 3 the job starts, with 8 its tasks do not get the buffers that they need at least.
 # Some of them are refused at once, others wait for the timeout.
@@ -72,7 +75,7 @@ def rolled_back(passes: SupervisedPasses, job_id: str) -> tuple[int, int]:
     return much, back
 
 
-@ON_BOTH
+@GUARD
 def test_a_job_that_lacks_network_memory_gets_its_old_parallelism_back(cluster: FlinkCluster) -> None:
     job_id = job.submit(cluster, FLOODED)
     with SupervisedPasses(cluster, UNCHECKED) as passes:

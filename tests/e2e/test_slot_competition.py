@@ -37,6 +37,15 @@ IDLE = job.ScalingJob(curve="0:100", cost_micros=1000, splits=8, parallelism_wor
 ALL = f"vertex.min-parallelism:{MOST}"
 """An option with which a job always wants the most, also where the figures of a busy machine go up and down."""
 
+GUARD = pytest.mark.parametrize(
+    "shared_cluster",
+    ["1.20", pytest.param("2.3", marks=pytest.mark.guard)],
+    ids=["Flink 1.20", "Flink 2.3"],
+    indirect=True,
+    scope="module",
+)
+"""Both versions, one of them also in ``make test``."""
+
 PAUSED = Orders(pause=PauseOrder(Signed("a test", "so that all jobs decide in the same pass", 0)))
 
 
@@ -137,6 +146,7 @@ def passes_over(cluster: FlinkCluster, ids: Mapping[str, str]) -> SupervisedPass
     return SupervisedPasses(cluster, OPTIONS, selects=lambda context: context.job_id in ids.values())
 
 
+@GUARD
 def test_jobs_that_want_more_than_there_is_get_equal_shares(cluster: FlinkCluster) -> None:
     ids = {name: submit(cluster, GREEDY, ALL, name=name) for name in ("one", "other")}
     with passes_over(cluster, ids) as passes:

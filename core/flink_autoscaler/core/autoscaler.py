@@ -24,6 +24,7 @@ from flink_autoscaler.core.ports.deployment import (
     Realization,
     RealizationTerms,
     RealizeResult,
+    ReleasingStateStore,
     ScalingRealizer,
     SharedStateStore,
 )
@@ -244,6 +245,8 @@ class JobAutoScaler:
         with self._lock:
             self._jobs.pop(job_key, None)
         self._outages.forget(job_key)
+        if isinstance(self._store, ReleasingStateStore):
+            self._store.release(job_key)
 
     def delete(self, job_key: JobKey) -> tuple[AutoscalerError, ...]:
         """Delete the state of a job. Never raises; returns what went wrong."""

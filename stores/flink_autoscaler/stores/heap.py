@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 
 from flink_autoscaler.core.model.job import JobKey, cluster_of
 from flink_autoscaler.core.model.load_profile import ProfileResult
@@ -20,24 +22,59 @@ class HeapStateStore:
     """Remembers job states until the process ends.
 
     States are immutable, so they are kept and handed out as they are: whoever builds a :class:`JobState` from a
-    dictionary does not change that dictionary afterwards. Each method is one operation on a dictionary, which
-    threads see as done or not done; no lock is needed.
+    dictionary does not change that dictionary afterwards. What is kept of jobs that are gone is bounded: those that
+    went last stay whole, those before lose their metric window, and of still older ones nothing is kept. Thread-safe.
+
+    Args:
+        most_whole: Gone jobs that are kept with their metric window.
+        most_gone: Gone jobs that are kept at all.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, most_whole: int = 100, most_gone: int = 2000) -> None:
+        self._most_whole = most_whole
+        self._most_gone = most_gone
+        self._lock = threading.Lock()
         self._states: dict[JobKey, JobState] = {}
+        self._whole: OrderedDict[JobKey, None] = OrderedDict()
+        self._bare: OrderedDict[JobKey, None] = OrderedDict()
 
     def load(self, job_key: JobKey) -> JobState:
         """Return what was saved last, or an empty state."""
-        return self._states.get(job_key, EMPTY_STATE)
+        with self._lock:
+            self._back(job_key)
+            return self._states.get(job_key, EMPTY_STATE)
 
     def save(self, job_key: JobKey, state: JobState) -> None:
         """Replace the state of one job."""
-        self._states[job_key] = state
+        with self._lock:
+            self._back(job_key)
+            self._states[job_key] = state
 
     def delete(self, job_key: JobKey) -> None:
         """Forget one job. Deleting an unknown job does nothing."""
-        self._states.pop(job_key, None)
+        with self._lock:
+            self._back(job_key)
+            self._states.pop(job_key, None)
+
+    def release(self, job_key: JobKey) -> None:
+        """Count a job among those that are gone, until it is loaded or saved again."""
+        with self._lock:
+            if job_key not in self._states:
+                return
+            self._back(job_key)
+            self._whole[job_key] = None
+            if len(self._whole) > self._most_whole:
+                oldest, _ = self._whole.popitem(last=False)
+                self._states[oldest] = replace(self._states[oldest], samples=())
+                self._bare[oldest] = None
+            if len(self._whole) + len(self._bare) > self._most_gone:
+                forgotten, _ = (self._bare or self._whole).popitem(last=False)
+                del self._states[forgotten]
+
+    def _back(self, job_key: JobKey) -> None:
+        """Count a job no longer among those that are gone."""
+        self._whole.pop(job_key, None)
+        self._bare.pop(job_key, None)
 
     def job_keys(self) -> frozenset[JobKey]:
         """Return the keys of all jobs with a state."""

@@ -60,6 +60,7 @@ def spark(module_spark: Recorded) -> Recorded:
     return module_spark
 
 
+@pytest.mark.guard
 def test_pass_on_two_workers_gives_what_the_inline_engine_gives(
     cluster: SparkCluster, fleet: Fleet, spark: Recorded
 ) -> None:

@@ -71,7 +71,7 @@ def test_jobs_of_other_applications_are_left_alone(
     assert set(listed) == expected
 
 
-@pytest.mark.parametrize("access", ["proxy", "direct"])
+@pytest.mark.parametrize("access", [pytest.param("proxy", marks=pytest.mark.guard), "direct"])
 def test_a_busy_job_gets_more_subtasks_and_containers(
     access: str, deployed: Deployed, autoscaling: Autoscaling
 ) -> None:

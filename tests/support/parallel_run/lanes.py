@@ -16,10 +16,17 @@ LAST: Final = "tests/integration/pipeline/test_connect.py"
 """Begun after all others that wait: an embedded Spark was seen not to start (*Bad file descriptor*) in a process that
 had used Spark Connect, and those that start one are begun early."""
 
-WAITING: Final = ("tests/e2e/", "tests/integration/pipeline/test_profile_schedule.py", LAST)
+WAITING: Final = (
+    "tests/e2e/",
+    "tests/integration/yarn/",
+    "tests/integration/pipeline/test_cluster.py",
+    "tests/integration/pipeline/test_profile_schedule.py",
+    LAST,
+)
 """Beginnings of the paths of files whose tests wait more than they compute."""
 
 LONGEST: Final = (
+    "tests/integration/yarn/",
     "tests/e2e/test_demo_on_flink.py",
     "tests/e2e/test_scaling.py",
     "tests/e2e/harness/test_real_cluster.py",

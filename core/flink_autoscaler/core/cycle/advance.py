@@ -79,6 +79,7 @@ def advance(
         found, end = _looked_at(request, reading, cluster, plugins, watched.holds)
     else:
         found, end = _Found(request), not_running(request)
+    found = replace(found, events=(*_idle_pins(request, reading), *found.events))
     wants = _wants(request, reading, watched, found, end)
     taken = follow_up(wants, end.state.supervision, request, reading, cluster)
     return _outcome(watched, found, end, wants, taken)
@@ -243,6 +244,25 @@ def _plugin_events(context: JobAutoScalerContext, problems: list[Reason]) -> tup
     return tuple(
         Event(EventType.WARNING, "PluginProblem", problem.text, f"{problem.code}{problem.vertex_id or ''}", interval)
         for problem in problems
+    )
+
+
+def _idle_pins(request: PassRequest, reading: JobReading) -> tuple[Event, ...]:
+    """Tell about pins that hold no vertex: a name with a typing error, or of a job graph that is no more."""
+    vertices = reading.details.vertices if reading.details else ()
+    if not request.orders.pins or not vertices:
+        return ()
+    names = ", ".join(f"'{vertex.name}'" for vertex in vertices)
+    interval = request.context.options.scaling_event_interval
+    return tuple(
+        Event(
+            EventType.WARNING,
+            "PinMatchesNothing",
+            f"The pin {pin.pattern}={pin.parallelism} of {pin.signed.who} fits no vertex; the job has {names}",
+            pin.pattern,
+            interval,
+        )
+        for pin in request.orders.idle_pins(vertices)
     )
 
 

@@ -122,3 +122,7 @@ class RecordStore(Protocol):
     def expire(self, before_ms: int) -> int:
         """Forget the records of passes before an instant; return how many there were."""
         ...
+
+    def shrink(self, most_bytes: int) -> int:
+        """Forget the oldest records, of whatever job, until the others take no more; return how many there were."""
+        ...

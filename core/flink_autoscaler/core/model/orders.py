@@ -81,5 +81,10 @@ class Orders:
         known = tuple(vertices)
         return {vertex.vertex_id: pin for pin in self.pins for vertex in known if matches(vertex, pin.pattern)}
 
+    def idle_pins(self, vertices: Iterable[Named]) -> tuple[Pin, ...]:
+        """Return the pins that match none of the vertices of the job."""
+        known = tuple(vertices)
+        return tuple(pin for pin in self.pins if not any(matches(vertex, pin.pattern) for vertex in known))
+
 
 NO_ORDERS = Orders()

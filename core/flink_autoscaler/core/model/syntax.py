@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 from typing import TypeVar
 
@@ -13,6 +15,8 @@ _E = TypeVar("_E", bound=StrEnum)
 _INT = re.compile(r"[+-]?\d+", re.ASCII)
 _DOUBLE = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[dDfF]?)", re.ASCII)
 _QUANTITY = re.compile(r"(\d+)\s*(\S.*)?", re.ASCII | re.DOTALL)
+_TIME_PART = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*([a-zµ]+)", re.ASCII)
+_TIME = re.compile(rf"(?:{_TIME_PART.pattern}\s*)+", re.ASCII)
 _INT32 = range(-(2**31), 2**31)
 _INT64_MAX = 2**63 - 1
 _BLANKS = " \t\n\r\f\v"
@@ -83,8 +87,27 @@ def _quantity(text: str, units: dict[str, int]) -> int:
 
 
 def parse_duration(text: str) -> Duration:
-    """Read ``10 s``, ``5min``, ``100`` (milliseconds). No fractions, no sign, no ISO 8601."""
-    return Duration(_quantity(text, _DURATION_UNITS))
+    """Read ``10 s``, ``5min``, ``100`` (milliseconds), as Flink does. No fractions, no sign, no ISO 8601."""
+    try:
+        return Duration(_quantity(text, _DURATION_UNITS))
+    except ValueError as error:
+        raise ValueError("a whole number and a unit, such as '90 s', '1500 ms' or '2 h'") from error
+
+
+def parse_time(text: str) -> Duration:
+    """Read what Flink reads and what people write besides, ``1.5 s`` or ``1h 30min``: for what Flink never sees."""
+    stripped = text.strip(_BLANKS).lower()
+    if stripped.isdecimal():
+        return parse_duration(stripped)
+    if not _TIME.fullmatch(stripped):
+        raise ValueError("a duration such as '10 s', '1.5 min' or '1h 30min'")
+    parts = [(Decimal(number), _DURATION_UNITS.get(unit)) for number, unit in _TIME_PART.findall(stripped)]
+    if any(size is None for _, size in parts):
+        raise ValueError(f"unit must be one of {', '.join(unit for unit in _DURATION_UNITS if unit)}")
+    total = sum((number * (size or 0) for number, size in parts), Decimal())
+    if total > _INT64_MAX:
+        raise ValueError("a duration of at most 292 years")
+    return Duration(round(total))
 
 
 def parse_memory(text: str) -> int:
@@ -207,6 +230,12 @@ def parse_map(text: str) -> dict[str, str]:
             raise ValueError("pairs of key:value, separated by commas")
         result[parts[0]] = parts[1]
     return result
+
+
+def format_map(values: Mapping[str, str]) -> str:
+    """Write a map so that :func:`parse_map` reads it back."""
+    pairs = (f"{_quote(key, ':')}:{_quote(value, ':')}" for key, value in values.items())
+    return ",".join(_quote(pair, ",") for pair in pairs)
 
 
 def format_list(values: tuple[str, ...] | list[str]) -> str:

@@ -70,7 +70,7 @@ def limits_text(least: float, most: float = math.inf) -> str:
 
 def positive_duration(text: str) -> syntax.Duration:
     """Read a duration that is not 0."""
-    duration = syntax.parse_duration(text)
+    duration = syntax.parse_time(text)
     if duration.nanoseconds == 0:
         raise ValueError("a duration above 0")
     return duration

@@ -19,7 +19,7 @@ class Combine(StrEnum):
 class Ds2Options(OptionSet):
     """Sizing all vertices at once by their true rates (DS2)."""
 
-    ds2_policy_interval = option("ds2.policy-interval", syntax.parse_duration, "60 s", "Time between two evaluations.")
+    ds2_policy_interval = option("ds2.policy-interval", syntax.parse_time, "60 s", "Time between two evaluations.")
     ds2_warm_up_intervals = option(
         "ds2.warm-up-intervals",
         count_from(0),

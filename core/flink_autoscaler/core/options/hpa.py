@@ -99,7 +99,7 @@ def _rate_limit(text: str) -> RateLimit:
         raise ValueError(f"{_LIMITS_ALLOWED}; {text!r} is not")
     unit, amount, period = match.groups()
     return RateLimit(
-        syntax.parse_enum(unit, RateUnit), syntax.parse_int(amount), syntax.parse_duration(period).exact_seconds
+        syntax.parse_enum(unit, RateUnit), syntax.parse_int(amount), syntax.parse_time(period).exact_seconds
     )
 
 
@@ -109,8 +109,8 @@ _UP_LIMITS: Final = {
     HpaBehavior.KUBERNETES: parse_rate_limits("Percent 100 / 15 s, Pods 4 / 15 s"),
 }
 _DOWN_WINDOW: Final = {
-    HpaBehavior.FLINK: syntax.parse_duration("1 h"),
-    HpaBehavior.KUBERNETES: syntax.parse_duration("5 min"),
+    HpaBehavior.FLINK: syntax.parse_time("1 h"),
+    HpaBehavior.KUBERNETES: syntax.parse_time("5 min"),
 }
 
 
@@ -132,7 +132,7 @@ class HpaOptions(OptionSet):
     )
     hpa_sync_period = option(
         "hpa.sync-period",
-        syntax.parse_duration,
+        syntax.parse_time,
         "15 s",
         "Least time between two evaluations of hpa and varga; passes in between repeat the last one.",
     )
@@ -152,7 +152,7 @@ class HpaOptions(OptionSet):
     )
     hpa_scale_up_window = option(
         "hpa.scale-up.window",
-        syntax.parse_duration,
+        syntax.parse_time,
         "0 s",
         "Time whose least recommendation a scale-up does not exceed.",
     )
@@ -171,7 +171,7 @@ class HpaOptions(OptionSet):
     )
     hpa_scale_down_window = unset(
         "hpa.scale-down.window",
-        syntax.parse_duration,
+        syntax.parse_time,
         "Time whose greatest recommendation a scale-down does not fall short of. Unset: 1 h, with hpa.behavior "
         "kubernetes 5 min.",
     )

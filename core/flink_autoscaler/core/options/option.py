@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from typing import Any, Generic, Self, TypeVar, overload
 
 from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.model.syntax import format_map, parse_map
 
 T = TypeVar("T")
 
@@ -71,7 +72,13 @@ class Option(Generic[T]):
         for key in self.keys:
             if key in configuration:
                 return key, configuration[key]
-        return None
+        return self._spread(configuration) if self.parse is parse_map else None
+
+    def _spread(self, configuration: Mapping[str, str]) -> tuple[str, str] | None:
+        """Return the text of a map that is written as a YAML map, and so has one key per entry, as Flink reads it."""
+        prefix = f"{self.key}."
+        entries = {key.removeprefix(prefix): text for key, text in configuration.items() if key.startswith(prefix)}
+        return (self.key, format_map(entries)) if entries else None
 
     def read(self, configuration: Mapping[str, str]) -> T:
         """Return the value.

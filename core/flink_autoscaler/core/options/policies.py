@@ -65,7 +65,7 @@ class BacklogTimeOptions(OptionSet):
 
     backlog_time_up_backlog = option(
         "backlog-time.up.backlog",
-        syntax.parse_duration,
+        syntax.parse_time,
         "120 s",
         "Time that reading the backlog takes above which backlog-time scales up.",
     )
@@ -89,7 +89,7 @@ class BacklogTimeOptions(OptionSet):
     )
     backlog_time_down_backlog = option(
         "backlog-time.down.backlog",
-        syntax.parse_duration,
+        syntax.parse_time,
         "10 s",
         "Time that reading the backlog takes below which backlog-time may scale down.",
     )
@@ -117,7 +117,7 @@ class ThresholdOptions(OptionSet):
         "Busy share of the busiest vertex from which on threshold doubles the parallelism.",
     )
     threshold_up_duration = option(
-        "threshold.up.duration", syntax.parse_duration, "15 min", "Time for which it has to be that busy."
+        "threshold.up.duration", syntax.parse_time, "15 min", "Time for which it has to be that busy."
     )
     threshold_down_utilization = option(
         "threshold.down.utilization",
@@ -126,7 +126,7 @@ class ThresholdOptions(OptionSet):
         "Busy share of the busiest vertex below which threshold halves the parallelism.",
     )
     threshold_down_duration = option(
-        "threshold.down.duration", syntax.parse_duration, "6 h", "Time for which it has to be that idle."
+        "threshold.down.duration", syntax.parse_time, "6 h", "Time for which it has to be that idle."
     )
 
 

@@ -32,7 +32,7 @@ UNTIL_CLUSTER_RESTART = "until-cluster-restart"
 
 def _pause(text: str) -> syntax.Duration | None:
     """Read how long a pause lasts; None lasts until the cluster restarts."""
-    return None if text.strip().lower() == UNTIL_CLUSTER_RESTART else syntax.parse_duration(text)
+    return None if text.strip().lower() == UNTIL_CLUSTER_RESTART else syntax.parse_time(text)
 
 
 class SafetyOptions(OptionSet):
@@ -63,20 +63,20 @@ class SafetyOptions(OptionSet):
     )
     rescale_timeout = unset(
         "rescale.timeout",
-        syntax.parse_duration,
+        syntax.parse_time,
         "Time after which a rescale that the cluster accepted should have happened; unset: worked out from the "
         "cluster's own timers and earlier rescales.",
     )
     taskmanagers_timeout = option(
         "rescale.taskmanagers-timeout",
-        syntax.parse_duration,
+        syntax.parse_time,
         "12 min",
         "Time after which TaskManagers that a job in reactive mode was to get, or to lose, are not waited for any "
         "more; longer than provider.ready-timeout of its cluster.",
     )
     edit_respect = option(
         "rescale.respect-edits",
-        syntax.parse_duration,
+        syntax.parse_time,
         "1 h",
         "Time for which a job is left as it is after somebody else has changed its resource requirements.",
     )
@@ -90,7 +90,7 @@ class SafetyOptions(OptionSet):
     )
     reversal_window = option(
         "rescale.reversal.window",
-        syntax.parse_duration,
+        syntax.parse_time,
         "1 h",
         "A scale-up so soon after a scale-down counts as a reversal; each one of the last day doubles the time for "
         "which the next scale-down has to wait after the last rescale. 0 switches that off.",
@@ -110,7 +110,7 @@ class SafetyOptions(OptionSet):
     )
     slo_lag = option(
         "slo.lag",
-        syntax.parse_duration,
+        syntax.parse_time,
         "60 s",
         "Lag above which the job counts as too late, for what an outage costs.",
     )
@@ -164,7 +164,7 @@ class SafetyOptions(OptionSet):
     )
     rollback_observation_window = unset(
         "rollback.observation-window",
-        syntax.parse_duration,
+        syntax.parse_time,
         "How long a rescaled job is on probation; unset: 10 min or three checkpoint intervals, whichever is longer.",
     )
     rollback_max_per_day = option(

@@ -118,6 +118,15 @@ class AutoScalerStateStore(Protocol):
 
 
 @runtime_checkable
+class ReleasingStateStore(Protocol):
+    """A state store that can free the memory of a job that left its cluster, while its state is kept for a while."""
+
+    def release(self, job_key: JobKey) -> None:
+        """Keep little in memory about a job until it is loaded or saved again. Never raises."""
+        ...
+
+
+@runtime_checkable
 class SharedStateStore(Protocol):
     """What a state store can do besides, where other daemons write to it as well."""
 
@@ -279,6 +288,7 @@ __all__ = [
     "Realization",
     "RealizationTerms",
     "RealizeResult",
+    "ReleasingStateStore",
     "ScalingRealizer",
     "SharedStateStore",
 ]

@@ -13,6 +13,7 @@ from typing import Final, TypeGuard
 from flink_autoscaler.core.model.orders import Orders, PauseOrder, PauseScope, Pin, Signed
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Origin, Stage, Supervision
+from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.ports.order_book import Ordered
 from flink_autoscaler.core.supervise.paused import end_pause
 from flink_autoscaler.core.supervise.rolling_back import roll_back_as_ordered
@@ -177,6 +178,21 @@ def no_rollback(supervision: Supervision) -> str | None:
 def apply_orders(state: JobState, given: SupervisionInput) -> Transition:
     """Carry out what people ordered once and for all."""
     return in_turn(state, given, (_apply_resume, _apply_reset, _apply_rollback))
+
+
+def apply_unfollowed(state: JobState, given: SupervisionInput) -> Transition:
+    """Carry out the same where rescales are not followed: a rollback cannot be seen to its end, and is refused."""
+    return in_turn(state, given, (_apply_resume, _apply_reset, _refuse_rollback))
+
+
+def _refuse_rollback(state: JobState, given: SupervisionInput) -> Transition:
+    order = given.request.orders.rollback
+    if not still_to_do(order, state.supervision):
+        return Transition(state)
+    state = replace(state, supervision=replace(state.supervision, obeyed_ms=order.at_ms))
+    option = AutoscalerOptions.supervised_rescales.key
+    text = f"{order.who} wanted a rollback, but rescales of this job are not followed: {option} is off"
+    return Transition(state, (tell("RollbackImpossible", text, warns=True),))
 
 
 def _apply_resume(state: JobState, given: SupervisionInput) -> Transition:

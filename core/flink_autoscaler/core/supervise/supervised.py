@@ -25,7 +25,7 @@ from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.core.ports.plugins import Plugins
 from flink_autoscaler.core.supervise.error_checkers import CHECKERS, GC, HEAP
 from flink_autoscaler.core.supervise.following import Followed, follow, is_repairing
-from flink_autoscaler.core.supervise.order_book import still_to_do
+from flink_autoscaler.core.supervise.order_book import apply_unfollowed, still_to_do
 from flink_autoscaler.core.supervise.transition import SupervisionInput, begun
 
 _PRESSURE = {GC: ScalingMetric.GC_PRESSURE, HEAP: ScalingMetric.HEAP_MAX_USAGE_RATIO}
@@ -54,6 +54,8 @@ def facts_wanted(request: PassRequest) -> FactsWanted:
 def followed(request: PassRequest, reading: JobReading, cluster: ClusterReading, plugins: Plugins) -> Followed:
     """Follow the rescale of a job where something was asked about it; what could not be read changes nothing."""
     supervision = request.state.supervision
+    if not request.context.options.improves(request.context.options.supervised_rescales):
+        return _unfollowed(request, reading)
     if facts_wanted(request) is FactsWanted.NOTHING:
         return Followed(request.state)
     if reading.facts is None:
@@ -62,6 +64,15 @@ def followed(request: PassRequest, reading: JobReading, cluster: ClusterReading,
     names = {v.vertex_id: v.name for v in reading.details.vertices} if reading.details else {}
     checkers = {**CHECKERS, **plugins.error_checkers}
     return follow(SupervisionInput(request, reading.facts, checkers, pressure(cluster), names))
+
+
+def _unfollowed(request: PassRequest, reading: JobReading) -> Followed:
+    """Carry out what people ordered about a job whose rescales are not followed."""
+    orders = request.orders
+    if orders.reset is None and orders.rollback is None and orders.resumed_ms is None:
+        return Followed(request.state)
+    done = apply_unfollowed(request.state, SupervisionInput(request, _facts(reading)))
+    return Followed(done.state, done.events, done.holds)
 
 
 def pressure(cluster: ClusterReading) -> dict[str, float]:

@@ -10,6 +10,7 @@ from itertools import product
 from typing import Final, NamedTuple
 
 from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import PREFIX
 from flink_autoscaler.pipeline.backtest.compare import Comparison, JobComparison
@@ -32,6 +33,9 @@ MOST_CANDIDATES: Final = 200
 LEAST_GAIN: Final = 0.02
 """Share by which the score has to be better: less is chance."""
 
+LEAST_ROOM: Final = 0.1
+"""Head-room at a scale-up below which it is told that it is little."""
+
 PRESENT: Final = "present"
 
 
@@ -47,6 +51,7 @@ class Recommendation:
         judged_on: Seconds that the figures are of.
         is_unseen: Whether these come after those that the choice was made on; else they are the same.
         rejected: Options that were better on what they were chosen on, and not on what they were judged on.
+        head_room: Share of a vertex's capacity that is left when it is scaled up, as it is configured now.
     """
 
     job_key: str
@@ -57,6 +62,7 @@ class Recommendation:
     judged_on: float
     is_unseen: bool
     rejected: Mapping[str, str] = field(default_factory=dict)
+    head_room: float | None = None
 
 
 @dataclass(frozen=True)
@@ -137,7 +143,13 @@ def _recommendation(job: JobComparison, tried: Mapping[str, _Tried], trials: Tri
         judged_on=expected.judged.duration,
         is_unseen=expected.judged is not expected.chosen,
         rejected=changes if is_worse else {},
+        head_room=_head_room(trials[PRESENT].candidate.of(job.subject.cluster)),
     )
+
+
+def _head_room(configuration: Mapping[str, str]) -> float:
+    settings = EvaluationSettings.of(AutoscalerOptions(configuration), 0)
+    return 1.0 - min(1.0, settings.utilization_max)
 
 
 def _changes(trial: Trial, now: Mapping[str, str]) -> dict[str, str]:
@@ -147,7 +159,22 @@ def _changes(trial: Trial, now: Mapping[str, str]) -> dict[str, str]:
 def basis_of(recommendations: Sequence[Recommendation]) -> list[str]:
     """Return what recommendations rest on, in full sentences: once for all jobs of which it is the same."""
     kinds = Counter((each.is_unseen, each.chosen_on / DAY, each.judged_on / DAY) for each in recommendations)
-    return [*(_basis(count, *kind) for kind, count in kinds.items()), *_rejections(recommendations)]
+    bases = (_basis(count, *kind) for kind, count in kinds.items())
+    return [*bases, *_rejections(recommendations), *_tight(recommendations)]
+
+
+def _tight(recommendations: Sequence[Recommendation]) -> Iterator[str]:
+    """Say where a vertex that keeps up is scaled up late: a source may be 95 % busy for good, with 5 % left."""
+    tight = Counter(
+        f"{each.head_room:.0%}"
+        for each in recommendations
+        if each.head_room is not None and each.head_room < LEAST_ROOM
+    )
+    for room, jobs in tight.items():
+        yield (
+            f"{jobs} job{'' if jobs == 1 else 's'}: a vertex whose lag does not grow is scaled up with {room} "
+            "head-room left; --grid utilization.max=0.8,0.9,1 shows what an earlier scale-up costs."
+        )
 
 
 def _basis(jobs: int, is_unseen: bool, chosen: float, judged: float) -> str:

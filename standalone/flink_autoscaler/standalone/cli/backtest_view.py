@@ -104,6 +104,7 @@ def _document(each: Recommendation) -> dict[str, Any]:
         "judged_on_days": each.judged_on / DAY,
         "is_judged_on_unseen_days": each.is_unseen,
         "rejected": dict(each.rejected),
+        "head_room": each.head_room,
     }
 
 

@@ -27,7 +27,7 @@ EXIT_CONFIG: Final = 2
 EXIT_INTERRUPTED: Final = 130
 
 TIME: Final = "an age such as '7 d', or 2026-01-31T12:00"
-_AGO: Final = re.compile(r"(\d+\s*[a-zA-Zµ]+)\s*(ago)?", re.ASCII)
+_AGO: Final = re.compile(r"((?:\d+(?:\.\d+)?\s*[a-zA-Zµ]+?\s*)+)(ago)?", re.ASCII)
 
 
 def valued(*names: str, metavar: str, text: str, **more: Any) -> Any:
@@ -239,13 +239,25 @@ def _told(error: Exception) -> int:
     from flink_autoscaler.core.errors import ConfigError
     from flink_autoscaler.standalone.observability.logs import masked
 
-    is_mistake, text = isinstance(error, ConfigError), masked(str(error)) or type(error).__name__
+    is_mistake = isinstance(error, ConfigError) or _is_set_up_wrongly(error)
+    text = masked(str(error)) or type(error).__name__
     if isinstance(error, ModuleNotFoundError) and error.name in ("alembic", "sqlalchemy"):
         extras = "flink-autoscaler[postgresql], [mysql] or [sql]"
         is_mistake, text = True, f"{error.name} is not installed, which a database needs: install {extras}"
     for line in text.splitlines():
         typer.echo(f"error: {line}", err=True)
     return EXIT_CONFIG if is_mistake else EXIT_FAILED
+
+
+def _is_set_up_wrongly(error: Exception) -> bool:
+    """Tell whether a database cannot be used as it is configured, such as a file that cannot be opened."""
+    from flink_autoscaler.core.errors import StoreError
+
+    if not isinstance(error, StoreError):
+        return False
+    from flink_autoscaler.stores.sql.database.failures import is_lasting
+
+    return is_lasting(error)
 
 
 def mistake(text: str) -> ConfigError:
@@ -272,7 +284,7 @@ def read_instant(text: str, now: float, option: str = "--at") -> int:
     age = _AGO.fullmatch(stripped)
     try:
         if age is not None:
-            return round((now - syntax.parse_duration(age[1]).exact_seconds) * 1000)
+            return round((now - syntax.parse_time(age[1]).exact_seconds) * 1000)
         return round(datetime.fromisoformat(stripped).timestamp() * 1000)
     except (ValueError, OverflowError, OSError) as error:
         raise mistake(
@@ -289,6 +301,6 @@ def read_seconds(option: str, text: str, example: str) -> float:
     from flink_autoscaler.core.model import syntax
 
     try:
-        return syntax.parse_duration(text).exact_seconds
+        return syntax.parse_time(text).exact_seconds
     except ValueError as error:
         raise mistake(f"{option} '{text}': expected a duration such as '{example}'") from error

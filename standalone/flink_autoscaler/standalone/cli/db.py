@@ -18,6 +18,7 @@ from flink_autoscaler.standalone.cli.command import (
     command,
     command_group,
     mistake,
+    valued,
 )
 from flink_autoscaler.standalone.cli.output import print_document, print_error, print_table
 
@@ -27,11 +28,12 @@ if TYPE_CHECKING:
     from flink_autoscaler.stores.sql.database.database import Database
     from flink_autoscaler.stores.sql.known_jobs import Adoption, AdoptionResult
     from flink_autoscaler.stores.sql.schema import SchemaStatus
+    from flink_autoscaler.stores.sql.state.set_aside import SetAside
 
 app = command_group(
     "flink-autoscaler db upgrade --config autoscaler.yaml",
     text="Look after the database.",
-    short_help="Look after the database: upgrade, status, check, import.",
+    short_help="Look after the database: upgrade, status, check, import, set-aside, restore.",
 )
 
 _UPGRADE_TIMEOUT: Final = 3600.0
@@ -134,7 +136,7 @@ def import_state(
     with closing(open_database(prepared)) as database:
         require_current(database, upgrades_at_start=False)
         if not dry_run:
-            _require_no_leader(database, prepared.ha.name)
+            _require_no_leader(database, prepared.ha.name, "import")
         listed, is_complete = _listed_jobs(prepared, clusters)
         candidates = list(_unambiguous(listed))
         results = [(each, adopt(database, each, is_dry_run=dry_run)) for each in candidates]
@@ -143,19 +145,86 @@ def import_state(
     return 0 if is_complete and not is_refused and len(candidates) == len(listed) else 1
 
 
+@command(
+    app,
+    "flink-autoscaler db set-aside --config autoscaler.yaml",
+    "flink-autoscaler db set-aside --job main/orders --json",
+    short_help="List stored values that could not be read.",
+    name="set-aside",
+)
+def set_aside(
+    given: GivenSettings,
+    job: Annotated[str | None, valued("--job", metavar="JOB", text="Only those of the job with this key.")] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """List stored values that could not be read and were kept aside, and whether this version can read them.
+
+    A job goes on without such a value. What this version reads again, db restore puts back.
+    """
+    from flink_autoscaler.stores.sql.schema import require_current
+    from flink_autoscaler.stores.sql.state.set_aside import values_set_aside
+
+    with given.database() as database:
+        require_current(database, upgrades_at_start=False)
+        found = values_set_aside(database, job)
+    if as_json:
+        print_document({"set_aside": [{**asdict(each), "at": each.at.isoformat()} for each in found]})
+        return 0
+    rows = [
+        (str(each.id), each.job_key, each.state_type, f"{each.at:%Y-%m-%d %H:%M:%S}", _readable(each), each.problem)
+        for each in found
+    ]
+    print_table(("ID", "JOB", "STATE", "SINCE", "READABLE NOW", "PROBLEM"), rows, if_empty="nothing is set aside")
+    return 0
+
+
+@command(
+    app,
+    "flink-autoscaler db restore 17 --config autoscaler.yaml --dry-run",
+    codes="0 when it was restored, 1 when the database failed or a daemon works with it, 2 when it cannot be.",
+    short_help="Put a value back that was set aside.",
+)
+def restore(
+    number: Annotated[int, typer.Argument(metavar="ID", help="As db set-aside lists it.", show_default=False)],
+    given: GivenSettings,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
+) -> int:
+    """Put a value back to its place that could not be read once and can be now, such as after an upgrade.
+
+    What is stored there now is set aside instead, so that this can be undone. Stop the daemon before.
+    """
+    from flink_autoscaler.standalone.ha.databases import open_database
+    from flink_autoscaler.stores.sql.schema import require_current
+    from flink_autoscaler.stores.sql.state.set_aside import restore as put_back
+
+    prepared = given.prepare()
+    with closing(open_database(prepared)) as database:
+        require_current(database, upgrades_at_start=False)
+        if not dry_run:
+            _require_no_leader(database, prepared.ha.name, "restore")
+        value = put_back(database, number, is_dry_run=dry_run)
+    done = "would be restored" if dry_run else "restored; what was there is set aside"
+    sys.stdout.write(f"{value.job_key}: {value.state_type} of {value.at:%Y-%m-%d %H:%M:%S} {done}\n")
+    return 0
+
+
+def _readable(value: SetAside) -> str:
+    return "yes" if value.unreadable is None else f"no: {value.unreadable}"
+
+
 def _print_status(name: str, found: SchemaStatus) -> None:
     sys.stdout.write(f"database  {name}\nrevision  {found.current or 'none'}\nneeded    {found.head}\n")
     remedy = "" if found.is_newer else "; run flink-autoscaler db upgrade"
     sys.stdout.write(f"state     {found.problem + remedy if found.problem else 'current'}\n")
 
 
-def _require_no_leader(database: Database, name: str) -> None:
+def _require_no_leader(database: Database, name: str, action: str) -> None:
     """Refuse to change what a running daemon holds in memory and would write again."""
     from flink_autoscaler.core.errors import StoreError
     from flink_autoscaler.stores.sql.known_jobs import leading_daemon
 
     if owner := leading_daemon(database, name):
-        raise StoreError(f"the daemon {owner} works with this database: stop it, then import")
+        raise StoreError(f"the daemon {owner} works with this database: stop it, then {action}")
 
 
 def _listed_jobs(settings: Settings, clusters: Sequence[Cluster]) -> tuple[list[Adoption], bool]:

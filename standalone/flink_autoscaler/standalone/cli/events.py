@@ -101,7 +101,7 @@ def read_since(text: str, now: datetime) -> datetime:
             moment = datetime.fromisoformat(stripped)
             return moment if moment.tzinfo is None else moment.astimezone().replace(tzinfo=None)
         if _UNIT.fullmatch(stripped):
-            return now - timedelta(seconds=syntax.parse_duration(stripped).exact_seconds)
+            return now - timedelta(seconds=syntax.parse_time(stripped).exact_seconds)
     except (ValueError, OverflowError):
         pass
     raise mistake(f"--since '{text}': expected a duration such as 24h, or a date and time such as 2026-01-31T12:00")

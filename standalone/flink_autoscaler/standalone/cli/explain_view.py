@@ -20,6 +20,7 @@ from flink_autoscaler.core.model.supervision import RescaleRecord, SupervisionPh
 from flink_autoscaler.standalone.cli.output import Row, table_of
 from flink_autoscaler.standalone.fetchers.job_keys import printable
 from flink_autoscaler.standalone.observability.logs import masked
+from flink_autoscaler.standalone.records.deciding import deciding_sentence
 from flink_autoscaler.standalone.records.explain import Explanation, VertexStory, measured
 
 WIDTH_WITHOUT_TERMINAL: Final = 80
@@ -50,7 +51,9 @@ def print_explanation(explained: Explanation, vertex: str | None = None) -> None
 
 
 def _sections(explained: Explanation, vertex: str | None) -> Iterator[tuple[str, list[str]]]:
-    yield f"{explained.request.context.job_key}  {moment(explained.request.now_ms)}", [explained.headline]
+    decided = deciding_sentence(explained)
+    title = f"{explained.request.context.job_key}  {moment(explained.request.now_ms)}"
+    yield title, [explained.headline, *([decided] if decided else [])]
     yield "because", list(explained.because)
     if explained.vertices:
         yield _VERTICES, []
@@ -201,6 +204,7 @@ def explanation_document(explained: Explanation) -> dict[str, Any]:
         "at_ms": explained.request.now_ms,
         "phase": explained.outcome.phase.value,
         "headline": masked(explained.headline),
+        "decided_by": masked(deciding_sentence(explained)) or None,
         "because": [masked(text) for text in explained.because],
         "samples": explained.outcome.sample_count,
         "is_window_full": explained.outcome.is_window_full,

@@ -14,11 +14,12 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Final
 
-from flink_autoscaler.core.errors import AutoscalerError, ConfigError
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError, StoreError
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus
 from flink_autoscaler.core.model.orders import Orders, Signed
 from flink_autoscaler.core.model.supervision import Supervision
+from flink_autoscaler.core.model.vertex_patterns import Named
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
@@ -33,10 +34,12 @@ from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.daemon.storage import JDBC
 from flink_autoscaler.standalone.fetchers.job_keys import KEY_LIMIT, printable
 from flink_autoscaler.standalone.ha.databases import open_database
+from flink_autoscaler.standalone.records.codec import decode
 from flink_autoscaler.standalone.settings.schema.settings import LOGGING, JobKeyMode, Settings
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.known_jobs import KnownJob, known_jobs, supervision_of
 from flink_autoscaler.stores.sql.orders import SqlOrderBook
+from flink_autoscaler.stores.sql.records import SqlRecordStore
 from flink_autoscaler.stores.sql.schema import require_current
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 
@@ -136,6 +139,20 @@ class OrderService:
         """Return what the daemon remembers about the rescales of a job."""
         return supervision_of(self._database, job_key)
 
+    def vertices(self, job_key: JobKey) -> tuple[Named, ...] | None:
+        """Return the vertices of a job in its latest recorded pass; None where that does not tell."""
+        newest = SqlRecordStore(self._database).latest(job_key)
+        if newest is None:
+            return None
+        try:
+            outcome = decode(newest.text).outcome
+        except StoreError:
+            return None
+        reading = None if outcome.inputs is None else outcome.inputs.reading
+        if outcome.topology is not None:
+            return tuple(outcome.topology.vertices.values())
+        return None if reading is None or reading.details is None else tuple(reading.details.vertices)
+
     def orders(self) -> Mapping[JobKey, Orders]:
         """Return the orders for the jobs of all clusters."""
         found = [self._book.orders(cluster) for cluster in self._clusters]
@@ -189,7 +206,13 @@ def orders_in_force(given: GivenSettings, job: str | None) -> list[OrdersInForce
         chosen = None if job is None else chosen_jobs(service.known(), job, takes_all=True)
         now_ms = service.now_ms()
         return [
-            OrdersInForce(job_key, orders, service.supervision(job_key), now_ms)
+            OrdersInForce(
+                job_key,
+                orders,
+                service.supervision(job_key),
+                now_ms,
+                service.vertices(job_key) if orders.pins else None,
+            )
             for job_key, orders in service.orders().items()
             if chosen is None or job_key in chosen
         ]
@@ -249,7 +272,7 @@ def lasting(text: str) -> int:
     """
     stripped = text.strip()
     try:
-        milliseconds = syntax.parse_duration(stripped).ms
+        milliseconds = syntax.parse_time(stripped).ms
     except ValueError:
         milliseconds = 0
     if milliseconds <= 0 or stripped.isdigit():

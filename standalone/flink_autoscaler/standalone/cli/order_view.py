@@ -8,21 +8,27 @@ from datetime import UTC, datetime
 from typing import Any
 
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.orders import Orders, PauseOrder, Signed
+from flink_autoscaler.core.model.orders import Orders, PauseOrder, Pin, Signed
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Supervision
+from flink_autoscaler.core.model.vertex_patterns import Named
 from flink_autoscaler.core.supervise.order_book import pause_in_force, pin_text, still_to_do, time_text
 from flink_autoscaler.standalone.cli.output import print_document, print_table
 
 
 @dataclass(frozen=True, slots=True)
 class OrdersInForce:
-    """What is ordered for a job at an instant, with what is remembered about its rescales."""
+    """What is ordered for a job at an instant, with what is remembered about its rescales.
+
+    Attributes:
+        vertices: Of the job when a pass over it was recorded last; None where that is not known.
+    """
 
     job_key: JobKey
     orders: Orders
     supervision: Supervision
     now_ms: int
+    vertices: tuple[Named, ...] | None = None
 
     def __bool__(self) -> bool:
         return bool(list(self.lines()))
@@ -45,13 +51,18 @@ class OrdersInForce:
     def _pending(self, order: Signed | None) -> Signed | None:
         return order if still_to_do(order, self.supervision) else None
 
+    def is_idle(self, pin: Pin) -> bool:
+        """Whether a pin is known to fit no vertex of the job."""
+        return self.vertices is not None and pin in self.orders.idle_pins(self.vertices)
+
     def lines(self) -> Iterator[tuple[str, Signed, str]]:
         """Yield every order: what, by whom, and until when."""
         if self.pause is not None:
             until = "resumed" if self.pause.until_ms is None else time_text(self.pause.until_ms)
             yield f"pause ({self.pause.direction.value})", self.pause.signed, until
         for pin in self.orders.pins:
-            yield f"pin {pin_text(pin)}", pin.signed, "unpinned"
+            idle = " (fits no vertex)" if self.is_idle(pin) else ""
+            yield f"pin {pin_text(pin)}{idle}", pin.signed, "unpinned"
         if self.orders.dry_run is not None:
             yield "dry-run", self.orders.dry_run, "switched off"
         for name, signed in (("rollback", self.rollback), ("reset", self.reset)):
@@ -80,7 +91,12 @@ def _document(standing: OrdersInForce) -> dict[str, Any]:
         if pause is None
         else {"direction": pause.direction.value, "until": _instant(pause.until_ms), **_signature(pause.signed)},
         "pins": [
-            {"vertex": pin.pattern, "parallelism": pin.parallelism, **_signature(pin.signed)}
+            {
+                "vertex": pin.pattern,
+                "parallelism": pin.parallelism,
+                "fits_a_vertex": None if standing.vertices is None else not standing.is_idle(pin),
+                **_signature(pin.signed),
+            }
             for pin in standing.orders.pins
         ],
         "dry_run": _optional(standing.orders.dry_run),

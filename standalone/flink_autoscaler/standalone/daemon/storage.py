@@ -162,7 +162,9 @@ class Storage:
 
         records = self._settings.records
         store = SqlRecordStore(database, most_per_job=records.max_per_job, writer=self._settings.ha.name)
-        recorder = PassRecorder(store, interval=records.interval, retention=records.retention)
+        recorder = PassRecorder(
+            store, interval=records.interval, retention=records.retention, max_size=records.max_size
+        )
         self._on_close(recorder.close)
         return recorder
 

@@ -19,7 +19,7 @@ import structlog
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.core.ports.deployment import AutoScalerStateStore, SharedStateStore
+from flink_autoscaler.core.ports.deployment import AutoScalerStateStore, ReleasingStateStore, SharedStateStore
 from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.settings.schema.settings import Settings, StandaloneSettings
 from flink_autoscaler.standalone.settings.sources.layer import FileUnreadableError, read_text
@@ -281,6 +281,12 @@ class WatchedStore:
         self._watch.require_up()
         self._in_memory.discard(job_key)
         self._watch.attempt(self._store.delete, job_key)
+
+    def release(self, job_key: JobKey) -> None:
+        """Free the memory of a job, where the store can."""
+        self._in_memory.discard(job_key)
+        if isinstance(self._store, ReleasingStateStore):
+            self._store.release(job_key)
 
     def job_keys(self) -> frozenset[JobKey]:
         """Return the keys of all jobs with a state."""

@@ -26,6 +26,8 @@ BATCH: Final = 20
 
 RETRY_INTERVAL: Final = 5.0
 _CLEAN_UP_INTERVAL: Final = 3600.0
+_SLACK: Final = 10
+"""Records are looked through for their size each time that this part of what they may take was written."""
 
 
 class PassRecorder:
@@ -37,6 +39,7 @@ class PassRecorder:
         store: Where records are kept; belongs to the caller.
         interval: Seconds after which a pass that came to nothing new is recorded again.
         retention: Seconds for which records are kept.
+        max_size: Bytes that all records may take.
         clock: Epoch seconds.
         retry: Seconds until a store that took nothing is tried again.
         most_waiting: Passes that wait to be written.
@@ -48,6 +51,7 @@ class PassRecorder:
         *,
         interval: float,
         retention: float,
+        max_size: int = 512 << 20,
         clock: Callable[[], float] = time.time,
         retry: float = RETRY_INTERVAL,
         most_waiting: int = QUEUE_LIMIT,
@@ -55,6 +59,8 @@ class PassRecorder:
         self._store = store
         self._interval_ms = round(interval * 1000)
         self._retention = retention
+        self._max_size = max_size
+        self._written = 0
         self._clock = clock
         self._retry = retry
         self._most_waiting = most_waiting
@@ -134,6 +140,7 @@ class PassRecorder:
             with self._changed:
                 self._waiting.extendleft(reversed(batch))
             return False
+        self._written += sum(len(record.text) for record in records)
         if self._given_up:
             log.warning("pass_records_lost", passes=self._given_up)
             self._given_up = 0
@@ -145,11 +152,13 @@ class PassRecorder:
 
     def _clean_up(self) -> None:
         now = self._clock()
-        if now < self._clean_up_at:
+        if now < self._clean_up_at and self._written * _SLACK < self._max_size:
             return
-        self._clean_up_at = now + _CLEAN_UP_INTERVAL
+        self._clean_up_at, self._written = now + _CLEAN_UP_INTERVAL, 0
         try:
             removed = self._store.expire(round((now - self._retention) * 1000))
+            # What is written until the next time has its place, too.
+            removed += self._store.shrink(self._max_size - self._max_size // _SLACK)
         except StoreError as error:
             log.debug("pass_records_not_cleaned_up", error=str(error))
         else:

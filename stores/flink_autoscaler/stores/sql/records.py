@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, func, insert, select
 
 from flink_autoscaler.core.cycle.recording import StoredRecord
 from flink_autoscaler.core.model.job import JobKey, cluster_of
@@ -57,6 +57,16 @@ class SqlRecordStore:
         while gone := self._database.run(lambda connection: _remove_some(connection, before_ms)):
             removed += gone
         return removed
+
+    def shrink(self, most_bytes: int) -> int:
+        """Forget the oldest records, of whatever job, until the others take no more; return how many there were."""
+        size = func.sum(func.length(DECISIONS.c.record)).over(
+            order_by=(DECISIONS.c.at_ms.desc(), DECISIONS.c.id.desc())
+        )
+        summed = select(DECISIONS.c.at_ms, size.label("size")).subquery("summed")
+        with self._database.transaction(read_only=True) as connection:
+            last = connection.scalar(select(func.max(summed.c.at_ms)).where(summed.c.size > most_bytes))
+        return 0 if last is None else self.expire(last + 1)
 
     def _add(self, connection: Connection, records: Sequence[StoredRecord]) -> None:
         rows = [

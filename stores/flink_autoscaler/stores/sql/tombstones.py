@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Select, delete, insert, select, update
 
-from flink_autoscaler.core.model.job import JobKey, cluster_of
+from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.stores.sql.database.database import Database, Fence
 from flink_autoscaler.stores.sql.tables import JOBS, TOMBSTONES
 
@@ -21,7 +21,8 @@ class SqlTombstones:
     """Marks gone jobs in ``fa_tombstone`` and knows from ``fa_job`` when a job was last seen (``JobTombstones``).
 
     Only jobs with a row in ``fa_job`` of the same writer and cluster exist for it: what other installations or the
-    Java process wrote is never given out for deletion. All times are by the database's clock.
+    Java process wrote is never given out for deletion. A key that is a plain job id does not name its cluster; the
+    first search after the job was listed notes it down. All times are by the database's clock.
 
     Args:
         database: Where the tables are.
@@ -78,17 +79,19 @@ class SqlTombstones:
     ) -> frozenset[JobKey]:
         self._note_as_seen(connection, cluster, present)
         oldest = self._database.local_time(self._database.now_ms(connection) / 1000 - seconds)
-        # A row whose key does not name its cluster may belong to any of them.
+        # A row whose key does not name its cluster belongs to the one that listed it last, once one has.
         silent = connection.scalars(self._ours(cluster).where(JOBS.c.cluster == cluster, JOBS.c.updated_at <= oldest))
         return frozenset(silent).difference(present)
 
     def _note_as_seen(self, connection: Connection, cluster: str, present: Collection[JobKey]) -> None:
         now_ms = self._database.now_ms(connection)
         before = self._database.local_time(now_ms / 1000 - SEEN_AGAIN_AFTER)
-        due = set(connection.scalars(self._ours(cluster).where(JOBS.c.updated_at <= before)))
+        is_due = (JOBS.c.updated_at <= before) | (JOBS.c.cluster != cluster)
+        due = set(connection.scalars(self._ours(cluster).where(is_due)))
         for batch in _batches(due.intersection(present)):
             seen = update(JOBS).where(JOBS.c.job_key.in_(batch))
-            connection.execute(seen.values(updated_at=self._database.local_time(now_ms / 1000)))
+            values = {"cluster": cluster, "updated_at": self._database.local_time(now_ms / 1000)}
+            connection.execute(seen.values(values))
 
     def _marked(self, connection: Connection, cluster: str, *conditions: ColumnElement[bool]) -> Sequence[JobKey]:
         joined = self._ours(cluster).join(TOMBSTONES, TOMBSTONES.c.job_key == JOBS.c.job_key)
@@ -96,7 +99,7 @@ class SqlTombstones:
 
     def _ours(self, cluster: str) -> Select[Any]:
         """Select the keys of jobs whose state this installation wrote; those that are mere job ids included."""
-        in_cluster = JOBS.c.cluster.in_({cluster, cluster_of("")})
+        in_cluster = (JOBS.c.cluster == cluster) | JOBS.c.job_key.not_like("%/%")
         return select(JOBS.c.job_key).where(JOBS.c.writer == self._writer, in_cluster)
 
 

@@ -76,7 +76,11 @@ def driver(options: Mapping[str, str] | None = None, state: JobState | None = No
                     "factor 1.20, wanted 5, within limits 5, aligned 5",
                     SINGLE_SOURCE,
                 ),
-                Reason("WITHIN_BOUNDS", "every vertex that would change is within its utilization bounds"),
+                Reason(
+                    "WITHIN_BOUNDS",
+                    "every vertex that would change is within its utilization bounds: source is 60% busy, head-room "
+                    "left: 40%; while its lag does not grow it is scaled up above 80% (utilization.max)",
+                ),
             ],
             id="within bounds",
         ),

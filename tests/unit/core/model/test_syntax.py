@@ -42,6 +42,38 @@ def test_parse_duration_refuses_anything_else(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "nanoseconds"),
+    [
+        pytest.param("10 s", 10 * SECOND, id="what Flink reads"),
+        pytest.param("100", 100_000_000, id="no unit is milliseconds"),
+        pytest.param("1.5 s", 1_500_000_000, id="fraction"),
+        pytest.param(".5h", 1800 * SECOND, id="less than one"),
+        pytest.param("0.1 s", 100_000_000, id="fraction that is none in base two"),
+        pytest.param("1h 30min", 5400 * SECOND, id="several units"),
+        pytest.param(" 1H30M ", 5400 * SECOND, id="without blanks between, in any case"),
+    ],
+)
+def test_parse_time_reads_what_people_write(text: str, nanoseconds: int) -> None:
+    assert syntax.parse_time(text).nanoseconds == nanoseconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "1.5", "-1 s", "1.5.5 s", "10 fortnights", "9" * 20 + " s", "1 s later"])
+def test_parse_time_refuses_anything_else(text: str) -> None:
+    with pytest.raises(ValueError, match=r"a duration|unit must be|whole number"):
+        syntax.parse_time(text)
+
+
+def test_refused_duration_shows_the_forms() -> None:
+    with pytest.raises(ValueError, match=r"a whole number and a unit, such as '90 s', '1500 ms' or '2 h'"):
+        syntax.parse_duration("1.5 s")
+
+
+@pytest.mark.parametrize("values", [{"a": "1"}, {"a:b": "c,d", "'x": " y "}])
+def test_map_reads_back_as_it_was_written(values: dict[str, str]) -> None:
+    assert syntax.parse_map(syntax.format_map(values)) == values
+
+
+@pytest.mark.parametrize(
     ("nanoseconds", "ms", "seconds"), [(1_999_000_000, 1999, 1), (-991_000_000, -991, -1), (1_999_999, 1, 0)]
 )
 def test_durations_round_toward_minus_infinity(nanoseconds: int, ms: int, seconds: int) -> None:

@@ -140,6 +140,17 @@ def test_tune_recommends_a_change_with_what_it_is_expected_to_do(call: Call) -> 
     assert found["difference"]["slot_hours"] == found["expected"]["slot_hours"] - found["present"]["slot_hours"]
 
 
+def test_tune_tells_how_little_room_is_left_when_a_vertex_is_scaled_up(call: Call) -> None:
+    grid = ("--grid", "utilization.target=0.6,0.7")
+
+    usual = call("tune", *SHORT, *grid)
+    wide = call("tune", *SHORT, *grid, "--set", "job.autoscaler.utilization.max=0.8")
+
+    told = "1 job: a vertex whose lag does not grow is scaled up with 0% head-room left; --grid utilization.max="
+    assert told in usual.stdout
+    assert "head-room" not in wide.stdout
+
+
 def test_tune_prints_a_table(call: Call, history: Path) -> None:
     answer = call("tune", "--history", history, "--jobs", "orders", "--grid", "utilization.target=0.7,0.2", *INLINE)
 

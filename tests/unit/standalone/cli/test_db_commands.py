@@ -16,11 +16,13 @@ from sql_setup import make_reference_schema, state_rows, write_state
 from sql_setup.command_line import call, environment
 from sqlalchemy import text
 
+from flink_autoscaler.core.model.state import JobState, ScalingRecord
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.lease import Lease
 from flink_autoscaler.stores.sql.migrations import VERSION_TABLE
 from flink_autoscaler.stores.sql.schema import HEAD, status, upgrade
-from flink_autoscaler.stores.sql.tables import JOBS
+from flink_autoscaler.stores.sql.state.store import SqlStateStore
+from flink_autoscaler.stores.sql.tables import JOBS, SET_ASIDE
 
 
 @pytest.fixture
@@ -134,7 +136,7 @@ def test_check_fails_where_the_schema_is_missing(file: DatabaseSettings) -> None
     ("url", "code", "expected"),
     [
         pytest.param("jdbc:derby:x", 2, "Derby", id="unsupported database"),
-        pytest.param("jdbc:sqlite:/nonexistent/x.db", 1, "cannot be opened", id="no such folder"),
+        pytest.param("jdbc:sqlite:/nonexistent/x.db", 2, "cannot be opened", id="no such folder"),
         pytest.param("jdbc:postgresql://127.0.0.1:1/x", 1, "cannot be reached", id="nobody listens"),
     ],
 )
@@ -196,7 +198,18 @@ def test_missing_library_is_named_with_how_to_install_it(file: DatabaseSettings,
     assert result.stderr.startswith("error: sqlalchemy is not installed")
 
 
-@pytest.mark.parametrize("name", [("db", "upgrade"), ("db", "status"), ("db", "check"), ("db", "import"), ("events",)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        ("db", "upgrade"),
+        ("db", "status"),
+        ("db", "check"),
+        ("db", "import"),
+        ("db", "set-aside"),
+        ("db", "restore"),
+        ("events",),
+    ],
+)
 def test_help_of_every_command_has_examples(file: DatabaseSettings, name: tuple[str, ...]) -> None:
     result = call(file, *name, "--help")
 
@@ -312,3 +325,95 @@ def test_job_id_of_two_clusters_needs_a_choice(
     assert "say with --cluster whose state it is" in both.stderr
     assert one.returncode == 0
     assert set(state_rows(current)) == {("other/orders", "scalingHistory")}
+
+
+@pytest.mark.parametrize(
+    "arguments", [("db", "status"), ("db", "upgrade"), ("events",), ("explain", "orders"), ("run",)], ids="-".join
+)
+def test_file_that_cannot_be_opened_is_a_mistake_in_the_configuration(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    nowhere = DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'missing' / 'autoscaler.db'}")
+    stored = ("state-store.type=JDBC", "event-handler.type=JDBC")
+    options = [part for each in stored for part in ("--set", f"autoscaler.standalone.{each}")]
+
+    result = call(nowhere, *arguments, *options, "--set", "autoscaler.engine.kind=inline")
+
+    assert result.returncode == 2
+    assert "its file cannot be opened: check the folder and its permissions" in result.stderr
+
+
+def damaged(database: Database) -> None:
+    """Let a store meet a value that it cannot read, and replace it."""
+    write_state(database, "main/orders", scalingTracking="{", parallelismOverrides='{"a":"2"}')
+    store = SqlStateStore(database, writer="flink-autoscaler")
+    store.save("main/orders", JobState(overrides=store.load("main/orders").overrides, tracking=(ScalingRecord(1000),)))
+
+
+def spoiled_value(database: Database, text: str) -> None:
+    with database.transaction() as connection:
+        connection.execute(SET_ASIDE.update().values(state_value=text))
+
+
+def test_values_set_aside_are_listed_with_whether_they_can_be_read_now(
+    file: DatabaseSettings, current: Database
+) -> None:
+    nothing = call(file, "db", "set-aside")
+    damaged(current)
+
+    result = call(file, "db", "set-aside", "--job", "main/orders")
+    (found,) = json.loads(call(file, "db", "set-aside", "--json").stdout)["set_aside"]
+
+    assert (nothing.returncode, nothing.stderr) == (0, "nothing is set aside\n")
+    assert result.stdout.splitlines()[1].split()[:3] == [str(found["id"]), "main/orders", "scalingTracking"]
+    assert (found["problem"], found["unreadable"], found["size"]) == (found["unreadable"], found["unreadable"], 1)
+
+
+def test_value_that_this_version_reads_is_restored_and_can_be_exchanged_again(
+    file: DatabaseSettings, current: Database
+) -> None:
+    damaged(current)
+    before = state_rows(current)["main/orders", "scalingTracking"]
+    value = '{"scalingRecords":{"1970-01-01T00:00:05Z":{"endTime":"1970-01-01T00:00:09Z"}}}'
+    spoiled_value(current, value)
+    (row,) = rows_of(current, SET_ASIDE)
+
+    tried = call(file, "db", "restore", str(row["id"]), "--dry-run")
+    unchanged = state_rows(current)["main/orders", "scalingTracking"]
+    result = call(file, "db", "restore", str(row["id"]))
+
+    (kept,) = rows_of(current, SET_ASIDE)
+    assert (tried.returncode, unchanged) == (0, before)
+    assert result.returncode == 0, result.stderr
+    assert state_rows(current)["main/orders", "scalingTracking"] == value
+    assert (kept["state_value"], kept["problem"]) == (before, "replaced when an older value was restored")
+    assert SqlStateStore(current).load("main/orders").tracking[0].at_ms == 5000
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        pytest.param("1", "cannot be read by this version either", id="still unreadable"),
+        pytest.param("77", "no value with the number 77 is set aside", id="unknown"),
+    ],
+)
+def test_value_that_cannot_be_restored_stays_where_it_is(
+    file: DatabaseSettings, current: Database, number: str, expected: str
+) -> None:
+    damaged(current)
+
+    result = call(file, "db", "restore", number)
+
+    assert result.returncode == 2
+    assert expected in result.stderr
+    assert len(rows_of(current, SET_ASIDE)) == 1
+
+
+def test_restoring_is_refused_while_a_daemon_works(file: DatabaseSettings, current: Database) -> None:
+    damaged(current)
+    Lease(current, name="flink-autoscaler", owner="host-1", ttl=60.0).acquire()
+
+    result = call(file, "db", "restore", "1")
+
+    assert result.returncode == 1
+    assert "stop it, then restore" in result.stderr

@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.cli.command import read_instant
 from flink_autoscaler.standalone.cli.explain import job_key_of
 from flink_autoscaler.standalone.records.codec import PassRecord
+from flink_autoscaler.standalone.records.deciding import deciding_sentence
 from flink_autoscaler.standalone.records.explain import Explanation, explain
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.records import SqlRecordStore
@@ -60,6 +61,30 @@ def test_a_scale_up_tells_what_came_of_it() -> None:
     assert explained.follow_up is not None
     assert (explained.follow_up.stage, explained.follow_up.outage_ms) == ("reached", 3500)
     assert explained.undone_by is None
+
+
+@pytest.mark.parametrize(
+    ("explained", "expected"),
+    [
+        pytest.param(
+            lambda: explain(scaled_up().records[2]),
+            "enrich goes from 4 to 7: it needs 152% of what it can process (1,595 of 1,053 records/s).",
+            id="by the load",
+        ),
+        pytest.param(
+            lambda: last(without_headroom().records),
+            "Nothing changes: enrich would get 7; cluster main can give no more TaskManagers: enrich stays at 4 "
+            "instead of 7.",
+            id="held back",
+        ),
+        pytest.param(lambda: last(window_filling().records), "", id="nothing decided it"),
+        pytest.param(lambda: last(rolled_back().records), "", id="not by a number"),
+    ],
+)
+def test_one_sentence_says_what_was_decided_and_by_which_number(
+    explained: Callable[[], Explanation], expected: str
+) -> None:
+    assert deciding_sentence(explained()) == expected
 
 
 def test_a_rescale_that_was_undone_names_the_rollback() -> None:

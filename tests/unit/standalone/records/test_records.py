@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
+from databases import create_tables, rows_of
 from recorded_passes import JOB_KEY, RecordedJob, scaled_up
 from structlog.testing import capture_logs
 
@@ -16,6 +20,9 @@ from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.records.codec import decode
 from flink_autoscaler.standalone.records.writer import PassRecorder
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.records import SqlRecordStore
+from flink_autoscaler.stores.sql.tables import DECISIONS
 
 PATIENCE = 20.0
 
@@ -40,6 +47,9 @@ class FakeRecordStore:
 
     def job_keys(self) -> frozenset[JobKey]:
         return frozenset(record.job_key for record in self.records)
+
+    def shrink(self, most_bytes: int) -> int:
+        return 0
 
     def expire(self, before_ms: int) -> int:
         expired = [record for record in self.records if record.at_ms < before_ms]
@@ -172,3 +182,22 @@ def test_old_records_are_removed_in_time(store: FakeRecordStore) -> None:
     recorder.close()
 
     assert store.latest(JOB_KEY, request.now_ms) is None
+
+
+def test_records_of_busy_jobs_take_no_more_than_they_may(tmp_path: Path) -> None:
+    request, outcome = a_decision()
+    limit, most = 1 << 20, 0
+    with closing(Database(DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'autoscaler.db'}"))) as database:
+        create_tables(database)
+        store, now = SqlRecordStore(database), request.now_ms / 1000
+        recorder = PassRecorder(store, interval=0.0, retention=86_400.0, max_size=limit, clock=lambda: now)
+        for batch in range(30):
+            for number in range(20):
+                at = replace(request, now_ms=request.now_ms + 20 * batch + number)
+                padded = replace(outcome, wanted={secrets.token_hex(4000): 1})
+                recorder.put(at, padded)
+            assert recorder.flush(PATIENCE)
+            most = max(most, sum(len(row["record"]) for row in rows_of(database, DECISIONS)))
+        recorder.close()
+
+    assert limit / 2 < most <= limit * 1.25

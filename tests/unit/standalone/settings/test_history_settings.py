@@ -26,7 +26,8 @@ def test_longer_interval_is_refused_with_the_key_and_what_is_allowed() -> None:
         settings_of(interval="1 h")
 
     assert str(caught.value) == (
-        "autoscaler.history.interval = '1 h' (--set): expected a duration such as '10 s', at least 0 s, at most 15 min"
+        "autoscaler.history.interval = '1 h' (--set): expected a duration such as '10 s', '1.5 min' or "
+        "'1h 30min', at least 0 s, at most 15 min"
     )
 
 

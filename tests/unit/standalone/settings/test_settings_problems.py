@@ -9,6 +9,8 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
+TIME = "a duration such as '10 s', '1.5 min' or '1h 30min'"
+
 
 def a_file(directory: Path, text: str) -> Path:
     file = directory / "a.yaml"
@@ -176,10 +178,10 @@ def test_an_override_without_equals_sign_is_refused_without_showing_it() -> None
         ("autoscaler.engine.kind", "dask", "spark, auto or inline"),
         ("autoscaler.log.level", "loud", "debug, info, warning or error"),
         ("autoscaler.engine.driver-memory", "1m", "a memory size such as '512m', at least 450m"),
-        ("autoscaler.engine.job-deadline", "0", "a duration such as '10 s', more than 0 s"),
+        ("autoscaler.engine.job-deadline", "0", f"{TIME}, more than 0 s"),
         ("autoscaler.engine.spark-master", " ", "text that is not blank"),
-        ("scalingInterval", "PT10S", "a duration such as '10 s', at least 100 ms"),
-        ("job.autoscaler.metrics.window", "quick", "a duration such as '10 s'"),
+        ("scalingInterval", "PT10S", f"{TIME}, at least 100 ms"),
+        ("job.autoscaler.metrics.window", "1.5 s", "a whole number and a unit, such as '90 s', '1500 ms' or '2 h'"),
         ("job.autoscaler.metrics.busy-time.aggregator", "P99", "one of AVG, MAX, MIN"),
         ("job.autoscaler.flink.rest-client.timeout", "0", "more than 0 s"),
     ],

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.model.syntax import parse_list
+from flink_autoscaler.core.options.flink import FlinkOptions
+from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_autoscaler.standalone.settings.sources.files import parse_yaml
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -46,3 +51,32 @@ def test_a_document_is_flattened(text: str, expected: dict[str, str] | None) -> 
 
 def test_a_list_reads_back_as_a_list_of_flink() -> None:
     assert parse_list(flat('a: ["9:00-10:00 && * * * * * ?", "x;y"]')["a"]) == ("9:00-10:00 && * * * * * ?", "x;y")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("pipeline.jobvertex-parallelism-overrides: 'ab:4,cd:2'", id="as Flink writes it"),
+        pytest.param("pipeline.jobvertex-parallelism-overrides: {ab: 4, cd: 2}", id="map"),
+        pytest.param("pipeline:\n  jobvertex-parallelism-overrides:\n    ab: 4\n    cd: 2", id="nested map"),
+    ],
+)
+def test_a_map_is_the_value_of_a_map_option_of_flink(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(text)
+
+    settings = load_settings(load_configuration(file=file, environment={}, overrides=[]))
+
+    (cluster,) = settings.effective_clusters()
+    options = FlinkOptions(cluster.job_defaults)
+    assert options.parallelism_overrides == {"ab": "4", "cd": "2"}
+    assert options.is_set(FlinkOptions.parallelism_overrides)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("1.5 s", 1.5), ("1min 30s", 90.0), ("0.5h", 1800.0)])
+def test_durations_of_the_daemon_are_written_as_people_do(text: str, seconds: float) -> None:
+    configuration = load_configuration(
+        file=None, environment={}, overrides=[f"autoscaler.standalone.control-loop.interval={text}"]
+    )
+
+    assert load_settings(configuration).standalone.control_loop_interval == seconds

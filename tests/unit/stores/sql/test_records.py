@@ -96,6 +96,18 @@ def test_old_records_expire(store: RecordStore) -> None:
     assert store.job_keys() == {"main/orders"}
 
 
+def test_oldest_records_of_any_job_go_until_the_rest_fits(store: RecordStore) -> None:
+    store.add([a_record(at_ms, f"main/job-{at_ms}", "x" * 1000) for at_ms in (30, 10, 20, 40)])
+
+    kept = store.shrink(4000), len(store.job_keys())
+    removed = store.shrink(2500)
+
+    assert kept == (0, 4)
+    assert removed == 2
+    assert store.job_keys() == {"main/job-30", "main/job-40"}
+    assert store.shrink(0) == 2
+
+
 def test_threads_add_records_of_different_jobs_at_the_same_time(store: RecordStore) -> None:
     jobs = [f"main/job-{number}" for number in range(8)]
 

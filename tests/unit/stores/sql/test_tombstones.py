@@ -9,11 +9,13 @@ from sqlalchemy import insert, update
 from store_contracts.tombstones import JobTombstonesContract
 
 from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.deployment import JobTombstones
 from flink_autoscaler.stores.heap import HeapTombstones
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.database.failures import LeaseLostError
 from flink_autoscaler.stores.sql.lease import Lease, LeaseFence
+from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import JOBS, TOMBSTONES
 from flink_autoscaler.stores.sql.tombstones import BATCH, SqlTombstones
 
@@ -98,15 +100,63 @@ def test_jobs_without_a_row_of_ours_are_not_marked(database: Database, tombstone
     assert rows_of(database, TOMBSTONES) == []
 
 
-def test_jobs_known_by_their_id_alone_are_marked_but_have_no_retention(
-    database: Database, tombstones: SqlTombstones
-) -> None:
+def test_jobs_known_by_their_id_alone_are_marked(database: Database, tombstones: SqlTombstones) -> None:
     with_job(database, "ab" * 16, updated_at=datetime.now() - 100 * DAY)
 
     tombstones.mark("main", ["ab" * 16])
 
     assert tombstones.due("main", 0.0) == {"ab" * 16}
+
+
+def grow_older(database: Database) -> None:
+    with database.transaction() as connection:
+        connection.execute(update(JOBS).values(updated_at=datetime.now() - 100 * DAY))
+
+
+def test_job_known_by_its_id_alone_is_unseen_in_the_cluster_that_listed_it(
+    database: Database, tombstones: SqlTombstones
+) -> None:
+    job_id = "ab" * 16
+    with_job(database, job_id)
+
+    tombstones.unseen("main", [job_id], MONTH)
+    grow_older(database)
+
+    assert tombstones.unseen("other", [], MONTH) == frozenset()
+    assert tombstones.unseen("main", [], MONTH) == {job_id}
+
+
+def test_job_known_by_its_id_alone_that_nobody_listed_is_kept(database: Database, tombstones: SqlTombstones) -> None:
+    with_job(database, "ab" * 16, updated_at=datetime.now() - 100 * DAY)
+
     assert tombstones.unseen("main", [], MONTH) == frozenset()
+
+
+def test_job_known_by_its_id_alone_that_moved_is_seen_where_it_is(
+    database: Database, tombstones: SqlTombstones
+) -> None:
+    job_id = "ab" * 16
+    with_job(database, job_id)
+    tombstones.unseen("main", [job_id], MONTH)
+    grow_older(database)
+
+    tombstones.unseen("other", [job_id], MONTH)
+
+    assert tombstones.unseen("main", [], MONTH) == frozenset()
+
+
+def test_saving_a_job_known_by_its_id_alone_keeps_the_cluster_that_listed_it(
+    database: Database, tombstones: SqlTombstones
+) -> None:
+    job_id = "ab" * 16
+    store = SqlStateStore(database, writer=OURS)
+    store.save(job_id, JobState(job_id))
+    tombstones.unseen("main", [job_id], MONTH)
+
+    store.save(job_id, JobState("cd" * 16))
+    grow_older(database)
+
+    assert tombstones.unseen("main", [], MONTH) == {job_id}
 
 
 def test_unseen_jobs_are_those_that_were_not_saved_for_long(database: Database, tombstones: SqlTombstones) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from flink_autoscaler.core.decide.plan import Plan, plan_event
 from flink_autoscaler.core.decide.sizing.alignment import align, limited_event
 from flink_autoscaler.core.errors import EvaluationError
+from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings
 from flink_autoscaler.core.model.events import Event, EventType, Figures, Reason
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId, of
 from flink_autoscaler.core.model.numbers import plain, two_decimals
@@ -109,8 +111,27 @@ def changes_of(chosen: Chosen, job: EvaluatedJob, plugins: Plugins) -> Plan:
     if not wanted:
         return plan.explained("NO_CHANGE", "no vertex needs another parallelism now")
     if not any(each.is_outside for each in wanted.values()):
-        return plan.explained("WITHIN_BOUNDS", "every vertex that would change is within its utilization bounds")
+        return replace(plan, reasons=(*plan.reasons, _within_bounds(wanted, job)))
     return _with_changes(plan, job, {vertex_id: each.parallelism for vertex_id, each in wanted.items()})
+
+
+def _within_bounds(wanted: Mapping[VertexId, DelayedRecommendation], job: EvaluatedJob) -> Reason:
+    """Say that nothing is outside its bounds, and how much room the busiest vertex has left that would grow."""
+    text = "every vertex that would change is within its utilization bounds"
+    vertices, options = job.topology.vertices, job.context.options
+    growing = (v for v, advice in wanted.items() if advice.parallelism > vertices[v].parallelism)
+    loads = {v: job.metrics.vertices[v][ScalingMetric.LOAD].average for v in growing}
+    known = {v: load for v, load in loads.items() if math.isfinite(load)}
+    if not known:
+        return Reason("WITHIN_BOUNDS", text)
+    busiest = max(known, key=lambda v: known[v])
+    load, most = known[busiest], EvaluationSettings.of(options, job.restart_time).utilization_max
+    room = (
+        f"{vertices[busiest].name} is {load:.0%} busy, head-room left: {max(0.0, 1 - load):.0%}; while its lag does "
+        f"not grow it is scaled up above {min(1.0, most):.0%} (utilization.max)"
+    )
+    figures = (("load", load), ("headroom", max(0.0, 1 - load)), ("utilization_max", most))
+    return Reason("WITHIN_BOUNDS", f"{text}: {room}", figures=figures)
 
 
 def _with_changes(plan: Plan, job: EvaluatedJob, wanted: dict[VertexId, int]) -> Plan:

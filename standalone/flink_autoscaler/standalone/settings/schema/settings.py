@@ -207,6 +207,9 @@ class RecordSettings(OptionSection):
     )
     retention: Seconds = option(7 * 86_400.0, "Age after which records are removed.", gt=0)
     max_per_job: Count = option(500, "Records of one job that are kept, the newest ones.", ge=1)
+    max_size: MemorySize = option(
+        512 << 20, "What all records may take in the database; beyond that the oldest are removed.", ge=1 << 20
+    )
 
 
 class StandaloneSettings(OptionSection):

@@ -25,7 +25,8 @@ EXPECTED: Final[Mapping[Callable[[str], Any], str]] = {
     syntax.parse_bool: "true or false",
     syntax.parse_int: "a whole number",
     syntax.parse_double: "a decimal number",
-    syntax.parse_duration: "a duration such as '10 s'",
+    syntax.parse_duration: "a whole number and a unit, such as '90 s', '1500 ms' or '2 h'",
+    syntax.parse_time: "a duration such as '10 s', '1.5 min' or '1h 30min'",
     positive_duration: "a duration above 0, such as '10 s'",
     syntax.parse_memory: "a memory size such as '512m'",
     syntax.parse_list: "a list such as 'a;b'",
@@ -137,7 +138,7 @@ def _write_memory(value: int) -> str:
 
 
 def _seconds(text: str) -> float:
-    return syntax.parse_duration(text).exact_seconds
+    return syntax.parse_time(text).exact_seconds
 
 
 def _name(text: str) -> str:
@@ -202,7 +203,7 @@ def _write_plugin(value: str) -> str:
 
 Flag = Annotated[bool, Syntax(EXPECTED[syntax.parse_bool], syntax.parse_bool, lambda value: str(value).lower())]
 Count = Annotated[int, Syntax(EXPECTED[syntax.parse_int], syntax.parse_int)]
-Seconds = Annotated[float, Syntax(EXPECTED[syntax.parse_duration], _seconds, _write_seconds)]
+Seconds = Annotated[float, Syntax(EXPECTED[syntax.parse_time], _seconds, _write_seconds)]
 MemorySize = Annotated[int, Syntax(EXPECTED[syntax.parse_memory], syntax.parse_memory, _write_memory)]
 Text = Annotated[str, Syntax("text that is not blank", _not_blank)]
 Schedule = Annotated[str, Syntax(schedules.EXPECTED, schedules.parse_schedule)]

@@ -186,7 +186,9 @@ def _update(connection: Connection, job_key: JobKey, texts: Mapping[StateType, s
 def _write_record(connection: Connection, job_key: JobKey, values: dict[str, Any], *, has_record: bool) -> None:
     if has_record:
         condition = same_key(connection, JOBS.c.job_key, job_key)
-        if connection.execute(update(JOBS).where(condition).values(values)).rowcount:
+        # Of a key that does not name its cluster, somebody may have noted it down.
+        known = {name: value for name, value in values.items() if name != "cluster" or value}
+        if connection.execute(update(JOBS).where(condition).values(known)).rowcount:
             return
     connection.execute(insert(JOBS).values(job_key=job_key, **values))
 

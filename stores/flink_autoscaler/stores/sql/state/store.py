@@ -139,7 +139,16 @@ class SqlStateStore:
         """
         _check_key(job_key)
         self._drop(job_key)
+        self.release(job_key)
         self._database.run(lambda connection: delete_job(connection, job_key), fence=self._fence)
+
+    def release(self, job_key: JobKey) -> None:
+        """Free the memory of a job whose state is in the database; one that could not be written yet is kept."""
+        with self._lock:
+            view = self._views.get(job_key)
+            if view is not None and view.stored is not None:
+                del self._views[job_key]
+            self._reported = {reported for reported in self._reported if reported[0] != job_key}
 
     def job_keys(self) -> frozenset[JobKey]:
         """Return the keys of all jobs in the database, whoever wrote them, and of those not written yet.

@@ -526,3 +526,31 @@ def test_a_blank_at_the_end_does_not_mix_up_jobs(java_mysql: Database) -> None:
     store.delete("job ")
 
     assert SqlStateStore(java_mysql).load("job") == TWO_TYPES
+
+
+def test_released_job_is_read_again_and_others_are_not(database: Database) -> None:
+    store = SqlStateStore(database)
+    for job_key in ("gone", "here"):
+        store.save(job_key, OVERRIDES)
+
+    store.release("gone")
+    with counting(database) as statements:
+        here = store.load("here")
+        untouched = len(statements.texts)
+        gone = store.load("gone")
+
+    assert (here, gone) == (OVERRIDES, OVERRIDES)
+    assert (untouched, len(statements.texts)) == (0, 1)
+
+
+def test_released_job_that_could_not_be_written_yet_is_kept(database: Database) -> None:
+    gate = Gate()
+    store = SqlStateStore(database, fence=gate)
+    store.load("job")
+    gate.error = StoreError("away")
+    with pytest.raises(StoreError):
+        store.save("job", OVERRIDES)
+
+    store.release("job")
+
+    assert store.load("job") == OVERRIDES

@@ -1,0 +1,41 @@
+"""What the product promises is guarded by ``make test``, also where the rest of the suite is left to its own target."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[3]
+
+GUARDED = {
+    "rollback after a memory death": "tests/e2e/test_rescue_rollback.py",
+    "an edit by hand": "tests/e2e/test_rescue_interference.py",
+    "two jobs for one slot": "tests/e2e/test_slot_competition.py",
+    "discovery and rescale on YARN": "tests/integration/yarn/test_flink_on_yarn.py",
+    "a JobManager behind Kerberos": "tests/e2e/test_kerberos.py",
+    "a pass on a Spark cluster of two workers": "tests/integration/pipeline/test_cluster.py",
+}
+
+
+@pytest.mark.parametrize("promise", GUARDED)
+def test_promise_is_guarded_by_one_test(promise: str) -> None:
+    text = (PROJECT / GUARDED[promise]).read_text()
+
+    assert text.count("pytest.mark.guard") == 1
+
+
+def test_make_test_selects_the_guards_and_leaves_out_the_rest_of_the_long_suites() -> None:
+    told = subprocess.run(["make", "--dry-run", "test"], cwd=PROJECT, capture_output=True, text=True, check=True)
+
+    (selected,) = set(re.findall(r'pytest .* -m "([^"]*)"', told.stdout))
+    assert selected == "guard or not (yarn or kerberos or rescue or cluster or long)"
+
+
+def test_ci_installs_what_the_guards_take() -> None:
+    text = (PROJECT / ".ci" / "run").read_text()
+
+    for package in ("krb5-kdc", "libapache2-mod-auth-gssapi", "libkrb5-dev", "openjdk-17-jdk-headless"):
+        assert package in text
