@@ -163,3 +163,9 @@ def test_daemon_understands_its_configuration() -> None:
 @pytest.mark.parametrize("path", sorted((PROJECT / "docker").iterdir()), ids=lambda path: path.name)
 def test_files_hold_no_secret(path: Path) -> None:
     assert not SECRET.search(path.read_text())
+
+
+def test_what_the_daemon_learns_is_on_the_volume_of_the_image() -> None:
+    (directory,) = re.findall(r"STATE_DIRECTORY=(\S+)", last("ENV"))
+
+    assert directory == last("VOLUME")

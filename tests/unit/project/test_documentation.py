@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from visible_names import texts
 
 from flink_autoscaler.core import ports
 
@@ -97,3 +98,11 @@ def test_the_page_of_the_ports_shows_what_they_export() -> None:
     shown = re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE)
 
     assert shown == sorted(name for name in ports.__all__ if isinstance(getattr(ports, name), type))
+
+
+def test_every_line_of_the_commented_log_is_one_that_the_daemon_writes() -> None:
+    page = (PROJECT / "docs" / "guide" / "reading-the-log.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r'"event": "(\w+)"', page)) | set(re.findall(r'"code": "(\w+)"', page))
+
+    assert {"state_kept", "scaling_report", "WINDOW_FILLING", "SIZED"} <= shown
+    assert shown <= texts()

@@ -40,10 +40,9 @@ AtOption = Annotated[
 
 _SHOWN_JOBS: Final = 20
 _HOW_TO_RECORD: Final = (
-    "passes are only recorded where there is a database: that of autoscaler.standalone.jdbc.url with "
-    "autoscaler.standalone.state-store.type: JDBC, or the daemon's own file, which is not there: give the "
-    "STATE_DIRECTORY and the user of the daemon; without either, flink-autoscaler once --json shows a pass as it is "
-    "made"
+    "passes are recorded in a database, and there is none here: a daemon has one of its own, which its user finds "
+    "with its STATE_DIRECTORY; for another set autoscaler.standalone.state-store.type: JDBC and "
+    "autoscaler.standalone.jdbc.url, and restart the daemon; without it, flink-autoscaler once --json shows a pass"
 )
 
 

@@ -61,7 +61,7 @@ _REASON_EVENTS: Final = {
     News.SETTLED: "job_reasons_settled",
     News.FLAPS: "job_reasons_flapping",
 }
-"""Log lines of a job whose phase is the same and whose reasons are others."""
+"""Log lines of a job whose reasons are others; ``job_phase`` where its phase is another one, and nothing flaps."""
 
 
 @dataclass(slots=True)
@@ -239,9 +239,10 @@ class Announcer:
         """Tell why the job is left alone or rescaled, whenever that is for other reasons than in the last pass."""
         is_phase_news = self._is_news("phase", job_key, outcome.phase)
         news = self._reasons.take(job_key, identity_of(outcome))
-        event = "job_phase" if is_phase_news else _REASON_EVENTS.get(news, "job_phase")
-        write = log.debug if event == "job_phase" and not is_phase_news else log.info
-        more = {"told_again_after": PERIOD} if event == _REASON_EVENTS[News.FLAPS] else {}
+        is_phase = news is News.NOTHING or (news is News.BEGAN and is_phase_news)
+        event = "job_phase" if is_phase else _REASON_EVENTS[news]
+        write = log.debug if news is News.NOTHING else log.info
+        more = {"told_again_after": PERIOD} if news is News.FLAPS else {}
         write(
             event,
             phase=outcome.phase.value,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from flink_autoscaler.standalone.settings.default_store import state_directory
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 
 UNIT = Path(__file__).parents[4] / "conf" / "flink-autoscaler.service"
@@ -64,3 +65,9 @@ def test_unit_is_hardened(service: configparser.SectionProxy, key: str, value: s
 
 def test_unit_can_be_reloaded(service: configparser.SectionProxy) -> None:
     assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
+
+
+def test_what_the_daemon_learns_is_in_the_state_directory_of_the_unit(service: configparser.SectionProxy) -> None:
+    given = state_directory({"STATE_DIRECTORY": f"/var/lib/{service['StateDirectory']}"})
+
+    assert given == Path("/var/lib/flink-autoscaler")

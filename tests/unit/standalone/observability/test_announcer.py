@@ -124,10 +124,10 @@ def test_phase_is_told_when_it_changes(flink: FakeFlink, watching: Watching, lin
     assert [line["phase"] for line in lines.of("job_phase")] == changes
 
 
-def decided(report: PassReport, *reasons: Reason) -> PassReport:
+def decided(report: PassReport, *reasons: Reason, phase: PassPhase = PassPhase.EXECUTED) -> PassReport:
     """Return a pass that came to a decision for other reasons."""
     job = report.reports["main/orders"]
-    outcome = replace(job.outcome, phase=PassPhase.EXECUTED, decision=Hold(reasons))
+    outcome = replace(job.outcome, phase=phase, decision=Hold(reasons))
     return replace(report, reports={"main/orders": replace(job, outcome=outcome)})
 
 
@@ -148,18 +148,23 @@ def test_reasons_are_told_when_their_codes_change_and_not_when_their_figures_do(
     assert line["codes"] == [{"code": "DOES_NOT_PAY", "late": "Infinity"}]
 
 
-def test_reasons_that_flap_do_not_flood_the_log(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
+@pytest.mark.parametrize(
+    "phases", [(PassPhase.EXECUTED, PassPhase.EXECUTED), (PassPhase.EXECUTED, PassPhase.NOT_READY)]
+)
+def test_reasons_that_flap_do_not_flood_the_log(
+    flink: FakeFlink, watching: Watching, lines: LogLines, phases: tuple[PassPhase, PassPhase]
+) -> None:
     flink.add_job("orders")
     watch = watching.watch(flink)
     (report,) = run_passes(watch)
 
     for number in range(200):
-        watch.announcer.announce(decided(report, Reason(("ONE", "OTHER")[number % 2], "a reason")))
+        reason = Reason(("ONE", "OTHER")[number % 2], "a reason")
+        watch.announcer.announce(decided(report, reason, phase=phases[number % 2]))
 
-    told = [line["event"] for line in lines.all() if line["event"].startswith("job_reasons")]
-    assert told.count("job_reasons") <= MOST_REASONS
-    assert told[-1] == "job_reasons_flapping"
-    assert told.count("job_reasons_flapping") == 1
+    told = [line["event"] for line in lines.all() if line["event"].startswith(("job_reasons", "job_phase"))]
+    assert len(told) == MOST_REASONS + 1
+    assert [event for event in told if event == "job_reasons_flapping"] == told[-1:]
 
 
 def test_job_that_is_gone_is_announced_and_loses_its_series(
