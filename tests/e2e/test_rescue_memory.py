@@ -20,6 +20,8 @@ HOARDER = job.ScalingJob(
 OPTIONS = {
     **FAST_OPTIONS,
     **ONLY_WORK,
+    # From two to eight in one step, whatever the figures of a busy machine are.
+    "job.autoscaler.vertex.min-parallelism": "8",
     "job.autoscaler.vertex.max-parallelism": "8",
     "job.autoscaler.rollback.observation-window": "60 s",
     "job.autoscaler.rollback.memory.enabled": "true",
