@@ -10,6 +10,7 @@ from typing import Final
 
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.cycle.ending import without_reading
+from flink_autoscaler.core.evaluate.restart_time import ENOUGH
 from flink_autoscaler.core.forecast.pass_forecast import Profiles, profiles_around
 from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
@@ -54,8 +55,8 @@ class Simulation:
         start_ms: Epoch milliseconds of the beginning.
         slo_lag: Lag in seconds above which the job is too late; None takes ``slo.lag`` of the job.
         profiles: Of the sources, from any number of nights; a pass has the newest that were there by then.
-        outages: Milliseconds that rescales took other jobs of the cluster away; empty for a job that is alone, which
-            has to measure its own first.
+        outages: Milliseconds that rescales took other jobs of the cluster away, which counts until the job has measured
+            enough itself. None: as long as those of ``terms``, since jobs were rescaled there before; empty: none were.
     """
 
     job: JobModel
@@ -70,7 +71,12 @@ class Simulation:
     start_ms: int = MONDAY_MS
     slo_lag: float | None = None
     profiles: Sequence[ProfileResult] = ()
-    outages: tuple[int, ...] = ()
+    outages: tuple[int, ...] | None = None
+
+    @property
+    def known_outages(self) -> tuple[int, ...]:
+        """What the daemon has measured before the simulation begins, milliseconds."""
+        return (round(self.terms.outage * 1000),) * ENOUGH if self.outages is None else self.outages
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +179,7 @@ class _Run:
         """Do one pass as the daemon does, with the answers of the simulated cluster."""
         now_ms = self._reporter.at_ms(self._job.fluid.now)
         profiles = self._profiles(now_ms / 1000)
-        outages = self._given.outages
+        outages = self._given.known_outages
         request = PassRequest(
             self._context_now(), self._state, now_ms, self._memory, profiles=profiles, outages=outages
         )

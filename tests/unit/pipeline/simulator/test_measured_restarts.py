@@ -19,17 +19,17 @@ TRUTH = {"restart.time-source": "option", "restart.time": f"{OUTAGE:g} s"}
 ASSUMED = {"restart.time-source": "option"}
 
 
-def simulated(options: Mapping[str, str], *, days: float = 2.0, outages: tuple[int, ...] = ()) -> BacktestResult:
+def simulated(options: Mapping[str, str], *, days: float = 2.0) -> BacktestResult:
     workload = week_sine().part(0, days * DAY)
     configuration = {f"job.autoscaler.{key}": value for key, value in options.items()}
     terms = RescaleTerms(OUTAGE, delay=DELAY, replay=5.0)
-    return run(Simulation(chain(workload), workload, configuration, installed_plugins(), terms=terms, outages=outages))
+    return run(Simulation(chain(workload), workload, configuration, installed_plugins(), terms=terms))
 
 
 def test_measured_outages_cost_what_the_truth_costs_and_the_assumed_restart_time_costs_more() -> None:
     truth, assumed = (simulated(options).measures.slot_hours for options in (TRUTH, ASSUMED))
 
-    measured = simulated({}, outages=(59_500, 60_000, 60_000)).measures.slot_hours
+    measured = simulated({}).measures.slot_hours
 
     assert measured == pytest.approx(truth)
     assert assumed > 1.03 * truth
