@@ -125,7 +125,8 @@ def _prepare_signals() -> None:
 
 def _end_with_the_daemon() -> None:
     """Wait until the daemon has closed its end of standard input, as the system does when it dies."""
-    sys.stdin.buffer.read()
+    # Not through sys.stdin, whose lock this thread would still hold when the interpreter ends.
+    os.read(0, 1)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
