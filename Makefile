@@ -125,7 +125,7 @@ docs: setup ## Build the documentation as a site in build/site; a broken link fa
 	PYTHONPATH=tests/support $(BIN)/python -m docs_site $(BUILD)
 
 .PHONY: pictures
-pictures: setup ## Make the README's pictures from a real demo (20 min; needs chromium and chromium-driver).
+pictures: setup ## Make the README's pictures from a real demo (16 min; needs chromium and chromium-driver).
 	@.ci/check-tools jdk
 	PYTHONPATH=tests/support $(BIN)/python -m pictures
 

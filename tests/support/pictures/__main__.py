@@ -25,8 +25,8 @@ PICTURES = PROJECT / "docs" / "pictures"
 BUILD = PROJECT / "build" / "pictures"
 _PLAIN_WIDTH = 140
 _REPORT_WIDTH = 1100
-_SECONDS = "1200"
-"""Two days of ten minutes: a point of a report's chart stands for a minute at least."""
+_SECONDS = "890"
+"""One rise and fall of the load: a point of a report's chart stands for a minute at least."""
 
 
 def main() -> int:
