@@ -13,6 +13,7 @@ import time
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_flink import FakeFlink, Fault, chain
@@ -296,6 +297,12 @@ class Running:
         assert self.process.stdout is not None
         return self.process.stdout.readline()
 
+    def hear(self, event: str) -> dict[str, Any]:
+        """Read the log up to the first line of an event."""
+        assert self.process.stderr is not None
+        lines = map(json.loads, self.process.stderr)
+        return next(line for line in lines if line["event"] == event)
+
     def stop(self, number: int = signal.SIGTERM) -> tuple[int, str]:
         self.process.send_signal(number)
         _, errors = self.process.communicate(timeout=90)
@@ -416,13 +423,11 @@ def test_second_ctrl_c_ends_the_daemon_at_once(flink: FakeFlink) -> None:
     slow = ("--set", "job.autoscaler.flink.rest-client.timeout=25s", "--set", "autoscaler.loop.shutdown-grace=25s")
     with Running(*at(flink), *INLINE, *NO_HTTP, *slow) as daemon:
         wait_until("the first request", lambda: flink.requests, timeout=90, interval=0.01)
-        assert daemon.process.stderr is not None
         daemon.process.send_signal(signal.SIGINT)
-        announced = daemon.process.stderr.readline()
+        daemon.hear("stopping")
 
         code, errors = daemon.stop(signal.SIGINT)
 
-    assert lines_of(announced) == ["stopping"]
     assert code == 130
     assert "Traceback" not in errors
 
@@ -443,8 +448,7 @@ def test_daemon_tells_systemd_and_serves_its_pages(flink: FakeFlink, tmp_path: P
         variables = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
         with Running(*at(flink), *ENABLED, *INLINE, "--set", "autoscaler.http.port=0", **variables) as daemon:
             messages = [systemd.recv(4096).decode() for _ in range(4)]
-            assert daemon.process.stderr is not None
-            url = json.loads(daemon.process.stderr.readline())["url"]
+            url = daemon.hear("http_listening")["url"]
             opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
             health = opener.open(f"{url}/healthz", timeout=10).status
 
