@@ -126,7 +126,7 @@ def test_taskmanagers_follow_the_load_up_and_down(reactive: FlinkApplicationClus
     started = own()
     with DaemonProcess(tmp_path, "second") as second:
         second.start()
-        wait_until("the job has shrunk", has_shrunk, 150, context=lambda: second.text()[-6000:])
+        wait_until("the job has shrunk", has_shrunk, 240, context=lambda: second.text()[-6000:])
         assert second.stop() == 0
 
     assert started
