@@ -175,7 +175,7 @@ def test_an_override_without_equals_sign_is_refused_without_showing_it() -> None
         ("autoscaler.http.port", "99999", "a whole number, at least 0, at most 65535"),
         ("autoscaler.http.port", "x", "a whole number, at least 0, at most 65535"),
         ("autoscaler.dry-run", "yes", "true or false"),
-        ("autoscaler.engine.kind", "dask", "spark or inline"),
+        ("autoscaler.engine.kind", "dask", "spark, auto or inline"),
         ("autoscaler.log.level", "loud", "debug, info, warning or error"),
         ("autoscaler.engine.driver-memory", "1m", "a memory size such as '512m', at least 450m"),
         ("autoscaler.engine.job-deadline", "0", f"{TIME}, more than 0 s"),
