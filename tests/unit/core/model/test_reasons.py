@@ -78,8 +78,8 @@ def driver(options: Mapping[str, str] | None = None, state: JobState | None = No
                 ),
                 Reason(
                     "WITHIN_BOUNDS",
-                    "every vertex that would change is within its utilization bounds: source is 60% busy, head-room "
-                    "left: 40%; while its lag does not grow it is scaled up above 80% (utilization.max)",
+                    "every vertex that would change is within its utilization bounds: vertex 1 is 60% busy, head-room "
+                    "left: 40%; while its lag does not grow it is scaled up above 70% (utilization.max)",
                 ),
             ],
             id="within bounds",

@@ -73,7 +73,7 @@ def test_a_map_is_the_value_of_a_map_option_of_flink(tmp_path: Path, text: str) 
     assert options.is_set(FlinkOptions.parallelism_overrides)
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("1.5 s", 1.5), ("1min 30s", 90.0), ("0.5h", 1800.0)])
+@pytest.mark.parametrize(("text", "seconds"), [("1.5 s", 1.5), ("1min 30s", 90.0), ("0.1h", 360.0)])
 def test_durations_of_the_daemon_are_written_as_people_do(text: str, seconds: float) -> None:
     configuration = load_configuration(
         file=None, environment={}, overrides=[f"autoscaler.standalone.control-loop.interval={text}"]
