@@ -38,7 +38,7 @@ EVERY_MINUTE = {**OPTIONS, "autoscaler__forecast__build-schedule": "* * * * *"}
 
 
 def soon_and_once_more() -> str:
-    """Return a schedule that is due within 75 s, when the daemons have started, and five minutes later."""
+    """Return a schedule that is due within 75 s, when the daemon has started, and five minutes later."""
     minutes = ((time.time() + ahead) // 60 % 60 for ahead in (75, 375))
     return f"{','.join(f'{minute:g}' for minute in minutes)} * * * *"
 
@@ -74,7 +74,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         "job__autoscaler__flink__rest-client__timeout": "5 s",
         "autoscaler__history__path": str(history),
     }
-    schedule = {**OPTIONS, "autoscaler__forecast__build-schedule": soon_and_once_more()}
     with ExitStack() as parts:
         flink, other = parts.enter_context(FakeFlink()), parts.enter_context(FakeFlink())
         flink.add_job("orders")
@@ -83,7 +82,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         def started(name: str, flink: FakeFlink, options: dict[str, str]) -> DaemonProcess:
             (folder / name).mkdir()
             daemon = parts.enter_context(DaemonProcess(folder / name))
-            daemon.configure({"main": flink.url}, **schedule, **options)
+            schedule = {"autoscaler__forecast__build-schedule": soon_and_once_more()}
+            daemon.configure({"main": flink.url}, **OPTIONS, **schedule, **options)
             daemon.start()
             return daemon
 
