@@ -46,8 +46,9 @@ OPTIONS = {
     "job.autoscaler.scale-down.interval": "10 min",
     "job.autoscaler.scale-down.economics.enabled": "false",
     "job.autoscaler.catch-up.duration": "10 min",
+    "job.autoscaler.restart.time-source": "option",
 }
-"""Rescales often."""
+"""Rescales often; a second more or less of a fitted outage does not change the sizes."""
 
 
 def arrivals() -> Workload:
