@@ -374,7 +374,7 @@ def test_value_that_this_version_reads_is_restored_and_can_be_exchanged_again(
 ) -> None:
     damaged(current)
     before = state_rows(current)["main/orders", "scalingTracking"]
-    value = '{"scalingRecords":{"1970-01-01T00:00:05Z":{"endTime":"1970-01-01T00:00:09Z"}}}'
+    value = '{"scalingRecords":{"1970-01-01T00:00:05Z":{"restartDuration":4.000000000}}}'
     spoiled_value(current, value)
     (row,) = rows_of(current, SET_ASIDE)
 

@@ -115,7 +115,7 @@ def test_no_events_is_no_error(file: DatabaseSettings, stored: Database) -> None
 def test_database_without_the_table_says_what_to_do(file: DatabaseSettings) -> None:
     result = call(file, "events")
 
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert "flink-autoscaler db upgrade" in result.stderr
 
 
