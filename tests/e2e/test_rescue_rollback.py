@@ -90,7 +90,7 @@ def test_a_job_that_lacks_network_memory_gets_its_old_parallelism_back(cluster: 
 
     assert left_alone == back
     assert again < much
-    assert passes.reasons()[-2:] == ["ScalingResumed", "Scaling"]
+    assert passes.reasons()[-3:] == ["ScalingResumed", "ParallelismQuarantined", "Scaling"]
 
 
 @ON_BOTH
