@@ -17,7 +17,9 @@ DEMO_SECONDS ?= 300
 CONFIG ?= conf/autoscaler.yaml
 ARGS ?=
 # What make test leaves out, but for one test of each kind, marked as guard; each has a target of its own.
-LONG_SUITES := yarn or kerberos or rescue or cluster or long
+LONG_SUITES := yarn or kerberos or rescue or cluster or long or hour
+# Handed to the harness of make test-hostile.
+HOSTILE_ARGS ?=
 # Handed to pytest, such as PYTEST_ARGS="-x -k transport".
 PYTEST_ARGS ?=
 # Where it is set, every process of every test would compile every module anew.
@@ -104,6 +106,10 @@ test-yarn: jdk $(VENV)/.setup-test ## Run the tests on a real YARN, with Flink a
 test-cluster: jdk $(VENV)/.setup-test ## Run passes, profiles and backtests on real Spark clusters and Spark Connect, and kill parts (about 15 min).
 	$(BIN)/python -m pytest -m cluster $(PYTEST_ARGS)
 
+.PHONY: test-hour
+test-hour: jdk $(VENV)/.setup-test ## Do what a new user does in the first hour, on real Flink, in a quarter of it; diary and log in build/hour.
+	$(BIN)/python -m pytest -s -m hour $(PYTEST_ARGS)
+
 .PHONY: test-long
 test-long: jdk $(VENV)/.setup-test ## Run what make test leaves out to stay short: more combinations on real Flink (about 6 min).
 	$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
@@ -112,16 +118,17 @@ test-long: jdk $(VENV)/.setup-test ## Run what make test leaves out to stay shor
 test-faults: $(VENV)/.setup-test ## Kill, stop and cut off real daemons and databases (FAULT_ROUNDS=1: all rounds).
 	FAULT_ROUNDS=$${FAULT_ROUNDS:-1} $(BIN)/python -m pytest -s -m faults $(PYTEST_ARGS)
 
+.PHONY: test-hostile
+test-hostile: $(VENV)/.setup-test ## Tell a daemon 20,000 lies (HOSTILE_ARGS="--lies 500 --seed 3", or --only 'a lie' to tell one again).
+	PYTHONPATH=tests/support $(BIN)/python -m hostile_flink $(HOSTILE_ARGS)
+
 .PHONY: bench
 bench: jdk $(VENV)/.setup-test ## Run the benchmarks, one after the other (about 40 min).
 	@.ci/check-tools nginx
 	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=tests/support:. $(BIN)/python "$$file"; done
 
-# Zensical and mkdocstrings, which only the site needs, come on first use.
 .PHONY: docs
 docs: setup ## Build the documentation as a site in build/site; a broken link fails.
-	@$(BIN)/python -c 'import zensical, mkdocstrings_handlers.python' 2>/dev/null \
-		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	PYTHONPATH=tests/support $(BIN)/python -m docs_site $(BUILD)
 
 .PHONY: pictures

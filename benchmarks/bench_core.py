@@ -1,14 +1,16 @@
 """Evaluate and decide: CPU time of the pure part of a pass, without any request.
 
 Run: ``python benchmarks/bench_core.py [--seconds 2]``. Prints the median of many passes in milliseconds, split into the
-whole pass (``advance``), evaluation and decision.
+whole pass (``advance``) that decides nothing, its evaluation, and a pass that rescales all vertices, with and without
+the second look at its plan.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from statistics import median
 
@@ -17,6 +19,7 @@ from rich.table import Table
 
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, evaluate
+from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
@@ -29,7 +32,7 @@ from flink_autoscaler.core.model.topology import (
     VertexDetails,
     build_topology,
 )
-from flink_autoscaler.core.observe.metric_names import JOBMANAGER_METRICS, TASKMANAGER_METRICS_WITH_GC
+from flink_autoscaler.core.observe.metric_names import GC_TIME, JOBMANAGER_METRICS, TASKMANAGER_METRICS_WITH_GC
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassRequest
 
@@ -43,7 +46,10 @@ CONFIGURATION = {
 }
 CLUSTER = ClusterReading(
     jobmanager=dict.fromkeys(JOBMANAGER_METRICS, "100"),
-    taskmanagers=dict.fromkeys(TASKMANAGER_METRICS_WITH_GC, Aggregate(1e8, 2e8, 1.5e8)),
+    taskmanagers={
+        **dict.fromkeys(TASKMANAGER_METRICS_WITH_GC, Aggregate(1e8, 2e8, 1.5e8)),
+        GC_TIME: Aggregate(1, 5, 2),
+    },
 )
 
 
@@ -78,8 +84,15 @@ def reading(vertices: int, at_ms: int) -> JobReading:
     return JobReading(described, {v.vertex_id: values for v in described.vertices}, memory)
 
 
-def full_window(vertices: int, samples: int) -> tuple[PassRequest, JobReading]:
-    """Fill a window pass by pass and return the request and reading of the next one."""
+ONE_LOOK = {"job.autoscaler.improvement.sample-doubt": "false"}
+SCALED = {"job.autoscaler.utilization.target": "0.5", "job.autoscaler.utilization.max": "0.6"}
+"""With these, the load calls for more of every vertex."""
+
+
+def full_window(
+    vertices: int, samples: int, options: Mapping[str, str] | None = None
+) -> tuple[PassRequest, JobReading]:
+    """Fill a window pass by pass and return the request and reading of the next one; ``options`` hold from then on."""
     window = {"job.autoscaler.metrics.window": f"{(samples - 1) * INTERVAL_MS} ms"}
     context = JobAutoScalerContext("b/job", JOB_ID, JobStatus.RUNNING, CONFIGURATION | window, Endpoint("http://none"))
     state: JobState = EMPTY_STATE
@@ -87,6 +100,7 @@ def full_window(vertices: int, samples: int) -> tuple[PassRequest, JobReading]:
         at_ms = START_MS + number * INTERVAL_MS
         state = advance(PassRequest(context, state, at_ms), reading(vertices, at_ms), CLUSTER).state
     at_ms = START_MS + samples * INTERVAL_MS
+    context = replace(context, configuration={**context.configuration, **(options or {})})
     return PassRequest(context, state, at_ms), reading(vertices, at_ms)
 
 
@@ -101,11 +115,18 @@ def milliseconds(call: Callable[[], object], seconds: float) -> float:
     return median(times) / 1e6
 
 
+def rescaling(vertices: int, samples: int, options: Mapping[str, str], seconds: float) -> float:
+    """Return the CPU time of a pass that decides to rescale."""
+    request, answer = full_window(vertices, samples, {**SCALED, **options})
+    assert isinstance(advance(request, answer, CLUSTER).decision, Rescale)
+    return milliseconds(partial(advance, request, answer, CLUSTER), seconds)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=2.0, help="time per figure")
     arguments = parser.parse_args()
-    table = Table("vertices", "samples", "whole pass ms", "evaluate ms", "budget ms")
+    table = Table("vertices", "samples", "whole pass ms", "evaluate ms", "budget ms", "with a plan ms", "one look ms")
     for vertices, samples, budget in ((10, 16, "0.8"), (10, 91, "1.2"), (100, 91, "-")):
         request, answer = full_window(vertices, samples)
         outcome = advance(request, answer, CLUSTER)
@@ -114,7 +135,10 @@ def main() -> None:
         settings = EvaluationSettings.of(request.context.options, 300)
         whole = milliseconds(partial(advance, request, answer, CLUSTER), arguments.seconds)
         pure = milliseconds(partial(evaluate, topology, outcome.state.samples, settings), arguments.seconds)
-        table.add_row(str(vertices), str(samples), f"{whole:.3f}", f"{pure:.3f}", budget)
+        looks = [rescaling(vertices, samples, options, arguments.seconds) for options in ({}, ONE_LOOK)]
+        table.add_row(
+            str(vertices), str(samples), f"{whole:.3f}", f"{pure:.3f}", budget, *(f"{look:.3f}" for look in looks)
+        )
     Console().print(table)
 
 

@@ -28,7 +28,8 @@ from flink_autoscaler.core.model.decision import Hold, PassPhase
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
-from flink_autoscaler.pipeline.spark.codec import PROTOCOL, decode, decode_outcome, encode, encode_outcome
+from flink_autoscaler.pipeline.spark.codec import decode, decode_outcome, encode, encode_outcome
+from flink_autoscaler.pipeline.spark.pickling import PROTOCOL
 
 METRICS: Final = tuple(ScalingMetric)[:8]
 JOBS: Final = 1000

@@ -6,17 +6,18 @@ before, take their place. What is kept of those that left counts as long as thei
     PYTHONPATH=tests/support:. .venv/bin/python benchmarks/soak_jobs.py --seconds 3600 --store jdbc
 
 A shorter run with more jobs that leave per second says the same sooner: gone jobs are what memory could grow with.
-Prints a line per minute, and in the end the slope over the second half.
+Prints a line per minute, and in the end the slopes over the second half: memory, open descriptors, threads.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,15 +37,27 @@ OPTIONS = {
 
 @dataclass(frozen=True)
 class Point:
-    """One line: seconds since the start, jobs that left so far, MB resident of the daemon, MB of the database."""
+    """One line: seconds since the start, jobs that left so far, and what the daemon has.
+
+    Attributes:
+        resident: MB.
+        stored: MB of the database.
+        descriptors: Open files and connections.
+        threads: Of the daemon.
+    """
 
     seconds: float
     gone: int
     resident: float
     stored: float
+    descriptors: int
+    threads: int
 
     def __str__(self) -> str:
-        return f"{self.seconds:6.0f} s  {self.gone:7d} gone  {self.resident:7.1f} MB  database {self.stored:7.1f} MB"
+        return (
+            f"{self.seconds:6.0f} s  {self.gone:7d} gone  {self.resident:7.1f} MB  database {self.stored:7.1f} MB  "
+            f"{self.descriptors:4d} descriptors  {self.threads:3d} threads"
+        )
 
 
 def options(store: str, folder: Path, grace: str, max_records: str) -> dict[str, str]:
@@ -78,12 +91,21 @@ def come_and_go(flink: FakeFlink, jobs: int, per_second: float, seconds: float) 
     yield gone
 
 
-def slope(points: list[Point]) -> float:
-    """Return the growth of the resident memory over the second half, MB per hour (least squares)."""
+def measured(start: float, gone: int, folder: Path) -> Point:
+    """Return what the daemon has now."""
+    daemons = {pid: usage for pid, usage in processes().items() if "standalone run" in usage.command}
+    resident = sum(usage.resident for usage in daemons.values())
+    stored = sum(file.stat().st_size for file in folder.glob("autoscaler.db*")) / 2**20
+    descriptors, threads = (sum(len(os.listdir(f"/proc/{pid}/{name}")) for pid in daemons) for name in ("fd", "task"))
+    return Point(time.monotonic() - start, gone, resident, stored, descriptors, threads)
+
+
+def slope(points: list[Point], value: Callable[[Point], float]) -> float:
+    """Return the growth of a value over the second half, per hour (least squares)."""
     half = points[len(points) // 2 :]
     middle = sum(point.seconds for point in half) / len(half)
     spread = sum((point.seconds - middle) ** 2 for point in half)
-    return 3600.0 * sum((point.seconds - middle) * point.resident for point in half) / spread if spread else 0.0
+    return 3600.0 * sum((point.seconds - middle) * value(point) for point in half) / spread if spread else 0.0
 
 
 def main(arguments: list[str]) -> None:
@@ -103,11 +125,15 @@ def main(arguments: list[str]) -> None:
         daemon.start()
         start = time.monotonic()
         for gone in come_and_go(flink, given.jobs, given.per_second, given.seconds):
-            resident = sum(usage.resident for usage in processes().values() if "standalone run" in usage.command)
-            stored = sum(file.stat().st_size for file in folder.glob("autoscaler.db*")) / 2**20
-            points.append(Point(time.monotonic() - start, gone, resident, stored))
+            points.append(measured(start, gone, folder))
             print(points[-1], flush=True)
-        print(f"second half: {slope(points):+.1f} MB per hour; {len(daemon.text())} characters of log")
+        slopes = {
+            "MB": slope(points, lambda point: point.resident),
+            "descriptors": slope(points, lambda point: point.descriptors),
+            "threads": slope(points, lambda point: point.threads),
+        }
+        told = ", ".join(f"{number:+.1f} {name}" for name, number in slopes.items())
+        print(f"second half, per hour: {told}; {len(daemon.text())} characters of log")
 
 
 if __name__ == "__main__":

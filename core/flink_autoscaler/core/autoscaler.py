@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
+from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.cycle.ending import error_event, failed
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.evaluate.restart_time import ENOUGH, ClusterOutages, newest_outages
@@ -29,6 +30,7 @@ from flink_autoscaler.core.ports.deployment import (
     SharedStateStore,
 )
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest, Recorded
+from flink_autoscaler.core.supervise.left_alone import LeftAlone
 
 ALWAYS: Final = 0
 """The term of a daemon that shares its jobs with nobody."""
@@ -44,12 +46,14 @@ class JobPassReport:
         outcome: What was found out and decided.
         realization: What the realizer did; None when it was not called or failed.
         errors: Everything that went wrong, in order; empty for a good pass.
+        left_alone: What makes the daemon leave the job alone; empty where nothing does, or nobody asked.
     """
 
     job_key: JobKey
     outcome: PassOutcome
     realization: Realization | None = None
     errors: tuple[AutoscalerError, ...] = ()
+    left_alone: tuple[LeftAlone, ...] = ()
 
 
 @dataclass
@@ -257,30 +261,16 @@ class JobAutoScaler:
 
 def _evaluated(collector: MetricCollector, request: PassRequest) -> PassOutcome:
     """Return what a pass came to; a collector that breaks its contract is an error of the job. Never raises."""
-    try:
+    with Border() as border:
         (outcome,) = collector.evaluate((request,))
-    except AutoscalerError as error:
-        return failed(request, error)
-    except Exception as error:
-        return failed(request, _wrapped(error))
-    return outcome
+        return outcome
+    return failed(request, border.error or PluginError("the collector gave no outcome"))
 
 
 def _attempt(effects: _Effects, action: Callable[[], object]) -> bool:
     """Do one thing; an error is noted and False returned. Foreign code may raise anything."""
-    try:
+    with Border() as border:
         action()
-    except AutoscalerError as error:
-        effects.errors.append(error)
-    except Exception as error:
-        effects.errors.append(_wrapped(error))
-    else:
-        return True
-    return False
-
-
-def _wrapped(error: Exception) -> PluginError:
-    """Give an error of foreign code a place in our tree, with its cause for the log."""
-    wrapped = PluginError(f"{type(error).__name__}: {error}")
-    wrapped.__cause__ = error
-    return wrapped
+    if border.error is not None:
+        effects.errors.append(border.error)
+    return border.error is None

@@ -18,6 +18,20 @@ AutoscalerError
 
 from __future__ import annotations
 
+from typing import Final
+
+LONGEST_TEXT: Final = 2000
+"""Characters of what foreign code says about itself that are kept: it may be as long as an answer."""
+
+
+def described(error: BaseException) -> str:
+    """Return kind and text of an error that is none of ours, bounded; its text may be code of its own that fails."""
+    try:
+        text = str(error)
+    except Exception as broken:
+        text = f"its text cannot be made: {type(broken).__name__}"
+    return f"{type(error).__name__}: {text if len(text) <= LONGEST_TEXT else f'{text[:LONGEST_TEXT]}...'}"
+
 
 class AutoscalerError(Exception):
     """Anything the autoscaler raises on purpose; the message is written for the operator."""
@@ -90,6 +104,13 @@ class RealizeError(AutoscalerError):
 
 class PluginError(AutoscalerError):
     """A plug-in raised, or returned something unusable."""
+
+    @classmethod
+    def caused_by(cls, error: BaseException) -> PluginError:
+        """Give what foreign code raised a place in our tree, with its cause for the log."""
+        wrapped = cls(described(error))
+        wrapped.__cause__ = error
+        return wrapped
 
 
 class EvaluationError(AutoscalerError):

@@ -18,8 +18,11 @@ from flink_autoscaler.stores.sql.state.store import SqlStateStore
 pytestmark = pytest.mark.faults
 
 PATIENT = {"job.autoscaler.flink.rest-client.timeout": "10 s"}
-"""The cluster is never away here: a slow answer of a busy machine is no failure of a job."""
+"""The cluster is never away here: a slow answer of a busy machine is no failure of a job. What the test is about does
+not hang on it: PUTs are counted where they arrive."""
 OUTAGES = rounds(20, short=2)
+PASSES = 20
+"""Over two seconds, in which the load of the cluster changes twice: time enough for a PUT that must not be sent."""
 
 
 @pytest.fixture
@@ -51,6 +54,8 @@ def test_outages_of_the_database_stop_scaling_until_they_are_over(tmp_path: Path
             assert (status, away["up"]) == (503, False)
             assert away["error"]
             assert "flink_autoscaler_store_up 0.0" in daemon.get("/metrics")[1]
+            # Without passes during the outage it would prove nothing that no PUT was sent.
+            wait_for_passes(daemon, PASSES)
             server.start()
             back_at = time.time()
             seconds_to_recover.append(until(daemon, "store_back", number))
@@ -72,6 +77,18 @@ def test_outages_of_the_database_stop_scaling_until_they_are_over(tmp_path: Path
     assert failures == []
     assert (store.set_aside_count, bool(state.overrides)) == (0, True)
     database.close()
+
+
+def passes(daemon: DaemonProcess) -> float:
+    """Return how many passes have ended."""
+    lines = daemon.get("/metrics")[1].splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith("flink_autoscaler_passes_total"))
+
+
+def wait_for_passes(daemon: DaemonProcess, count: int) -> None:
+    """Wait until so many more passes have ended."""
+    end = passes(daemon) + count
+    daemon.wait_for(f"{count} passes", lambda: passes(daemon) >= end)
 
 
 def until(daemon: DaemonProcess, event: str, count: int) -> float:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -194,8 +195,14 @@ def test_wrong_option_is_told_when_the_frame_is_made(spark: SparkSession) -> Non
 
 @pytest.mark.spark
 def test_example_of_the_guide_runs(
-    spark: SparkSession, flink: FakeFlink, orders: FakeJob, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession,
+    flink: FakeFlink,
+    orders: FakeJob,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # which the example sets where it is not
     config = tmp_path / "autoscaler.yaml"
     config.write_text(f"autoscaler: {{clusters: [{{name: main, url: '{flink.url}'}}]}}\n")
     [example] = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)

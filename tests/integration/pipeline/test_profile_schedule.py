@@ -23,24 +23,19 @@ from flink_cluster.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
-RUN_SECONDS = 500.0
-"""Until the minute that is due, or the one after, and for Spark to start and end on a busy machine."""
+RUN_SECONDS = 300.0
+"""Until the next minute, and for Spark to start and end on a busy machine."""
 
 LONGEST_GAP = 5.0
-"""Seconds between two passes that are due ten times a second, while Spark starts on a busy machine."""
+"""Seconds between two passes that are due every second, while Spark starts on a busy machine."""
 
 OPTIONS = {
     "autoscaler__forecast__build-timezone": "Europe/Berlin",
     "autoscaler__log__level": "debug",
     "autoscaler__engine__spark-config.spark.sql.shuffle.partitions": "2",
+    "autoscaler__standalone__control-loop.interval": "1 s",
 }
 EVERY_MINUTE = {**OPTIONS, "autoscaler__forecast__build-schedule": "* * * * *"}
-
-
-def soon_and_once_more() -> str:
-    """Return a schedule that is due within 75 s, when the daemon has started, and five minutes later."""
-    minutes = ((time.time() + ahead) // 60 % 60 for ahead in (75, 375))
-    return f"{','.join(f'{minute:g}' for minute in minutes)} * * * *"
 
 
 @dataclass
@@ -82,8 +77,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         def started(name: str, flink: FakeFlink, options: dict[str, str]) -> DaemonProcess:
             (folder / name).mkdir()
             daemon = parts.enter_context(DaemonProcess(folder / name))
-            schedule = {"autoscaler__forecast__build-schedule": soon_and_once_more()}
-            daemon.configure({"main": flink.url}, **OPTIONS, **schedule, **options)
+            daemon.configure({"main": flink.url}, **EVERY_MINUTE, **options)
             daemon.start()
             return daemon
 
@@ -115,7 +109,7 @@ def test_profiles_are_made_when_they_are_due(site: Site) -> None:
     assert set(kept) == set(DAYS)
     assert told
     assert told[0].job_key == "flink-autoscaler"
-    assert series(site.leading, "successes_total") == 1.0
+    assert (series(site.leading, "successes_total") or 0) >= 1
     assert series(site.leading, "failures_total") == 0.0
     assert abs(time.time() - (series(site.leading, "last_success_timestamp_seconds") or 0)) < RUN_SECONDS
     assert (series(site.leading, "last_seconds") or 0) > 0

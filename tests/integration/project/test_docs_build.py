@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 from pathlib import Path
 
@@ -11,10 +10,6 @@ from docs_site.__main__ import build
 from docs_site.staging import SiteError
 
 PROJECT = Path(__file__).parents[3]
-
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("zensical") is None, reason="the extra docs is not installed: make docs"
-)
 
 
 @pytest.fixture

@@ -27,6 +27,18 @@ Call = Callable[..., Said]
 
 
 @contextmanager
+def restored_logging() -> Iterator[None]:
+    """Undo what commands do to the logging of this process."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers = handlers
+    root.setLevel(level)
+    logging.captureWarnings(capture=False)
+    structlog.reset_defaults()
+
+
+@contextmanager
 def commands(app: typer.Typer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
     """Give what runs a command, apart from the environment; what it does to logging is undone."""
 
@@ -39,9 +51,5 @@ def commands(app: typer.Typer, capsys: pytest.CaptureFixture[str], monkeypatch: 
     for name in os.environ:
         if name.startswith(("AUTOSCALER", "FLINK")):
             monkeypatch.delenv(name)
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield run
-    root.handlers = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
+    with restored_logging():
+        yield run

@@ -36,7 +36,7 @@ def outcome_after_full_window(options: Mapping[str, str]) -> PassOutcome:
     """Decide about a lone source: parallelism 10, 1,000 records/s at half load, so 200 records/s per subtask."""
     context = JobAutoScalerContext("t/job", JOB_ID, JobStatus.RUNNING, {**OPTIONS, **options}, Endpoint("http://none"))
     request = PassRequest(context, EMPTY_STATE, START_MS)
-    for seconds in (0, 10):
+    for seconds in (0, 5, 10):
         request = PassRequest(context, request.state, START_MS + seconds * 1000)
         outcome = advance(request, _reading(1000 * seconds), CLUSTER, installed_plugins())
         request = PassRequest(context, outcome.state, request.now_ms)
@@ -51,5 +51,6 @@ def _reading(records: int) -> JobReading:
         FlinkMetric.SOURCE_RECORDS_IN_RATE: Aggregate(total=1000),
     }
     vertex = VertexDetails(SOURCE, "Source: lone", 10, 128, "RUNNING", IoMetrics())
-    details = JobDetails(JOB_ID, "job", "RUNNING", START_MS, (vertex,), (PlanNode(SOURCE, 10),))
+    began_ms = START_MS - 60_000  # long enough ago for all metrics to be measured
+    details = JobDetails(JOB_ID, "job", "RUNNING", began_ms, (vertex,), (PlanNode(SOURCE, 10),))
     return JobReading(details, {SOURCE: aggregates}, CollectorMemory(reports_gc=False))

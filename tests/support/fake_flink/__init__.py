@@ -11,12 +11,25 @@
 * ``flink.fault("/jobs/overview", Fault.HANG, times=1)``: misbehave for paths that contain a text; instead of a
   :class:`Fault` a :class:`Canned` answer can be given. ``flink.clear_faults()`` ends it.
 * ``flink.pause()`` / ``flink.resume()``: refuse connections, on the same port.
+* ``FakeFlink(store=FakeMetricStore(interval=1.0))``: metrics are gathered on request, at most once per interval, and
+  answered from what was gathered before; ``vertex.records_per_second`` lets counters grow between.
 * ``flink.delay``: seconds before every answer. ``flink.connections``, ``flink.most_at_once``: what was counted.
 """
 
 from fake_flink.cluster import FakeFlink
 from fake_flink.faults import Canned, Fault, flink_error
 from fake_flink.job import FakeJob, FakeVertex, chain
+from fake_flink.metric_store import FakeMetricStore
 from fake_flink.server import FakeRequest
 
-__all__ = ["Canned", "FakeFlink", "FakeJob", "FakeRequest", "FakeVertex", "Fault", "chain", "flink_error"]
+__all__ = [
+    "Canned",
+    "FakeFlink",
+    "FakeJob",
+    "FakeMetricStore",
+    "FakeRequest",
+    "FakeVertex",
+    "Fault",
+    "chain",
+    "flink_error",
+]

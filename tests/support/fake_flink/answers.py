@@ -36,8 +36,8 @@ def _overview_entry(job: FakeJob) -> dict[str, object]:
     }
 
 
-def details(job: FakeJob) -> dict[str, object]:
-    """Answer ``/jobs/:jobid``."""
+def details(job: FakeJob, counted: Sequence[FakeVertex] | None = None) -> dict[str, object]:
+    """Answer ``/jobs/:jobid``; the vertices as they were ``counted`` last, where that is not now."""
     return {
         "jid": job.job_id,
         "name": job.name,
@@ -46,7 +46,7 @@ def details(job: FakeJob) -> dict[str, object]:
         "end-time": -1,
         "now": time.time_ns() // 1_000_000,
         "timestamps": {"INITIALIZING": job.start_ms, "RUNNING": job.running_at_ms, "FAILED": 0},
-        "vertices": [_vertex(vertex) for vertex in job.vertices],
+        "vertices": [_vertex(vertex) for vertex in (job.vertices if counted is None else counted)],
         "plan": {"jid": job.job_id, "name": job.name, "nodes": [_node(vertex) for vertex in job.vertices]},
     }
 
@@ -60,10 +60,11 @@ def _vertex(vertex: FakeVertex) -> dict[str, object]:
     }
     if vertex.busy_ms is not None:
         metrics["accumulated-busy-time"] = vertex.busy_ms
+    metrics |= vertex.counters
     return {
         "id": vertex.vertex_id,
         "name": vertex.name,
-        "slotSharingGroupId": "55f9eb5ee17c78b09947ae7f0a6c6678",
+        "slotSharingGroupId": vertex.slot_sharing_group,
         "maxParallelism": vertex.max_parallelism,
         "parallelism": vertex.parallelism,
         "status": vertex.status,

@@ -12,6 +12,7 @@ from typing import Any, Self
 from fake_flink import answers
 from fake_flink.faults import Canned, Fault, flink_error
 from fake_flink.job import FakeJob, FakeVertex, MetricValue, chain
+from fake_flink.metric_store import FakeMetricStore, MetricDump, without_metrics
 from fake_flink.server import FakeRequest, Server
 from flink_autoscaler.core.model.job import Endpoint
 
@@ -43,13 +44,18 @@ class FakeFlink:
         configuration: Of the cluster.
         jobmanager_metrics: Metric id to text.
         taskmanager_metrics: Metric id to the value of every TaskManager.
+        taskmanagers: What the list of TaskManagers has; None answers 404.
+        store: Where metrics are answered from; None answers them as they are now.
     """
 
-    def __init__(self, *, version: str = "2.3.0") -> None:
+    def __init__(self, *, version: str = "2.3.0", store: FakeMetricStore | None = None) -> None:
         self.version = version
+        self.store = store
         self.jobs: dict[str, FakeJob] = {}
         self.requests: list[FakeRequest] = []
         self.configuration: dict[str, str] = {"jobmanager.scheduler": "adaptive"}
+        if store is not None:
+            self.configuration["metrics.fetcher.update-interval"] = str(round(1000 * store.interval))
         self.jobmanager_metrics: dict[str, str] = {"taskSlotsTotal": "16", "taskSlotsAvailable": "8"}
         self.taskmanager_metrics: dict[str, MetricValue] = {
             "Status.JVM.Memory.Heap.Max": _HEAP,
@@ -58,6 +64,7 @@ class FakeFlink:
             "Status.JVM.Memory.Metaspace.Used": _HEAP / 8,
             "Status.JVM.GarbageCollector.All.TimeMsPerSecond": 5.0,
         }
+        self.taskmanagers: object = None
         self._rules: list[_Rule] = []
         self._server = Server(self._respond)
 
@@ -152,17 +159,33 @@ class FakeFlink:
             case "/jobmanager/config":
                 return Canned.json(answers.configuration(self.configuration))
             case "/jobmanager/metrics":
+                self._dump()
                 names = self.jobmanager_metrics if get is None else get.split(",")
                 known = {name: self.jobmanager_metrics[name] for name in names if name in self.jobmanager_metrics}
                 return Canned.json([{"id": name, "value": value} for name, value in known.items()])
+            case "/taskmanagers" if self.taskmanagers is not None:
+                return Canned.json({"taskmanagers": self.taskmanagers})
             case "/taskmanagers/metrics":
-                return Canned.json(answers.aggregated(self.taskmanager_metrics, get, count=1))
+                return Canned.json(answers.aggregated(self._dump().taskmanagers, get, count=1))
         return flink_error(404, f"Not found: {request.path}")
+
+    def _dump(self) -> MetricDump:
+        """Return what metrics are answered from."""
+        if self.store is None:
+            return MetricDump(None, self.taskmanager_metrics)
+        return self.store.asked(self.taskmanager_metrics, list(self.jobs.values()))
+
+    def _vertices(self, job: FakeJob) -> list[FakeVertex]:
+        """Return the vertices of a job as metrics tell them."""
+        if self.store is None:
+            return job.vertices
+        known = self._dump().vertices
+        return [known.get((job.job_id, each.vertex_id)) or without_metrics(each) for each in job.vertices]
 
     def _job_answer(self, request: FakeRequest, job: FakeJob | None, rest: str) -> Canned:
         vertex_path = _VERTEX.fullmatch(rest)
         if vertex_path:
-            vertices = {} if job is None else {vertex.vertex_id: vertex for vertex in job.vertices}
+            vertices = {} if job is None else {vertex.vertex_id: vertex for vertex in self._vertices(job)}
             return Canned.json(answers.vertex_metrics(vertices.get(vertex_path[1]), request.query.get("get")))
         if rest == "/jobmanager/config":
             return Canned.json(answers.configuration(self.configuration, {} if job is None else job.configuration))
@@ -173,7 +196,7 @@ class FakeFlink:
             return flink_error(404, f"org.apache.flink.runtime.rest.NotFoundException: Job {job_id} not found\n\tat x")
         match rest:
             case "":
-                return Canned.json(answers.details(job))
+                return Canned.json(answers.details(job, self._vertices(job)))
             case "/config":
                 return Canned.json({"jid": job.job_id, "execution-config": {"user-config": job.user_config}})
         return flink_error(404, f"Not found: {request.path}")

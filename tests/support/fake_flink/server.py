@@ -102,7 +102,7 @@ class Server:
         if not first.isalpha():  # a TLS handshake, for example
             return await _send(writer, Canned(b"", 400), Canned()) and False
         head = first + await reader.readuntil(b"\r\n\r\n")
-        request = await _parse(head, reader)
+        request = await parsed(head, reader)
         self._at_once += 1
         self.most_at_once = max(self.most_at_once, self._at_once)
         try:
@@ -114,7 +114,8 @@ class Server:
             self._at_once -= 1
 
 
-async def _parse(head: bytes, reader: asyncio.StreamReader) -> FakeRequest:
+async def parsed(head: bytes, reader: asyncio.StreamReader) -> FakeRequest:
+    """Return a request from its head, and its body from what follows."""
     first, *lines = head.decode("latin-1").split("\r\n")
     method, target, _ = first.split(" ")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)}

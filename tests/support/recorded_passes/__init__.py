@@ -186,6 +186,14 @@ def made_ready() -> RecordedJob:
     return job
 
 
+def beside_another() -> RecordedJob:
+    """Leave a job alone that a policy in shadow mode would double."""
+    shadow = {"policies.shadow": "threshold", "threshold.up.utilization": "0.4", "threshold.up.duration": "0"}
+    job = RecordedJob({**shadow, "utilization.target": "0.6"})
+    job.look_at_load(5, busy_ms=500.0)
+    return job
+
+
 def delayed_scale_down() -> RecordedJob:
     """Want less parallelism, and wait for an hour before that."""
     job = RecordedJob({"scale-down.interval": "1 h"})
@@ -202,7 +210,8 @@ def over_quota() -> RecordedJob:
 
 def without_headroom() -> RecordedJob:
     """Want more slots than there are."""
-    job = RecordedJob(headroom=Headroom("cluster main", taskmanagers=0, slots=0))
+    holders = (("payments", 8), ("orders", 4))
+    job = RecordedJob(headroom=Headroom("cluster main", taskmanagers=0, slots=0, total=12, holders=holders))
     job.look_at_load(3)
     return job
 
@@ -274,6 +283,7 @@ SCENARIOS = {
         window_filling,
         scaled_up,
         made_ready,
+        beside_another,
         delayed_scale_down,
         over_quota,
         without_headroom,

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+from forked_command import run_command
+
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 
 PREFIX = "autoscaler.standalone.jdbc"
@@ -28,11 +30,4 @@ def command(settings: DatabaseSettings, *arguments: str) -> list[str]:
 
 def call(settings: DatabaseSettings, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
-    return subprocess.run(
-        command(settings, *arguments),
-        env=environment(settings),
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    return run_command(command(settings, *arguments)[3:], environment(settings))

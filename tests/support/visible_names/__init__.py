@@ -28,7 +28,7 @@ _LOGGING = re.compile(r"log\w*\.(debug|info|warning|error|exception)$|_say$|\.sa
 def names() -> dict[str, list[str]]:
     """Return every group of names, each sorted."""
     return {
-        "daemon options": sorted({option.key for option in daemon_options()}),
+        "daemon options": sorted({key for option in daemon_options() for key in (option.key, *option.old_keys)}),
         "job options": sorted(job_keys()),
         "metrics": sorted(family.name for family in Gauges().registry.collect()),
         "entry points": sorted(f"{each.group}: {each.name}" for each in _entry_points()),

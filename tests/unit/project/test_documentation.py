@@ -32,7 +32,16 @@ ANSWERS: dict[str, object] = {
                 "end-time": -1,
                 "last-modification": 1,
                 "tasks": {"total": 2, "running": 1, "finished": 0},
-            }
+            },
+            {
+                "jid": "c" * 32,
+                "name": "canceled-long-ago",
+                "state": "CANCELED",
+                "start-time": 1,
+                "end-time": 2,
+                "last-modification": 2,
+                "tasks": {"total": 2, "running": 0, "finished": 0, "canceled": 2},
+            },
         ]
     },
     "/taskmanagers": {"taskmanagers": []},
@@ -41,11 +50,12 @@ ANSWERS: dict[str, object] = {
 
 
 class JobManager(BaseHTTPRequestHandler):
-    """Answers for a cluster whose only job is still being deployed."""
+    """Answers for a cluster with a job that is still being deployed, and one that was canceled."""
 
     def do_GET(self) -> None:
-        body = json.dumps(ANSWERS[self.path]).encode()
-        self.send_response(200)
+        answer = ANSWERS.get(self.path)
+        body = json.dumps({"errors": ["Not found."]} if answer is None else answer).encode()
+        self.send_response(404 if answer is None else 200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -74,7 +84,9 @@ def test_example_of_embedding_looks_after_the_jobs_of_a_cluster(
     namespace["one_pass"]()
     namespace["close"]()
 
-    assert capsys.readouterr().out.startswith("orders not_running NOT_RUNNING ")
+    said = capsys.readouterr().out
+    assert "\norders not_running NOT_RUNNING " in f"\n{said}"
+    assert "canceled-long-ago" not in said
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(PROJECT).as_posix())

@@ -73,6 +73,9 @@ def test_no_way_leads_back(path: Path) -> None:
     ("module", "heavy"),
     [
         pytest.param("core", {"httpx", "aiohttp", "pyspark", "pyarrow", "sqlalchemy", "structlog"}, id="core"),
+        pytest.param(
+            "standalone.cli.main", {"httpx", "aiohttp", "asyncio", "pyspark", "pyarrow", "sqlalchemy"}, id="commands"
+        ),
         pytest.param("pipeline.simulator", {"httpx", "aiohttp", "pyspark"}, id="simulator"),
     ],
 )

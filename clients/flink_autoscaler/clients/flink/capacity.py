@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
-from flink_autoscaler.core.errors import FlinkRestError
-from flink_autoscaler.core.model.job import Capacity
+from flink_autoscaler.core.border import attempted, awaited
+from flink_autoscaler.core.errors import AutoscalerError, ResponseError
+from flink_autoscaler.core.model.job import Capacity, JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.task_managers import is_reactive
 
+TASKMANAGERS: Final = "the TaskManagers of the cluster"
 _GROWING_TARGETS: Final = ("kubernetes", "yarn")
 _GROWING_KEYS: Final = ("kubernetes.cluster-id", "yarn.application.id")
 
 
-async def read_capacity(client: FlinkRestClient) -> Capacity | None:
-    """Return what a cluster has; None when it does not say. Whether it grows is not known here."""
-    try:
-        taskmanagers = await client.taskmanagers()
-    except FlinkRestError:
-        return None
+async def read_capacity(client: FlinkRestClient) -> Capacity | AutoscalerError:
+    """Return what a cluster has, or why that is not known. Whether it grows is not known here."""
+    taskmanagers = await awaited(client.taskmanagers(), ResponseError)
+    if isinstance(taskmanagers, AutoscalerError):
+        return taskmanagers
     return Capacity(
         taskmanagers=len(taskmanagers),
         slots=sum(each.slots for each in taskmanagers),
@@ -31,16 +34,25 @@ async def read_capacity(client: FlinkRestClient) -> Capacity | None:
 
 
 def with_capacity(
-    context: JobAutoScalerContext, capacity: Capacity | None, *, is_fixed: bool | None
+    context: JobAutoScalerContext, capacity: Capacity | AutoscalerError, *, is_fixed: bool | None
 ) -> JobAutoScalerContext:
-    """Give a job the figures of its cluster, where they are known.
+    """Give a job the figures of its cluster; where they are not known, it goes without, and knows why.
 
     ``is_fixed`` tells whether the cluster stays as it is; None finds out from the job's configuration.
     """
-    if capacity is None:
-        return context
+    if isinstance(capacity, AutoscalerError):
+        return replace(context, unknown={**context.unknown, TASKMANAGERS: str(capacity)})
     fixed = not _grows(context) if is_fixed is None else is_fixed
     return replace(context, capacity=replace(capacity, is_fixed=fixed))
+
+
+def with_capacities(
+    contexts: Iterable[JobAutoScalerContext], capacity: Capacity | AutoscalerError, *, is_fixed: bool | None
+) -> tuple[tuple[JobAutoScalerContext, ...], dict[JobKey, AutoscalerError]]:
+    """Do the same for many jobs; those whose own configuration does not allow it have an error instead."""
+    found = {each.job_key: attempted(partial(with_capacity, each, capacity, is_fixed=is_fixed)) for each in contexts}
+    errors = {job_key: each for job_key, each in found.items() if isinstance(each, AutoscalerError)}
+    return tuple(each for each in found.values() if isinstance(each, JobAutoScalerContext)), errors
 
 
 def _grows(context: JobAutoScalerContext) -> bool:

@@ -7,9 +7,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
+from flink_autoscaler.clients.flink.decode import Readable
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
-from flink_autoscaler.clients.http.event_loop import run_all, run_both
-from flink_autoscaler.core.errors import AutoscalerError, MissingMetricError, NotReadyError
+from flink_autoscaler.clients.http.event_loop import run_all
+from flink_autoscaler.core.border import Border, awaited
+from flink_autoscaler.core.errors import (
+    AutoscalerError,
+    ConnectError,
+    MissingMetricError,
+    NotReadyError,
+    ResponseError,
+)
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
 from flink_autoscaler.core.model.reading import (
     EMPTY_MEMORY,
@@ -30,9 +38,13 @@ from flink_autoscaler.core.observe.metric_names import (
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassRequest
 
-READINGS: Final = 5
-READ_AGAIN_AFTER: Final = 0.8
-"""Seconds between readings of contradicting details; all of them outlast the 3 s that Flink caches details."""
+JOBMANAGER: Final = "the metrics of the JobManager"
+TASKMANAGERS: Final = "the metrics of the TaskManagers"
+
+_NOTHING: Final[Readable[Aggregate]] = Readable({}, {})
+_NO_TEXTS: Final[Readable[str]] = Readable({}, {})
+_SHOWN: Final = 40
+_MOST_SLOTS: Final = 2**31 - 1
 
 REFRESH_MS: Final = 300_000
 """How long the names of sources are used; new partitions and topics show up in them."""
@@ -42,22 +54,54 @@ REFRESH_WITHOUT_LAG_MS: Final = 60_000
 
 
 async def read_cluster(client: FlinkRestClient) -> ClusterReading:
-    """Return cluster-wide metrics; failures are in ``error``. Never raises.
+    """Return cluster-wide metrics; what could not be read is ``missing``. Never raises.
 
     TaskManager metrics without garbage collection are asked for only when those with it are not all there.
     """
-    try:
-        jobmanager, (with_gc, without_gc) = await run_both(
-            client.jobmanager_metrics(JOBMANAGER_METRICS), _taskmanager_metrics(client)
-        )
-    except AutoscalerError as error:
-        return ClusterReading(error=error)
-    return ClusterReading(jobmanager, with_gc, without_gc)
+    jobmanager, taskmanagers = await asyncio.gather(
+        awaited(client.jobmanager_metrics(JOBMANAGER_METRICS), ResponseError, JOBMANAGER),
+        awaited(_taskmanager_metrics(client), ResponseError, TASKMANAGERS),
+    )
+    parts = {JOBMANAGER: jobmanager, TASKMANAGERS: taskmanagers}
+    errors = {part: found for part, found in parts.items() if isinstance(found, AutoscalerError)}
+    slots = _counts(jobmanager) if isinstance(jobmanager, Readable) else _NO_TEXTS
+    with_gc, without_gc = (_NOTHING, _NOTHING) if isinstance(taskmanagers, AutoscalerError) else taskmanagers
+    problems = {**slots.problems, **with_gc.problems, **without_gc.problems}
+    first = next(iter(errors.values()), None)
+    if first is None and problems:
+        first = ResponseError("; ".join(problems.values()))
+    return ClusterReading(
+        slots.values,
+        with_gc.values,
+        without_gc.values,
+        error=first,
+        missing={**{part: str(error) for part, error in errors.items()}, **problems},
+        is_away=len(errors) == len(parts) and all(isinstance(error, ConnectError) for error in errors.values()),
+    )
 
 
-async def _taskmanager_metrics(client: FlinkRestClient) -> tuple[dict[str, Aggregate], dict[str, Aggregate]]:
+async def _taskmanager_metrics(client: FlinkRestClient) -> tuple[Readable[Aggregate], Readable[Aggregate]]:
     with_gc = await client.taskmanager_metrics(TASKMANAGER_METRICS_WITH_GC)
-    return with_gc, {} if with_gc else await client.taskmanager_metrics(TASKMANAGER_METRICS)
+    is_any = with_gc.values or with_gc.problems
+    return with_gc, _NOTHING if is_any else await client.taskmanager_metrics(TASKMANAGER_METRICS)
+
+
+def _counts(metrics: Readable[str]) -> Readable[str]:
+    """Return slot counts as they are; what is no count is a problem."""
+    wrong = {
+        name: f"the metric {name} is {text[:_SHOWN]!r}, not a number of slots"
+        for name, text in metrics.values.items()
+        if not _is_count(text)
+    }
+    known = {name: text for name, text in metrics.values.items() if name not in wrong}
+    return Readable(known, {**metrics.problems, **wrong})
+
+
+def _is_count(text: str) -> bool:
+    try:
+        return 0 <= float(text) <= _MOST_SLOTS
+    except ValueError:
+        return False
 
 
 async def read_job(client: FlinkRestClient, request: PassRequest) -> JobReading:
@@ -68,7 +112,7 @@ async def read_job(client: FlinkRestClient, request: PassRequest) -> JobReading:
     """
     details: JobDetails | None = None
     memory = request.memory
-    try:
+    with Border(what=f"job {request.context.job_key}") as border:
         options = request.context.options
         is_cached = options.improves(options.cached_metric_names)
         details = await _details(client, request)
@@ -82,8 +126,8 @@ async def read_job(client: FlinkRestClient, request: PassRequest) -> JobReading:
         chosen = {v: client.vertex_metrics(details.job_id, v, tuple(names)) for v, names in memory.names.items()}
         answers = await run_all(chosen)
         aggregates = {v: by_meaning(memory.names[v], answer) for v, answer in answers.items()}
-    except AutoscalerError as error:
-        return JobReading(details, memory=memory, error=error)
+    if border.error is not None:
+        return JobReading(details, memory=memory, error=border.error)
     if is_cached:
         memory = forget_unanswered(memory, aggregates, asked)
     return JobReading(details, aggregates, memory)
@@ -93,23 +137,20 @@ async def _details(client: FlinkRestClient, request: PassRequest) -> JobDetails:
     """Return the details of the job as it is now.
 
     After a rescale Flink serves a copy of the details that is up to 3 s old. Details that contradict the list of
-    jobs are read again, so that the graph of one execution is not mixed with the metrics of another.
+    jobs are read again in the next pass: the graph of one execution is not mixed with the metrics of another, and no
+    other job waits for that.
 
     Raises:
-        NotReadyError: The job has not started, or the details still contradict the list.
+        NotReadyError: The job has not started, or the details contradict the list.
         FlinkRestError: They could not be read.
     """
     context = request.context
     if context.job_id is None:
         raise NotReadyError(f"job {context.job_key} has not started yet")
-    timeout = context.options.rest_client_timeout.exact_seconds
-    is_checked = context.options.improves(context.options.consistent_answers)
-    for _ in range(READINGS):
-        details = await client.job_details(context.job_id, timeout=timeout)
-        if not is_checked or _is_consistent(details, context):
-            return details
-        await asyncio.sleep(READ_AGAIN_AFTER)
-    raise NotReadyError(f"job {context.job_id}: its details and the list of jobs contradict each other")
+    details = await client.job_details(context.job_id, timeout=context.options.rest_client_timeout.exact_seconds)
+    if context.options.improves(context.options.consistent_answers) and not _is_consistent(details, context):
+        raise NotReadyError(f"job {context.job_id}: its details and the list of jobs contradict each other")
+    return details
 
 
 def _is_consistent(details: JobDetails, context: JobAutoScalerContext) -> bool:

@@ -1,31 +1,50 @@
 """From decoded JSON to typed values.
 
 Fields that a Flink version adds are ignored; fields that it lacks have a meaning of their own, told per function.
-What is there has to have the right type, else a :class:`ResponseError` names the field.
+What a pass needs has to have the right type, else a :class:`ResponseError` names the field; what only helps is unknown
+then. One entry of the list of jobs, or one metric of the cluster, that cannot be read leaves the others as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Final, Generic, NamedTuple, TypeVar
 
-from flink_autoscaler.clients.http.json_object import JsonObject, objects_in
+from flink_autoscaler.clients.http.json_object import JsonObject, objects_in, or_unknown, wrong
+from flink_autoscaler.core.border import attempted
+from flink_autoscaler.core.errors import AutoscalerError, ResponseError
 from flink_autoscaler.core.model.metrics import Aggregate, VertexId
 from flink_autoscaler.core.model.numbers import NAN
-from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, JobException, RescaleAttempt, TaskManagerFacts
 from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, PlanNode, ShipStrategy, VertexDetails
 
-RESTARTS: Final = "numRestarts,numRescales"
+T = TypeVar("T")
 
-TEXT_LIMIT: Final = 16_384
-"""Characters of a stack trace that are kept: its causes stand below the frames of the outermost exception."""
+MOST_JOBS: Final = 10_000
+"""Jobs of one cluster: with more nobody would look at all of them in time."""
 
+MOST_VERTICES: Final = 1000
+"""Vertices of one job."""
+
+MOST_EDGES: Final = 10_000
+"""Inputs of all vertices of one job together."""
+
+LONGEST_NAME: Final = 1 << 16
+"""Characters of the name of a job or vertex; generated ones may be whole SQL statements."""
+
+LONGEST_GRAPH: Final = 1 << 20
+"""Characters of all names and ids in the graph of a job: it is kept from pass to pass, for every job."""
+
+LONGEST_METRIC_NAME: Final = 2000
+"""Characters of the name of a metric; longer ones could not be asked for."""
+
+LARGEST_CONFIGURATION: Final = 1 << 20
+"""Characters of the keys and values of one configuration, of which every job has one in memory."""
+
+_JOB_ID: Final = re.compile(r"[0-9a-fA-F]{32}")
 _SETTLED: Final = ("RUNNING", "FINISHED")
-_NESTING: Final = 8
-_EXECUTING: Final = "Executing"
-_STATES_OF_A_STOP: Final = 2
-"""A scheduler that left the state Executing went to another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +70,36 @@ class JobOverview:
     scheduler_type: str | None = None
 
 
+class Readable(NamedTuple, Generic[T]):
+    """Metrics by their id, as far as they can be read, and what is wrong with the others."""
+
+    values: dict[str, T]
+    problems: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableJob:
+    """One entry of ``GET /jobs/overview`` that is not as documented: a job of which not enough is known.
+
+    Attributes:
+        place: In the list, from 0 on.
+        job_id: None where even that cannot be read, or is not one.
+        name: None where that cannot be read.
+    """
+
+    place: int
+    job_id: str | None
+    name: str | None
+    error: AutoscalerError
+
+
+class JobListing(NamedTuple):
+    """The jobs that a cluster remembers, in its order, and those among them whose entry cannot be read."""
+
+    jobs: tuple[JobOverview, ...]
+    unreadable: tuple[UnreadableJob, ...] = ()
+
+
 class ParallelismBounds(NamedTuple):
     """Least and greatest parallelism that the adaptive scheduler may give a vertex."""
 
@@ -64,24 +113,76 @@ def flink_version(answer: object) -> str:
 
 
 def jobs_overview(answer: object) -> tuple[JobOverview, ...]:
-    """Decode ``/jobs/overview``, in the cluster's order."""
-    jobs = JsonObject(answer, "jobs overview").get("jobs")
-    return tuple(_overview(entry) for entry in objects_in(jobs, "jobs", "job"))
+    """Decode ``/jobs/overview``, in the cluster's order, for those who need all of it or nothing."""
+    listing = job_listing(answer)
+    if listing.unreadable:
+        raise listing.unreadable[0].error
+    return listing.jobs
 
 
-def _overview(entry: JsonObject) -> JobOverview:
-    tasks = entry.child("tasks")
+def job_listing(answer: object) -> JobListing:
+    """Decode ``/jobs/overview``; an entry that is not as documented concerns no other."""
+    entries = JsonObject(answer, "jobs overview").get("jobs")
+    if not isinstance(entries, list):
+        raise wrong("jobs", "an array", entries)
+    if len(entries) > MOST_JOBS:
+        raise ResponseError(f"the list has {len(entries)} jobs, {MOST_JOBS} of a cluster are looked after at most")
+    jobs: dict[str, JobOverview] = {}
+    unreadable = []
+    for place, entry in enumerate(entries):
+        job = attempted(partial(_overview, entry), ResponseError, "job")
+        if not isinstance(job, JobOverview):
+            unreadable.append(_unreadable(place, entry, job))
+        elif jobs.setdefault(job.job_id, job) != job:
+            twice = ResponseError(f"job {job.job_id} is in the list twice, with contents that contradict each other")
+            unreadable.append(UnreadableJob(place, job.job_id, job.name, twice))
+    contradicting = {each.job_id for each in unreadable}
+    return JobListing(tuple(job for job in jobs.values() if job.job_id not in contradicting), tuple(unreadable))
+
+
+def _unreadable(place: int, entry: object, error: AutoscalerError) -> UnreadableJob:
+    """Return as much as can be read about a job that cannot be looked after."""
+    if not isinstance(entry, dict):
+        return UnreadableJob(place, None, None, error)
+    fields = JsonObject(entry, "job")
+    return UnreadableJob(place, or_unknown(lambda: _job_id(fields)), or_unknown(lambda: _name(fields)), error)
+
+
+def _job_id(entry: JsonObject) -> str:
+    job_id = entry.text("jid")
+    if _JOB_ID.fullmatch(job_id) is None:
+        raise wrong("job.jid", "32 hex digits", job_id)
+    return job_id
+
+
+def _name(entry: JsonObject) -> str:
+    name = entry.text("name")
+    if len(name) > LONGEST_NAME:
+        raise ResponseError(f"a name of {len(name)} characters, {LONGEST_NAME} are taken at most: {name[:80]!r}")
+    return name
+
+
+def _overview(value: object) -> JobOverview:
+    entry = JsonObject(value, "job")
+    job_id, name = _job_id(entry), _name(entry)
+    entry = entry.named(f"job {job_id}")
+    tasks = entry.child("tasks", f"job {job_id}: tasks")
     return JobOverview(
-        job_id=entry.text("jid"),
-        name=entry.text("name"),
+        job_id=job_id,
+        name=name,
         state=entry.text("state"),
-        tasks={state: tasks.integer(state, 0) for state in tasks},
-        start_ms=entry.integer("start-time", -1),
-        end_ms=entry.integer("end-time", -1),
-        last_modification_ms=entry.integer("last-modification", -1),
-        job_type=entry.optional_text("jobType"),
-        scheduler_type=entry.optional_text("schedulerType"),
+        tasks={state: tasks.count(state, 0) for state in tasks},
+        start_ms=when(entry, "start-time") or -1,
+        end_ms=when(entry, "end-time") or -1,
+        last_modification_ms=when(entry, "last-modification") or -1,
+        job_type=or_unknown(lambda: entry.optional_text("jobType")),
+        scheduler_type=or_unknown(lambda: entry.optional_text("schedulerType")),
     )
+
+
+def when(fields: JsonObject, name: str) -> int | None:
+    """Return an instant that only helps."""
+    return or_unknown(lambda: fields.instant(name))
 
 
 def job_details(answer: object) -> JobDetails:
@@ -91,17 +192,36 @@ def job_details(answer: object) -> JobDetails:
     """
     job = JsonObject(answer, "job details")
     timestamps = job.child("timestamps")
+    vertices = _few(job.children("vertices", "vertex"), MOST_VERTICES, "vertices")
+    nodes = _few(job.child("plan").children("nodes", "plan node"), MOST_VERTICES, "vertices in its plan")
+    plan = tuple(map(_plan_node, nodes))
+    _few([each for node in plan for each in node.inputs], MOST_EDGES, "inputs of vertices")
+    found = tuple(map(_vertex, vertices))
+    _check_length(found, plan)
     return JobDetails(
         job_id=job.text("jid"),
-        name=job.text("name"),
+        name=_name(job),
         state=job.text("state"),
-        running_at_ms=timestamps.integer("RUNNING", 0) or None,
-        vertices=tuple(_vertex(entry) for entry in job.children("vertices", "vertex")),
-        plan=tuple(_plan_node(node) for node in job.child("plan").children("nodes", "plan node")),
-        now_ms=job.integer("now", 0) or None,
-        initialized_ms=timestamps.integer("INITIALIZING", 0) or None,
-        created_ms=timestamps.integer("CREATED", 0) or None,
+        running_at_ms=timestamps.instant("RUNNING"),
+        vertices=found,
+        plan=plan,
+        now_ms=when(job, "now"),
+        initialized_ms=when(timestamps, "INITIALIZING"),
+        created_ms=when(timestamps, "CREATED"),
     )
+
+
+def _few(entries: Sequence[T], most: int, what: str) -> Sequence[T]:
+    if len(entries) > most:
+        raise ResponseError(f"job details: {len(entries)} {what}, {most} are taken at most")
+    return entries
+
+
+def _check_length(vertices: Sequence[VertexDetails], plan: Sequence[PlanNode]) -> None:
+    length = sum(len(v.vertex_id) + len(v.name) + len(v.status) + len(v.slot_sharing_group or "") for v in vertices)
+    length += sum(len(node.vertex_id) + sum(len(upstream) for upstream, _ in node.inputs) for node in plan)
+    if length > LONGEST_GRAPH:
+        raise ResponseError(f"job details: {length} characters of names and ids, {LONGEST_GRAPH} are taken at most")
 
 
 def _vertex(entry: JsonObject) -> VertexDetails:
@@ -110,13 +230,13 @@ def _vertex(entry: JsonObject) -> VertexDetails:
     entry = entry.named(where)
     return VertexDetails(
         vertex_id=vertex_id,
-        name=entry.text("name"),
-        parallelism=entry.integer("parallelism"),
-        max_parallelism=entry.integer("maxParallelism", -1),
+        name=_name(entry),
+        parallelism=entry.count("parallelism", least=1),
+        max_parallelism=entry.count("maxParallelism", -1),
         status=entry.text("status"),
         io=_io_metrics(entry.child("metrics")),
         slot_sharing_group=entry.optional_text("slotSharingGroupId"),
-        start_ms=entry.integer("start-time", -1),
+        start_ms=when(entry, "start-time") or -1,
         is_settled=_is_settled(entry.child("tasks", where), entry.text("status")),
     )
 
@@ -125,18 +245,18 @@ def _is_settled(tasks: JsonObject, status: str) -> bool:
     """Tell whether every task runs or has finished; where tasks are not counted, the status has to do."""
     if not tasks:
         return status in _SETTLED
-    return not any(tasks.integer(state, 0) for state in tasks if state not in _SETTLED)
+    return not any(tasks.count(state, 0) for state in tasks if state not in _SETTLED)
 
 
 def _io_metrics(metrics: JsonObject) -> IoMetrics:
-    """Decode counters. Missing ones count as 0 and make the counters incomplete; missing times are unknown, not 0."""
+    """Decode counters. Missing and null ones count as 0 and make the counters incomplete; such times are unknown."""
     busy_ms = metrics.number("accumulated-busy-time")
     counters = ("read-records", "write-records")
     return IoMetrics(
         records_in=metrics.integer("read-records", 0),
         records_out=metrics.integer("write-records", 0),
         busy_ms=NAN if busy_ms is None else busy_ms,
-        is_complete=all(name in metrics and metrics.flag(f"{name}-complete") for name in counters),
+        is_complete=all(metrics.get(name) is not None and metrics.flag(f"{name}-complete") for name in counters),
         idle_ms=metrics.number("accumulated-idle-time"),
         backpressured_ms=metrics.number("accumulated-backpressured-time"),
     )
@@ -149,7 +269,7 @@ def _plan_node(node: JsonObject) -> PlanNode:
     inputs = [(each.text("id"), each.named(where).optional_text("ship_strategy")) for each in node.children("inputs")]
     return PlanNode(
         vertex_id=vertex_id,
-        parallelism=node.integer("parallelism"),
+        parallelism=node.count("parallelism", least=1),
         inputs=tuple((source, ShipStrategy.of(strategy or "")) for source, strategy in inputs),
     )
 
@@ -157,7 +277,14 @@ def _plan_node(node: JsonObject) -> PlanNode:
 def configuration(answer: object) -> dict[str, str]:
     """Decode an array of ``{"key", "value"}``; a null value leaves the key out."""
     pairs = objects_in(answer, "configuration")
-    return {pair.text("key"): _value(pair) for pair in pairs if pair.get("value") is not None}
+    return _bounded({pair.text("key"): _value(pair) for pair in pairs if pair.get("value") is not None})
+
+
+def _bounded(configuration: dict[str, str]) -> dict[str, str]:
+    size = sum(len(key) + len(value) for key, value in configuration.items())
+    if size > LARGEST_CONFIGURATION:
+        raise ResponseError(f"a configuration of {size} characters, {LARGEST_CONFIGURATION} are taken at most")
+    return configuration
 
 
 def _value(pair: JsonObject) -> str:
@@ -167,18 +294,42 @@ def _value(pair: JsonObject) -> str:
 def user_configuration(answer: object) -> dict[str, str]:
     """Decode the job's global parameters from ``/jobs/:jobid/config``; empty where the job has none."""
     execution = JsonObject(answer, "job config").child("execution-config", "execution-config")
-    return execution.child("user-config").texts("user-config")
+    return _bounded(execution.child("user-config").texts("user-config"))
 
 
 def metric_names(answer: object) -> tuple[str, ...]:
-    """Decode an array of ``{"id"}``."""
-    return tuple(entry.text("id") for entry in objects_in(answer, "metrics", "metric"))
+    """Decode an array of ``{"id"}``; names that are too long to be asked for are left out."""
+    names = (entry.text("id") for entry in objects_in(answer, "metrics", "metric"))
+    return tuple(name for name in names if len(name) <= LONGEST_METRIC_NAME)
 
 
 def metric_values(answer: object) -> dict[str, str]:
     """Decode an array of ``{"id", "value"}``; a metric without a value is left out."""
     entries = objects_in(answer, "metrics", "metric")
     return {entry.text("id"): entry.text("value") for entry in entries if entry.get("value") is not None}
+
+
+def readable_values(answer: object) -> Readable[str]:
+    """Decode what :func:`metric_values` does, one metric at a time."""
+    return _readable(answer, lambda entry: None if entry.get("value") is None else entry.text("value"))
+
+
+def readable_aggregates(answer: object) -> Readable[Aggregate]:
+    """Decode what :func:`aggregates` does, one metric at a time."""
+    return _readable(answer, _aggregate)
+
+
+def _readable(answer: object, decoder: Callable[[JsonObject], T | None]) -> Readable[T]:
+    values: dict[str, T] = {}
+    problems: dict[str, str] = {}
+    for entry in objects_in(answer, "metrics", "metric"):
+        name = entry.text("id")
+        value = attempted(partial(decoder, entry), ResponseError, f"metric {name:.80}")
+        if isinstance(value, AutoscalerError):
+            problems[name] = str(value)
+        elif value is not None:
+            values[name] = value
+    return Readable(values, problems)
 
 
 def aggregates(answer: object) -> dict[str, Aggregate]:
@@ -216,117 +367,3 @@ def encode_requirements(bounds: Mapping[VertexId, ParallelismBounds]) -> dict[st
         vertex_id: {"parallelism": {"lowerBound": lower, "upperBound": upper}}
         for vertex_id, (lower, upper) in bounds.items()
     }
-
-
-def exceptions(answer: object) -> tuple[JobException, ...]:
-    """Decode ``/jobs/:jobid/exceptions``; what failed at the same time is part of each entry's text."""
-    history = JsonObject(answer, "exceptions").child("exceptionHistory")
-    return tuple(_exception(entry) for entry in history.children("entries", "exception"))
-
-
-def _exception(entry: JsonObject) -> JobException:
-    texts = [_condensed(trace) for trace in _traces(entry, _NESTING)]
-    return JobException(entry.integer("timestamp", 0), "\n".join(texts)[:TEXT_LIMIT])
-
-
-def _traces(entry: JsonObject, depth: int) -> Iterator[str]:
-    yield entry.optional_text("stacktrace") or entry.optional_text("exceptionName") or ""
-    if depth:
-        for other in entry.children("concurrentExceptions", "exception"):
-            yield from _traces(other, depth - 1)
-
-
-def _condensed(trace: str) -> str:
-    """Keep the lines with messages; the frames between them would use up the limit before the root cause."""
-    return "\n".join(line for line in trace.splitlines() if not line.lstrip().startswith(("at ", "... ")))
-
-
-def checkpoints(answer: object) -> CheckpointFacts:
-    """Decode ``/jobs/:jobid/checkpoints``."""
-    completed = JsonObject(answer, "checkpoints").child("latest").child("completed")
-    if not completed:
-        return CheckpointFacts()
-    return CheckpointFacts(
-        completed_ms=completed.integer("latest_ack_timestamp", 0) or None,
-        state_bytes=completed.integer("state_size", -1) if "state_size" in completed else None,
-    )
-
-
-def checkpoint_interval(answer: object) -> int | None:
-    """Decode the interval of ``/jobs/:jobid/checkpoints/config``; Flink shows "never" as a huge number."""
-    interval = JsonObject(answer, "checkpoint configuration").integer("interval", 0)
-    return interval if 0 < interval < 2**53 else None
-
-
-def taskmanagers(answer: object) -> tuple[TaskManagerFacts, ...]:
-    """Decode ``/taskmanagers``."""
-    entries = JsonObject(answer, "TaskManagers").get("taskmanagers")
-    return tuple(_taskmanager(entry) for entry in objects_in(entries, "taskmanagers", "TaskManager"))
-
-
-def _taskmanager(entry: JsonObject) -> TaskManagerFacts:
-    identity = entry.text("id")
-    where = f"TaskManager {identity[:80]}"
-    entry = entry.named(where)
-    memory = entry.child("memoryConfiguration", where)
-    return TaskManagerFacts(
-        taskmanager_id=identity,
-        slots=entry.integer("slotsNumber", 0),
-        free_slots=entry.integer("freeSlots", 0),
-        network_memory=memory.integer("networkMemory", 0) or None,
-        heap=memory.integer("frameworkHeap", 0) + memory.integer("taskHeap", 0) or None,
-        cpu=entry.child("totalResource", where).number("cpuCores"),
-    )
-
-
-def restarts(answer: object) -> int | None:
-    """Decode restarts; from Flink 2 on rescales count as restarts and are told apart, too."""
-    values = metric_values(answer)
-    count, rescales = (_whole(values.get(name)) for name in RESTARTS.split(","))
-    return None if count is None else max(0, count - (rescales or 0))
-
-
-def _whole(value: str | None) -> int | None:
-    try:
-        return None if value is None else int(float(value))
-    except (ValueError, OverflowError):
-        return None
-
-
-def running_since(answer: object) -> int | None:
-    """Decode since when all subtasks of ``/jobs/:jobid/vertices/:vertexid`` run."""
-    vertex = JsonObject(answer, "vertex")
-    now_ms = vertex.integer("now", 0)
-    since = []
-    for subtask in vertex.children("subtasks", "vertex"):
-        if subtask.text("status") != "RUNNING":
-            return None
-        since.append(now_ms - subtask.child("status-duration", "vertex").integer("RUNNING", 0))
-    return max(since, default=None)
-
-
-def rescale_attempts(answer: object) -> tuple[RescaleAttempt, ...]:
-    """Decode ``/jobs/:jobid/rescales/history``: an array, or an object with one in one of its fields."""
-    if not isinstance(answer, list):
-        history = JsonObject(answer, "rescale history")
-        answer = next((value for name in history if isinstance(value := history.get(name), list)), [])
-    return tuple(_attempt(entry) for entry in objects_in(answer, "rescale history", "rescale"))
-
-
-def _attempt(entry: JsonObject) -> RescaleAttempt:
-    return RescaleAttempt(
-        start_ms=entry.integer("startTimestampInMillis", 0),
-        end_ms=entry.integer("endTimestampInMillis", 0) or None,
-        state=entry.optional_text("terminalState") or "",
-        cause=entry.optional_text("triggerCause") or "",
-        reason=entry.optional_text("terminatedReason") or "",
-        rescale_id=entry.optional_text("rescaleUuid") or "",
-    )
-
-
-def rescale_stopped(answer: object) -> int | None:
-    """Decode when ``/jobs/:jobid/rescales/details/:id`` stopped the execution before it; None when it found none."""
-    states = JsonObject(answer, "rescale").children("schedulerStates", "rescale")
-    if len(states) < _STATES_OF_A_STOP or states[0].optional_text("state") != _EXECUTING:
-        return None
-    return states[0].integer("leaveTimestampInMillis", 0) or None

@@ -10,7 +10,8 @@ from typing import Final, TypeVar
 from flink_autoscaler.clients.flink.collector import read_job
 from flink_autoscaler.clients.flink.decode import ParallelismBounds
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
-from flink_autoscaler.core.errors import FlinkRestError, RefusedError
+from flink_autoscaler.core.border import awaited
+from flink_autoscaler.core.errors import AutoscalerError, RefusedError, ResponseError
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.reading import JobReading
@@ -40,10 +41,8 @@ async def read_followed(client: FlinkRestClient, request: PassRequest) -> JobRea
 
 
 async def _details(client: FlinkRestClient, request: PassRequest) -> JobDetails | None:
-    try:
-        return await client.job_details(request.context.job_id or "")
-    except FlinkRestError:
-        return None
+    details = await awaited(client.job_details(request.context.job_id or ""), ResponseError)
+    return details if isinstance(details, JobDetails) else None
 
 
 async def read_facts(
@@ -84,11 +83,11 @@ class _Reader:
     missing: dict[str, str] = field(default_factory=dict)
 
     async def read(self, name: str, answer: Awaitable[T]) -> T | None:
-        try:
-            return await answer
-        except FlinkRestError as error:
-            self.missing[name] = str(error)
+        found = await awaited(answer, ResponseError, name)
+        if isinstance(found, AutoscalerError):
+            self.missing[name] = str(found)
             return None
+        return found
 
 
 async def _checkpoints(client: FlinkRestClient, job_id: str) -> CheckpointFacts:

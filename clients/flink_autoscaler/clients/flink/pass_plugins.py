@@ -9,6 +9,7 @@ from typing import Any
 
 import structlog
 
+from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.ports.plugins import Plugins
 
 log = structlog.get_logger(__name__)
@@ -43,9 +44,8 @@ def _by_identity(group: str) -> Mapping[str, Any]:
 def _loaded(group: str) -> dict[EntryPoint, Any]:
     parts = {}
     for entry in entry_points(group=group):
-        try:
+        with Border() as border:  # the jobs that do not use it are not concerned
             parts[entry] = entry.load()()
-        except Exception as error:
-            # Foreign code may fail in any way; the jobs that do not use it are not concerned.
-            log.warning("plugin_not_loaded", group=group, name=entry.name, error=f"{type(error).__name__}: {error}")
+        if border.error is not None:
+            log.warning("plugin_not_loaded", group=group, name=entry.name, error=str(border.error))
     return parts

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import Final
 
@@ -15,10 +16,11 @@ from flink_autoscaler.clients.flink.collector import read_cluster
 from flink_autoscaler.clients.flink.facts import read_followed
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
+from flink_autoscaler.core.border import Border, attempted, awaited
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.cycle.ending import failed, without_reading
+from flink_autoscaler.core.cycle.ending import failed, is_only_waiting, waiting, without_reading
 from flink_autoscaler.core.cycle.recording import is_worth
-from flink_autoscaler.core.errors import AutoscalerError, ConnectError, PluginError
+from flink_autoscaler.core.errors import AutoscalerError, ConnectError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.ports.passes import PassInputs, PassOutcome, PassRequest
@@ -26,6 +28,12 @@ from flink_autoscaler.core.ports.passes import PassInputs, PassOutcome, PassRequ
 JOBS_PER_CONNECTION: Final = 2
 """Jobs that are read at the same time, per connection: enough that no connection idles while a job is between two
 requests, and few enough that no request waits for its connection until it times out."""
+
+_SHARE_OF_WAITING: Final = 0.5
+"""Of the time for reading a cluster, what waiting for its metrics may take."""
+
+_SHORT_WAIT: Final = 0.1
+"""Seconds of waiting that do not move a sample: its own requests take as long."""
 
 Admit = Callable[[], AbstractAsyncContextManager[object, bool | None]]
 
@@ -61,14 +69,17 @@ async def passes_behind(
     )
 
 
+def by_endpoint(requests: Iterable[PassRequest]) -> dict[Endpoint, list[int]]:
+    """Return the places of requests by the endpoint that their jobs are behind, in the order in which these appear."""
+    places: dict[Endpoint, list[int]] = {}
+    for place, request in enumerate(requests):
+        places.setdefault(request.context.endpoint, []).append(place)
+    return places
+
+
 async def client_of(clients: ClientCache, endpoint: Endpoint) -> FlinkRestClient | AutoscalerError:
     """Return the client of an endpoint, or why there is none: its URL or its certificates are not as they should be."""
-    try:
-        return await clients.get(endpoint)
-    except AutoscalerError as error:
-        return error
-    except Exception as error:  # the border between endpoints: what one of them brings to light stops no other
-        return PluginError(f"{type(error).__name__}: {error}")
+    return await awaited(clients.get(endpoint))
 
 
 async def run_passes(
@@ -98,7 +109,9 @@ async def run_passes(
     outcomes = settled(requests)
     waiting = [index for index in range(len(requests)) if index not in outcomes]
     if waiting:
-        cluster = cluster or await read_cluster_within(client, min(job_deadline, pass_deadline))
+        if cluster is None:
+            needs_fresh = any(wants_fresh(requests[index]) for index in waiting)
+            cluster = await read_cluster_within(client, min(job_deadline, pass_deadline), is_fresh=needs_fresh)
         reading = _Reading(client, cluster, job_deadline, end, admission or nullcontext)
         queue = iter(waiting)
 
@@ -115,22 +128,38 @@ def settled(requests: Sequence[PassRequest]) -> dict[int, PassOutcome]:
     """Return the outcomes of the jobs that need no reading, by position."""
     outcomes = {}
     for index, request in enumerate(requests):
-        try:
-            outcome = without_reading(request)
-        except Exception as error:  # the border between jobs: a bug that one job brings to light stops no other
-            outcome = _broken(request, error)
+        found = attempted(partial(without_reading, request), what=_name(request))
+        outcome = failed(request, found) if isinstance(found, AutoscalerError) else found
         if outcome is not None:
             outcomes[index] = outcome
     return outcomes
 
 
-async def read_cluster_within(client: FlinkRestClient, seconds: float) -> ClusterReading:
-    """Return cluster-wide metrics; failures are in ``error``. Never raises."""
+def wants_fresh(request: PassRequest) -> bool:
+    """Tell whether a job is to be read from metrics that Flink has just gathered."""
+    with Border():
+        return request.context.options.improves(request.context.options.fresh_samples)
+    return False
+
+
+async def read_cluster_within(client: FlinkRestClient, seconds: float, *, is_fresh: bool = True) -> ClusterReading:
+    """Return cluster-wide metrics; failures are in ``error``. Never raises.
+
+    Args:
+        client: Of the JobManager.
+        seconds: That this may take.
+        is_fresh: Whether Flink is asked to gather metrics before, and waited for; that it has not is ``doubt``.
+    """
     try:
         async with asyncio.timeout(seconds):
-            return await read_cluster(client)
+            if not is_fresh:
+                return await read_cluster(client)
+            doubt, waited = await client.store.freshen(client, seconds * _SHARE_OF_WAITING)
+            waited_ms = round(1000 * waited) if waited > _SHORT_WAIT else 0
+            return replace(await read_cluster(client), doubt=doubt or "", waited_ms=waited_ms)
     except TimeoutError:
-        return ClusterReading(error=ConnectError(f"the metrics of the cluster were not read within {seconds:.3g} s"))
+        error = ConnectError(f"the metrics of the cluster were not read within {seconds:.3g} s")
+        return ClusterReading(error=error, is_away=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,17 +177,17 @@ class _Reading:
     admission: Admit
 
     async def outcome(self, request: PassRequest) -> PassOutcome:
-        if isinstance(self.cluster.error, ConnectError):
-            outcome = failed(request, self.cluster.error)
+        if self.cluster.is_away and self.cluster.error is not None:
+            is_waiting = is_only_waiting(request)  # that is known without an answer
+            outcome = waiting(request, JobReading(None)) if is_waiting else failed(request, self.cluster.error)
             return replace(outcome, inputs=self._inputs(request, outcome, None))
         rest_of_pass = asyncio.timeout_at(self.end)
-        try:
+        with Border(what=_name(request)) as border:
             async with rest_of_pass, self.admission():
                 return await self._timed(request)
-        except Exception as error:  # the border between jobs: a bug that one job brings to light stops no other
-            if isinstance(error, TimeoutError) and rest_of_pass.expired():
-                return failed(request, _not_read(request, "before the end of the pass"))
-            return _broken(request, error)
+        if rest_of_pass.expired():
+            return failed(request, _not_read(request, "before the end of the pass"))
+        return failed(request, border.error or _not_read(request, "for no reason that is known"))
 
     async def _timed(self, request: PassRequest) -> PassOutcome:
         started = perf_counter()
@@ -182,8 +211,8 @@ class _Reading:
 
 
 def _not_read(request: PassRequest, limit: str) -> ConnectError:
-    return ConnectError(f"job {request.context.job_key}: not read {limit}")
+    return ConnectError(f"{_name(request)}: not read {limit}")
 
 
-def _broken(request: PassRequest, error: Exception) -> PassOutcome:
-    return failed(request, PluginError(f"job {request.context.job_key}: {type(error).__name__}: {error}"))
+def _name(request: PassRequest) -> str:
+    return f"job {request.context.job_key}"

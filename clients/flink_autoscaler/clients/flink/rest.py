@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 from urllib.parse import quote
 
-from flink_autoscaler.clients.flink import decode
-from flink_autoscaler.clients.flink.decode import JobOverview, ParallelismBounds
+from flink_autoscaler.clients.flink import decode, decode_facts
+from flink_autoscaler.clients.flink.decode import JobListing, JobOverview, ParallelismBounds, Readable
+from flink_autoscaler.clients.flink.freshness import MetricStoreWatch
 from flink_autoscaler.clients.http.json_object import decoded
 from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.core.errors import RealizeError, ResponseError
@@ -62,15 +63,23 @@ class FlinkRestClient:
     Args:
         endpoint: The JobManager.
         transport: Carries the requests; HTTP by default.
+
+    Attributes:
+        store: What is known of the metrics that the JobManager has gathered.
     """
 
     def __init__(self, endpoint: Endpoint, transport: Transport | None = None) -> None:
         self.endpoint = endpoint
+        self.store = MetricStoreWatch()
         self._transport: Transport = transport or HttpTransport(endpoint)
 
     async def jobs_overview(self) -> tuple[JobOverview, ...]:
-        """Return all jobs that the cluster remembers, ended ones too."""
+        """Return all jobs that the cluster remembers, ended ones too; raises where one of them cannot be read."""
         return await self._get("/jobs/overview", decode.jobs_overview)
+
+    async def job_listing(self) -> JobListing:
+        """Return all jobs that the cluster remembers, ended ones too, and apart those whose entry cannot be read."""
+        return await self._get("/jobs/overview", decode.job_listing)
 
     async def job_details(self, job_id: str, *, timeout: float | None = None) -> JobDetails:
         """Return graph, counters and timestamps of a job; the JobManager's copy may be 3 s old."""
@@ -98,18 +107,16 @@ class FlinkRestClient:
 
     async def vertex_metrics(self, job_id: str, vertex_id: VertexId, names: Sequence[str]) -> dict[str, Aggregate]:
         """Return metrics over all subtasks; empty when any of them has no value at the moment."""
-        return await self._aggregates(_vertex_metrics(job_id, vertex_id), names, {})
+        return await self._aggregates(_vertex_metrics(job_id, vertex_id), names)
 
-    async def taskmanager_metrics(self, names: Sequence[str]) -> dict[str, Aggregate]:
-        """Return metrics over all TaskManagers; empty when any of them has no value at the moment."""
-        return await self._aggregates("/taskmanagers/metrics", names, {"agg": "min,max,avg"})
+    async def taskmanager_metrics(self, names: Sequence[str]) -> Readable[Aggregate]:
+        """Return metrics over all TaskManagers; none when any of them has no value at the moment."""
+        query = {"get": ",".join(names), "agg": "min,max,avg"}
+        return await self._get("/taskmanagers/metrics", decode.readable_aggregates, params=query)
 
-    async def jobmanager_metrics(self, names: Sequence[str]) -> dict[str, str]:
+    async def jobmanager_metrics(self, names: Sequence[str]) -> Readable[str]:
         """Return metrics of the JobManager, without those that have no value."""
-        values: dict[str, str] = {}
-        for part in _parts(names):
-            values |= await self._get("/jobmanager/metrics", decode.metric_values, params={"get": part})
-        return values
+        return await self._get("/jobmanager/metrics", decode.readable_values, params={"get": ",".join(names)})
 
     async def resource_requirements(self, job_id: str) -> dict[VertexId, ParallelismBounds]:
         """Return what the adaptive scheduler was asked for, for all vertices of the job."""
@@ -136,36 +143,36 @@ class FlinkRestClient:
     async def exceptions(self, job_id: str) -> tuple[JobException, ...]:
         """Return the exception history of a job, newest first; ended attempts too."""
         params = {"maxExceptions": str(MOST_EXCEPTIONS)}
-        return await self._get(f"{_job(job_id)}/exceptions", decode.exceptions, params=params)
+        return await self._get(f"{_job(job_id)}/exceptions", decode_facts.exceptions, params=params)
 
     async def checkpoints(self, job_id: str) -> CheckpointFacts:
         """Return the latest completed checkpoint of a job. Raises RefusedError 404 where it makes none."""
-        return await self._get(f"{_job(job_id)}/checkpoints", decode.checkpoints)
+        return await self._get(f"{_job(job_id)}/checkpoints", decode_facts.checkpoints)
 
     async def checkpoint_interval(self, job_id: str) -> int | None:
         """Return the time between checkpoints of a job, milliseconds; None when it makes none by itself."""
-        return await self._get(f"{_job(job_id)}/checkpoints/config", decode.checkpoint_interval)
+        return await self._get(f"{_job(job_id)}/checkpoints/config", decode_facts.checkpoint_interval)
 
     async def taskmanagers(self) -> tuple[TaskManagerFacts, ...]:
         """Return all TaskManagers that are registered."""
-        return await self._get("/taskmanagers", decode.taskmanagers)
+        return await self._get("/taskmanagers", decode_facts.taskmanagers)
 
     async def restarts(self, job_id: str) -> int | None:
         """Return how often a job was restarted other than for a rescale, where Flink counts those apart."""
-        return await self._get(f"{_job(job_id)}/metrics", decode.restarts, params={"get": decode.RESTARTS})
+        return await self._get(f"{_job(job_id)}/metrics", decode_facts.restarts, params={"get": decode_facts.RESTARTS})
 
     async def running_since(self, job_id: str, vertex_id: VertexId) -> int | None:
         """Return since when all subtasks of a vertex run, by the clock of the JobManager; None while not all do."""
-        return await self._get(f"{_job(job_id)}/vertices/{_checked_id(vertex_id)}", decode.running_since)
+        return await self._get(f"{_job(job_id)}/vertices/{_checked_id(vertex_id)}", decode_facts.running_since)
 
     async def rescale_attempts(self, job_id: str) -> tuple[RescaleAttempt, ...]:
         """Return the rescale history of a job, newest first (Flink 2.3 and later; empty unless it is switched on)."""
-        return await self._get(f"{_job(job_id)}/rescales/history", decode.rescale_attempts)
+        return await self._get(f"{_job(job_id)}/rescales/history", decode_facts.rescale_attempts)
 
     async def rescale_stopped(self, job_id: str, rescale_id: str) -> int | None:
         """Return when a rescale of that history stopped the execution before it; None when there was none to stop."""
         path = f"{_job(job_id)}/rescales/details/{_checked_id(rescale_id)}"
-        return await self._get(path, decode.rescale_stopped)
+        return await self._get(path, decode_facts.rescale_stopped)
 
     async def aclose(self) -> None:
         """Close all connections. May be called more than once."""
@@ -182,11 +189,11 @@ class FlinkRestClient:
         answer = await self._transport.get_json(path, params=params, timeout=timeout)
         return decoded(answer, decoder, f"GET {self._transport.url}{path}")
 
-    async def _aggregates(self, path: str, names: Sequence[str], extra: Mapping[str, str]) -> dict[str, Aggregate]:
+    async def _aggregates(self, path: str, names: Sequence[str]) -> dict[str, Aggregate]:
         """Ask for several metrics; as in a single answer, one name without a value empties the whole."""
         values: dict[str, Aggregate] = {}
         for part in _parts(names):
-            answer = await self._get(path, decode.aggregates, params={"get": part, **extra})
+            answer = await self._get(path, decode.aggregates, params={"get": part})
             if not answer:
                 return {}
             values |= answer

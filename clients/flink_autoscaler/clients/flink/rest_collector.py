@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
-from flink_autoscaler.clients.flink.passes import passes_behind
+from flink_autoscaler.clients.flink.passes import by_endpoint, passes_behind
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
@@ -44,9 +44,7 @@ class RestMetricCollector:
         self._clients.close()
 
     async def _evaluate(self, requests: Sequence[PassRequest]) -> list[PassOutcome]:
-        places: dict[Endpoint, list[int]] = {}
-        for place, request in enumerate(requests):
-            places.setdefault(request.context.endpoint, []).append(place)
+        places = by_endpoint(requests)
         answers = await asyncio.gather(
             *(self._behind(endpoint, [requests[each] for each in mine]) for endpoint, mine in places.items())
         )

@@ -9,6 +9,8 @@ from html.parser import HTMLParser
 from typing import Final, NamedTuple
 
 from flink_autoscaler.clients.auth.authentication import what_to_do
+from flink_autoscaler.clients.http.bounds import check_json
+from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.errors import FlinkRestError, JobGoneError, RefusedError, ResponseError
 
 APPROVAL: Final = {"proxyapproved": "true"}
@@ -22,6 +24,9 @@ _PAGE_LIMIT: Final = 16_384
 
 _BODY_LIMIT: Final = 8192
 """Characters kept for classification: the cause of a server-side exception stands in its first lines."""
+
+_MOST_DIGITS: Final = 400
+"""Of a whole number; one with more is none that anything counts, and only its own entry is concerned."""
 
 _SERVER_ERROR: Final = 500
 _BAD_REQUEST: Final = 400
@@ -80,7 +85,7 @@ def json_of(answer: Answer, what: str) -> object:
     """Decode the body of a successful answer, which may be anything; ``what`` is method and URL, for messages.
 
     Raises:
-        ResponseError: Not JSON, cut off, or nested too deeply.
+        ResponseError: Not JSON, cut off, nested too deeply, or more values than anybody needs.
     """
     if not answer.body:
         raise ResponseError(f"{what}: the answer is empty")
@@ -93,12 +98,35 @@ def json_of(answer: Answer, what: str) -> object:
         )
         raise ResponseError(f"{what}: expected JSON but got {kind}: {instead}")
     try:
-        decoded: object = json.loads(answer.body)
+        return _decoded(answer.body)
+    except ResponseError as exc:
+        raise ResponseError(f"{what}: {exc}") from exc
     except ValueError as exc:  # bad syntax, bad UTF-8, or a number with thousands of digits
         raise ResponseError(f"{what}: the answer is not valid JSON ({exc}): {_excerpt(answer.body)}") from exc
-    except RecursionError as exc:
-        raise ResponseError(f"{what}: the answer is nested too deeply") from exc
+
+
+def _decoded(body: bytes) -> object:
+    """Decode JSON within bounds. Raises ResponseError beyond them, and ValueError for what is no JSON."""
+    check_json(body)
+    try:
+        return _parsed(body)
+    except RecursionError as exc:  # brackets in texts have hidden how deep it is
+        raise ResponseError("the answer is nested too deeply") from exc
+
+
+def _parsed(body: bytes) -> object:
+    decoded: object
+    try:
+        decoded = json.loads(body)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # a number with thousands of digits, which is a matter of the entry that has it
+        decoded = json.loads(body, parse_int=_number)
     return decoded
+
+
+def _number(digits: str) -> int | float:
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
 def refusal(answer: Answer, path: str, what: str, *, shown: Collection[str] = ()) -> FlinkRestError:
@@ -140,8 +168,8 @@ def _errors(answer: Answer) -> list[str]:
     if not answer.is_json:
         return []
     try:
-        decoded = json.loads(answer.body)
-    except (ValueError, RecursionError):
+        decoded = _decoded(answer.body)
+    except (ValueError, ResponseError):
         return []
     errors = decoded.get("errors") if isinstance(decoded, dict) else None
     return [text for text in errors if isinstance(text, str) and text] if isinstance(errors, list) else []
@@ -220,7 +248,8 @@ class _Page(HTMLParser):
         self._inside = ""
         self._title: list[str] = []
         self._text: list[str] = []
-        self.feed(body[:_PAGE_LIMIT].decode("utf-8", "replace"))
+        with Border():  # the parser gives up on some pages, by an AssertionError: what it found before is shown
+            self.feed(body[:_PAGE_LIMIT].decode("utf-8", "replace"))
         self.title, self.text = _one_line(self._title), _one_line(self._text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 import ssl
 from collections.abc import Iterable
 from functools import cache
@@ -24,6 +25,10 @@ KEEP_ALIVE: Final = 60.0
 MOST_COOKIES: Final = 20
 LONGEST_COOKIE: Final = 4096
 """Characters of name and value; Hadoop's signed ``hadoop.auth`` has about 200, gateways' tokens up to 4,000."""
+
+
+_NO_DATE: Final = re.compile(r";\s*(?:expires=[^;]*[0-9]{5}|max-age=[^;]*[0-9]{10})[^;]*", re.IGNORECASE)
+"""A time with a year of five digits, and one that is decades away."""
 
 
 class Address(NamedTuple):
@@ -160,7 +165,7 @@ class KeptCookies:
         """Keep what an answer sets and forget what it takes back."""
         if "set-cookie" not in response.headers:
             return
-        self._cookies.extract_cookies(response)
+        self._cookies.extract_cookies(_with_dates(response))
         kept = 0
         for cookie in list(self._cookies.jar):
             if kept < MOST_COOKIES and len(cookie.name) + len(cookie.value or "") <= LONGEST_COOKIE:
@@ -173,3 +178,10 @@ class KeptCookies:
         """Put the cookies that are meant for a request into its header."""
         if self._are_any:
             self._cookies.set_cookie_header(request)
+
+
+def _with_dates(response: httpx.Response) -> httpx.Response:
+    """Return the cookies of an answer as Python's cookie jar takes them: in ASCII, without times that are no dates."""
+    cookies = [cookie for cookie in response.headers.get_list("set-cookie") if cookie.isascii()]
+    kept = [("set-cookie", _NO_DATE.sub("", cookie)) for cookie in cookies]
+    return httpx.Response(response.status_code, headers=kept, request=response.request)

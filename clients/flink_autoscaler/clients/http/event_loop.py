@@ -13,7 +13,6 @@ from typing import TypeVar
 from flink_autoscaler.core.errors import ConnectError
 
 K = TypeVar("K")
-S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -76,14 +75,6 @@ async def run_all(coroutines: Mapping[K, Coroutine[object, object, T]]) -> dict[
         async with asyncio.TaskGroup() as group:
             tasks = {key: group.create_task(coroutine) for key, coroutine in coroutines.items()}
     return {key: task.result() for key, task in tasks.items()}
-
-
-async def run_both(left: Coroutine[object, object, S], right: Coroutine[object, object, T]) -> tuple[S, T]:
-    """Run two coroutines concurrently and return both results; raises as :func:`run_all` does."""
-    with _first_failure():
-        async with asyncio.TaskGroup() as group:
-            tasks = group.create_task(left), group.create_task(right)
-    return tasks[0].result(), tasks[1].result()
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from typing import Final
 import aiohttp
 import httpx
 
-from flink_autoscaler.core.errors import ConnectError, FlinkRestError, RefusedError, ResponseError
+from flink_autoscaler.core.errors import ConnectError, FlinkRestError, RefusedError, ResponseError, described
 
 FOREIGN_ERRORS: Final = (
     httpx.HTTPError,
@@ -20,7 +20,8 @@ FOREIGN_ERRORS: Final = (
     OSError,
     ValueError,
 )
-"""What sending a request and reading its answer may raise."""
+"""What sending a request and reading its answer raises when the network or the other side fails. What is raised
+besides comes from an answer that a library did not expect."""
 
 _UNREADABLE: Final = (httpx.DecodingError, aiohttp.ClientResponseError)
 """Not HTTP, or not compressed as announced."""
@@ -74,7 +75,7 @@ def is_transient(error: Exception) -> bool:
 
 
 def wrapped(error: Exception, what: str, *, is_tls_untried: bool, has_certificate: bool) -> FlinkRestError:
-    """Make our error of one of ``FOREIGN_ERRORS``.
+    """Make our error of whatever sending a request and reading its answer raised.
 
     Args:
         error: As caught.
@@ -83,7 +84,7 @@ def wrapped(error: Exception, what: str, *, is_tls_untried: bool, has_certificat
         has_certificate: Whether a client certificate is offered there.
     """
     chain = list(_chain(error))
-    if any(isinstance(each, _UNREADABLE) for each in chain):
+    if not isinstance(error, FOREIGN_ERRORS) or any(isinstance(each, _UNREADABLE) for each in chain):
         return ResponseError(f"{what}: the answer cannot be read ({_described(chain[-1])})")
     for each in chain:
         # aiohttp's own subclasses of ssl.SSLError lack the details.
@@ -133,7 +134,8 @@ def _known_cause(error: BaseException) -> str:
 
 
 def _described(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split()) or 'no details'}"
+    kind, _, text = described(error).partition(": ")
+    return f"{kind}: {' '.join(text.split()) or 'no details'}"
 
 
 def _tls_failure(error: ssl.SSLError, *, has_certificate: bool) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeVar
 
+from flink_autoscaler.clients.http.bounds import MOST_ENTRIES
+from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.errors import ResponseError
 
 T = TypeVar("T")
@@ -13,6 +16,19 @@ T = TypeVar("T")
 _MISSING: Final = object()
 _WORDS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _SHOWN: Final = 40
+
+_LONGEST_WHERE: Final = 200
+
+_LARGEST: Final = 2**63
+"""Java writes no integer beyond it."""
+
+_LARGEST_COUNT: Final = 2**31 - 1
+LATEST_MS: Final = 253_402_300_799_999
+"""The last millisecond of the year 9999, the last one that is a date."""
+
+_brief = reprlib.Repr()
+_brief.maxlevel, _brief.maxdict, _brief.maxlist, _brief.maxstring, _brief.maxlong = 2, 2, 3, _SHOWN, _SHOWN
+"""Shows values that may be as long as an answer, or nested as deeply."""
 
 
 class JsonObject:
@@ -67,15 +83,31 @@ class JsonObject:
         return "" if value is None else self.text(name)
 
     def integer(self, name: str, default: int | None = None) -> int:
-        """Return an integer; the default where it is missing or null, without a default it is required."""
+        """Return an integer of 64 bits; the default where it is missing or null, without a default it is required."""
         value = self._fields.get(name, _MISSING)
-        if type(value) is int:
-            return value
         if default is not None and (value is None or value is _MISSING):
             return default
         if isinstance(value, float) and value.is_integer():
-            return int(value)
+            value = int(value)
+        if type(value) is int and -_LARGEST <= value < _LARGEST:
+            return value
         raise self._wrong(name, "an integer", value)
+
+    def count(self, name: str, default: int | None = None, *, least: int = 0) -> int:
+        """Return how many there are of something, at most 2^31 - 1; the default where it is missing or null."""
+        value = self.integer(name, default)
+        if value == default or least <= value <= _LARGEST_COUNT:
+            return value
+        raise self._wrong(name, f"an integer from {least} to {_LARGEST_COUNT}", value)
+
+    def instant(self, name: str) -> int | None:
+        """Return epoch milliseconds; None where it is missing or null, and for 0 and -1, which mean "never"."""
+        value = self.integer(name, 0)
+        if value in (0, -1):
+            return None
+        if 0 < value <= LATEST_MS:
+            return value
+        raise self._wrong(name, "an instant before the year 10000", value)
 
     def number(self, name: str) -> float | None:
         """Return a number, None where it is missing or null. Flink writes NaN and infinities as text."""
@@ -119,23 +151,33 @@ def objects_in(value: object, where: str, each: str | None = None) -> list[JsonO
     """Return the objects of a JSON array, each under a name of its own."""
     if not isinstance(value, list):
         raise wrong(where, "an array", value)
+    if len(value) > MOST_ENTRIES:
+        raise ResponseError(f"{where} has {len(value)} entries, {MOST_ENTRIES} are taken at most")
     found = [JsonObject(item, where) for item in value]
     return found if each is None else [item.named(each) for item in found]
 
 
+def or_unknown(read: Callable[[], T]) -> T | None:
+    """Return a value that only helps; None where it is not as documented."""
+    try:
+        return read()
+    except ResponseError:
+        return None
+
+
 def decoded(answer: object, decoder: Callable[[object], T], what: str) -> T:
     """Decode an answer; a :class:`ResponseError` then says which request it was of, too."""
-    try:
+    with Border(ResponseError, "the answer cannot be read") as border:
         return decoder(answer)
-    except ResponseError as exc:
-        raise ResponseError(f"{what}: {exc}") from exc
+    raise ResponseError(f"{what}: {border.error}") from border.error
 
 
 def wrong(where: str, expected: str, value: object) -> ResponseError:
     """Make the error for a value of the wrong type."""
     if value is _MISSING:
         return ResponseError(f"{where} is missing, expected {expected}")
-    shown = repr(value)
+    shown = repr(value[: _SHOWN + 1]) if isinstance(value, str) else _brief.repr(value)
+    where = where if len(where) <= _LONGEST_WHERE else f"{where[:_LONGEST_WHERE]}..."
     return ResponseError(f"{where} is {shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '...'}, expected {expected}")
 
 

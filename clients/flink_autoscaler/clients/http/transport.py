@@ -20,9 +20,10 @@ from flink_autoscaler.clients.auth.authentication import (
     shown_by,
 )
 from flink_autoscaler.clients.http.answers import APPROVAL, Answer, json_of, refusal
+from flink_autoscaler.clients.http.bounds import BodyReader
 from flink_autoscaler.clients.http.connections import Address, Connections, KeptCookies, address_of, put_address_of
-from flink_autoscaler.clients.http.failures import FOREIGN_ERRORS, is_transient, wrapped
-from flink_autoscaler.core.errors import ConnectError, FlinkRestError, NotLeaderError, ResponseError
+from flink_autoscaler.clients.http.failures import is_transient, wrapped
+from flink_autoscaler.core.errors import AutoscalerError, ConnectError, FlinkRestError, NotLeaderError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
 
 ATTEMPTS: Final = 3
@@ -223,7 +224,9 @@ class HttpTransport:
         try:
             transport = connections.reading if sending.body is None else connections.writing
             return await self._read(transport, request, sending)
-        except FOREIGN_ERRORS as exc:
+        except AutoscalerError:
+            raise
+        except Exception as exc:  # the border of an endpoint: httpx, aiohttp, httpcore and zlib raise what they like
             raise wrapped(
                 exc,
                 sending.what,
@@ -280,15 +283,15 @@ class HttpTransport:
 
     async def _body(self, response: httpx.Response, what: str) -> bytes:
         """Read the whole body; the announced length may lie and a compressed body may grow, so bytes are counted."""
-        limit = self._endpoint.max_response_bytes
-        chunks = []
-        size = 0
-        async for chunk in response.aiter_bytes():
-            size += len(chunk)
-            if size > limit:
-                raise ResponseError(f"{what}: the answer is longer than {limit} bytes")
-            chunks.append(chunk)
-        return b"".join(chunks)
+        try:
+            encodings = response.headers.get_list("content-encoding", split_commas=True)
+            reader = BodyReader(encodings, self._endpoint.max_response_bytes)
+            reader.announced(response.headers.get("content-length"))
+            async for piece in response.aiter_raw():
+                reader.take(piece)
+            return reader.whole()
+        except ResponseError as exc:
+            raise ResponseError(f"{what}: {exc}") from exc
 
 
 async def _in_time(sending: _Sending, answer: Awaitable[Answer]) -> Answer:

@@ -5,18 +5,26 @@ It runs unchanged in a Spark task, in the daemon and in a replay.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from flink_autoscaler.core.cycle.ending import PassEnd, failure, invalid, not_running, standing
-from flink_autoscaler.core.cycle.wanted import realizable
-from flink_autoscaler.core.decide.decision import decide
-from flink_autoscaler.core.errors import AutoscalerError, EvaluationError, NotReadyError
-from flink_autoscaler.core.evaluate.evaluation import (
-    CustomEvaluation,
-    EvaluationSettings,
-    evaluate,
-    with_present_parallelism,
+from flink_autoscaler.core.cycle.doubt import SecondLook
+from flink_autoscaler.core.cycle.ending import (
+    PassEnd,
+    failed,
+    failure,
+    invalid,
+    is_only_waiting,
+    not_running,
+    standing,
+    waiting,
 )
+from flink_autoscaler.core.cycle.evaluated import Found, counted, evaluated, forecasted, memories_of, of_this_graph
+from flink_autoscaler.core.cycle.giving import giving
+from flink_autoscaler.core.cycle.shadow import MEMORY, in_roles, kept_shadow, remembering, shadow_of
+from flink_autoscaler.core.cycle.wanted import realizable, under_pins
+from flink_autoscaler.core.decide.decision import Look, decide
+from flink_autoscaler.core.decide.limits.needs import need_of, waits_for_slots
+from flink_autoscaler.core.errors import AutoscalerError, EvaluationError
 from flink_autoscaler.core.evaluate.restart_time import assumed_restart
 from flink_autoscaler.core.forecast.pass_forecast import PassForecast, pass_forecast
 from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, Rescale
@@ -25,9 +33,17 @@ from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.core.observe.observation import Observed, finished_vertices, memory_after_failure, observe
-from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.core.policies.choosing import unknown_policies
+from flink_autoscaler.core.observe.observation import (
+    Observed,
+    finished_vertices,
+    memory_after_failure,
+    observe,
+    stale,
+    unknown_facts,
+    without_sample,
+)
+from flink_autoscaler.core.policies.choosing import hear, unknown_policies, windowless
+from flink_autoscaler.core.policies.observing import policy_input
 from flink_autoscaler.core.ports.passes import EvaluatedJob, PassOutcome, PassRequest
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
 from flink_autoscaler.core.supervise.following import Followed
@@ -38,25 +54,6 @@ MIN_SAMPLES = 2
 
 _SURPRISES = (ArithmeticError, ValueError, TypeError, LookupError)
 """What arithmetic on foreign numbers may still raise."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What a pass found out before it ended; what was found before an error stays visible.
-
-    Attributes:
-        request: With all that is to be remembered so far.
-        observed: None when no sample could be taken.
-        restart_time: Seconds a restart is assumed to take; None when the pass did not come that far.
-        evaluation: None when there was none.
-        events: To be raised before those of the end.
-    """
-
-    request: PassRequest
-    observed: Observed | None = None
-    restart_time: int | None = None
-    evaluation: Evaluation | None = None
-    events: tuple[Event, ...] = ()
 
 
 def advance(
@@ -73,19 +70,50 @@ def advance(
     Returns:
         The outcome; errors of any kind are in it.
     """
+    request = replace(request, now_ms=request.now_ms + cluster.waited_ms)
+    try:
+        return _advanced(request, reading, cluster, plugins)
+    except AutoscalerError as error:
+        return failed(request, error)
+    except _SURPRISES as error:
+        return failed(request, _surprise(error))
+
+
+def _advanced(request: PassRequest, reading: JobReading, cluster: ClusterReading, plugins: Plugins) -> PassOutcome:
+    if is_only_waiting(request):
+        return waiting(request, reading)
     watched = followed(request, reading, cluster, plugins)
-    request = replace(request, state=watched.state, memory=reading.memory)
+    state = under_pins(watched.state, request, reading.details)
+    request = replace(request, state=state, memory=reading.memory)
     if request.context.status is JobStatus.RUNNING:
         found, end = _looked_at(request, reading, cluster, plugins, watched.holds)
+        if not (watched.holds or watched.is_repair or watched.is_blind):
+            end = giving(end, request, reading)
     else:
-        found, end = _Found(request), not_running(request)
+        found, end = Found(request), not_running(request)
+    end = _remembering(end, found)
+    # A decision names all vertices, as they are where they are pinned: that holds no longer than the pin.
+    end = replace(end, state=under_pins(end.state, request, reading.details))
     found = replace(found, events=(*_idle_pins(request, reading), *found.events))
+    if found.observed is not None and end.phase is PassPhase.EXECUTED:
+        reasons = (*end.decision.reasons, *unknown_facts(request, cluster))
+        end = replace(end, decision=replace(end.decision, reasons=reasons))
     wants = _wants(request, reading, watched, found, end)
     taken = follow_up(wants, end.state.supervision, request, reading, cluster)
-    return _outcome(watched, found, end, wants, taken)
+    outcome = _outcome(watched, found, end, wants, taken)
+    return replace(outcome, waits_for=need_of(request, reading)) if waits_for_slots(request) else outcome
 
 
-def _wants(request: PassRequest, reading: JobReading, watched: Followed, found: _Found, end: PassEnd) -> PassWants:
+def _remembering(end: PassEnd, found: Found) -> PassEnd:
+    """Return the end of a pass with what the second policy remembers, whatever becomes of the decision."""
+    known, name = found.request.state.policies, found.request.context.options.policies_shadow or None
+    if name is None and MEMORY not in end.state.policies:
+        return end
+    undecided = end.undecided and remembering(end.undecided, known, name, found.shadow)
+    return replace(end, state=remembering(end.state, known, name, found.shadow), undecided=undecided)
+
+
+def _wants(request: PassRequest, reading: JobReading, watched: Followed, found: Found, end: PassEnd) -> PassWants:
     """Return what is to be asked of the cluster: nothing while nobody knows what the job was asked to have."""
     supervision, details = end.state.supervision, reading.details
     wanted = realizable(end.wanted, supervision, request, details, is_repair=watched.is_repair)
@@ -94,10 +122,16 @@ def _wants(request: PassRequest, reading: JobReading, watched: Followed, found: 
         running = {v.vertex_id: v.parallelism for v in found.observed.topology.vertices.values()}
     elif details:
         running = {v.vertex_id: v.parallelism for v in details.vertices}
-    return PassWants({} if watched.is_blind else wanted, running, isinstance(end.decision, Rescale), watched.is_repair)
+    return PassWants(
+        wanted={} if watched.is_blind else wanted,
+        running=running,
+        is_decided=isinstance(end.decision, Rescale),
+        is_repair=watched.is_repair,
+        gives=end.gives,
+    )
 
 
-def _outcome(watched: Followed, found: _Found, end: PassEnd, wants: PassWants, taken: FollowUp) -> PassOutcome:
+def _outcome(watched: Followed, found: Found, end: PassEnd, wants: PassWants, taken: FollowUp) -> PassOutcome:
     """Put together what the stages of a pass came to."""
     request, observed = found.request, found.observed
     return PassOutcome(
@@ -111,7 +145,8 @@ def _outcome(watched: Followed, found: _Found, end: PassEnd, wants: PassWants, t
         sample_count=len(observed.state.samples) if observed else None,
         is_window_full=observed.is_window_full if observed else None,
         topology=observed.topology if observed else None,
-        restart_time=found.restart_time,
+        restart_time=found.restart.seconds if found.restart else None,
+        restart_basis=found.restart.basis if found.restart else None,
         evaluation=found.evaluation,
         wanted=wants.wanted,
         least=taken.least,
@@ -122,6 +157,7 @@ def _outcome(watched: Followed, found: _Found, end: PassEnd, wants: PassWants, t
         error=end.error,
         is_repair=watched.is_repair,
         excluded=end.excluded,
+        shadow=found.shadow.proposal if found.shadow else None,
     )
 
 
@@ -131,36 +167,82 @@ def _looked_at(
     cluster: ClusterReading,
     plugins: Plugins,
     holds: tuple[Reason, ...],
-) -> tuple[_Found, PassEnd]:
+) -> tuple[Found, PassEnd]:
     """Take a sample of a job that runs, evaluate the window and decide, unless something holds the job."""
     problem = unknown_policies(request.context.options, plugins.policies)
     if problem is not None:
-        return _Found(request), invalid(request, problem)
+        return Found(request), invalid(request, problem)
     try:
-        observed = _of_this_graph(observe(request, reading, cluster), request.state)
+        old = stale(request, reading, cluster)
+        if old is not None:
+            excluded = finished_vertices(reading.details)
+            return Found(request), standing(request, PassPhase.NOT_READY, Hold((old,)), excluded)
+        early = windowless(request.context.options, plugins.policies)
+        observed = of_this_graph(
+            observe(_in_roles(request), reading, cluster),
+            request.state,
+            early | kept_shadow(request.context.options, plugins),
+        )
     except AutoscalerError as error:
         failed = replace(request, memory=memory_after_failure(reading, cluster))
-        return _Found(request), failure(failed, error, finished_vertices(reading.details))
+        return Found(request), failure(failed, error, finished_vertices(reading.details))
     except _SURPRISES as error:
-        return _Found(request), failure(request, _surprise(error))
-    found = _Found(observed.request, observed)
+        return Found(request), failure(request, _surprise(error))
+    found = Found(observed.request, observed)
     try:
         if len(observed.state.samples) < MIN_SAMPLES:
             hold = Hold.because("COLLECTING", "the first metric sample of this execution was taken")
             return found, standing(found.request, PassPhase.COLLECTING, hold, observed.excluded)
-        assumed = assumed_restart(observed.state, request.outages, request.context.options)
-        found = replace(found, restart_time=assumed)
-        found, job = _evaluated(found, observed, reading, cluster, plugins)
-        found, forecast = _forecast(found, job, plugins)
-        if not observed.is_window_full:
+        found = replace(found, restart=assumed_restart(observed.state, request.outages, request.context.options))
+        found, job = evaluated(found, observed, reading, cluster, plugins)
+        found, forecast = forecasted(found, job, plugins)
+        job = replace(job, state=counted(found.request.state, observed), demand=forecast.demand)
+        found = _shadowed(found, job, plugins)
+        if not (observed.is_window_full or early):
             return found, standing(found.request, PassPhase.WINDOW_FILLING, _filling(observed), observed.excluded)
         if holds:
-            return found, standing(found.request, PassPhase.EXECUTED, Hold(holds), observed.excluded)
-        return _decided(found, replace(job, state=found.request.state, demand=forecast.demand), forecast, plugins)
+            return _heard(found, job, holds, plugins)
+        look = _second_look(found, job, observed, reading, cluster, plugins)
+        return _decided(found, job, forecast, plugins, look)
     except AutoscalerError as error:
         return found, failure(found.request, error, observed.excluded)
     except _SURPRISES as error:
         return found, failure(found.request, _surprise(error), observed.excluded)
+
+
+def _shadowed(found: Found, job: EvaluatedJob, plugins: Plugins) -> Found:
+    """Ask the second policy of a job, whatever becomes of the decision."""
+    shadow = shadow_of(job, plugins)
+    return found if shadow is None else replace(found, shadow=shadow, events=(*found.events, *shadow.events))
+
+
+def _heard(found: Found, job: EvaluatedJob, holds: tuple[Reason, ...], plugins: Plugins) -> tuple[Found, PassEnd]:
+    """Hold the job, and let those of its policies go on that look at every sample."""
+    state, options = found.request.state, job.context.options
+    heard = hear(lambda: policy_input(job), options, plugins.policies, state.policies)
+    found = replace(found, request=replace(found.request, state=replace(state, policies=heard.memories)))
+    return found, standing(found.request, PassPhase.EXECUTED, Hold((*holds, *heard.reasons)), job.excluded)
+
+
+def _second_look(
+    found: Found,
+    job: EvaluatedJob,
+    observed: Observed,
+    reading: JobReading,
+    cluster: ClusterReading,
+    plugins: Plugins,
+) -> Look | None:
+    """Return what looks again at a plan, without single samples; None where that is not wanted."""
+    options = job.context.options
+    if not options.improves(options.sample_doubt):
+        return None
+
+    def without(index: int) -> EvaluatedJob:
+        _, other = evaluated(found, without_sample(observed, index), reading, cluster, plugins)
+        demand = pass_forecast(other, found.request.profiles, plugins.policies).demand
+        return replace(other, demand=demand)
+
+    return SecondLook(job, observed.state.samples, without, plugins)
 
 
 def _filling(observed: Observed) -> Hold:
@@ -171,80 +253,34 @@ def _filling(observed: Observed) -> Hold:
     )
 
 
-def _of_this_graph(observed: Observed, before: JobState) -> Observed:
-    """Forget what policies remember when the job has other vertices than in the last sample."""
-    if not before.samples or before.samples[-1].vertices.keys() == observed.topology.vertices.keys():
-        return observed
-    state = replace(observed.state, policies={})
-    return replace(observed, request=replace(observed.request, state=state))
+def _in_roles(request: PassRequest) -> PassRequest:
+    memories = in_roles(request.state.policies, request.context.options)
+    if memories is request.state.policies:
+        return request
+    return replace(request, state=replace(request.state, policies=memories))
 
 
-def _evaluated(
-    found: _Found, observed: Observed, reading: JobReading, cluster: ClusterReading, plugins: Plugins
-) -> tuple[_Found, EvaluatedJob]:
-    """Evaluate the metric window; metrics that are missing while it fills are no error."""
-    request, samples, assumed = found.request, observed.state.samples, found.restart_time or 0
-    settings = EvaluationSettings.of(request.context.options, assumed)
-    custom = CustomEvaluation(request.context, observed.topology, samples, assumed)
-    try:
-        metrics = evaluate(observed.topology, samples, settings, custom.hook(plugins))
-    except EvaluationError as error:
-        if settings.is_strict and not observed.is_window_full:
-            raise NotReadyError(str(error)) from error
-        raise
-    if observed.is_window_full:
-        metrics = with_present_parallelism(metrics)
-    job = EvaluatedJob(
-        context=request.context,
-        topology=observed.topology,
-        metrics=metrics,
-        state=observed.state,
-        cluster=cluster,
-        excluded=observed.excluded,
-        restart_time=assumed,
-        now_ms=request.now_ms,
-        orders=request.orders,
-        reading=reading,
-    )
-    evaluation = Evaluation(metrics, observed.topology, assumed, observed.is_window_full)
-    events = _plugin_events(request.context, custom.problems) if custom.problems else ()
-    return replace(found, evaluation=evaluation, events=events), job
-
-
-def _forecast(found: _Found, job: EvaluatedJob, plugins: Plugins) -> tuple[_Found, PassForecast]:
-    """Forecast what will arrive; what was learned for that is kept, whatever becomes of the decision."""
-    forecast = pass_forecast(job, found.request.profiles, plugins.policies)
-    request = found.request
-    if forecast.memory != job.state.forecast:
-        request = replace(request, state=replace(job.state, forecast=forecast.memory))
-    return replace(found, request=request, events=(*found.events, *forecast.events)), forecast
-
-
-def _decided(found: _Found, job: EvaluatedJob, forecast: PassForecast, plugins: Plugins) -> tuple[_Found, PassEnd]:
-    """Decide, and say what there is to say about forecasts."""
-    decided = decide(job, plugins)
+def _decided(
+    found: Found, job: EvaluatedJob, forecast: PassForecast, plugins: Plugins, look: Look | None
+) -> tuple[Found, PassEnd]:
+    """Decide, and say what there is to say about forecasts; what is remembered are the samples as they are."""
+    decided, before = decide(job, plugins, look), found.request.state
     decision = replace(decided.decision, reasons=(*decided.decision.reasons, *forecast.reasons))
-    request = replace(found.request, state=decided.state)
+    request = replace(found.request, state=replace(decided.state, samples=before.samples))
     end = replace(
         standing(request, PassPhase.EXECUTED, decision, job.excluded),
         events=decided.events,
         report=decided.report,
-        undecided=job.state if isinstance(decision, Rescale) else None,
+        undecided=_undecided(before, decided.state, job, plugins) if isinstance(decision, Rescale) else None,
     )
-    evaluation = Evaluation(decided.metrics, job.topology, job.restart_time, is_window_full=True)
+    evaluation = Evaluation(decided.metrics, job.topology, job.restart_time, is_window_full=job.is_window_full)
     return replace(found, evaluation=evaluation), end
 
 
-def _plugin_events(context: JobAutoScalerContext, problems: list[Reason]) -> tuple[Event, ...]:
-    """Tell about plug-ins that cannot be used; the reference only logs that."""
-    options = context.options
-    if not options.improves(options.problem_events):
-        return ()
-    interval = options.scaling_event_interval
-    return tuple(
-        Event(EventType.WARNING, "PluginProblem", problem.text, f"{problem.code}{problem.vertex_id or ''}", interval)
-        for problem in problems
-    )
+def _undecided(before: JobState, decided: JobState, job: EvaluatedJob, plugins: Plugins) -> JobState:
+    """Return what to remember where a decision cannot be carried out: nothing of it, but what was seen."""
+    seen = memories_of(decided.policies, windowless(job.context.options, plugins.policies))
+    return replace(before, policies={**before.policies, **seen}) if seen else before
 
 
 def _idle_pins(request: PassRequest, reading: JobReading) -> tuple[Event, ...]:

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from flink_autoscaler.core.cycle.wanted import wanted_now
+from flink_autoscaler.core.decide.limits.needs import need_of, waits_for_slots
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, NotReadyError
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport, exception_event
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.reading import EMPTY_MEMORY, CollectorMemory
+from flink_autoscaler.core.model.reading import EMPTY_MEMORY, CollectorMemory, JobReading
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.options.checks import validate
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -38,6 +39,7 @@ class PassEnd:
     error: AutoscalerError | None = None
     excluded: frozenset[VertexId] = frozenset()
     undecided: JobState | None = None
+    gives: bool = False
 
 
 def without_reading(request: PassRequest) -> PassOutcome | None:
@@ -52,6 +54,16 @@ def without_reading(request: PassRequest) -> PassOutcome | None:
 def failed(request: PassRequest, error: AutoscalerError) -> PassOutcome:
     """Return the outcome of a pass that an error ended before anything was read."""
     return _unread(request, failure(request, error))
+
+
+def waiting(request: PassRequest, reading: JobReading) -> PassOutcome:
+    """Return the outcome for a job that waits for slots while no rescale of it is followed."""
+    return replace(_unread(request, not_running(request)), waits_for=need_of(request, reading))
+
+
+def is_only_waiting(request: PassRequest) -> bool:
+    """Tell whether nothing has to be found out about a job but how many slots it waits for."""
+    return waits_for_slots(request) and facts_wanted(request) is not FactsWanted.EVERYTHING
 
 
 def _unread(request: PassRequest, end: PassEnd) -> PassOutcome:
@@ -75,7 +87,8 @@ def _without_reading(request: PassRequest) -> PassEnd | None:
         return invalid(request, problem)
     if not options.enabled:
         return _disabled(request)
-    if request.context.status is not JobStatus.RUNNING and facts_wanted(request) is not FactsWanted.EVERYTHING:
+    is_followed = facts_wanted(request) is FactsWanted.EVERYTHING
+    if request.context.status is not JobStatus.RUNNING and not is_followed and not waits_for_slots(request):
         return not_running(request)
     return None
 

@@ -71,8 +71,13 @@ def _firm(outcome: PassOutcome) -> tuple[object, ...]:
 
 
 def _loose(outcome: PassOutcome) -> tuple[object, ...]:
-    """Return the kinds of reasons, of events that are repeated, and of the error; their texts hold measured numbers."""
+    """Return the kinds of reasons, of events that are repeated, and of the error; their texts hold measured numbers.
+
+    What a second policy would do beside that is worth recording when it turns.
+    """
+    shadow = () if outcome.shadow is None else (outcome.shadow.direction.value, outcome.shadow.wanted is None)
     return (
+        *shadow,
         sorted({reason.code for reason in outcome.decision.reasons}),
         sorted({event.reason for event in outcome.events if event.interval is not None}),
         None if outcome.error is None else type(outcome.error).__name__,

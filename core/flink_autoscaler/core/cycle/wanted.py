@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Supervision, SupervisionPhase, Vector
 from flink_autoscaler.core.model.topology import JobDetails
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassRequest
+
+_BEFORE_PINS: Final = (SupervisionPhase.ROLLING_BACK, SupervisionPhase.PAUSED)
+"""In these a job has what it survives, whatever is pinned."""
 
 
 def wanted_now(
@@ -70,7 +76,8 @@ def realizable(
     """
     options = request.context.options
     if details is None or not details.vertices:
-        return {} if request.orders.pins and not is_repair else wanted
+        has_pins = bool(request.orders.pins or supervision.pinned)
+        return {} if has_pins and not is_repair else wanted
     if not _is_dry(request):
         wanted = {**wanted, **_pinned(supervision, request, details)}
     if not options.improves(options.supervised_rescales):
@@ -81,13 +88,35 @@ def realizable(
     }
 
 
+def under_pins(state: JobState, request: PassRequest, details: JobDetails | None) -> JobState:
+    """Return the state without what was decided about pinned vertices; one that is free again stays as it is.
+
+    A rollback that is under way, and the pause after it, go before pins, and somebody else's change is left as it is.
+    """
+    supervision = state.supervision
+    if details is None or not details.vertices or not (request.orders.pins or supervision.pinned):
+        return state
+    held = frozenset(_pinned(supervision, request, details))
+    kept = {vertex_id: parallelism for vertex_id, parallelism in state.overrides.items() if vertex_id not in held}
+    if supervision.edit is None and supervision.phase not in _BEFORE_PINS:
+        kept |= _as_they_are(supervision, supervision.pinned - held, details)
+    return replace(state, overrides=kept, supervision=replace(supervision, pinned=held))
+
+
+def _as_they_are(supervision: Supervision, freed: frozenset[VertexId], details: JobDetails) -> dict[VertexId, int]:
+    """Return the parallelism of vertices that are free again: what is under way is followed to its end."""
+    under_way = {} if supervision.under_way is None else supervision.under_way.target
+    running = {vertex.vertex_id: vertex.parallelism for vertex in details.vertices}
+    return {v: under_way.get(v, parallelism) for v, parallelism in running.items() if v in freed}
+
+
 def _pinned(supervision: Supervision, request: PassRequest, details: JobDetails) -> dict[VertexId, int]:
     """Return the parallelism of every pinned vertex; nothing while a failed rescale is undone and after that.
 
     Pins that somebody else's change of the requirements came after count no more; the others are held below a
     parallelism that failed since they were given.
     """
-    if not request.orders.pins or supervision.phase in (SupervisionPhase.ROLLING_BACK, SupervisionPhase.PAUSED):
+    if not request.orders.pins or supervision.phase in _BEFORE_PINS:
         return {}
     edit, pinned = supervision.edit, {}
     for vertex_id, pin in request.orders.pinned(details.vertices).items():

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from flink_autoscaler.core.decide.filters.order import filtered
-from flink_autoscaler.core.decide.limits.resources import after_executors, in_whole_taskmanagers, within_resources
+from flink_autoscaler.core.decide.filters.partial import worth_its_outage
+from flink_autoscaler.core.decide.limits.resources import (
+    after_executors,
+    in_whole_taskmanagers,
+    within_headroom,
+    within_resources,
+)
 from flink_autoscaler.core.decide.limits.slots import planned_parallelism
 from flink_autoscaler.core.decide.memory.tuning import TuningInput, recommendation_event, tune
 from flink_autoscaler.core.decide.plan import Plan, plan_event
@@ -15,12 +23,13 @@ from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric
 from flink_autoscaler.core.model.numbers import plain
+from flink_autoscaler.core.model.policy_values import Proposal
 from flink_autoscaler.core.model.state import ConfigChanges, JobState, PolicyMemories, ScalingRecord
 from flink_autoscaler.core.observe.history import add_to_history
 from flink_autoscaler.core.options import calendar
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.policies.choosing import choose
+from flink_autoscaler.core.policies.choosing import NOTHING_CONFIRMED, Chosen, choose, hear
 from flink_autoscaler.core.policies.observing import policy_input
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import Plugins
@@ -37,16 +46,37 @@ class Decided:
     report: ScalingReport | None = None
 
 
-def decide(job: EvaluatedJob, plugins: Plugins) -> Decided:
-    """Decide about a job whose metric window is full.
+class Looked(NamedTuple):
+    """What a second look leaves of a plan, and what policies are to be handed back."""
+
+    plan: Plan
+    memories: PolicyMemories
+
+
+Look = Callable[[Plan, Chosen], Looked]
+"""Looks again at a plan that would be carried out, and at what the policies came to."""
+
+
+def decide(
+    job: EvaluatedJob, plugins: Plugins, look: Look | None = None, confirmed: Mapping[str, Proposal] = NOTHING_CONFIRMED
+) -> Decided:
+    """Decide about a job whose metric window is full, or that has a policy which needs no window.
+
+    Args:
+        job: As it was evaluated.
+        plugins: Of the pass.
+        look: Has the last word on a plan; None lets it be carried out.
+        confirmed: What policies propose, by name, that are not asked.
 
     Raises:
         AutoscalerError: The decision could not be made; nothing of it is to be remembered.
     """
+    options, memories = job.context.options, job.state.policies
     plan = _under_memory_pressure(job)
     if plan is not None:
-        return _held(plan, job, job.state.policies)
-    chosen = choose(lambda: policy_input(job), job.context.options, plugins.policies, job.state.policies, job)
+        heard = hear(lambda: policy_input(job), options, plugins.policies, memories)
+        return _held(replace(plan, reasons=(*plan.reasons, *heard.reasons)), job, heard.memories)
+    chosen = choose(lambda: policy_input(job), options, plugins.policies, memories, job, confirmed)
     plan = in_whole_taskmanagers(changes_of(chosen, job, plugins), job)
     if not plan.changes:
         return _held(plan, job, chosen.memories)
@@ -60,9 +90,11 @@ def decide(job: EvaluatedJob, plugins: Plugins) -> Decided:
     plan, tuning = _tuned(plan, job)
     flink = job.context.flink_options.with_changes(tuning.overrides, tuning.removals)
     plan = within_resources(plan, job, plugins, flink)
+    plan, waiting = worth_its_outage(plan, within_headroom(plan, job, flink), job)
     if plan.changes:
         plan = in_whole_taskmanagers(after_executors(plan, job, plugins, tuning), job, is_cut=True)
-    return _carried_out(plan, job, chosen.memories, tuning) if plan.changes else _held(plan, job, chosen.memories)
+    plan, memories = look(plan, chosen) if look and plan.changes else Looked(plan, chosen.memories)
+    return _carried_out(plan, job, memories, tuning) if plan.changes else _held(plan, job, {**memories, **waiting})
 
 
 def _held(plan: Plan, job: EvaluatedJob, memories: PolicyMemories, report: ScalingReport | None = None) -> Decided:

@@ -22,6 +22,8 @@ class Plan:
         delayed: Scale-downs that wait.
         reasons: Why the plan is what it is.
         events: To be raised, in order.
+        at_once: Vertices that a policy wants changed that needs no metric window and weighs itself what a rescale
+            costs: filters that do that for the others leave these alone.
     """
 
     changes: ScalingSummaries
@@ -29,6 +31,12 @@ class Plan:
     delayed: Mapping[VertexId, DelayedVertex]
     reasons: tuple[Reason, ...] = ()
     events: tuple[Event, ...] = ()
+    at_once: frozenset[VertexId] = frozenset()
+
+    @property
+    def is_weighed(self) -> bool:
+        """Whether every scale-down is one that its policy has weighed itself."""
+        return all(change.is_scale_up or vertex_id in self.at_once for vertex_id, change in self.changes.items())
 
     def explained(self, code: str, text: str, vertex_id: VertexId | None = None, figures: Figures = ()) -> Plan:
         """Return the plan with one more reason."""

@@ -10,6 +10,7 @@ from typing import Final
 from flink_autoscaler.core.model.policy_values import Outage
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts
 from flink_autoscaler.core.model.supervision import Mechanism, RescaleRecord, Stage, Supervision
+from flink_autoscaler.core.observe.possible import is_possible
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 Row = tuple[float, float, float]
@@ -224,10 +225,16 @@ def checkpoint_interval(job: EvaluatedJob) -> float | None:
     return None if configured is None else configured.exact_seconds
 
 
+def possible_state(checkpoints: CheckpointFacts | None) -> int | None:
+    """Return the size of the last checkpoint; None where it is not known, or told to be what no state can be."""
+    size = None if checkpoints is None else checkpoints.state_bytes
+    return size if size is not None and is_possible(size) else None
+
+
 def state_bytes(job: EvaluatedJob) -> int | None:
     """Return the size of the last checkpoint, as it was read now or after an earlier rescale."""
-    checkpoints = checkpoints_of(job)
-    if checkpoints is not None and checkpoints.state_bytes is not None:
-        return checkpoints.state_bytes
+    size = possible_state(checkpoints_of(job))
+    if size is not None:
+        return size
     known = (record.state_bytes for record in reversed(rescales_of(job.state.supervision)))
     return next((size for size in known if size is not None), None)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import (
@@ -360,11 +361,10 @@ class CustomEvaluation:
         ) -> EvaluatedVertex:
             seen = MappingProxyType(dict(evaluated))
             context = EvaluatorContext(job, self._topology, self._samples, seen, self._restart_time, has_backlog)
-            try:
+            with Border() as border:
                 return evaluator.evaluate_vertex_metrics(vertex_id, MappingProxyType(dict(metrics)), context) or {}
-            except Exception as error:
-                self._problem(f"metric evaluator {name!r} failed: {type(error).__name__}: {error}", vertex_id)
-                return {}
+            self._problem(f"metric evaluator {name!r} failed: {border.error}", vertex_id)
+            return {}
 
         return customize
 

@@ -9,14 +9,16 @@ from itertools import islice
 from statistics import median
 from typing import Final, NamedTuple
 
+from flink_autoscaler.core.model.decision import RestartBasis, RestartSource, RestartTime
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Supervision
-from flink_autoscaler.core.observe.history import restart_time
+from flink_autoscaler.core.observe.history import is_restart_tracked, restart_time
 from flink_autoscaler.core.options.job import AutoscalerOptions
 
 ENOUGH: Final = 3
-"""Measured outages that replace what is configured; one alone may have been an exception."""
+"""Measured outages of the job, or jobs that were measured, that replace what is configured. One alone may have been an
+exception, and of three jobs two have to agree."""
 
 NEWEST: Final = 20
 """Outages of a job that count; older ones tell less about what it is now."""
@@ -28,26 +30,33 @@ KEPT: Final = 30
 """Outages that are kept of a cluster, ``ENOUGH`` of each job at most."""
 
 
-def assumed_restart(state: JobState, elsewhere: Sequence[int], options: AutoscalerOptions) -> int:
-    """Return the seconds a restart is assumed to take.
+def assumed_restart(state: JobState, elsewhere: Sequence[int], options: AutoscalerOptions) -> RestartTime:
+    """Return how long a restart is assumed to take, and what that rests on.
 
     That is the median of what was measured, rounded up, between ``SHORTEST`` and ``restart.time-tracking.limit``: half
     of all restarts take longer and half of them less, and one that took for ever counts no more than any other.
 
     Args:
         state: Of the job, with the rescales that were followed.
-        elsewhere: Milliseconds that rescales took other jobs of the cluster away; they count until the job has
-            ``ENOUGH`` outages of its own.
+        elsewhere: Milliseconds that rescales took other jobs of the cluster away, one figure per job. They count until
+            the job has ``ENOUGH`` outages of its own, where with it ``ENOUGH`` jobs were measured: then what one of
+            them says is never the median, however far it is from the others.
         options: Of the job. ``restart.time-tracking.enabled`` goes before everything else.
     """
-    assumed = restart_time(state.tracking, options)
-    if options.restart_time_tracking or not options.measures_restarts:
-        return assumed
-    own = newest_outages(state.supervision, NEWEST)
-    known = own if len(own) >= ENOUGH else [*own, *elsewhere]
-    if len(known) < ENOUGH:
-        return assumed
-    return max(SHORTEST, min(math.ceil(median(known) / 1000), options.restart_time_limit.seconds))
+    assumed, own = restart_time(state.tracking, options), newest_outages(state.supervision, NEWEST)
+    is_enough_elsewhere = len(elsewhere) + bool(own) >= ENOUGH
+    others = elsewhere if len(own) < ENOUGH and is_enough_elsewhere else ()
+    known = [*own, *others]
+    if options.restart_time_tracking or not options.measures_restarts or len(known) < ENOUGH:
+        return RestartTime(assumed, RestartBasis(_unmeasured(state, options), len(own), len(others)))
+    source = RestartSource.MEASURED_OF_CLUSTER if others else RestartSource.MEASURED_OF_JOB
+    seconds = max(SHORTEST, min(math.ceil(median(known) / 1000), options.restart_time_limit.seconds))
+    return RestartTime(seconds, RestartBasis(source, len(own), len(others)))
+
+
+def _unmeasured(state: JobState, options: AutoscalerOptions) -> RestartSource:
+    is_tracked = options.restart_time_tracking and is_restart_tracked(state.tracking)
+    return RestartSource.LONGEST_TRACKED if is_tracked else RestartSource.OPTION
 
 
 def newest_outages(supervision: Supervision, most: int) -> list[int]:
@@ -83,9 +92,14 @@ class ClusterOutages:
             self._entries[cluster] = tuple(sorted([*others, *own])[-KEPT:])
 
     def elsewhere(self, cluster: str, job_key: JobKey) -> tuple[int, ...]:
-        """Return what rescales took other jobs of a cluster away, milliseconds, oldest first."""
+        """Return what rescales took other jobs of a cluster away, milliseconds, one median per job."""
+        by_job: dict[JobKey, list[int]] = {}
         with self._lock:
-            return tuple(each.outage_ms for each in self._entries.get(cluster, ()) if each.job_key != job_key)
+            entries = self._entries.get(cluster, ())
+        for each in entries:
+            if each.job_key != job_key:
+                by_job.setdefault(each.job_key, []).append(each.outage_ms)
+        return tuple(round(median(outages)) for outages in by_job.values())
 
     def forget(self, job_key: JobKey) -> None:
         """Forget a job; clusters of which nothing is left are forgotten, too."""

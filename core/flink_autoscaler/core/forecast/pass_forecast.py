@@ -19,7 +19,7 @@ from flink_autoscaler.core.model.policy_values import DemandForecast, SourceFore
 from flink_autoscaler.core.model.state import ForecastMemory
 from flink_autoscaler.core.options.forecast import ForecastSettings, forecast_settings
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.options.policies import OPTIONS_OF
+from flink_autoscaler.core.options.policies import DEFAULT_POLICY, OPTIONS_OF
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 Json = dict[str, Any]
@@ -213,7 +213,7 @@ def pass_forecast(job: EvaluatedJob, profiles: Profiles, plugins: Collection[str
         horizons=Horizons.of(expected_outage(job), options.catch_up_duration.exact_seconds),
         settings=forecast_settings(options),
     )
-    is_used = _is_used(options.policies, plugins)
+    is_used = _is_used((*options.policies, options.policies_shadow or DEFAULT_POLICY), plugins)
     kept = {_SOURCES: forecast_document(step.states), _IS_TOLD: not is_used}
     reasons = step.reasons if is_used else (Reason(UNUSED, _TO_USE),)
     events = () if is_used or memory.get(_IS_TOLD) else (Event(EventType.NORMAL, "ForecastUnused", _TO_USE),)

@@ -24,6 +24,38 @@ class PassPhase(StrEnum):
     EXECUTED = "executed"
 
 
+class RestartSource(StrEnum):
+    """What the assumed duration of a restart was taken from."""
+
+    OPTION = "option"
+    LONGEST_TRACKED = "longest tracked"
+    MEASURED_OF_JOB = "measured of the job"
+    MEASURED_OF_CLUSTER = "measured of the cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class RestartBasis:
+    """What the assumed duration of a restart rests on.
+
+    Attributes:
+        source: Where it was taken from.
+        own: Measured outages of the job that were at hand, also where they were too few.
+        elsewhere: Other jobs of its cluster whose outages count with them, each as one.
+    """
+
+    source: RestartSource
+    own: int = 0
+    elsewhere: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RestartTime:
+    """How long a restart is assumed to take, in seconds, and what that rests on."""
+
+    seconds: int
+    basis: RestartBasis
+
+
 @dataclass(frozen=True, slots=True)
 class Hold:
     """Leave the job as it is."""

@@ -140,6 +140,8 @@ class Headroom:
         taskmanagers: TaskManagers; None where their number does not count.
         slots: Free slots of TaskManagers that are there; None takes those that the cluster reports free.
         memory_step: Bytes; a TaskManager gets a multiple of this, at least what its configuration asks for.
+        total: Slots of all TaskManagers that are there; None where their number does not count.
+        holders: Who has how many of them, for people, most first; the last one may stand for many.
     """
 
     source: str
@@ -148,6 +150,39 @@ class Headroom:
     taskmanagers: int | None = None
     slots: int | None = None
     memory_step: int = 1
+    total: int | None = None
+    holders: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def held_text(self) -> str:
+        """Who has the slots, for people, such as ``payments 7, orders 4``; empty where that is not known."""
+        return ", ".join(f"{name} {slots}" for name, slots in self.holders)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotShare:
+    """The slots that a job may keep, because others have too few.
+
+    Attributes:
+        slots: Of all its slot sharing groups.
+        claimants: Who gets what it has more, for people.
+    """
+
+    slots: int
+    claimants: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlotNeed:
+    """The slots that a job needs, as it asks for them and is bounded.
+
+    Attributes:
+        least: With fewer it does not start.
+        most: It takes no more.
+    """
+
+    least: int
+    most: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
@@ -18,6 +19,9 @@ from zoneinfo import ZoneInfo
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.syntax import shortened
+
+_ZONE_NAME: Final = re.compile(r"[A-Za-z0-9_+/-]{1,100}", re.ASCII)
 
 BUCKET: Final = 900
 """Seconds of the quarter hours over which rates are averaged; they begin at multiples of it."""
@@ -159,9 +163,11 @@ def zone_named(name: str) -> tzinfo:
         ConfigError: This machine does not know it.
     """
     try:
+        if not _ZONE_NAME.fullmatch(name):  # ZoneInfo looks for a package of such a name, as deep as it has dots
+            raise ValueError(name)
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
-        raise ConfigError(f"the time zone '{name}' is not known on this machine") from error
+        raise ConfigError(f"the time zone '{shortened(name)}' is not known on this machine") from error
 
 
 def upper_quantile(ordered: Sequence[float], quantile: float) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import JobKey, JobStatus
@@ -38,6 +38,8 @@ class VertexObs:
         skew: How many times what the average subtask reads the one with most does, in the last minute; at least 1, None
             when unknown.
         complete: False when a metric of the window was incomplete.
+        spread: Key groups or partitions that are spread over the subtasks, of which the fullest has the most: the
+            capacity is that of ``spread / ceil(spread / parallelism)`` subtasks. None where none are.
     """
 
     vertex_id: VertexId
@@ -59,6 +61,7 @@ class VertexObs:
     subtask_rates: tuple[float, ...] = ()
     skew: float | None = None
     complete: bool = True
+    spread: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,51 @@ class JobObservation:
     heap_usage: float | None = None
     last_rescale_at: float | None = None
     last_restart_at: float | None = None
+
+
+class VertexSample(NamedTuple):
+    """What one pass read about one vertex: all its subtasks together, since the execution began; None when unknown.
+
+    Attributes:
+        parallelism: Subtasks.
+        records_in: Records consumed; for sources what they read.
+        records_out: Records sent.
+        pending: Records that wait; of sources that tell.
+        busy: Share of time at the instant of the pass, of the subtask that the options let stand for the vertex.
+        busy_ms: Milliseconds busy.
+        idle_ms: Milliseconds without input.
+        backpressured_ms: Milliseconds of waiting for vertices downstream.
+        is_complete: False when not all subtasks had reported; the counters are too low then, or unknown.
+    """
+
+    parallelism: int
+    records_in: float | None = None
+    records_out: float | None = None
+    pending: float | None = None
+    busy: float | None = None
+    busy_ms: float | None = None
+    idle_ms: float | None = None
+    backpressured_ms: float | None = None
+    is_complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class JobSample:
+    """What one pass read about one job, as it is: not averaged over a window.
+
+    Attributes:
+        at: Instant of the pass.
+        began_at: When the execution began that the counters belong to.
+        vertices: Those that have not finished.
+    """
+
+    at: float
+    began_at: float
+    vertices: Mapping[VertexId, VertexSample]
+
+
+LATEST_SAMPLES: Final = 8
+"""So many samples policies are shown at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +263,9 @@ class PolicyInput:
         downtime: Of the next rescale.
         config: The job's configuration as text, by full key.
         state: What this policy returned last time for this job; JSON values.
+        samples: The latest ones of the present execution, at most :data:`LATEST_SAMPLES`, oldest first, the last one
+            of this pass. What was before a restart of the job is for a policy to remember.
+        is_window_full: Whether ``obs`` covers a whole metric window; else what there is of it.
     """
 
     obs: JobObservation
@@ -223,6 +274,8 @@ class PolicyInput:
     downtime: Outage
     config: Mapping[str, str]
     state: Mapping[str, Any] = field(default_factory=dict)
+    samples: tuple[JobSample, ...] = ()
+    is_window_full: bool = True
 
 
 class ProposalDirection(StrEnum):
@@ -261,3 +314,24 @@ class Proposal:
     blocks_down: bool = False
     state: Mapping[str, Any] = field(default_factory=dict)
     sizings: Mapping[VertexId, VertexSizing] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowProposal:
+    """What a second policy would do about a job as it is, beside the policies in charge; nothing of it is done.
+
+    Attributes:
+        policy: Its name.
+        held: Slots that the job has.
+        reasons: At least one.
+        direction: NONE when nothing would change and when it abstains.
+        wanted: Slots that it would give the job, within the bounds of the vertices; None when it abstains.
+        changes: Parallelism of the vertices that it would change.
+    """
+
+    policy: str
+    held: int
+    reasons: tuple[Reason, ...]
+    direction: ProposalDirection = ProposalDirection.NONE
+    wanted: int | None = None
+    changes: Mapping[VertexId, int] = field(default_factory=dict)

@@ -25,13 +25,26 @@ class ClusterReading:
         taskmanagers: TaskManager metrics including garbage collection, id to aggregate over all TaskManagers;
             empty when any of them is missing.
         taskmanagers_without_gc: The same without garbage collection; asked for only when the other is empty.
-        error: What prevented the reading.
+        error: What prevented the reading, or the first part of it that could not be read.
+        missing: What could not be read, and why, by its name; all the rest is there.
+        is_away: Whether nobody answered at all, so that nothing else needs to be asked.
+        doubt: Why nobody can tell whether metrics read after this are fresh; empty where they are.
+        waited_ms: How much later than the instant of the pass the jobs are read, since the cluster gathered first.
     """
 
     jobmanager: Mapping[str, str] = field(default_factory=dict)
     taskmanagers: Mapping[str, Aggregate] = field(default_factory=dict)
     taskmanagers_without_gc: Mapping[str, Aggregate] = field(default_factory=dict)
     error: AutoscalerError | None = None
+    missing: Mapping[str, str] = field(default_factory=dict)
+    is_away: bool = False
+    doubt: str = ""
+    waited_ms: int = 0
+
+    @property
+    def has_taskmanagers(self) -> bool:
+        """Whether the TaskManagers report anything."""
+        return bool(self.taskmanagers or self.taskmanagers_without_gc)
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,6 +197,7 @@ class Supervision:
         rollbacks_ms: When rollbacks began, in the last day.
         obeyed_ms: Instant of the latest order of a person that was carried out once and for all.
         heard_ms: Clock of the JobManager in the latest answer that was taken note of.
+        pinned: Vertices that pins held in the last pass.
     """
 
     current: RescaleRecord | None = None
@@ -216,6 +217,7 @@ class Supervision:
     edit: ForeignEdit | None = None
     obeyed_ms: int = 0
     heard_ms: int | None = None
+    pinned: frozenset[VertexId] = frozenset()
 
     @property
     def under_way(self) -> RescaleRecord | None:

@@ -1,25 +1,41 @@
-"""How Flink writes values in its configuration: durations, memory sizes, lists, maps, numbers."""
+"""How Flink writes values in its configuration: durations, memory sizes, lists, maps, numbers.
+
+Everything here takes time in proportion to the length of the text, whatever is in it, and raises nothing but
+ValueError: texts come from the authors of jobs. The expressions below are possessive where they could be taken back.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
-from typing import TypeVar
+from typing import Final, TypeVar
 
 _E = TypeVar("_E", bound=StrEnum)
 
-_INT = re.compile(r"[+-]?\d+", re.ASCII)
-_DOUBLE = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[dDfF]?)", re.ASCII)
-_QUANTITY = re.compile(r"(\d+)\s*(\S.*)?", re.ASCII | re.DOTALL)
-_TIME_PART = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*([a-zµ]+)", re.ASCII)
-_TIME = re.compile(rf"(?:{_TIME_PART.pattern}\s*)+", re.ASCII)
+LONGEST: Final = 1 << 16
+"""Characters of the value of one option: enough for the parallelism of 1,500 vertices by their ids."""
+
+_LONGEST_SHOWN: Final = 200
+_INT = re.compile(r"([+-]?)(\d++)", re.ASCII)
+_DOUBLE = re.compile(r"[+-]?+(NaN|Infinity|(\d++(\.\d*+)?+|\.\d++)([eE][+-]?+\d++)?+[dDfF]?+)", re.ASCII)
+_QUANTITY = re.compile(r"(\d++)\s*+(\S.*+)?+", re.ASCII | re.DOTALL)
+_TIME_PART = re.compile(r"(\d{1,40}+(?:\.\d{1,40}+)?+|\.\d{1,40}+)\s*+([a-zµ]++)", re.ASCII)
+_TIME = re.compile(rf"(?:{_TIME_PART.pattern}\s*+)++", re.ASCII)
+_QUOTED = {quote: re.compile(f"{quote}((?:[^{quote}]++|{quote}{quote})*+){quote}") for quote in "'\""}
+_OUTSIDE_QUOTES = re.compile(r"""(?:[^,'"]++|'[^']*+'?+|"[^"]*+"?+)*+""")
+_QUOTED_TEXT = r"""'(?:[^']++|'')*+'|"[^"]*+\""""
+_ITEM = re.compile(rf"""( *+)- ++(?:({_QUOTED_TEXT}) *+(?:#.*+)?+|(?!['"@`*&!|>%,\]}}#])(\S.*+))""")
+_NO_ITEMS = frozenset({"~", "null", "Null", "NULL"})
 _INT32 = range(-(2**31), 2**31)
 _INT64_MAX = 2**63 - 1
+_INT64_DIGITS = 19
 _BLANKS = " \t\n\r\f\v"
+_BLANK_RUN = re.compile(f"[{_BLANKS}]*+")
 
 _DURATION_UNITS = {
     unit: nanoseconds
@@ -75,12 +91,25 @@ class Duration:
         return f"{self.ms} ms" if self.nanoseconds % 1_000_000 == 0 else f"{self.nanoseconds} ns"
 
 
+def shortened(text: str) -> str:
+    """Return a text as a message shows it: the beginning of one that is long, and how long it is."""
+    if len(text) <= _LONGEST_SHOWN:
+        return text
+    return f"{text[: _LONGEST_SHOWN - 40]}... ({len(text)} characters)"
+
+
+def _number(digits: str) -> int:
+    """Return a number; one that has no place in 64 bits becomes another one that has not."""
+    significant = digits.lstrip("0")
+    return int(significant or "0") if len(significant) <= _INT64_DIGITS else _INT64_MAX + 1
+
+
 def _quantity(text: str, units: dict[str, int]) -> int:
     match = _QUANTITY.fullmatch(text.strip(_BLANKS))
     if match is None:
         raise ValueError("a whole number with an optional unit")
     size = units.get((match[2] or "").strip(_BLANKS).lower())
-    number = int(match[1])
+    number = _number(match[1])
     if size is None or number > _INT64_MAX:
         raise ValueError(f"unit must be one of {', '.join(unit for unit in units if unit)}")
     return number * size
@@ -125,9 +154,13 @@ def parse_bool(text: str) -> bool:
 
 def parse_int(text: str) -> int:
     """Read a 32-bit integer in decimal digits, without blanks."""
-    if not _INT.fullmatch(text) or int(text) not in _INT32:
+    match = _INT.fullmatch(text)
+    number = _number(match[2]) if match else _INT64_MAX
+    if match and match[1] == "-":
+        number = -number
+    if number not in _INT32:
         raise ValueError("a whole number of at most 32 bits")
-    return int(text)
+    return number
 
 
 def parse_double(text: str) -> float:
@@ -140,14 +173,19 @@ def parse_double(text: str) -> float:
 
 def parse_float32(text: str) -> float:
     """Read a decimal number as a 32-bit float, widened to a double (0.1 is 0.10000000149011612)."""
-    widened: float = struct.unpack("<f", struct.pack("<f", parse_double(text)))[0]
+    value = parse_double(text)
+    try:
+        widened: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
     return widened
 
 
 def parse_enum(text: str, kind: type[_E]) -> _E:
     """Read a name of an enumeration in any case."""
+    wanted = text.upper()
     for member in kind:
-        if member.value.upper() == text.upper():
+        if member.value.upper() == wanted:
             return member
     raise ValueError(f"one of {', '.join(member.value for member in kind)}")
 
@@ -155,41 +193,42 @@ def parse_enum(text: str, kind: type[_E]) -> _E:
 def split_quoted(text: str, delimiter: str) -> list[str]:
     """Split at a delimiter that is not inside quotes; parts are trimmed, empty ones at the end dropped."""
     parts: list[str] = []
-    rest = text
-    while True:
-        part, found, rest = _take(rest, delimiter)
+    at: int | None = 0
+    while at is not None:
+        part, at = _part(text, at, delimiter)
         parts.append(part)
-        if not found:
-            break
     while parts and not parts[-1]:
         parts.pop()
     return parts
 
 
-def _take(text: str, delimiter: str) -> tuple[str, bool, str]:
-    """Return the first part, whether a delimiter followed it, and what is left."""
-    trimmed = text.lstrip(_BLANKS)
-    if trimmed[:1] in ("'", '"') and trimmed:
-        part, rest = _take_quoted(trimmed)
-        rest = rest.lstrip(_BLANKS)
-        if rest and not rest.startswith(delimiter):
+def _part(text: str, start: int, delimiter: str) -> tuple[str, int | None]:
+    """Return the part that begins at a position, and where the next one does, None behind the last."""
+    start = _past_blanks(text, start)
+    if text[start : start + 1] in _QUOTED:
+        part, end = _quoted(text, start)
+        end = _past_blanks(text, end)
+        if end < len(text) and not text.startswith(delimiter, end):
             raise ValueError(f"{delimiter!r} must follow a closing quote")
-        return part, bool(rest), rest[1:]
-    part, found, rest = text.partition(delimiter)
-    return part.strip(_BLANKS), bool(found), rest
+        return part, end + 1 if end < len(text) else None
+    end = text.find(delimiter, start)
+    if end < 0:
+        return text[start:].strip(_BLANKS), None
+    return text[start:end].strip(_BLANKS), end + 1
 
 
-def _take_quoted(text: str) -> tuple[str, str]:
-    """Read a quoted part; a doubled quote inside stands for one."""
-    quote, at, part = text[0], 1, ""
-    while at < len(text):
-        if text[at] != quote:
-            part, at = part + text[at], at + 1
-        elif text[at + 1 : at + 2] == quote:
-            part, at = part + quote, at + 2
-        else:
-            return part, text[at + 1 :]
-    raise ValueError("a quote is not closed")
+def _past_blanks(text: str, at: int) -> int:
+    match = _BLANK_RUN.match(text, at)
+    return match.end() if match else at
+
+
+def _quoted(text: str, start: int) -> tuple[str, int]:
+    """Return what stands between quotes, and where it ends; a doubled quote inside stands for one."""
+    quote = text[start]
+    match = _QUOTED[quote].match(text, start)
+    if match is None:
+        raise ValueError("a quote is not closed")
+    return match[1].replace(quote * 2, quote), match.end()
 
 
 def _flow(text: str, brackets: str) -> str | None:
@@ -200,34 +239,46 @@ def _flow(text: str, brackets: str) -> str | None:
     return None
 
 
+def _block(text: str) -> tuple[str, ...] | None:
+    """Return the items of a YAML list with a line ``- item`` for each, or None when the text is not one."""
+    lines = [line for line in text.splitlines() if line.strip(_BLANKS)]
+    items = [item for line in lines if (item := _ITEM.fullmatch(line))]
+    texts = [_quoted(item[2], 0)[0] if item[2] else item[3].partition(" #")[0].rstrip(_BLANKS) for item in items]
+    is_list = bool(items) and len(items) == len(lines) and len({item[1] for item in items}) == 1
+    return None if not is_list or set(texts) & _NO_ITEMS else tuple(texts)
+
+
 def parse_list(text: str) -> tuple[str, ...]:
-    """Read ``a;b;c`` or ``[a, b, c]``. A comma alone does not separate."""
+    """Read ``a;b;c``, ``[a, b, c]`` or lines ``- a``. A comma alone does not separate."""
     inside = _flow(text, "[]")
-    return tuple(split_quoted(text, ";") if inside is None else split_quoted(inside, ","))
+    if inside is not None:
+        return tuple(split_quoted(inside, ","))
+    block = _block(text) if text.lstrip(_BLANKS).startswith("-") else None
+    return tuple(split_quoted(text, ";")) if block is None else block
 
 
-def _split_outside_quotes(text: str, delimiter: str) -> list[str]:
-    """Split at a delimiter that is not inside quotes; the quotes stay, blank parts are dropped."""
-    parts, quote = [""], ""
-    for character in text:
-        if not quote and character == delimiter:
-            parts.append("")
-            continue
-        if character == quote or (not quote and character in "'\""):
-            quote = "" if quote else character
-        parts[-1] += character
+def _split_outside_quotes(text: str) -> list[str]:
+    """Split at commas that are not inside quotes; the quotes stay, blank parts are dropped."""
+    parts, at = list[str](), 0
+    while at <= len(text):
+        match = _OUTSIDE_QUOTES.match(text, at)
+        end = match.end() if match else len(text)
+        parts.append(text[at:end])
+        at = end + 1
     return [part for part in parts if part.strip(_BLANKS)]
 
 
 def parse_map(text: str) -> dict[str, str]:
-    """Read ``k:v,k2:v2`` or ``{k: v, k2: v2}``."""
+    """Read ``k:v,k2:v2`` or ``{k: v, k2: v2}``; each key once, as Flink demands it."""
     inside = _flow(text, "{}")
-    pairs = split_quoted(text, ",") if inside is None else _split_outside_quotes(inside, ",")
-    result = {}
+    pairs = split_quoted(text, ",") if inside is None else _split_outside_quotes(inside)
+    result: dict[str, str] = {}
     for pair in pairs:
         parts = split_quoted(pair, ":")
         if len(parts) != 2:  # noqa: PLR2004 - a key and a value
             raise ValueError("pairs of key:value, separated by commas")
+        if parts[0] in result:
+            raise ValueError(f"each key once; '{shortened(parts[0])}' is there more than once")
         result[parts[0]] = parts[1]
     return result
 
@@ -244,6 +295,7 @@ def format_list(values: tuple[str, ...] | list[str]) -> str:
 
 
 def _quote(value: str, delimiter: str) -> str:
-    if not value or delimiter in value or value[:1] in ("'", '"', "[") or value != value.strip(_BLANKS):
+    is_special = value[:1] in ("'", '"', "[") or value == "-" or value.startswith("- ")
+    if not value or delimiter in value or is_special or value != value.strip(_BLANKS):
         return "'" + value.replace("'", "''") + "'"
     return value

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import fnmatch
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from typing import Protocol
+from functools import lru_cache
+from typing import Final, Protocol
 
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
+
+MOST_PATTERNS: Final = 1_000
+LONGEST_PATTERN: Final = 1_000
+"""Characters; what is beyond is longer than people write, and takes long to compile."""
 
 
 class Named(Protocol):
@@ -28,13 +34,38 @@ class Named(Protocol):
 
 def matches(vertex: Named, pattern: str) -> bool:
     """Tell whether a pattern is the id of a vertex or fits its name; ``*`` and ``?`` stand for any characters."""
-    return vertex.vertex_id == pattern or fnmatchcase(vertex.name, pattern)
+    return vertex.vertex_id == pattern or _compiled(pattern).match(vertex.name) is not None
+
+
+@lru_cache(maxsize=4 * MOST_PATTERNS)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(fnmatch.translate(pattern))
 
 
 def matching(topology: JobTopology, patterns: Iterable[str]) -> frozenset[VertexId]:
     """Return the vertices that fit any of the patterns."""
     wanted = tuple(patterns)
     return frozenset(v for v, vertex in topology.vertices.items() if any(matches(vertex, each) for each in wanted))
+
+
+def parse_patterns(text: str) -> tuple[str, ...]:
+    """Read a list of patterns.
+
+    Raises:
+        ValueError: It cannot be read, or there are too many, or one is too long.
+    """
+    return tuple(map(checked_pattern, _entries(text)))
+
+
+def checked_pattern(pattern: str) -> str:
+    """Return a pattern that is not too long.
+
+    Raises:
+        ValueError: It is.
+    """
+    if len(pattern) > LONGEST_PATTERN:
+        raise ValueError(f"patterns of at most {LONGEST_PATTERN} characters, not {len(pattern)}")
+    return pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +83,24 @@ def parse_vertex_bounds(text: str) -> tuple[VertexBounds, ...]:
     Raises:
         ValueError: It cannot be read, or a least parallelism is below 1 or above the greatest one.
     """
-    return tuple(map(_bounds, syntax.parse_list(text)))
+    return tuple(map(_bounds, _entries(text)))
+
+
+def _entries(text: str) -> tuple[str, ...]:
+    entries = syntax.parse_list(text)
+    if len(entries) > MOST_PATTERNS:
+        raise ValueError(f"at most {MOST_PATTERNS} patterns, not {len(entries)}")
+    return entries
 
 
 def _bounds(entry: str) -> VertexBounds:
     pattern, equals, limits = entry.rpartition("=")
     least, dots, greatest = limits.partition("..")
     if not (pattern.strip() and equals and dots):
-        raise ValueError(f"{entry!r} is not pattern=least..greatest")
-    bounds = VertexBounds(pattern.strip(), _number(least), _number(greatest))
+        raise ValueError(f"{syntax.shortened(entry)!r} is not pattern=least..greatest")
+    bounds = VertexBounds(checked_pattern(pattern.strip()), _number(least), _number(greatest))
     if (bounds.least or 1) > (bounds.greatest or bounds.least or 1):
-        raise ValueError(f"{entry!r}: the least parallelism is above the greatest")
+        raise ValueError(f"{syntax.shortened(entry)!r}: the least parallelism is above the greatest")
     return bounds
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, MetricSample, ScalingMetric, VertexId
-from flink_autoscaler.core.model.numbers import INFINITY, NAN, rounded
+from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, rounded
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading, VertexAggregates
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.observe import metric_names
+from flink_autoscaler.core.observe.first_minute import SHARES_AFTER_MS, measured_by
+from flink_autoscaler.core.observe.possible import is_possible, possible_aggregates
 from flink_autoscaler.core.observe.waiting import waited
 from flink_autoscaler.core.observe.window import MetricWindow
 from flink_autoscaler.core.options.job import AutoscalerOptions, BusyTimeAggregator
@@ -25,6 +28,9 @@ _FINISHED: VertexAggregates = {
 }
 _MS_PER_SECOND = 1000.0
 
+LEAST_OF_BUSY_RATE: Final = 0.5
+"""Least share of the rate that follows from the busy share of a sample to which a rate observed in it may lower it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
@@ -37,6 +43,9 @@ class Conversion:
         min_observations: Samples before an observed processing rate counts.
         is_strict: Values that are incomplete or were not answered are unknown instead of zero.
         keeps_waiting: Whether the sample is to tell how long vertices waited, which only policies ask for.
+        greatest_rate: Records/s that no subtask can process; None where values that cannot be are taken as they are.
+        is_observed_bounded: Whether the busy share of a source bounds the rate that is observed there.
+        ages: For how long the tasks of each vertex run, milliseconds; of others it is long enough.
     """
 
     window: MetricWindow
@@ -45,9 +54,14 @@ class Conversion:
     min_observations: int
     is_strict: bool
     keeps_waiting: bool = False
+    greatest_rate: float | None = None
+    is_observed_bounded: bool = False
+    ages: Mapping[VertexId, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, options: AutoscalerOptions, samples: Sequence[MetricSample]) -> Conversion:
+    def of(
+        cls, options: AutoscalerOptions, samples: Sequence[MetricSample], ages: Mapping[VertexId, float] | None = None
+    ) -> Conversion:
         """Read the options that conversion needs."""
         return cls(
             window=MetricWindow(samples),
@@ -56,6 +70,9 @@ class Conversion:
             min_observations=options.observed_rate_min_observations,
             is_strict=options.improves(options.unknown_when_incomplete),
             keeps_waiting=options.has_own_policies,
+            greatest_rate=options.greatest_rate if options.improves(options.possible_values_only) else None,
+            is_observed_bounded=options.improves(options.bounded_observed_rate),
+            ages=ages if ages and options.improves(options.first_minute) else {},
         )
 
 
@@ -79,18 +96,25 @@ def convert(
         vertices[vertex_id] = rounded(values)
     incomplete = frozenset(v.vertex_id for v in topology.vertices.values() if not v.io.is_complete)
     waiting = waited(topology) if conversion.keeps_waiting else {}
-    sample = MetricSample(now_ms, vertices, convert_globals(cluster, reading.memory.reports_gc), incomplete, waiting)
-    return sample, frozenset(excluded)
+    globals_ = convert_globals(cluster, reading.memory.reports_gc)
+    if conversion.greatest_rate is not None:
+        globals_ = {metric: value for metric, value in globals_.items() if is_possible(value)}
+    return MetricSample(now_ms, vertices, globals_, incomplete, waiting), frozenset(excluded)
 
 
 def convert_vertex(vertex: Vertex, aggregates: VertexAggregates, conversion: Conversion) -> dict[ScalingMetric, float]:
     """Convert the metrics of one vertex; not rounded yet."""
     is_unknown = conversion.is_strict and not vertex.io.is_complete
     aggregates = {} if is_unknown else aggregates
+    if conversion.greatest_rate is not None:
+        aggregates = possible_aggregates(aggregates, conversion.greatest_rate, vertex.parallelism)
+    age_ms = INFINITY if vertex.is_finished else conversion.ages.get(vertex.vertex_id, INFINITY)
+    aggregates = measured_by(age_ms, aggregates)
+    is_busy_unknown = is_unknown or age_ms < SHARES_AFTER_MS  # what is not measured as waiting counts as busy
     values = {
         ScalingMetric.LOAD: _load(aggregates, conversion.aggregator),
-        ScalingMetric.ACCUMULATED_BUSY_TIME: NAN if is_unknown else vertex.io.busy_ms,
-        ScalingMetric.NUM_RECORDS_OUT: NAN if is_unknown else float(vertex.io.records_out),
+        ScalingMetric.ACCUMULATED_BUSY_TIME: NAN if is_busy_unknown else _counted(vertex.io.busy_ms, conversion),
+        ScalingMetric.NUM_RECORDS_OUT: NAN if is_unknown else _counted(vertex.io.records_out, conversion),
         ScalingMetric.NUM_RECORDS_IN: NAN if is_unknown else _records_in(vertex, aggregates, conversion),
     }
     if vertex.is_source:
@@ -102,6 +126,11 @@ def convert_vertex(vertex: Vertex, aggregates: VertexAggregates, conversion: Con
     elif FlinkMetric.RECORDS_IN_RATE in aggregates:
         values[ScalingMetric.NUM_RECORDS_IN_PER_SECOND] = _total(aggregates, FlinkMetric.RECORDS_IN_RATE)
     return values
+
+
+def _counted(value: float, conversion: Conversion) -> float:
+    """Return a counter; NaN for one that cannot be."""
+    return float(value) if conversion.greatest_rate is None or is_possible(value) else NAN
 
 
 def _total(aggregates: VertexAggregates, metric: FlinkMetric, absent: float = NAN) -> float:
@@ -126,7 +155,7 @@ def _load(aggregates: VertexAggregates, aggregator: BusyTimeAggregator) -> float
 
 
 def _records_in(vertex: Vertex, aggregates: VertexAggregates, conversion: Conversion) -> float:
-    count = float(vertex.io.records_in)
+    count = _counted(vertex.io.records_in, conversion)
     if count == 0 and vertex.is_source:
         for metric in (FlinkMetric.SOURCE_RECORDS_IN, FlinkMetric.SOURCE_RECORDS_OUT):
             count = _total(aggregates, metric, count) if count == 0 else count
@@ -156,8 +185,18 @@ def _observed_rate(
         blocked = aggregates.get(FlinkMetric.BACKPRESSURE_TIME)
         blocked_ms = NAN if blocked is None or blocked.average is None else blocked.average
         if blocked_ms < _MS_PER_SECOND:
-            return rate / (1 - blocked_ms / _MS_PER_SECOND)
+            return _at_least(rate, aggregates, conversion, rate / (1 - blocked_ms / _MS_PER_SECOND))
     return conversion.window.average(ScalingMetric.OBSERVED_TPR, vertex_id, conversion.min_observations)
+
+
+def _at_least(rate: float, aggregates: VertexAggregates, conversion: Conversion, observed: float) -> float:
+    """Return an observed rate, but not far below what the busy share of the same sample says.
+
+    Lag alone does not tell that a source is at its limit: its records may wait for other sources, or not be there yet.
+    A source that is idle while they wait could do more.
+    """
+    busy = _load(aggregates, conversion.aggregator) if conversion.is_observed_bounded else NAN
+    return observed if math.isnan(busy) else max(observed, LEAST_OF_BUSY_RATE * divide(rate, busy))
 
 
 def convert_globals(cluster: ClusterReading, reports_gc: bool | None) -> dict[ScalingMetric, float]:

@@ -93,7 +93,15 @@ def _runs_at(topology: JobTopology, vertex_id: VertexId, parallelism: int) -> bo
 
 def restart_time(tracking: tuple[ScalingRecord, ...], options: AutoscalerOptions) -> int:
     """Return the seconds a restart is assumed to take: the longest measured one within its cap, or the option."""
-    measured = [record.restart_ms // 1000 for record in tracking if record.restart_ms is not None]
-    if options.restart_time_tracking and measured and max(measured) >= 0:
-        return min(max(measured), options.restart_time_limit.seconds)
+    if options.restart_time_tracking and is_restart_tracked(tracking):
+        return min(_longest_tracked(tracking), options.restart_time_limit.seconds)
     return options.restart_time.seconds
+
+
+def is_restart_tracked(tracking: tuple[ScalingRecord, ...]) -> bool:
+    """Return whether a restart was recorded that took no less than nothing."""
+    return _longest_tracked(tracking) >= 0
+
+
+def _longest_tracked(tracking: tuple[ScalingRecord, ...]) -> int:
+    return max((record.restart_ms // 1000 for record in tracking if record.restart_ms is not None), default=-1)

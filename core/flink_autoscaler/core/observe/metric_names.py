@@ -99,13 +99,23 @@ def count_partitions(available: Iterable[str]) -> int:
     """Count the distinct Kafka or Pulsar partitions that a source's metric ids tell of; 0 when there are none."""
     found: set[tuple[str | None, ...]] = set()
     for metric_id in available:
-        kafka = _KAFKA_PARTITION.fullmatch(metric_id) if metric_id.endswith(".currentOffset") else None
-        pulsar = _PULSAR_PARTITION.fullmatch(metric_id) if metric_id.endswith(".numMsgsReceived") else None
+        kafka = _KAFKA_PARTITION.fullmatch(metric_id) if _may_be_kafka(metric_id) else None
+        pulsar = _PULSAR_PARTITION.fullmatch(metric_id) if _may_be_pulsar(metric_id) else None
         if kafka:
             found.add((kafka["cluster"], kafka["topic"], kafka["partition"]))
         elif pulsar:
             found.add((pulsar["topic"], pulsar["partition"]))
     return len(found)
+
+
+def _may_be_kafka(metric_id: str) -> bool:
+    """Tell whether a name is worth a look: with parts of it more than once that takes the square of its length."""
+    is_one = metric_id.count(".KafkaSourceReader.topic.") == 1 and metric_id.count(".kafkaCluster.") <= 1
+    return metric_id.endswith(".currentOffset") and is_one
+
+
+def _may_be_pulsar(metric_id: str) -> bool:
+    return metric_id.endswith(".numMsgsReceived") and metric_id.count(".PulsarConsumer.") == 1
 
 
 def by_meaning(names: MetricNames, answers: Mapping[str, Aggregate]) -> dict[FlinkMetric, Aggregate]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from flink_autoscaler.core.errors import (
@@ -11,14 +12,19 @@ from flink_autoscaler.core.errors import (
     NotReadyError,
     ResponseError,
 )
-from flink_autoscaler.core.model.metrics import MetricSample, VertexId
+from flink_autoscaler.core.model.events import Reason
+from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
+from flink_autoscaler.core.model.numbers import INFINITY, NAN
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.topology import JobDetails, JobTopology, build_topology
 from flink_autoscaler.core.model.vertex_patterns import matching
 from flink_autoscaler.core.observe.conversion import Conversion, base_taskmanager_metrics, convert
+from flink_autoscaler.core.observe.counters import CountedWindow, counted
+from flink_autoscaler.core.observe.first_minute import ages_of
 from flink_autoscaler.core.observe.history import complete_tracking, prune_history, trim_history, trim_tracking
-from flink_autoscaler.core.observe.window import WindowSettings, forget_before_reset, full_at_ms, trim
+from flink_autoscaler.core.observe.possible import check_details, most_of
+from flink_autoscaler.core.observe.window import WindowSettings, full_at_ms, trim
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.ports.passes import PassRequest
 
@@ -29,7 +35,9 @@ class Observed:
 
     Attributes:
         request: The request with the state that includes the sample.
-        excluded: Vertices that are not scaled in this pass.
+        held: Vertices that are not scaled in this pass, whatever they report.
+        unknown: Vertices that are not scaled because they do not report how busy they are.
+        counted: The metric window that rates are taken from.
         full_at_ms: When the metric window will be or was full, as far as that is known now.
     """
 
@@ -37,8 +45,15 @@ class Observed:
     topology: JobTopology
     sample: MetricSample
     is_window_full: bool
-    excluded: frozenset[VertexId]
+    held: frozenset[VertexId]
+    unknown: frozenset[VertexId]
+    counted: tuple[MetricSample, ...]
     full_at_ms: int
+
+    @property
+    def excluded(self) -> frozenset[VertexId]:
+        """Vertices that are not scaled in this pass."""
+        return self.held | self.unknown
 
     @property
     def state(self) -> JobState:
@@ -49,6 +64,19 @@ class Observed:
 def finished_vertices(details: JobDetails | None) -> frozenset[VertexId]:
     """Return the vertices that have finished; none when the details are not known."""
     return frozenset(v.vertex_id for v in details.vertices if v.status == "FINISHED") if details else frozenset()
+
+
+def stale(request: PassRequest, reading: JobReading, cluster: ClusterReading) -> Reason | None:
+    """Return why what was read is no sample: it may be from before a quiet time, or not be there yet.
+
+    What comes from a store that was empty a moment ago is fresh.
+    """
+    options = request.context.options
+    if not cluster.doubt or not options.improves(options.fresh_samples):
+        return None
+    is_missing = isinstance(reading.error, MissingMetricError)
+    is_doubtful = reading.error is None and cluster.has_taskmanagers
+    return Reason("METRICS_NOT_FRESH", f"{cluster.doubt}; no sample was taken") if is_missing or is_doubtful else None
 
 
 def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) -> Observed:
@@ -64,27 +92,54 @@ def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) 
     if details.running_at_ms is None:
         raise ResponseError(f"job {details.job_id}: the details have no timestamp for RUNNING")
     topology = build_topology(details).with_partitions(reading.memory.partitions)
+    if options.improves(options.possible_values_only):
+        check_details(details, topology)
     window = _window_settings(options, details.running_at_ms)
     if reading.error is not None:
         raise _or_not_ready(reading.error, is_stabilizing=now_ms < window.stable_at_ms)
-    reading = replace(reading, memory=_with_gc_flag(reading, cluster))
+    reading = replace(reading, memory=_with_gc_flag(reading, cluster, options))
     older = _older_samples(request.state, details)
-    sample, unknown = convert(now_ms, topology, reading, cluster, Conversion.of(options, older))
-    if options.improves(options.counter_reset):
-        older = forget_before_reset(older, sample, ignored=topology.finished)
+    conversion = Conversion.of(options, older, ages_of(details, now_ms))
+    sample, unknown = convert(now_ms, topology, reading, cluster, conversion)
     window_full_at_ms = full_at_ms(older, window, now_ms)
     is_full = now_ms >= window_full_at_ms
     samples = _with_sample(older, sample)
+    left = counted_window(trim(samples, window, now_ms) if is_full else samples, topology, options)
     state = replace(
         _with_past(request.state, topology, details.running_at_ms, options, now_ms),
         job_id=request.context.job_id,
-        samples=trim(samples, window, now_ms) if is_full else samples,
+        samples=left.kept,
     )
-    excluded = frozenset(options.vertex_exclude_ids) | topology.finished | unknown
-    excluded |= matching(topology, (*options.vertex_exclude_names, *(pin.pattern for pin in request.orders.pins)))
+    held = frozenset(options.vertex_exclude_ids) | topology.finished
+    held |= matching(topology, (*options.vertex_exclude_names, *(pin.pattern for pin in request.orders.pins)))
     request = replace(request, state=state, memory=reading.memory)
     expected_ms = max(window_full_at_ms, window.stable_at_ms + window.length_ms)
-    return Observed(request, topology, sample, is_full, excluded, expected_ms)
+    return Observed(request, topology, sample, is_full, held, unknown, left.counted, expected_ms)
+
+
+def counted_window(
+    samples: tuple[MetricSample, ...], topology: JobTopology, options: AutoscalerOptions
+) -> CountedWindow:
+    """Return the window without what its counters cannot have said; in the reference as it is."""
+    if not options.improves(options.counter_reset):
+        return CountedWindow(samples, samples)
+    greatest = options.greatest_rate if options.improves(options.possible_values_only) else INFINITY
+    return counted(samples, most_of(topology, greatest))
+
+
+def without_sample(observed: Observed, index: int) -> Observed:
+    """Return what would have been observed without one sample of the window; the job graph is that of now.
+
+    Args:
+        observed: With at least two samples.
+        index: Which of them, the oldest being 0.
+    """
+    options, samples = observed.request.context.options, observed.state.samples
+    left = counted_window((*samples[:index], *samples[index + 1 :]), observed.topology, options)
+    latest = left.kept[-1].vertices
+    loads = {v: latest.get(v, {}).get(ScalingMetric.LOAD, NAN) for v in observed.topology.vertices}
+    unknown = frozenset(vertex_id for vertex_id, load in loads.items() if not math.isfinite(load))
+    return replace(observed, counted=left.counted, unknown=unknown)
 
 
 def _with_sample(older: tuple[MetricSample, ...], sample: MetricSample) -> tuple[MetricSample, ...]:
@@ -138,12 +193,32 @@ def memory_after_failure(reading: JobReading, cluster: ClusterReading) -> Collec
     return replace(reading.memory, reports_gc=None) if is_silent else reading.memory
 
 
-def _with_gc_flag(reading: JobReading, cluster: ClusterReading) -> CollectorMemory:
-    """Remember whether the TaskManagers report garbage collection; forget it when they report nothing."""
-    if cluster.error is not None:
+def _with_gc_flag(reading: JobReading, cluster: ClusterReading, options: AutoscalerOptions) -> CollectorMemory:
+    """Remember whether the TaskManagers report garbage collection; forget it when they report nothing.
+
+    What they report only helps: a job is evaluated without it, except as the reference does it.
+    """
+    is_helping = options.improves(options.unknown_cluster_facts)
+    if cluster.error is not None and not is_helping:
         raise cluster.error
     memory = reading.memory
     reports_gc = bool(cluster.taskmanagers) if memory.reports_gc is None else memory.reports_gc
-    if not (cluster.taskmanagers if reports_gc else base_taskmanager_metrics(cluster)):
+    if cluster.taskmanagers if reports_gc else base_taskmanager_metrics(cluster):
+        return replace(memory, reports_gc=reports_gc)
+    if not is_helping:
         raise EvaluationError("the TaskManagers do not report the required memory metrics")
-    return replace(memory, reports_gc=reports_gc)
+    return replace(memory, reports_gc=None)
+
+
+def unknown_facts(request: PassRequest, cluster: ClusterReading) -> tuple[Reason, ...]:
+    """Return what a decision had to do without, as a reason; none where all is known, or in the reference."""
+    options = request.context.options
+    if not options.improves(options.unknown_cluster_facts):
+        return ()
+    missing = {**request.context.unknown, **cluster.missing}
+    if not (cluster.has_taskmanagers or cluster.missing):
+        missing["heap and garbage collection"] = "the TaskManagers do not report them"
+    if not missing:
+        return ()
+    text = "; ".join(f"{name}: {why}" for name, why in sorted(missing.items()))
+    return (Reason("FACTS_UNKNOWN", f"this is not known, and was left out: {text}"),)

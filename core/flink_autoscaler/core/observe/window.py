@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId, VertexMetrics
 from flink_autoscaler.core.model.numbers import INFINITY, NAN
 
 RECORD_COUNTERS = (ScalingMetric.NUM_RECORDS_IN, ScalingMetric.NUM_RECORDS_OUT)
-_COUNTERS = frozenset({*RECORD_COUNTERS, ScalingMetric.ACCUMULATED_BUSY_TIME})
+COUNTERS = frozenset({*RECORD_COUNTERS, ScalingMetric.ACCUMULATED_BUSY_TIME})
 
 
 class MetricWindow:
@@ -129,45 +129,3 @@ def trim(samples: tuple[MetricSample, ...], settings: WindowSettings, now_ms: in
     if settings.keeps_edge and older and samples[older : older + 1] and samples[older].at_ms > start_ms:
         older -= 1
     return samples[older:]
-
-
-def forget_before_reset(
-    samples: tuple[MetricSample, ...], new: MetricSample, *, ignored: frozenset[VertexId]
-) -> tuple[MetricSample, ...]:
-    """Blank the counters of older samples of vertices whose record counters started again from zero.
-
-    Accumulated busy time alone tells nothing: Flink derives it from idle and backpressured time, and it may go back by
-    some milliseconds while all is well.
-
-    Args:
-        samples: Older samples of one execution of the job.
-        new: The sample that is about to be added.
-        ignored: Vertices whose counters are not compared (finished ones).
-    """
-    reset = {
-        vertex_id
-        for vertex_id, values in new.vertices.items()
-        if vertex_id not in ignored
-        and any(_went_back(samples, vertex_id, metric, values.get(metric, NAN)) for metric in RECORD_COUNTERS)
-    }
-    if not reset:
-        return samples
-    return tuple(_blanked(sample, reset) for sample in samples)
-
-
-def _went_back(samples: Sequence[MetricSample], vertex_id: VertexId, metric: ScalingMetric, value: float) -> bool:
-    for sample in reversed(samples):
-        before = sample.vertices.get(vertex_id, {}).get(metric, NAN)
-        if not math.isnan(before):
-            return value < before
-    return False
-
-
-def _blanked(sample: MetricSample, reset: set[VertexId]) -> MetricSample:
-    vertices = {
-        vertex_id: {m: NAN if m in _COUNTERS else value for m, value in values.items()}
-        if vertex_id in reset
-        else values
-        for vertex_id, values in sample.vertices.items()
-    }
-    return replace(sample, vertices=vertices)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
 
+from flink_autoscaler.core.model.syntax import shortened
 from flink_autoscaler.core.options.cron import CronExpression
 
 _TIME = r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?::(\d{1,3}))?)?"
@@ -45,7 +46,7 @@ def invalid_period(expression: str) -> str | None:
         return "at most two expressions can be joined by &&"
     for part, daily in zip(parts, is_daily, strict=True):
         if not daily and CronExpression.parse(part) is None:
-            return f"'{part}' is neither a daily range such as 9:00-17:30 nor a Quartz cron expression"
+            return f"'{shortened(part)}' is neither a daily range such as 9:00-17:30 nor a Quartz cron expression"
     if len(parts) > 1 and len(set(is_daily)) == 1:
         return "&& joins one daily range and one cron expression"
     return None

@@ -8,6 +8,7 @@ from typing import Any
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.numbers import plain
+from flink_autoscaler.core.model.syntax import shortened
 from flink_autoscaler.core.options.calendar import invalid_period
 from flink_autoscaler.core.options.forecast import ForecastOptions, forecast_settings
 from flink_autoscaler.core.options.job import AutoscalerOptions
@@ -80,7 +81,8 @@ def _check_periods(options: AutoscalerOptions) -> str | None:
     for expression in periods:
         problem = invalid_period(expression)
         if problem is not None:
-            return f"Invalid value '{expression}' in the autoscaler config {_O.excluded_periods.key}: {problem}"
+            shown = shortened(expression)
+            return f"Invalid value '{shown}' in the autoscaler config {_O.excluded_periods.key}: {problem}"
     return None
 
 
@@ -91,7 +93,8 @@ def _check_policies(options: AutoscalerOptions) -> str | None:
     except ValueParseError as error:
         return str(error)
     if len(set(names)) != len(names) or not names:
-        return f"The option {_O.policies.key} is '{';'.join(names)}', but has to name at least one policy, each once"
+        shown = shortened(";".join(names))
+        return f"The option {_O.policies.key} is '{shown}', but has to name at least one policy, each once"
     used = [part for name in names for kind in OPTIONS_OF.get(name, ()) for part in kind.declared()]
     parts: list[Option[Any]] = [_O.policies_combine, _O.hpa_filter_enabled, *used]
     checks = (_within(part, None, None) for part in parts)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from flink_autoscaler.core.model.job import Capacity, Endpoint, Headroom, JobKey, JobStatus
+from flink_autoscaler.core.model.job import Capacity, Endpoint, Headroom, JobKey, JobStatus, SlotShare
 from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.core.options.job import AutoscalerOptions
@@ -32,6 +32,8 @@ class JobAutoScalerContext:
         labels: Further facts for logs, metrics and reports, such as a YARN application id. Keys are snake_case.
         headroom: What the resource manager can still give to the job; None where that is not known or not asked.
         capacity: The TaskManagers of the cluster; None when not known.
+        share: The slots that it may keep where other jobs of the cluster have too few; None asks it for none.
+        unknown: What was asked about the surroundings of the job but is not known, and why, for its decisions.
     """
 
     job_key: JobKey
@@ -48,6 +50,8 @@ class JobAutoScalerContext:
     labels: Mapping[str, str] = field(default_factory=dict)
     headroom: Headroom | None = None
     capacity: Capacity | None = None
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    share: SlotShare | None = None
 
     @cached_property
     def options(self) -> AutoscalerOptions:

@@ -21,7 +21,9 @@ _NEAREST_WEEKDAY = re.compile(r"(\d{1,2})W", re.ASCII)
 _FROM_LAST = re.compile(r"L(?:-(\d{1,2}))?(W)?", re.ASCII)
 _NTH = re.compile(r"(\w{1,3})#(\d)", re.ASCII)
 _LAST_DAY = re.compile(r"(\w{1,3})L", re.ASCII)
-_NUMBER = re.compile(r"\d+", re.ASCII)
+_NUMBER = re.compile(r"\d++", re.ASCII)
+_MOST_DIGITS = 4
+"""Of the greatest number that a field knows, a year."""
 
 
 class _InvalidError(ValueError):
@@ -31,9 +33,10 @@ class _InvalidError(ValueError):
 def _number(text: str, low: int, high: int, names: Mapping[str, int]) -> int:
     number = names.get(text)
     if number is None:
-        if not _NUMBER.fullmatch(text):
+        digits = text.lstrip("0") or text[-1:]
+        if not _NUMBER.fullmatch(text) or len(digits) > _MOST_DIGITS:
             raise _InvalidError(text)
-        number = int(text)
+        number = int(digits)
     if not low <= number <= high:
         raise _InvalidError(text)
     return number

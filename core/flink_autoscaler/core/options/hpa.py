@@ -77,7 +77,7 @@ class Behavior:
     forget_after: float
 
 
-_LIMIT: Final = re.compile(r"(\w+)\s+(\d+)\s*/\s*(\S.*)", re.ASCII)
+_LIMIT: Final = re.compile(r"(\w++)\s++(\d++)\s*+/\s*+(\S.*+)", re.ASCII)
 _LIMITS_ALLOWED: Final = "Percent or Pods, a whole number above 0, a slash and a period; several separated by commas"
 
 
@@ -96,7 +96,7 @@ def parse_rate_limits(text: str) -> tuple[RateLimit, ...]:
 def _rate_limit(text: str) -> RateLimit:
     match = _LIMIT.fullmatch(text)
     if match is None:
-        raise ValueError(f"{_LIMITS_ALLOWED}; {text!r} is not")
+        raise ValueError(f"{_LIMITS_ALLOWED}; {syntax.shortened(text)!r} is not")
     unit, amount, period = match.groups()
     return RateLimit(
         syntax.parse_enum(unit, RateUnit), syntax.parse_int(amount), syntax.parse_time(period).exact_seconds

@@ -5,8 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.options.declare import improvement, one_of, option, unset
+from flink_autoscaler.core.options.declare import number_from, one_of, option, unset
 from flink_autoscaler.core.options.forecast import ForecastOptions
+from flink_autoscaler.core.options.improvements import ImprovementOptions
 from flink_autoscaler.core.options.policies import PolicyOptions
 from flink_autoscaler.core.options.safety import SafetyOptions
 
@@ -26,13 +27,6 @@ class LegacyAlignmentMode(StrEnum):
     MAXIMIZE_UTILISATION = "MAXIMIZE_UTILISATION"
 
 
-class Compat(StrEnum):
-    """Whether to follow the reference to the letter or with the named improvements."""
-
-    REFERENCE = "reference"
-    IMPROVED = "improved"
-
-
 class RestartTimeSource(StrEnum):
     """Where the assumed duration of a restart comes from."""
 
@@ -40,7 +34,7 @@ class RestartTimeSource(StrEnum):
     OPTION = "option"
 
 
-class AutoscalerOptions(ForecastOptions, PolicyOptions, SafetyOptions):
+class AutoscalerOptions(ImprovementOptions, ForecastOptions, PolicyOptions, SafetyOptions):
     """The options of the autoscaler core for one job."""
 
     enabled = option("enabled", syntax.parse_bool, "false", "Whether the job is looked after at all.")
@@ -147,9 +141,9 @@ class AutoscalerOptions(ForecastOptions, PolicyOptions, SafetyOptions):
         "restart.time-source",
         one_of(RestartTimeSource),
         "Where the assumed duration of a restart comes from: measured takes the median of the outages of followed "
-        "rescales once three of the job, or of its cluster until then, were measured, and restart.time before that; "
-        "option always takes restart.time. restart.time-tracking.enabled goes before both. Unset: measured unless "
-        "compat is reference.",
+        "rescales once three of the job, or three jobs of its cluster until then, were measured, and restart.time "
+        "before that; option always takes restart.time. restart.time-tracking.enabled goes before both. Unset: "
+        "measured unless compat is reference.",
     )
     restart_time_tracking = option(
         "restart.time-tracking.enabled",
@@ -246,6 +240,12 @@ class AutoscalerOptions(ForecastOptions, PolicyOptions, SafetyOptions):
         "MAX",
         "Which subtask's busy time stands for the vertex.",
     )
+    greatest_rate = option(
+        "metrics.max-rate-per-subtask",
+        number_from(1.0),
+        "1e8",
+        "Records/s that no subtask can process; a rate above it is no rate, but a value that cannot be, and unknown.",
+    )
     vertex_exclude_ids = option("vertex.exclude.ids", syntax.parse_list, "", "Ids of vertices that are never scaled.")
     scaling_event_interval = option(
         "scaling.event.interval",
@@ -307,72 +307,9 @@ class AutoscalerOptions(ForecastOptions, PolicyOptions, SafetyOptions):
         "",
         "Names of custom scaling executors. Each needs scaling.custom-executor.<name>.class.",
     )
-    compat = option(
-        "compat",
-        one_of(Compat),
-        "improved",
-        "reference: behave like the Java autoscaler to the letter; improved: with the improvements of the guide.",
-    )
-
-    unknown_when_incomplete = improvement(
-        "unknown-when-incomplete",
-        "Counters of a vertex whose subtasks have not all reported, and values that were not answered, are unknown; "
-        "unknown never lowers anything.",
-    )
-    source_partition_cap = improvement(
-        "source-partition-cap", "A source is never scaled beyond the number of its partitions."
-    )
-    undefined_scalability_is_one = improvement(
-        "undefined-scalability-is-one", "A scalability coefficient that cannot be computed is 1.0, not an error."
-    )
-    no_stale_scale_down = improvement(
-        "no-stale-scale-down", "A delayed scale-down that exceeds the current parallelism is dropped."
-    )
-    exact_quota = improvement(
-        "exact-quota",
-        "Quotas count unchanged vertices, round TaskManagers up, and limit a scale-up instead of refusing it.",
-    )
-    thresholds_after_evaluator = improvement(
-        "thresholds-after-evaluator", "Rate thresholds are computed after a custom evaluator has changed the metrics."
-    )
-    saturated_vertex_guard = improvement(
-        "saturated-vertex-guard",
-        "A vertex that is fed by others and busier than the target utilization is not scaled down for their ratio.",
-    )
-    bottleneck_limit = improvement(
-        "bottleneck-limit", "A bottleneck that cannot grow limits what the rest of the job is scaled to."
-    )
-    stable_window = improvement(
-        "stable-window", "A metric window that was full stays full when passes jitter by less than one interval."
-    )
-    counter_reset = improvement(
-        "counter-reset", "Counters that went back without a restart start a new rate instead of a negative one."
-    )
-    tracked_decisions_only = improvement(
-        "tracked-decisions-only", "No restart time is recorded for a decision that the history has forgotten."
-    )
-    forget_when_disabled = improvement(
-        "forget-when-disabled", "Disabling the autoscaler for a job forgets its metric samples at once."
-    )
-    consistent_answers = improvement(
-        "consistent-answers", "Answers about one job that contradict each other are read again, not mixed."
-    )
-    cached_metric_names = improvement(
-        "cached-metric-names", "Metric names are remembered for all vertices and read again every five minutes."
-    )
-
-    problem_events = improvement(
-        "problem-events",
-        "A plug-in that cannot be used and configuration that cannot be applied are events, not only lines of the log.",
-    )
-    errors_once = improvement("errors-once", "The same error of a job is told once per event interval.")
 
     @property
     def measures_restarts(self) -> bool:
         """Whether measured outages replace ``restart.time``."""
         source = self.restart_time_source
         return self.improves(None if source is None else source is RestartTimeSource.MEASURED)
-
-    def improves(self, switch: bool | None) -> bool:
-        """Tell whether an improvement is on: by its own option, else by ``compat``."""
-        return self.compat is Compat.IMPROVED if switch is None else switch

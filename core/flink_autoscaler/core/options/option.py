@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from typing import Any, Generic, Self, TypeVar, overload
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.model.syntax import format_map, parse_map
+from flink_autoscaler.core.model.syntax import LONGEST, format_map, parse_map, shortened
 
 T = TypeVar("T")
 
@@ -22,12 +22,12 @@ LEGACY_PREFIX = "kubernetes.operator."
 
 
 class ValueParseError(ConfigError):
-    """A value does not have the syntax of its option."""
+    """A value does not have the syntax of its option; of a long one only the beginning is kept."""
 
     def __init__(self, key: str, value: str, expected: str) -> None:
-        super().__init__(f"Could not parse value '{value}' for key '{key}': expected {expected}")
         self.key = key
-        self.value = value
+        self.value = shortened(value)
+        super().__init__(f"Could not parse value '{self.value}' for key '{key}': expected {expected}")
         self.expected = expected
 
     def __reduce__(self) -> tuple[type[ValueParseError], tuple[str, str, str]]:
@@ -89,6 +89,8 @@ class Option(Generic[T]):
         found = self.find(configuration)
         if found is None:
             return self.default
+        if len(found[1]) > LONGEST:
+            raise ValueParseError(self.key, found[1], f"at most {LONGEST} characters")
         try:
             return self.parse(found[1])
         except ValueError as error:

@@ -11,6 +11,7 @@ from flink_autoscaler.core.options.ds2 import Ds2Options
 from flink_autoscaler.core.options.hpa import HpaOptions
 from flink_autoscaler.core.options.option import OptionSet
 from flink_autoscaler.core.options.schedule_plans import parse_plans
+from flink_autoscaler.core.options.slo import SloOptions
 from flink_autoscaler.core.options.varga import VargaOptions
 
 
@@ -159,6 +160,7 @@ OPTIONS_OF: Final[dict[str, tuple[type[OptionSet], ...]]] = {
     "backlog-time": (BacklogTimeOptions,),
     "threshold": (ThresholdOptions,),
     "schedule": (ScheduleOptions,),
+    "slo": (SloOptions,),
 }
 """The options that each built-in policy looks at beside those that all share."""
 
@@ -170,6 +172,10 @@ def _combination(text: str) -> str:
     return word
 
 
+def _name(text: str) -> str | None:
+    return text.strip() or None
+
+
 class ChoiceOptions(OptionSet):
     """Which policies there are, and what they come to together."""
 
@@ -178,7 +184,7 @@ class ChoiceOptions(OptionSet):
         syntax.parse_list,
         DEFAULT_POLICY,
         "Names of the policies that say what the job needs: capacity, ds2, proactive, hpa, varga, backlog-time, "
-        "threshold, schedule, or names of plug-ins.",
+        "threshold, schedule, slo, or names of plug-ins.",
     )
     policies_combine = option(
         "policies.combine",
@@ -188,9 +194,18 @@ class ChoiceOptions(OptionSet):
         "in the list that has one.",
         allowed=", ".join(COMBINATIONS),
     )
+    policies_shadow = option(
+        "policies.shadow",
+        _name,
+        "",
+        "Name of a policy that is asked beside those in charge, in shadow mode: nothing that it wants is done, but it "
+        "is recorded, explained and reported. Unset: none.",
+        allowed="capacity, ds2, proactive, hpa, varga, backlog-time, threshold, schedule, slo, or a plug-in",
+    )
 
 
 class PolicyOptions(
+    SloOptions,
     ScheduleOptions,
     ThresholdOptions,
     BacklogTimeOptions,
@@ -211,4 +226,4 @@ class PolicyOptions(
             ValueParseError: The choice cannot be read.
         """
         is_other = self.policies != (DEFAULT_POLICY,) or self.capacity_mode is not CapacityMode.ADDITIVE
-        return is_other or self.hpa_filter_enabled
+        return is_other or self.hpa_filter_enabled or bool(self.policies_shadow)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.model.vertex_patterns import parse_vertex_bounds
+from flink_autoscaler.core.model.vertex_patterns import parse_patterns, parse_vertex_bounds
 from flink_autoscaler.core.options.declare import improvement, one_of, option, unset
-from flink_autoscaler.core.options.option import OptionSet
+from flink_autoscaler.core.options.option import LEGACY_PREFIX, PREFIX, OptionSet
 
 
 class LowerBound(StrEnum):
@@ -35,6 +35,11 @@ def _pause(text: str) -> syntax.Duration | None:
     return None if text.strip().lower() == UNTIL_CLUSTER_RESTART else syntax.parse_time(text)
 
 
+def _once_called(suffix: str) -> tuple[str, ...]:
+    """Return the keys by which an option was called before, which still work."""
+    return (PREFIX + suffix, LEGACY_PREFIX + PREFIX + suffix)
+
+
 class SafetyOptions(OptionSet):
     """Following rescales, undoing bad ones, and having few of them."""
 
@@ -43,7 +48,7 @@ class SafetyOptions(OptionSet):
     scale_down_enabled = option("scale-down.enabled", syntax.parse_bool, "true", "Whether vertices may be scaled down.")
     vertex_exclude_names = option(
         "vertex.exclude.names",
-        syntax.parse_list,
+        parse_patterns,
         "",
         "Patterns such as 'Sink: *' for names of vertices that are never scaled.",
     )
@@ -105,8 +110,15 @@ class SafetyOptions(OptionSet):
         "scale-down.economics.factor",
         syntax.parse_double,
         "2.0",
-        "How many times its cost a scale-down has to save.",
+        "How many times its cost a scale-down has to save, or a scale-up to a part of what is wanted has to bring.",
         allowed="[0.0, +Infinity]",
+    )
+    partial_wait = option(
+        "scale-up.partial.wait",
+        syntax.parse_time,
+        "10 min",
+        "Longest time that a scale-up waits for which the cluster has only some of the slots, while these bring less "
+        "than the outage costs; the longer it has waited, the fewer have to come. 0 takes every slot at once.",
     )
     slo_lag = option(
         "slo.lag",
@@ -121,22 +133,25 @@ class SafetyOptions(OptionSet):
         "Whether a scale-up is limited to what the network memory of the TaskManagers can hold.",
     )
     capacity_enabled = option(
-        "capacity.enabled",
+        "slots.fair-shares.enabled",
         syntax.parse_bool,
         "true",
         "Whether jobs of a cluster of fixed size ask only for slots that are there, in fair shares.",
+        deprecated=_once_called("capacity.enabled"),
     )
     capacity_priority = option(
-        "capacity.priority",
+        "slots.priority",
         syntax.parse_int,
         "0",
         "Jobs with a higher number get slots first.",
+        deprecated=_once_called("capacity.priority"),
     )
     capacity_weight = option(
-        "capacity.weight",
+        "slots.weight",
         syntax.parse_double,
         "1.0",
         "Share of the slots relative to jobs of the same priority.",
+        deprecated=_once_called("capacity.weight"),
         allowed="[0.001, 1000.0]",
     )
     rollback_enabled = option(
@@ -217,5 +232,6 @@ class SafetyOptions(OptionSet):
     calm = improvement(
         "calm",
         "Rescales keep within a budget per day, reversals are damped, scale-downs have to pay, failed parallelism is "
-        "not tried again, and network memory and free slots limit what is asked for.",
+        "not tried again, network memory and free slots limit what is asked for, and a scale-up for which there are "
+        "few slots waits for more.",
     )

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta, tzinfo
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.model.load_profile import zone_named
+from flink_autoscaler.core.model.vertex_patterns import checked_pattern
 from flink_autoscaler.core.options.declare import number_from
 
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -20,6 +23,7 @@ _MINUTES: Final = 1_440
 _TIME: Final = re.compile(r"(\d{1,2}):(\d{2})", re.ASCII)
 _SEPARATORS: Final = re.compile(r"[\s,;|+]+")
 EVERY_VERTEX: Final = "*"
+MOST_PLANS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ class SchedulePlan:
     days: frozenset[int] = _EVERY_DAY
     start: int = 0
     end: int = _MINUTES
-    timezone: ZoneInfo = _UTC
+    timezone: tzinfo = _UTC
     vertex: str = EVERY_VERTEX
     min_parallelism: int | None = None
     max_parallelism: int | None = None
@@ -79,7 +83,10 @@ def parse_plans(text: str) -> tuple[SchedulePlan, ...]:
     Raises:
         ValueError: It cannot be read, or a plan says nothing.
     """
-    return tuple(_plan(part) for part in syntax.parse_list(text) if part.strip())
+    parts = [part for part in syntax.parse_list(text) if part.strip()]
+    if len(parts) > MOST_PLANS:
+        raise ValueError(f"at most {MOST_PLANS} plans, not {len(parts)}")
+    return tuple(map(_plan, parts))
 
 
 def format_plans(plans: Iterable[Mapping[str, str]]) -> str:
@@ -128,22 +135,23 @@ def _plan(text: str) -> SchedulePlan:
     for part in text.split(","):
         name, equals, value = part.partition("=")
         if not equals:
-            raise ValueError(f"{part.strip()!r} is not one of {', '.join(_FIELDS)}, an equals sign and a value")
+            shown = syntax.shortened(part.strip())
+            raise ValueError(f"{shown!r} is not one of {', '.join(_FIELDS)}, an equals sign and a value")
         attribute, parsed = _field(name, value)
         if attribute in values:
-            raise ValueError(f"{_key(name)} is given twice in {text!r}")
+            raise ValueError(f"{_key(name)} is given twice in {syntax.shortened(text)!r}")
         values[attribute] = parsed
     try:
         return _sensible(SchedulePlan(**values))
     except ValueError as error:
-        raise ValueError(f"{text!r} {error}") from error
+        raise ValueError(f"{syntax.shortened(text)!r} {error}") from error
 
 
 def _field(name: str, text: str) -> tuple[str, Any]:
     """Return the attribute that a field sets, and its value."""
     key = _key(name)
     if key not in _FIELDS:
-        raise ValueError(f"{name.strip()!r} is not one of {', '.join(_FIELDS)}")
+        raise ValueError(f"{syntax.shortened(name.strip())!r} is not one of {', '.join(_FIELDS)}")
     attribute, parse = _FIELDS[key]
     return attribute, parse(text.strip())
 
@@ -172,7 +180,7 @@ def _days(text: str) -> frozenset[int]:
 
 def _day(word: str) -> int:
     if word not in _DAYS and word not in _NAMES:
-        raise ValueError(f"{word!r} is not one of {', '.join(_DAYS)}")
+        raise ValueError(f"{syntax.shortened(word)!r} is not one of {', '.join(_DAYS)}")
     return _DAYS.index(word[:3])
 
 
@@ -182,17 +190,17 @@ def _minute(least: int, most: int) -> Callable[[str], int]:
         hours, minutes = (int(match[1]), int(match[2])) if match else (-1, 0)
         minute = hours * 60 + minutes
         if not least <= minute <= most or minutes >= 60:  # noqa: PLR2004 - of an hour
-            raise ValueError(f"{text!r} is not a time of day such as 07:30")
+            raise ValueError(f"{syntax.shortened(text)!r} is not a time of day such as 07:30")
         return minute
 
     return parse
 
 
-def _timezone(text: str) -> ZoneInfo:
+def _timezone(text: str) -> tzinfo:
     try:
-        return ZoneInfo(text)
-    except (KeyError, ValueError, OSError) as error:
-        raise ValueError(f"{text!r} is not a time zone such as Europe/Berlin") from error
+        return zone_named(text)
+    except ConfigError as error:
+        raise ValueError(f"{syntax.shortened(text)!r} is not a time zone such as Europe/Berlin") from error
 
 
 def _parallelism(text: str) -> int:
@@ -207,7 +215,7 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "from": ("start", _minute(0, _MINUTES - 1)),
     "to": ("end", _minute(1, _MINUTES)),
     "timezone": ("timezone", _timezone),
-    "vertex": ("vertex", str),
+    "vertex": ("vertex", checked_pattern),
     "min-parallelism": ("min_parallelism", _parallelism),
     "max-parallelism": ("max_parallelism", _parallelism),
     "min-rate": ("min_rate", number_from(0.0)),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
+from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, PluginError
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.metrics import VertexId
@@ -17,25 +17,32 @@ from flink_autoscaler.core.model.policy_values import (
     JobObservation,
     PolicyInput,
     Proposal,
-    ProposalDirection,
-    VertexSizing,
 )
 from flink_autoscaler.core.model.state import PolicyMemories
-from flink_autoscaler.core.options.hpa import HpaOptions, behavior_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.backlog_time import BacklogTimePolicy
-from flink_autoscaler.core.policies.base.proposals import INVALID_METRICS, abstention, direction_from, direction_of
-from flink_autoscaler.core.policies.base.quantities import subtasks
+from flink_autoscaler.core.policies.base.proposals import (
+    INCOMPLETE_WINDOW,
+    abstention,
+)
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
+from flink_autoscaler.core.policies.combining import (
+    WINDOW_FILTER,
+    Combination,
+    CombinedPlan,
+    combine,
+    failed,
+    hpa_window,
+)
 from flink_autoscaler.core.policies.ds2.policy import Ds2Policy
-from flink_autoscaler.core.policies.hpa.behavior import Track, behave, behavior_reasons
 from flink_autoscaler.core.policies.hpa.policy import HpaPolicy
 from flink_autoscaler.core.policies.proactive import ProactivePolicy
 from flink_autoscaler.core.policies.schedule import SchedulePolicy, capped
+from flink_autoscaler.core.policies.slo.policy import SloPolicy
 from flink_autoscaler.core.policies.threshold import ThresholdPolicy
 from flink_autoscaler.core.policies.varga import VargaPolicy
 from flink_autoscaler.core.ports.passes import EvaluatedJob
-from flink_autoscaler.core.ports.plugins import ScalingPolicy
+from flink_autoscaler.core.ports.plugins import ScalingPolicy, confirms_plans, needs_no_window
 
 _ALL: Final[tuple[ScalingPolicy, ...]] = (
     CapacityPolicy(),
@@ -46,6 +53,7 @@ _ALL: Final[tuple[ScalingPolicy, ...]] = (
     BacklogTimePolicy(),
     ThresholdPolicy(),
     SchedulePolicy(),
+    SloPolicy(),
 )
 
 POLICIES: Final[Mapping[str, ScalingPolicy]] = MappingProxyType({policy.name: policy for policy in _ALL})
@@ -86,162 +94,8 @@ def unknown_policies(options: AutoscalerOptions, plugins: Mapping[str, ScalingPo
     return None
 
 
-POLICY_FAILED: Final = "POLICY_FAILED"
-_UNSURE: Final = INVALID_METRICS | {POLICY_FAILED}
-
-
-class Combination(StrEnum):
-    """How several proposals become one plan."""
-
-    MAX = "max"
-    FIRST = "first"
-
-
-@dataclass(frozen=True, slots=True)
-class CombinedPlan:
-    """What all policies together would do.
-
-    Attributes:
-        targets: Parallelism of every vertex, also of those that stay as they are.
-        direction: NONE when nothing changes.
-        reasons: Those of all policies in their order, then what became of them; at least one.
-        states: What each policy is to be handed back in the next pass, by its name.
-        capacity: Records/s by vertex that the targets were sized for, where known.
-        sizings: Of the vertices that go where a policy that sizes all of them at once wants them.
-        unknown: Vertices that no policy has an opinion on.
-    """
-
-    targets: Mapping[VertexId, int]
-    direction: ProposalDirection
-    reasons: tuple[Reason, ...]
-    states: Mapping[str, Mapping[str, Any]]
-    capacity: Mapping[VertexId, float]
-    sizings: Mapping[VertexId, VertexSizing] = field(default_factory=dict)
-    unknown: frozenset[VertexId] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    target: int
-    capacity: float | None
-    sizing: VertexSizing | None
-
-    def rank(self) -> tuple[int, float]:
-        return self.target, -1.0 if self.capacity is None else self.capacity
-
-
-def combine(
-    proposals: Sequence[Proposal], current: Mapping[VertexId, int], combination: Combination = Combination.MAX
-) -> CombinedPlan:
-    """Return the plan.
-
-    ``max`` takes the greatest target of each vertex from all policies that do not abstain, as the Kubernetes
-    HorizontalPodAutoscaler does with several metrics; ``first`` takes the targets of the first of them. In both, no
-    vertex goes down where a policy blocks that, or where one abstained because its metrics were invalid.
-
-    Args:
-        proposals: In the order of configuration; of a policy that raised, an abstention with that as its reason.
-        current: Parallelism of the vertices that they are about.
-        combination: How to choose.
-    """
-    opinions = [proposal for proposal in proposals if proposal.targets is not None]
-    chosen = _chosen(opinions[:1] if combination is Combination.FIRST else opinions)
-    objections = _objections(proposals) if any(choice.target < current[v] for v, choice in chosen.items()) else ()
-    settled = {v: choice for v, choice in chosen.items() if not objections or choice.target >= current[v]}
-    targets = {**current, **{v: choice.target for v, choice in settled.items()}}
-    said = [reason for proposal in proposals for reason in proposal.reasons]
-    nothing = () if opinions else (Reason("NO_OPINION", "no policy has an opinion"),)
-    return CombinedPlan(
-        targets=targets,
-        direction=direction_from(current, targets),
-        reasons=(*said, *objections, *nothing),
-        states={proposal.policy: proposal.state for proposal in proposals},
-        capacity={v: choice.capacity for v, choice in settled.items() if choice.capacity is not None},
-        sizings={v: choice.sizing for v, choice in settled.items() if choice.sizing is not None},
-        unknown=frozenset(current.keys() - chosen.keys()),
-    )
-
-
-def _chosen(opinions: Sequence[Proposal]) -> dict[VertexId, _Choice]:
-    """Return the greatest target of each vertex, with the greatest capacity that it was sized for."""
-    chosen: dict[VertexId, _Choice] = {}
-    for proposal in opinions:
-        sizings = proposal.sizings or {}
-        for vertex_id, target in (proposal.targets or {}).items():
-            sizing = sizings.get(vertex_id)
-            wanted = target if sizing is None else sizing.target
-            choice = _Choice(wanted, proposal.capacity.get(vertex_id), sizing)
-            chosen[vertex_id] = max(chosen.get(vertex_id, choice), choice, key=_Choice.rank)
-    return chosen
-
-
-def _objections(proposals: Sequence[Proposal]) -> tuple[Reason, ...]:
-    """Return why nothing may go down; empty when nothing speaks against it."""
-    blocking = [proposal.policy for proposal in proposals if proposal.blocks_down]
-    unsure = [proposal.policy for proposal in proposals if not proposal.targets and _is_unsure(proposal)]
-    objections = []
-    if blocking:
-        objections.append(Reason("DOWN_BLOCKED", f"{', '.join(blocking)}: no scale-down now"))
-    if unsure:
-        text = f"{', '.join(unsure)}: abstained without valid metrics, so nothing is scaled down"
-        objections.append(Reason("DOWN_UNSURE", text))
-    return tuple(objections)
-
-
-def _is_unsure(proposal: Proposal) -> bool:
-    return any(reason.code in _UNSURE for reason in proposal.reasons)
-
-
-def failed(policy: str, error: str, state: Mapping[str, Any]) -> Proposal:
-    """Return the proposal of a policy that raised: it abstains, and nothing goes down without it.
-
-    Args:
-        policy: Its name.
-        error: What it raised, for people.
-        state: What it was handed, kept for the next pass.
-    """
-    return abstention(policy, (Reason(POLICY_FAILED, f"the policy {policy} failed: {error}"),), state)
-
-
-WINDOW_FILTER: Final = "hpa_window"
-"""The name under which :func:`hpa_window` is handed back what it remembers."""
-
 _LIMITED: Final = "SCALING_LIMITED"
 _UNDECIDED: Final = frozenset({"NO_OPINION", "DOWN_UNSURE"})
-
-
-def hpa_window(
-    plan: CombinedPlan, obs: JobObservation, configuration: Mapping[str, str], state: Mapping[str, Any]
-) -> tuple[CombinedPlan, Mapping[str, Any]]:
-    """Return what is left of a plan, vertex by vertex, and what to remember.
-
-    It has to see every plan, also those that change nothing: what they say counts in its windows.
-
-    Args:
-        plan: What is wanted.
-        obs: The job.
-        configuration: Of the job; unless ``hpa.filter.enabled``, the plan stays as it is and nothing is remembered.
-        state: What it returned in the last pass; JSON values.
-
-    Raises:
-        ConfigError: A setting is invalid.
-    """
-    options = HpaOptions(configuration)
-    if not options.hpa_filter_enabled:
-        return plan, {}
-    behavior = behavior_of(options, AutoscalerOptions(configuration).metrics_window.exact_seconds)
-    targets, reasons, tracks = dict(plan.targets), list[Reason](), dict[str, Any]()
-    for vertex_id, wanted in plan.targets.items():
-        vertex = obs.vertices[vertex_id]
-        behaved = behave(wanted, vertex.parallelism, obs.now, Track.read(state.get(vertex_id)), behavior)
-        targets[vertex_id] = subtasks(behaved.number, vertex)
-        reasons += behavior_reasons(wanted, behaved, vertex_id)
-        tracks[vertex_id] = behaved.track.saved()
-    capacity = {v: rate * targets[v] / plan.targets[v] for v, rate in plan.capacity.items()}
-    direction = direction_of(obs, targets)
-    return replace(
-        plan, targets=targets, direction=direction, reasons=(*plan.reasons, *reasons), capacity=capacity
-    ), tracks
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,11 +106,15 @@ class Chosen:
         plan: What to do, with the reasons of all policies.
         memories: What to hand back in the next pass.
         failures: What is to be told about policies that failed, by name.
+        confirmed: What those policies propose, by name, that confirm their plans over several passes themselves.
+        is_confirmed: Whether all policies of the job do.
     """
 
     plan: CombinedPlan
     memories: PolicyMemories
     failures: Mapping[str, str]
+    confirmed: Mapping[str, Proposal] = field(default_factory=dict)
+    is_confirmed: bool = False
 
     @property
     def is_sure(self) -> bool:
@@ -276,12 +134,16 @@ class Chosen:
         return events
 
 
+NOTHING_CONFIRMED: Final[Mapping[str, Proposal]] = MappingProxyType({})
+
+
 def choose(
     observe: Callable[[], PolicyInput],
     options: AutoscalerOptions,
     plugins: Mapping[str, ScalingPolicy],
     memories: PolicyMemories,
     job: EvaluatedJob | None = None,
+    confirmed: Mapping[str, Proposal] = NOTHING_CONFIRMED,
 ) -> Chosen:
     """Ask the policies of a job in the order in which they are configured.
 
@@ -291,33 +153,119 @@ def choose(
         plugins: Policies that did not come with the autoscaler, by name.
         memories: What they returned in the last pass.
         job: As it was evaluated, by which the default policy sizes it; None for an observation made by hand.
+        confirmed: What policies propose, by name, that are not asked.
 
     Raises:
         ConfigError: There is no such policy, or a setting of the ``hpa_window`` filter is invalid.
         AutoscalerError: The default policy cannot size the job.
     """
-    policies = chosen_policies(options.policies, plugins)
+    policies, is_window_full = chosen_policies(options.policies, plugins), job is None or job.is_window_full
     shown = cache(lambda: _as_scheduled(observe(), policies, memories))
-    proposals, failures = [], {}
+    proposals, failures = list[Proposal](), {}
     for name, policy in policies.items():
+        if name in confirmed:
+            proposals.append(confirmed[name])
+            continue
+        if not (is_window_full or needs_no_window(policy)):
+            proposals.append(abstention(name, _filling(name), memories.get(name, {})))
+            continue
         # What cannot be sized by its rates is an error of the pass, as in the reference.
         sized = policy.size(job, _ceilings(policies, shown)) if job and isinstance(policy, CapacityPolicy) else None
         if sized is not None:
             proposals.append(sized)
             continue
-        state = memories.get(name, {})
-        try:
-            proposals.append(_checked(name, policy.propose(replace(shown(), state=state)), shown().obs))
-        except Exception as error:
-            # Foreign code may fail in any way, and a policy that fails must not stop those that do not.
-            failures[name] = f"{type(error).__name__}: {error}"
-            proposals.append(failed(name, failures[name], state))
+        proposal, problem = asked(name, policy, shown, memories.get(name, {}))
+        proposals.append(proposal)
+        if problem is not None:
+            failures[name] = problem
     plan = combine(proposals, _sizes(shown, job), Combination(options.policies_combine))
+    plan = replace(plan, at_once=_at_once(plan, proposals, policies))
     states = dict(plan.states)
     if options.hpa_filter_enabled:
         window = memories.get(WINDOW_FILTER, {})
         plan, states[WINDOW_FILTER] = hpa_window(plan, shown().obs, options.configuration, window)
-    return Chosen(plan, {name: state for name, state in states.items() if state}, failures)
+    sure = {name: each for name, each in zip(policies, proposals, strict=True) if confirms_plans(policies[name])}
+    memories = {name: state for name, state in states.items() if state}
+    return Chosen(plan, memories, failures, sure, is_confirmed=len(sure) == len(policies))
+
+
+def asked(
+    name: str, policy: ScalingPolicy, shown: Callable[[], PolicyInput], state: Mapping[str, Any]
+) -> tuple[Proposal, str | None]:
+    """Return what a policy proposes, and what is wrong with it: one that fails must not stop those that do not.
+
+    Args:
+        name: That it is chosen by.
+        policy: The policy.
+        shown: Makes what policies are shown.
+        state: What it returned in the last pass.
+    """
+    with Border() as border:
+        return _checked(name, policy.propose(replace(shown(), state=state)), shown().obs), None
+    problem = str(border.error)
+    return failed(name, problem, state), problem
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What policies say in a pass that holds the job whatever they say.
+
+    Attributes:
+        memories: What to hand back to all policies of the job in the next pass.
+        reasons: Of those that were asked.
+    """
+
+    memories: PolicyMemories
+    reasons: tuple[Reason, ...] = ()
+
+
+def hear(
+    observe: Callable[[], PolicyInput],
+    options: AutoscalerOptions,
+    plugins: Mapping[str, ScalingPolicy],
+    memories: PolicyMemories,
+) -> Heard:
+    """Ask the policies of a job that need no metric window, so that what they remember has no holes.
+
+    Raises:
+        ConfigError: There is no such policy.
+    """
+    policies = chosen_policies(options.policies, plugins)
+    shown = cache(lambda: _as_scheduled(observe(), policies, memories))
+    proposals = [
+        asked(name, policy, shown, memories.get(name, {}))[0]
+        for name, policy in policies.items()
+        if needs_no_window(policy)
+    ]
+    kept = {**memories, **{proposal.policy: proposal.state for proposal in proposals}}
+    reasons = tuple(reason for proposal in proposals for reason in proposal.reasons)
+    return Heard({name: state for name, state in kept.items() if state}, reasons)
+
+
+def windowless(options: AutoscalerOptions, plugins: Mapping[str, ScalingPolicy]) -> frozenset[str]:
+    """Return the names of the policies of a job that need no metric window.
+
+    Raises:
+        ConfigError: There is no such policy.
+    """
+    policies = chosen_policies(options.policies, plugins)
+    return frozenset(name for name, policy in policies.items() if needs_no_window(policy))
+
+
+def _filling(policy: str) -> tuple[Reason, ...]:
+    return (Reason(INCOMPLETE_WINDOW, f"{policy}: the metric window is not full yet"),)
+
+
+def _at_once(
+    plan: CombinedPlan, proposals: Sequence[Proposal], policies: Mapping[str, ScalingPolicy]
+) -> frozenset[VertexId]:
+    """Return the vertices that go where a policy wants them that needs no metric window."""
+    wanted = [
+        proposal.targets or {}
+        for proposal, policy in zip(proposals, policies.values(), strict=True)
+        if needs_no_window(policy)
+    ]
+    return frozenset(v for v, target in plan.targets.items() if any(each.get(v) == target for each in wanted))
 
 
 def _sizes(shown: Callable[[], PolicyInput], job: EvaluatedJob | None) -> dict[VertexId, int]:

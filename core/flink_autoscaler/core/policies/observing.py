@@ -14,10 +14,25 @@ from flink_autoscaler.core.evaluate.downtime import (
 )
 from flink_autoscaler.core.evaluate.evaluation import output_ratio
 from flink_autoscaler.core.model.job import JobStatus
-from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingMetric, VertexId
-from flink_autoscaler.core.model.policy_values import JobObservation, PastRescale, PolicyInput, VertexObs
+from flink_autoscaler.core.model.metrics import (
+    Aggregate,
+    FlinkMetric,
+    MetricSample,
+    ScalingMetric,
+    VertexId,
+    VertexMetrics,
+)
+from flink_autoscaler.core.model.policy_values import (
+    LATEST_SAMPLES,
+    JobObservation,
+    JobSample,
+    PastRescale,
+    PolicyInput,
+    VertexObs,
+    VertexSample,
+)
 from flink_autoscaler.core.model.supervision import RescaleRecord
-from flink_autoscaler.core.model.topology import Vertex
+from flink_autoscaler.core.model.topology import ShipStrategy, Vertex
 from flink_autoscaler.core.observe import metric_names
 from flink_autoscaler.core.observe.waiting import waiting_shares
 from flink_autoscaler.core.observe.window import MetricWindow
@@ -37,11 +52,57 @@ def policy_input(job: EvaluatedJob) -> PolicyInput:
         demand=job.demand,
         downtime=expected_outage(job),
         config=job.context.configuration,
+        samples=latest_samples(job),
+        is_window_full=job.is_window_full,
     )
 
 
+def latest_samples(job: EvaluatedJob) -> tuple[JobSample, ...]:
+    """Return the latest samples of the present execution, oldest first; vertices that have finished are left out."""
+    details = job.reading.details
+    began_ms = details.running_at_ms if details else None
+    if began_ms is None:
+        return ()
+    running = [vertex for vertex in job.topology.vertices.values() if not vertex.is_finished]
+    telling = frozenset(vertex.vertex_id for vertex in running if tells_lag(job, vertex))
+    return tuple(
+        JobSample(
+            at=sample.at_ms / _MS,
+            began_at=began_ms / _MS,
+            vertices={v.vertex_id: _sampled(v, sample, tells=v.vertex_id in telling) for v in running},
+        )
+        for sample in job.state.samples[-LATEST_SAMPLES:]
+    )
+
+
+def _sampled(vertex: Vertex, sample: MetricSample, *, tells: bool) -> VertexSample:
+    values, waited_ms = sample.vertices.get(vertex.vertex_id, {}), sample.waited.get(vertex.vertex_id)
+    return VertexSample(
+        parallelism=vertex.parallelism,
+        records_in=_counted(values, ScalingMetric.NUM_RECORDS_IN),
+        records_out=_counted(values, ScalingMetric.NUM_RECORDS_OUT),
+        pending=_counted(values, ScalingMetric.LAG) if tells else None,
+        busy=_share(values.get(ScalingMetric.LOAD, math.nan)),
+        busy_ms=_counted(values, ScalingMetric.ACCUMULATED_BUSY_TIME),
+        idle_ms=waited_ms.idle_ms if waited_ms else None,
+        backpressured_ms=waited_ms.backpressured_ms if waited_ms else None,
+        is_complete=vertex.vertex_id not in sample.incomplete,
+    )
+
+
+def _counted(values: VertexMetrics, metric: ScalingMetric) -> float | None:
+    value = values.get(metric, math.nan)
+    return value if 0 <= value < math.inf else None
+
+
+def tells_lag(job: EvaluatedJob, vertex: Vertex) -> bool:
+    """Tell whether a source reports its backlog; one that does not has a backlog of 0 in the samples."""
+    answers = job.reading.aggregates.get(vertex.vertex_id)
+    return vertex.is_source and (answers is None or FlinkMetric.PENDING_RECORDS in answers)
+
+
 def observed_job(job: EvaluatedJob) -> JobObservation:
-    """Return the observation of a job whose metric window is full; vertices that have finished are left out."""
+    """Return the observation of a job; vertices that have finished are left out."""
     samples, details, capacity = job.state.samples, job.reading.details, job.context.capacity
     seen, checkpoints, globals_ = SeenVertices(job), checkpoints_of(job), job.metrics.globals_
     total, free = _slots(job)
@@ -141,6 +202,7 @@ class SeenVertices:
             lag_records=self._lag(vertex),
             lag_slope=self._lag_slope(vertex),
             complete=self._is_complete(vertex),
+            spread=_spread(vertex),
         )
 
     def _bounds(self, vertex: Vertex) -> tuple[int, int]:
@@ -176,20 +238,15 @@ class SeenVertices:
 
     def _lag(self, vertex: Vertex) -> float | None:
         metric = self._job.metrics.vertices[vertex.vertex_id].get(ScalingMetric.LAG)
-        return _known(metric.current) if metric and self._tells_lag(vertex) else None
+        return _known(metric.current) if metric and tells_lag(self._job, vertex) else None
 
     def _lag_slope(self, vertex: Vertex) -> float | None:
         samples = self._window.samples
         lags = [(s.at_ms / _MS, s.vertices.get(vertex.vertex_id, {}).get(ScalingMetric.LAG, math.nan)) for s in samples]
         known = [(at, lag) for at, lag in lags if math.isfinite(lag)]
-        if len(known) < _LEAST_FOR_SLOPE or not self._tells_lag(vertex):
+        if len(known) < _LEAST_FOR_SLOPE or not tells_lag(self._job, vertex):
             return None
         return slope_of(known, lags[-1][0] - lags[0][0])
-
-    def _tells_lag(self, vertex: Vertex) -> bool:
-        """Tell whether a source reports its backlog; one that does not has a backlog of 0 in the samples."""
-        answers = self._job.reading.aggregates.get(vertex.vertex_id)
-        return vertex.is_source and (answers is None or FlinkMetric.PENDING_RECORDS in answers)
 
     def _is_complete(self, vertex: Vertex) -> bool:
         """Tell whether the counters of a vertex can be believed, and all that arrives at it is known.
@@ -199,6 +256,13 @@ class SeenVertices:
         samples = self._window.samples[-1:] if self._is_strict else self._window.samples
         is_counted = not any(vertex.vertex_id in sample.incomplete for sample in samples)
         return is_counted and all((upstream, vertex.vertex_id) in self.edges for upstream in self._inputs(vertex))
+
+
+def _spread(vertex: Vertex) -> int | None:
+    """Return the key groups or partitions that are spread over the subtasks; None where none are."""
+    if vertex.source_partitions > 0:
+        return vertex.source_partitions
+    return vertex.max_parallelism if ShipStrategy.HASH in vertex.inputs.values() else None
 
 
 def _known(value: float) -> float | None:

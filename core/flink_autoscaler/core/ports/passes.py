@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from flink_autoscaler.core.errors import AutoscalerError
-from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, Rescale
+from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, Rescale, RestartBasis
 from flink_autoscaler.core.model.events import Event, ScalingReport
-from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.job import JobKey, SlotNeed
 from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, MetricSample, VertexId
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
-from flink_autoscaler.core.model.policy_values import NO_READING, DemandForecast
+from flink_autoscaler.core.model.policy_values import NO_READING, DemandForecast, ShadowProposal
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.model.topology import JobTopology
@@ -47,8 +47,8 @@ class PassRequest:
         refusal: Why the last attempt to realize something failed; None when it did not.
         recorded: The last pass whose inputs were recorded; None when none was, and nothing is to be recorded.
         profiles: What is known about the usual load of the sources, as much of it as matters now.
-        outages: Milliseconds that rescales took other jobs of the cluster away; empty once the job was measured often
-            enough itself.
+        outages: Milliseconds that rescales took other jobs of the cluster away, one figure per job; empty once the job
+            was measured often enough itself.
     """
 
     context: JobAutoScalerContext
@@ -104,6 +104,7 @@ class PassOutcome:
         is_window_full: Whether the window allows a decision; None when nothing was collected.
         topology: The job graph of this pass; None when nothing was collected.
         restart_time: Seconds a restart was assumed to take; None when the pass did not come that far.
+        restart_basis: What that rests on; for people.
         evaluation: None when there was none.
         wanted: Parallelism per vertex to realize now, the user's own overrides merged in; empty realizes nothing.
         least: The least parallelism that vertices of ``wanted`` may get; 1 for those that are not named.
@@ -117,6 +118,8 @@ class PassOutcome:
         seconds: Seconds that the stages took, by stage name; for gauges only.
         inputs: What the cluster answered, where the pass is to be recorded.
         engine: Where the job was read and evaluated; None where there was nothing to read.
+        waits_for: The slots that the job waits for; None where it waits for none, or nobody knows.
+        shadow: What the second policy of the job would do; None where it has none, or it was not asked.
     """
 
     job_key: JobKey
@@ -130,6 +133,7 @@ class PassOutcome:
     is_window_full: bool | None = None
     topology: JobTopology | None = None
     restart_time: int | None = None
+    restart_basis: RestartBasis | None = None
     evaluation: Evaluation | None = None
     wanted: Mapping[VertexId, int] = field(default_factory=dict)
     least: Mapping[VertexId, int] = field(default_factory=dict)
@@ -143,11 +147,13 @@ class PassOutcome:
     seconds: Mapping[str, float] = field(default_factory=dict)
     inputs: PassInputs | None = None
     engine: EngineUse | None = None
+    waits_for: SlotNeed | None = None
+    shadow: ShadowProposal | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedJob:
-    """A job whose metric window has been evaluated: everything that policies, forecasts and the decision depend on.
+    """A job whose metric window has been evaluated: all that policies, forecasts and the decision depend on.
 
     Attributes:
         context: Which job, and how it is configured.
@@ -161,6 +167,7 @@ class EvaluatedJob:
         orders: What people ordered for the job.
         reading: What the cluster said about the job.
         demand: What is expected to arrive at the sources; None when that is not known.
+        is_window_full: Whether the metrics are those of a whole window; else only policies that need none are asked.
     """
 
     context: JobAutoScalerContext
@@ -174,3 +181,4 @@ class EvaluatedJob:
     orders: Orders = NO_ORDERS
     reading: JobReading = NO_READING
     demand: DemandForecast | None = None
+    is_window_full: bool = True

@@ -262,6 +262,25 @@ class ScalingPolicy(Protocol):
     same input gives the same proposal. What it lacks makes it abstain with a reason; it never returns NaN or infinity,
     no target outside ``[min_parallelism, max_parallelism]``, and with a vector that it has proposed itself and the same
     load it proposes nothing new. An exception is reported and counts as abstaining.
+
+    Before a rescale is asked for, the pass is decided again without single samples of the metric window. A policy that
+    proposes a change only after several passes have called for it declares that with an attribute
+    ``confirms_plans = True``; it is not asked again.
+
+    A policy that goes by ``PolicyInput.samples`` and weighs itself what a rescale costs declares that with an attribute
+    ``needs_no_window = True``. Then
+
+    - it is asked from the second sample of an execution on, whether the metric window is full or not;
+    - it is also asked in passes that hold the job whatever it proposes: paused, in a dry run, under memory pressure,
+      while a rescale is followed or on probation. What it remembers goes on; that its proposal was carried out it
+      learns from ``history`` and the parallelism that it sees;
+    - it is handed back what it remembers when the job graph has changed, and when its own rescale was refused;
+    - its plans skip what exists for policies that go by a window: ``scale-down.interval``, ``scale-down.max-factor``,
+      the guard of saturated vertices, economics, the damping of reversals, and the second look without single samples.
+      Pauses, quarantine, budget, bounds, alignment, network memory, quota, headroom, slots, pins and the supervision of
+      rescales hold for them as for all others.
+
+    Beside policies that need a window, nothing goes down before these are asked, too.
     """
 
     @property
@@ -276,6 +295,16 @@ class ScalingPolicy(Protocol):
             ConfigError: A setting is invalid; the message names its key.
         """
         ...
+
+
+def confirms_plans(policy: ScalingPolicy) -> bool:
+    """Tell whether a policy declares that it proposes nothing that a single sample of the metric window calls for."""
+    return getattr(policy, "confirms_plans", False) is True or needs_no_window(policy)
+
+
+def needs_no_window(policy: ScalingPolicy) -> bool:
+    """Tell whether a policy declares that it goes by single samples and weighs itself what a rescale costs."""
+    return getattr(policy, "needs_no_window", False) is True
 
 
 @dataclass(frozen=True, slots=True)

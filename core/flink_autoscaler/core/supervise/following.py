@@ -12,8 +12,8 @@ Stages of a rescale, with the functions that change them::
                   apply_orders and judge (rolled back), begun (another decision), see_request and see_progress
                   (the job was ended on purpose)
 
-    A rollback that is under way ends with its phase, too: REACHED or REFUSED by watch_rollback (paused), REFUSED by
-    record_terminal_failure.
+    A rollback that is under way ends with its phase, too: REACHED or REFUSED by watch_rollback (paused); by
+    record_terminal_failure REFUSED where the job has failed, SUPERSEDED where somebody ended it.
 
 Phases of a job::
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, TypeGuard
 
+from flink_autoscaler.core.decide.limits.pins import PinnedJob, pin_problems
 from flink_autoscaler.core.model.orders import Orders, PauseOrder, PauseScope, Pin, Signed
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Origin, Stage, Supervision
@@ -57,18 +58,23 @@ def resume(orders: Orders, signed: Signed, supervision: Supervision = NO_SUPERVI
     return Ordered(replace(orders, pause=None, resumed_ms=max(signed.at_ms, *begun, 0)), text, "Resumed")
 
 
-def pin(orders: Orders, signed: Signed, wanted: Mapping[str, int]) -> Ordered:
+def pin(orders: Orders, signed: Signed, wanted: Mapping[str, int], job: PinnedJob | None = None) -> Ordered:
     """Keep vertices at a parallelism.
 
     Args:
         orders: The orders of the job.
         signed: Who wants it.
         wanted: Parallelism by pattern for names or ids of vertices; one that is there already is replaced.
+        job: What the job can have; None where that is not known, or a person wants it all the same.
     """
     kept = tuple(each for each in orders.pins if each.pattern not in wanted)
     new = tuple(Pin(pattern, parallelism, signed) for pattern, parallelism in wanted.items())
-    text = f"Pinned {', '.join(map(pin_text, new))}, {_by(signed)}"
-    return Ordered(replace(orders, pins=(*kept, *new)), text, "Pinned")
+    after = replace(orders, pins=(*kept, *new))
+    problems = [] if job is None else pin_problems(orders, after, job)
+    if job is not None and problems:
+        text = f"Not pinned: {'; '.join(problems)} (as of {time_text(job.seen_ms)}; --force pins it all the same)"
+        return Ordered(orders, text, is_refused=True)
+    return Ordered(after, f"Pinned {', '.join(map(pin_text, new))}, {_by(signed)}", "Pinned")
 
 
 def unpin(orders: Orders, signed: Signed, patterns: Collection[str] = ()) -> Ordered:
@@ -96,6 +102,8 @@ def rollback(orders: Orders, signed: Signed, supervision: Supervision) -> Ordere
     problem = no_rollback(supervision)
     if orders.dry_run is not None:
         problem = f"a dry run is on, {_by(orders.dry_run)}; nothing would be changed"
+    if still_to_do(orders.reset, supervision):
+        problem = f"a reset is ordered, {_by(orders.reset)}; it forgets the rescale"
     if problem is not None:
         return Ordered(orders, f"No rollback: {problem}", is_refused=True)
     decided = time_text(supervision.rescales[-1].decided_ms)
@@ -111,8 +119,8 @@ def reset(orders: Orders, signed: Signed, supervision: Supervision = NO_SUPERVIS
     return Ordered(replace(orders, reset=_later(orders, signed, supervision), rollback=None), text, "ResetOrdered")
 
 
-def dry_run(orders: Orders, signed: Signed, *, is_on: bool) -> Ordered:
-    """Decide and report, but change nothing, from now on; or change things again."""
+def dry_run(orders: Orders, signed: Signed, supervision: Supervision = NO_SUPERVISION, *, is_on: bool) -> Ordered:
+    """Decide and report, but change nothing, or change things again. A dry run makes a rollback that waits void."""
     before = orders.dry_run
     if not is_on and before is None:
         return Ordered(orders, "No dry run was ordered; there is nothing to end")
@@ -120,7 +128,9 @@ def dry_run(orders: Orders, signed: Signed, *, is_on: bool) -> Ordered:
         return Ordered(orders, f"A dry run is on already, {_by(before)}, since {time_text(before.at_ms)}")
     if is_on:
         text = f"Dry run: the job is watched and nothing is changed, {_by(signed)}"
-        return Ordered(replace(orders, dry_run=signed), text, "DryRunOn")
+        if still_to_do(orders.rollback, supervision):
+            text += f" (void: the rollback that waits, {_by(orders.rollback)})"
+        return Ordered(replace(orders, dry_run=signed, rollback=None), text, "DryRunOn")
     return Ordered(replace(orders, dry_run=None), f"The dry run is over, {_by(signed)}", "DryRunOff")
 
 

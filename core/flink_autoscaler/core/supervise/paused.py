@@ -30,8 +30,8 @@ def paused(supervision: Supervision, given: SupervisionInput, cause: str, text: 
     """Leave the job alone, until the cluster is another one, the time is over, or somebody resumes it."""
     record, length = supervision.current, given.options.rollback_pause
     if supervision.under_way is not None:
-        stage = Stage.REACHED if given.facts.all_running else Stage.REFUSED
-        ended = settled(supervision.under_way, given, stage, supervision.under_way.reason)
+        under_way = supervision.under_way
+        ended = settled(under_way, given, _stage_of(under_way, given), under_way.reason)
         supervision = replace(supervision, current=ended)
     is_ordered = record is not None and record.origin is Origin.OPERATOR
     is_often = len(rollbacks_today(supervision, given)) >= given.options.rollback_max_per_day
@@ -44,6 +44,15 @@ def paused(supervision: Supervision, given: SupervisionInput, cause: str, text: 
         for_good=is_ordered or cause == ROLLBACK_FAILED or is_often,
     )
     return replace(supervision.retired(given.now_ms), pause=pause).entered(SupervisionPhase.PAUSED, given.now_ms)
+
+
+def _stage_of(record: RescaleRecord, given: SupervisionInput) -> Stage:
+    """Return what a rescale came to that is not followed any further."""
+    if not given.facts.all_running:
+        return Stage.REFUSED
+    running = given.facts.running or {}
+    is_whole = all(running.get(v, record.target[v]) >= record.target[v] for v in record.raised)
+    return Stage.REACHED if is_whole else Stage.PARTIALLY_REACHED
 
 
 def rollbacks_today(supervision: Supervision, given: SupervisionInput) -> tuple[int, ...]:

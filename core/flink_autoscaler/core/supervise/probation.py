@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.state import JobState
@@ -88,10 +89,9 @@ def _answer(
         known = ", ".join(sorted(given.checkers))
         return None, _problem(name, f"is ignored: there is no such plug-in; known: {known}", given)
     look = CheckInput(given.context, current, given.facts, given.now_ms, given.pressure, supervision.baseline)
-    try:
+    with Border() as border:
         return given.checkers[name].check(look), None
-    except Exception as error:  # foreign code may raise anything
-        return None, _problem(name, f"failed: {type(error).__name__}: {error}", given)
+    return None, _problem(name, f"failed: {border.error}", given)
 
 
 def _problem(name: str, text: str, given: SupervisionInput) -> Event:
@@ -129,8 +129,9 @@ def _end_rollback(state: JobState, given: SupervisionInput) -> Transition:
     """Stop rolling back a job that is not there any more."""
     supervision, under_way, status = state.supervision, state.supervision.under_way, given.context.status
     if under_way is not None:
-        ended = settled(under_way, given, Stage.REFUSED, f"the job is {status.value}")
-        supervision = replace(supervision, current=ended)
+        # Nothing was refused where somebody ended the job on purpose.
+        stage = Stage.REFUSED if status is JobStatus.FAILED else Stage.SUPERSEDED
+        supervision = replace(supervision, current=settled(under_way, given, stage, f"the job is {status.value}"))
     supervision = abandoned(supervision, given, "the job has ended")
     if status is not JobStatus.FAILED:
         return remember(state, supervision)

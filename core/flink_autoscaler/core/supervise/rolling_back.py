@@ -110,11 +110,14 @@ def watch_rollback(state: JobState, given: SupervisionInput) -> Transition:
     supervision, record = state.supervision, state.supervision.current
     if supervision.phase is not SupervisionPhase.ROLLING_BACK or record is None:
         return Transition(state)
-    if _is_back(given, record):
-        return _rolled_back(state, given, record)
     estimate = expected_downtime(supervision, record, given.facts, given.now_ms)
     limit_ms = 2 * round(estimate.q90 * 1000) + _EXTRA_MS
-    if given.since(supervision.since_ms) <= limit_ms:
+    is_late = given.since(supervision.since_ms) > limit_ms
+    if _is_well(given, record):
+        # A job that is well also waits for what it was to get back, until the cluster has had its time.
+        is_over = is_late or record.stage.is_final or not _missing(given, record)
+        return _rolled_back(state, given, record) if is_over else Transition(state)
+    if not is_late:
         return Transition(state)
     goal = {v: min(parallelism, supervision.initial.get(v, parallelism)) for v, parallelism in record.target.items()}
     if _INITIAL_TRIED in supervision.hits or goal == dict(record.target):
@@ -126,7 +129,7 @@ def watch_rollback(state: JobState, given: SupervisionInput) -> Transition:
     return remember(state, supervision, tell("RollbackRetried", text, warns=True), overrides=goal)
 
 
-def _is_back(given: SupervisionInput, record: RescaleRecord) -> bool:
+def _is_well(given: SupervisionInput, record: RescaleRecord) -> bool:
     """Tell whether all tasks run, with no vertex above what it was to go back to."""
     running, requirements = given.facts.running, given.facts.requirements
     if running is None or not given.facts.all_running:
@@ -136,16 +139,31 @@ def _is_back(given: SupervisionInput, record: RescaleRecord) -> bool:
     return all(running.get(vertex_id, 0) <= parallelism for vertex_id, parallelism in record.target.items())
 
 
+def _cause(record: RescaleRecord) -> str:
+    return _OPERATOR if record.origin is Origin.OPERATOR else record.reason.partition(":")[0]
+
+
+def _missing(given: SupervisionInput, record: RescaleRecord) -> Vector:
+    """Return what vertices run with that were to get more back and have not."""
+    running = given.facts.running or {}
+    return {v: running[v] for v in record.raised if v in running and running[v] < record.target[v]}
+
+
 def _may_grow(requirements: Requirements, record: RescaleRecord) -> bool:
     """Tell whether a job runs for want of slots only, and would fail again with them."""
     return any(requirements[v][1] > parallelism for v, parallelism in record.target.items() if v in requirements)
 
 
 def _rolled_back(state: JobState, given: SupervisionInput, record: RescaleRecord) -> Transition:
-    cause, target = record.reason.partition(":")[0], _text(given, record.target)
+    cause, missing = _cause(record), _missing(given, record)
+    target = ", ".join(
+        f"{given.name(v)} {missing[v]} instead of {parallelism}" if v in missing else f"{given.name(v)} {parallelism}"
+        for v, parallelism in record.target.items()
+    )
     supervision = paused(state.supervision, given, cause, f"rolled back to {target} ({record.reason})")
-    text = f"The job runs again with {target}; {how_to_resume(supervision, given)}"
-    return remember(state, supervision, tell("RolledBack", text))
+    again = "" if missing else "again "
+    text = f"The job runs {again}with {target}; {how_to_resume(supervision, given)}"
+    return remember(state, supervision, tell("RolledBack", text, warns=bool(missing)))
 
 
 def _give_up(state: JobState, given: SupervisionInput, cause: str, why: str) -> Transition:

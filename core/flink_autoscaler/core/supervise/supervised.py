@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from typing import Final
 
+from flink_autoscaler.core.decide.limits.needs import waits_for_slots
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN
@@ -28,6 +30,14 @@ from flink_autoscaler.core.supervise.following import Followed, follow, is_repai
 from flink_autoscaler.core.supervise.order_book import apply_unfollowed, still_to_do
 from flink_autoscaler.core.supervise.transition import SupervisionInput, begun
 
+_CLOCKS_APART_MS: Final = 100 * 366 * 86_400_000
+"""No two clocks that show a date of our time are further apart."""
+
+WANTED_BY_PERSON: Final = "wanted by a person"
+WANTED_BEFORE: Final = "decided earlier or set by the user"
+GIVEN_TO_OTHERS: Final = "gives slots to jobs that have too few"
+"""Why a rescale is done that no decision of this pass asked for: a pin, or what was known before."""
+
 _PRESSURE = {GC: ScalingMetric.GC_PRESSURE, HEAP: ScalingMetric.HEAP_MAX_USAGE_RATIO}
 
 
@@ -48,7 +58,7 @@ def facts_wanted(request: PassRequest) -> FactsWanted:
     if state.supervision.is_active or has_order or state.supervision.quarantine:
         return FactsWanted.EVERYTHING
     is_engaged = bool(state.overrides or orders.pins or state.supervision.seen or state.supervision.edit)
-    return FactsWanted.REQUIREMENTS if is_engaged else FactsWanted.NOTHING
+    return FactsWanted.REQUIREMENTS if is_engaged or waits_for_slots(request) else FactsWanted.NOTHING
 
 
 def followed(request: PassRequest, reading: JobReading, cluster: ClusterReading, plugins: Plugins) -> Followed:
@@ -63,7 +73,7 @@ def followed(request: PassRequest, reading: JobReading, cluster: ClusterReading,
         return Followed(request.state, is_repair=is_repairing(supervision), is_blind=is_blind)
     names = {v.vertex_id: v.name for v in reading.details.vertices} if reading.details else {}
     checkers = {**CHECKERS, **plugins.error_checkers}
-    return follow(SupervisionInput(request, reading.facts, checkers, pressure(cluster), names))
+    return follow(SupervisionInput(request, _facts(reading, request), checkers, pressure(cluster), names))
 
 
 def _unfollowed(request: PassRequest, reading: JobReading) -> Followed:
@@ -71,14 +81,12 @@ def _unfollowed(request: PassRequest, reading: JobReading) -> Followed:
     orders = request.orders
     if orders.reset is None and orders.rollback is None and orders.resumed_ms is None:
         return Followed(request.state)
-    done = apply_unfollowed(request.state, SupervisionInput(request, _facts(reading)))
+    done = apply_unfollowed(request.state, SupervisionInput(request, _facts(reading, request)))
     return Followed(done.state, done.events, done.holds)
 
 
 def pressure(cluster: ClusterReading) -> dict[str, float]:
     """Return garbage collection and heap usage of the fullest TaskManager, where known."""
-    if cluster.error is not None:
-        return {}
     values = convert_globals(cluster, reports_gc=bool(cluster.taskmanagers))
     known = {name: values.get(metric, NAN) for name, metric in _PRESSURE.items()}
     return {name: value for name, value in known.items() if math.isfinite(value)}
@@ -93,12 +101,14 @@ class PassWants:
         running: Parallelism by vertex as the job runs now; empty where that is not known.
         is_decided: Whether this pass decided it.
         is_repair: Whether it undoes a rescale that the job does not survive, so that the job need not run.
+        gives: Whether the job gives slots to others.
     """
 
     wanted: Vector
     running: Vector
     is_decided: bool
     is_repair: bool = False
+    gives: bool = False
 
     @property
     def is_other_than_running(self) -> bool:
@@ -128,10 +138,10 @@ def follow_up(
     if not options.improves(options.supervised_rescales) or request.context.job_id is None or not wanted:
         return FollowUp(supervision)
     if running and _is_new(wants, supervision, request) and _may_begin(wanted, supervision, request):
-        origin = Origin.AUTOSCALER if wants.is_decided else Origin.OPERATOR
+        origin = Origin.AUTOSCALER if wants.is_decided or wants.gives else Origin.OPERATOR
         target = {vertex_id: wanted.get(vertex_id, parallelism) for vertex_id, parallelism in running.items()}
-        given = SupervisionInput(request, _facts(reading))
-        supervision = begun(supervision, given, running, target, origin, _why(origin, request))
+        given = SupervisionInput(request, _facts(reading, request))
+        supervision = begun(supervision, given, running, target, origin, _why(origin, request, wants))
         supervision = replace(supervision, baseline=pressure(cluster))
         if not supervision.initial:
             supervision = replace(supervision, initial=running, last_stable=running)
@@ -146,7 +156,7 @@ def _is_new(wants: PassWants, supervision: Supervision, request: PassRequest) ->
     # What was decided before anything was followed is only taken note of.
     is_known = bool(supervision.asked or supervision.past or request.orders.pins)
     is_changed = dict(wants.wanted) != dict(supervision.asked) and wants.is_other_than_running
-    return wants.is_decided or (is_known and is_changed)
+    return wants.is_decided or wants.gives or (is_known and is_changed)
 
 
 def _is_asked(wants: PassWants, request: PassRequest, supervision: Supervision, found: Requirements | None) -> bool:
@@ -157,15 +167,23 @@ def _is_asked(wants: PassWants, request: PassRequest, supervision: Supervision, 
     return not _differs(wants.wanted, {vertex_id: upper for vertex_id, (_, upper) in found.items()})
 
 
-def _why(origin: Origin, request: PassRequest) -> str:
+def _why(origin: Origin, request: PassRequest, wants: PassWants) -> str:
+    if wants.gives:
+        return GIVEN_TO_OTHERS
     if origin is Origin.AUTOSCALER:
         return "decided by load"
-    return "wanted by a person" if request.orders.pins else "decided earlier or set by the user"
+    return WANTED_BY_PERSON if request.orders.pins else WANTED_BEFORE
 
 
-def _facts(reading: JobReading) -> RescaleFacts:
-    """Return what was asked about the rescale; nothing but the clock of the JobManager where nothing was."""
-    return reading.facts or RescaleFacts(now_ms=reading.details.now_ms if reading.details else None)
+def _facts(reading: JobReading, request: PassRequest) -> RescaleFacts:
+    """Return what was asked about the rescale; nothing but the clock of the JobManager where nothing was.
+
+    A clock that cannot be is unknown: a rescale that began in the year 40000 would never be followed to its end.
+    """
+    facts = reading.facts or RescaleFacts(now_ms=reading.details.now_ms if reading.details else None)
+    if facts.now_ms is None or abs(facts.now_ms - request.now_ms) <= _CLOCKS_APART_MS:
+        return facts
+    return replace(facts, now_ms=None)
 
 
 def _may_begin(wanted: Vector, supervision: Supervision, request: PassRequest) -> bool:

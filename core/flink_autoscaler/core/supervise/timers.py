@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flink_autoscaler.core.evaluate.downtime import DowntimeEstimate, Size, estimate_downtime
+from flink_autoscaler.core.evaluate.downtime import DowntimeEstimate, Size, estimate_downtime, possible_state
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.supervision import RescaleRecord, Supervision
 from flink_autoscaler.core.model.syntax import Duration
@@ -63,7 +63,7 @@ def expected_downtime(
     supervision: Supervision, record: RescaleRecord, facts: RescaleFacts, now_ms: int
 ) -> DowntimeEstimate:
     """Return how long the job is expected to be away for a rescale."""
-    state = facts.checkpoints.state_bytes if facts.checkpoints else None
+    state = possible_state(facts.checkpoints)
     taskmanagers = len(facts.taskmanagers) if facts.taskmanagers else None
     size = Size.of(state, taskmanagers, sum(record.target.values()))
     return estimate_downtime(supervision.past, record.mechanism, size, now_ms=now_ms)

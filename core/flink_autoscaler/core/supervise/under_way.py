@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from flink_autoscaler.core.evaluate.downtime import possible_state
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.state import JobState
@@ -14,6 +15,9 @@ from flink_autoscaler.core.supervise.timers import accept_ms, allowed_ms, expect
 from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, remember, settled, tell, void
 
 _STUCK_FACTOR: Final = 3
+
+_CLOCKS_APART_MS: Final = 60_000
+"""By how much the clocks of daemon and JobManager may drift apart while a rescale is under way."""
 
 
 def see_request(state: JobState, given: SupervisionInput) -> Transition:
@@ -51,7 +55,7 @@ def _see_taskmanagers(state: JobState, given: SupervisionInput, current: Rescale
     if have_come or _runs_with(facts, current.target):
         return remember(state, _accepted(state.supervision, given, current))
     if given.context.status.is_terminal:
-        return _refused(state, given, current, f"the job is {given.context.status.value}")
+        return _ended(state, given, current)
     if not is_late:
         return Transition(state)
     why = given.request.refusal or f"the TaskManagers have not changed within {waited_ms // 1000} s"
@@ -102,10 +106,12 @@ def see_progress(state: JobState, given: SupervisionInput) -> Transition:
 def _reached(state: JobState, given: SupervisionInput, current: RescaleRecord) -> Transition:
     checkpoints, taskmanagers = given.facts.checkpoints, given.facts.taskmanagers
     outage_ms = measured_outage(given.facts, current)
+    if outage_ms is not None and outage_ms > given.since(current.decided_ms) + _CLOCKS_APART_MS:
+        outage_ms = None  # no longer than the rescale is ago
     reached = replace(
         settled(current, given, Stage.REACHED, current.reason),
         outage_ms=outage_ms,
-        state_bytes=checkpoints.state_bytes if checkpoints else None,
+        state_bytes=possible_state(checkpoints),
         taskmanagers=len(taskmanagers) if taskmanagers is not None else None,
     )
     supervision = replace(state.supervision, current=reached)

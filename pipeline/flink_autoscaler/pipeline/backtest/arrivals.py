@@ -211,7 +211,8 @@ def _grid(minutes: Sequence[Mapping[int, float]], notes: list[str]) -> tuple[tup
     begin, end = max(map(min, minutes)), min(map(max, minutes)) + 1
     recorded = sum(all(minute in each for each in minutes) for minute in range(begin, end))
     if recorded < LEAST_RECORDED:
-        raise UnfitError(f"{recorded} minutes are recorded, and a backtest needs {LEAST_RECORDED}")
+        missing = LEAST_RECORDED - recorded
+        raise UnfitError(f"{recorded} minutes are recorded, and a backtest needs {LEAST_RECORDED}: {missing} more")
     share = recorded / (end - begin)
     if share < LEAST_SHARE:
         raise UnfitError(f"only {share:.0%} of the time is recorded, and a backtest needs {LEAST_SHARE:.0%}")

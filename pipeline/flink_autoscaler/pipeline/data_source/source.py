@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
+import structlog
 from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from flink_autoscaler.clients.flink.decode import JobOverview
+from flink_autoscaler.clients.flink.decode import JobOverview, UnreadableJob
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread, run_all
 from flink_autoscaler.core.errors import ConfigError, FlinkRestError, JobGoneError
@@ -23,6 +24,8 @@ from flink_autoscaler.core.model.metrics import Aggregate
 from flink_autoscaler.core.model.topology import JobDetails, VertexDetails
 from flink_autoscaler.pipeline.data_source.choices import Choices, choices_of
 from flink_autoscaler.pipeline.data_source.tables import JOBS, METRICS, TABLES
+
+_log = structlog.get_logger(__name__)
 
 JOBS_AT_ONCE: Final = 16
 """Jobs whose rows are gathered together: bounds memory, and gives Spark its first rows early."""
@@ -56,6 +59,8 @@ def read_share(choices: Choices, share: ClusterShare, accepted: Accepted) -> Ite
     reading = _Reading(choices, share, accepted, FlinkRestClient(choices.clusters[share.cluster]))
     try:
         jobs = loop.run(reading.jobs())
+        if unreadable := reading.unreadable_rows():
+            yield pa.RecordBatch.from_pylist(unreadable, TABLES[choices.table].schema)
         for start in range(0, len(jobs), JOBS_AT_ONCE):
             rows = loop.run(reading.rows(jobs[start : start + JOBS_AT_ONCE]))
             if rows:
@@ -76,12 +81,23 @@ class _Reading:
         self._share = share
         self._accepted = accepted
         self.client = client
+        self.unreadable: list[UnreadableJob] = []
         self._observed_us = time.time_ns() // 1_000
 
     async def jobs(self) -> list[JobOverview]:
         if not self._accepts("cluster", self._share.cluster):
             return []
-        return [job for job in await self.client.jobs_overview() if self._is_wanted(job)]
+        listing = await self.client.job_listing()
+        self.unreadable = [job for job in listing.unreadable if self._may_be_wanted(job)]
+        return [job for job in listing.jobs if self._is_wanted(job)]
+
+    def unreadable_rows(self) -> list[Row]:
+        """Return the rows of jobs whose entry cannot be read; where the table has none for them, they are told."""
+        if self._choices.table == JOBS.name:
+            return [self._unreadable_row(job) for job in self.unreadable]
+        for job in self.unreadable:
+            _log.warning("job_left_out", cluster=self._share.cluster, job_id=job.job_id, error=str(job.error))
+        return []
 
     async def rows(self, jobs: Sequence[JobOverview]) -> list[Row]:
         if self._choices.table == JOBS.name:
@@ -99,6 +115,18 @@ class _Reading:
             and (self._choices.table == JOBS.name or not JobStatus.of(job.state).is_terminal)
         )
 
+    def _may_be_wanted(self, job: UnreadableJob) -> bool:
+        """Tell whether a job of which little is known belongs to the share; without an id it is the first one's."""
+        wanted = self._choices.jobs
+        index = 0 if job.job_id is None else int(job.job_id[:8], 16) % self._choices.partitions
+        is_known = job.job_id is not None and job.name is not None
+        return (
+            index == self._share.index
+            and (not wanted or not is_known or not wanted.isdisjoint((job.job_id, job.name)))
+            and self._accepts("job_id", job.job_id or "")
+            and self._accepts("job_name", job.name or "")
+        )
+
     def _accepts(self, column: str, value: str) -> bool:
         return column not in self._accepted or value in self._accepted[column]
 
@@ -112,6 +140,15 @@ class _Reading:
             "tasks_running": job.tasks.get("running"),
             "started_at": _instant(job.start_ms),
             "ended_at": _instant(job.end_ms),
+        }
+
+    def _unreadable_row(self, job: UnreadableJob) -> Row:
+        return {
+            "cluster": self._share.cluster,
+            "job_id": job.job_id,
+            "job_name": job.name,
+            "error": str(job.error),
+            "observed_at": self._observed_us,
         }
 
     def _about(self, job: JobOverview) -> Row:

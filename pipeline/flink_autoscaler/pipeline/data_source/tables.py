@@ -38,6 +38,7 @@ JOBS: Final = HistoryTable(
         Column("tasks_running", _COUNT, "Tasks that run."),
         Column("started_at", _INSTANT, "When the job was started."),
         Column("ended_at", _INSTANT, "When the job ended; null while it has not."),
+        Column("error", _TEXT, "Why the entry of the job cannot be read; null where it can. The rest is then null."),
         _OBSERVED,
     ),
     key=("cluster", "job_id"),

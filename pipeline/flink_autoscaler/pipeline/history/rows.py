@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from flink_autoscaler.core.evaluate.evaluation import output_ratio
 from flink_autoscaler.core.forecast.arrivals import recent
 from flink_autoscaler.core.model.decision import PassPhase, Rescale
-from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
+from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN
+from flink_autoscaler.core.model.policy_values import ShadowProposal
 from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Vector
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
+from flink_autoscaler.core.observe.observation import counted_window
 from flink_autoscaler.core.observe.window import MetricWindow
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
@@ -45,7 +47,8 @@ def rows_of(
     yield from ((RESCALES.name, who | _rescale(record, mask)) for record in settled(outcome, now_ms))
     if outcome.sample is None or outcome.topology is None:
         return
-    measured = _Measured(outcome, outcome.topology, span_ms)
+    known = counted_window(outcome.state.samples, outcome.topology, context.options).counted
+    measured = _Measured(outcome, outcome.topology, recent(known, span_ms))
     for vertex in outcome.topology.vertices.values():
         yield VERTICES.name, who | measured.vertex(vertex)
         if vertex.is_source:
@@ -78,10 +81,16 @@ def _whole(value: float | None) -> int | None:
 
 
 class _Measured:
-    """The figures of one pass."""
+    """The figures of one pass.
 
-    def __init__(self, outcome: PassOutcome, topology: JobTopology, span_ms: int) -> None:
-        samples = recent(outcome.state.samples, span_ms)
+    Args:
+        outcome: Of the pass.
+        topology: The job graph.
+        samples: Without what the counters cannot have said, as the pass itself took rates from them: profiles learn
+            from the history, and a wrong answer is not to stay in it when the window has forgotten it.
+    """
+
+    def __init__(self, outcome: PassOutcome, topology: JobTopology, samples: Sequence[MetricSample]) -> None:
         self._topology = topology
         self._window = MetricWindow(samples)
         self._latest = samples[-1] if samples else None
@@ -181,6 +190,18 @@ def _decision(outcome: PassOutcome, context: JobAutoScalerContext, mask: Mask) -
         "gc_pressure": _known(globals_.get(ScalingMetric.GC_PRESSURE)),
         "heap_usage": _known(globals_.get(ScalingMetric.HEAP_MAX_USAGE_RATIO)),
         "slots_used": _whole(globals_.get(ScalingMetric.NUM_TASK_SLOTS_USED)),
+        **_shadow(outcome.shadow),
+    }
+
+
+def _shadow(shadow: ShadowProposal | None) -> Row:
+    if shadow is None:
+        return dict.fromkeys(("slots_held", "shadow_policy", "shadow_slots", "shadow_direction"))
+    return {
+        "slots_held": shadow.held,
+        "shadow_policy": shadow.policy,
+        "shadow_slots": shadow.wanted,
+        "shadow_direction": shadow.direction.value,
     }
 
 

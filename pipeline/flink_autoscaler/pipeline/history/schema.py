@@ -152,6 +152,10 @@ DECISIONS: Final = HistoryTable(
         Column("gc_pressure", _RATE, "Share of its time the fullest TaskManager collects garbage, 0..1."),
         Column("heap_usage", _RATE, "Share of its heap the fullest TaskManager uses, 0..1."),
         Column("slots_used", pa.int32(), "Slots of the cluster that are taken."),
+        Column("slots_held", pa.int32(), "Slots of the job, where a policy runs in shadow mode."),
+        Column("shadow_policy", _TEXT, "The policy in shadow mode; null without one, or where it was not asked."),
+        Column("shadow_slots", pa.int32(), "Slots that it would give the job; null when it has no opinion."),
+        Column("shadow_direction", _TEXT, "Where it would go from `slots_held`: `up`, `down`, `mixed` or `none`."),
     ),
     key=("job_key", "ts"),
 )

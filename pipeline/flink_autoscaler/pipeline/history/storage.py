@@ -171,7 +171,9 @@ def own_session(settings: SparkSettings) -> Iterator[SparkSession]:
     """
     # Imported here, as above.
     from flink_autoscaler.pipeline.spark.driver import DriverSession  # noqa: PLC0415
+    from flink_autoscaler.pipeline.spark.session import leave_pandas_alone  # noqa: PLC0415
 
+    leave_pandas_alone()
     with closing(DriverSession(settings)) as session:
         yield session.spark
 

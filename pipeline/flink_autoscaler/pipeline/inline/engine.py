@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Final
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
-from flink_autoscaler.clients.flink.passes import client_of, passes_behind, read_cluster_within, settled
+from flink_autoscaler.clients.flink.passes import by_endpoint, client_of, passes_behind, read_cluster_within, settled
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
+from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.cycle.ending import failed
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.reading import ClusterReading
@@ -66,12 +68,19 @@ class InlineEngine:
 
     def evaluate_open(self, requests: Sequence[PassRequest], reason: str) -> Sequence[PassOutcome]:
         """Do the same for jobs that all have to be read, for a reason of somebody else's choice."""
-        answers = self._loop.run(evaluate_groups(self._clients, grouped(enumerate(requests)), self._deadlines))
+        answers = self._loop.run(evaluate_groups(self._clients, grouped(requests), self._deadlines))
         return used(EngineUse(INLINE, reason), whole(answers[position] for position in range(len(requests))))
 
-    def read_clusters(self, endpoints: Sequence[Endpoint]) -> dict[Endpoint, ClusterReading]:
-        """Return the cluster-wide metrics behind each endpoint; failures are in ``error``."""
-        return self._loop.run(read_clusters(self._clients, endpoints, self._deadlines)) if endpoints else {}
+    def read_clusters(
+        self, endpoints: Sequence[Endpoint], fresh: Collection[Endpoint]
+    ) -> dict[Endpoint, ClusterReading]:
+        """Return the cluster-wide metrics behind each endpoint; failures are in ``error``.
+
+        Args:
+            endpoints: Of the clusters.
+            fresh: Where jobs are to be read afterwards from metrics that have just been gathered.
+        """
+        return self._loop.run(read_clusters(self._clients, endpoints, fresh, self._deadlines)) if endpoints else {}
 
     def start(self) -> None:
         """Do nothing: there is nothing to wait for."""
@@ -136,12 +145,10 @@ class Group:
     cluster: ClusterReading | None = None
 
 
-def grouped(requests: Iterable[tuple[int, PassRequest]]) -> list[Group]:
+def grouped(requests: Sequence[PassRequest]) -> list[Group]:
     """Group requests with their positions by endpoint, in the order in which endpoints appear."""
-    members: dict[Endpoint, dict[int, PassRequest]] = {}
-    for position, request in requests:
-        members.setdefault(request.context.endpoint, {})[position] = request
-    return [Group(endpoint, tuple(jobs), tuple(jobs.values())) for endpoint, jobs in members.items()]
+    places = by_endpoint(requests)
+    return [Group(endpoint, tuple(mine), tuple(requests[each] for each in mine)) for endpoint, mine in places.items()]
 
 
 async def evaluate_groups(
@@ -158,8 +165,10 @@ async def evaluate_groups(
 async def _answers(clients: ClientCache, group: Group, deadlines: Deadlines, cut_after: float) -> dict[int, Answer]:
     started = perf_counter()
     outcomes: Sequence[PassOutcome | None]
-    try:
-        async with asyncio.timeout(None if math.isinf(cut_after) else cut_after):
+    cut = asyncio.timeout(None if math.isinf(cut_after) else cut_after)
+    outcomes = [None] * len(group.positions)
+    with Border(what=group.endpoint.url) as border:
+        async with cut:
             outcomes = await passes_behind(
                 clients,
                 group.endpoint,
@@ -168,22 +177,22 @@ async def _answers(clients: ClientCache, group: Group, deadlines: Deadlines, cut
                 job_deadline=deadlines.job,
                 pass_deadline=deadlines.pass_,
             )
-    except TimeoutError:
-        outcomes = [None] * len(group.positions)
+    if border.error is not None and not cut.expired():
+        outcomes = [failed(request, border.error) for request in group.requests]
     seconds = perf_counter() - started
     return {position: Answer(outcome, seconds) for position, outcome in zip(group.positions, outcomes, strict=True)}
 
 
 async def read_clusters(
-    clients: ClientCache, endpoints: Sequence[Endpoint], deadlines: Deadlines
+    clients: ClientCache, endpoints: Sequence[Endpoint], fresh: Collection[Endpoint], deadlines: Deadlines
 ) -> dict[Endpoint, ClusterReading]:
     """Return the cluster-wide metrics behind each endpoint; failures are in ``error``. Never raises."""
-    readings = await asyncio.gather(*(_read(clients, endpoint, deadlines) for endpoint in endpoints))
+    readings = await asyncio.gather(*(_read(clients, each, deadlines, is_fresh=each in fresh) for each in endpoints))
     return dict(zip(endpoints, readings, strict=True))
 
 
-async def _read(clients: ClientCache, endpoint: Endpoint, deadlines: Deadlines) -> ClusterReading:
+async def _read(clients: ClientCache, endpoint: Endpoint, deadlines: Deadlines, *, is_fresh: bool) -> ClusterReading:
     client = await client_of(clients, endpoint)
     if isinstance(client, AutoscalerError):
         return ClusterReading(error=client)
-    return await read_cluster_within(client, min(deadlines.job, deadlines.pass_))
+    return await read_cluster_within(client, min(deadlines.job, deadlines.pass_), is_fresh=is_fresh)

@@ -17,6 +17,8 @@ LIMITING: Final = (
     "QUOTA_REACHED",
     "RESOURCE_CHECK",
     "SCALING_LIMITED",
+    "SLOTS_MISSING",
+    "WAITS_FOR_MORE_SLOTS",
 )
 """Codes of reasons that say that a job got less than it needs."""
 
@@ -66,8 +68,8 @@ def _arrivals(samples: DataFrame) -> DataFrame:
     known = samples.where("job_key is not null and ts is not null")
     rows = known.repartition("job_key").dropDuplicates(["job_key", "ts", "source_id"])
     # The age of the oldest record that waits: how long ago as many as wait now had not arrived.
-    rate = f.when(f.col("arrival_rate") > 0, f.col("arrival_rate")).otherwise(f.col("consumption_rate"))
-    age = f.when(f.col("lag") == 0, f.lit(0.0)).when(rate > 0, f.col("lag") / rate)
+    rate = f.coalesce(_usual_arrivals(), f.when(f.col("consumption_rate") > 0, f.col("consumption_rate")))
+    age = f.when(f.col("lag") == 0, f.lit(0.0)).otherwise(f.col("lag") / rate)
     return (
         rows.withColumn("age", _finite(age))
         .groupBy("job_key", "ts")
@@ -78,6 +80,18 @@ def _arrivals(samples: DataFrame) -> DataFrame:
             _of_all(f.max("age"), "age").alias("lag_seconds"),
         )
     )
+
+
+def _usual_arrivals() -> Column:
+    """Return what arrives at a source; what did before, or did after, where that is not known.
+
+    The first sample after a restart has no rate, and it is there that the most waits.
+    """
+    of_source = Window.partitionBy("job_key", "source_id").orderBy("ts")
+    known = f.when(f.col("arrival_rate") > 0, f.col("arrival_rate"))
+    before = f.last(known, ignorenulls=True).over(of_source)
+    after = f.first(known, ignorenulls=True).over(of_source.rowsBetween(0, Window.unboundedFollowing))
+    return f.coalesce(known, before, after)
 
 
 def _of_all(value: Column, name: str) -> Column:
@@ -228,6 +242,36 @@ def job_decisions(decisions: DataFrame, until: float) -> DataFrame:
         f.count_if(past & f.col("phase").isin("not_ready", "error", "invalid_config")).alias("blind"),
         f.count_if(~past).alias("ahead"),
         f.max_by(state, at_past).alias("latest"),
+    )
+
+
+def job_shadows(decisions: DataFrame, until: float) -> DataFrame:
+    """Compare what policies in shadow mode wanted with what the jobs held, pass by pass.
+
+    Args:
+        decisions: Rows of the table ``decisions``.
+        until: Epoch seconds; rows after it do not count.
+
+    Returns:
+        One row per job and policy: ``job_key``, ``policy``, ``last`` (epoch seconds of the last pass), ``silent``
+        (passes in which it had no opinion), and of the others ``passes``, ``held`` and ``wanted`` (mean slots), ``up``
+        and ``down`` (passes in which it wanted more slots than there were, and fewer).
+    """
+    at, held, wanted = f.col("ts").cast("double"), f.col("slots_held"), f.col("shadow_slots")
+    rows = decisions.where(f.col("job_key").isNotNull() & f.col("shadow_policy").isNotNull() & (at <= until))
+    is_known = held.isNotNull() & wanted.isNotNull()
+    return (
+        rows.dropDuplicates(["job_key", "ts"])
+        .groupBy("job_key", f.col("shadow_policy").alias("policy"))
+        .agg(
+            f.max(at).alias("last"),
+            f.count_if(~is_known).alias("silent"),
+            f.count_if(is_known).alias("passes"),
+            f.avg(f.when(is_known, held)).alias("held"),
+            f.avg(f.when(is_known, wanted)).alias("wanted"),
+            f.count_if(wanted > held).alias("up"),
+            f.count_if(wanted < held).alias("down"),
+        )
     )
 
 

@@ -25,6 +25,7 @@ from flink_autoscaler.pipeline.reports import aggregate
 from flink_autoscaler.pipeline.reports.measures import (
     JobFigures,
     Row,
+    ShadowFigures,
     chosen,
     instant,
     job_figures,
@@ -139,11 +140,10 @@ class _Tables:
 
     def frame(self, table: HistoryTable) -> DataFrame:
         if table.name not in self.reads:
-            self.reads[table.name] = self._read(table, self.wanted.since)
+            self.reads[table.name] = self._read(table, self.wanted.since, self.wanted.until)
         return self.reads[table.name].frame
 
-    def _read(self, table: HistoryTable, since: float) -> Read:
-        until = self.wanted.until
+    def _read(self, table: HistoryTable, since: float, until: float | None) -> Read:
         selection = Selection(round(since * 1000), None if until is None else round(until * 1000), self.wanted.clusters)
         found = read(self.spark, self.storage, table, selection)
         frame = found.frame
@@ -156,7 +156,7 @@ class _Tables:
 
     def before(self, settings: ProfileSettings) -> DataFrame:
         """Return the samples that came before the period."""
-        return self._read(SAMPLES, settings.begin).frame
+        return self._read(SAMPLES, settings.begin, self.wanted.since).frame
 
     def damage(self) -> Iterator[str]:
         problems = [each.problem for found in self.reads.values() for each in found.damaged]
@@ -180,13 +180,22 @@ def _jobs(tables: _Tables, buckets: DataFrame, period: Period) -> tuple[list[Job
     totals = _by_job(aggregate.job_totals(buckets.where(is_past)))
     decisions = _by_job(aggregate.job_decisions(tables.frame(DECISIONS), period.until + _CLOCK_TOLERANCE))
     rescales = _by_job(aggregate.job_rescales(tables.frame(RESCALES)))
+    shadows = _latest_shadows(_rows(aggregate.job_shadows(tables.frame(DECISIONS), period.until + _CLOCK_TOLERANCE)))
     is_ahead = f.col("last") > period.until + _CLOCK_TOLERANCE
     ahead = _by_job(buckets.where(is_ahead).groupBy("job_key").agg(f.sum("passes").alias("passes")))
     # Of a job whose rows are all later than now nothing is known.
     keys = sorted({*totals, *rescales, *(key for key, row in decisions.items() if row["passes"])})
     tables_of = {key: [rows.get(key, {}) for rows in (totals, decisions, rescales)] for key in keys}
-    figures = [job_figures(key, *rows, until=period.until) for key, rows in tables_of.items()]
+    figures = [
+        replace(job_figures(key, *rows, until=period.until), shadow=ShadowFigures.of(shadows.get(key, {})))
+        for key, rows in tables_of.items()
+    ]
     return figures, list(_skew(ahead, decisions, rescales))
+
+
+def _latest_shadows(rows: Sequence[Row]) -> dict[str, Row]:
+    """Return the row of the policy that was in shadow mode last, by job."""
+    return {row["job_key"]: row for row in sorted(rows, key=lambda row: (row["last"], row["policy"]))}
 
 
 def _by_job(frame: DataFrame) -> dict[str, Row]:
@@ -326,6 +335,8 @@ def _profiled(
         The jobs that have any result. A job with a source without a profile has the problem of that.
     """
     of_jobs = samples.where(f.col("job_key").isin(sorted(job_keys)))
+    if of_jobs.isEmpty():
+        return {}  # starting Spark's workers takes longer than all the rest of a short history
     with profiles_of(of_jobs.withColumn("is_running", f.col("arrival_rate").isNotNull()), settings) as tables:
         found = list(results(tables))
     by_job: dict[str, list[ProfileResult]] = {}

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from bokeh.embed import json_item
 from bokeh.models import (
+    BasicTicker,
     ColumnDataSource,
     CrosshairTool,
     DatetimeTicker,
@@ -132,6 +133,8 @@ def _figure(lines: Sequence[Line], period: Period) -> Any:
     )
     plot.toolbar.update(logo=None, autohide=True)
     plot.yaxis.formatter = NumeralTickFormatter(format="0.[0]a" if top >= 10_000 else "0,0.[00]")  # noqa: PLR2004
+    if all(line.is_bar for line in lines):
+        plot.yaxis.ticker = BasicTicker(min_interval=1)  # bars count something: there is no half of it
     plot.xaxis.formatter = DatetimeTickFormatter(
         minutes="%H:%M", hourmin="%H:%M", hours="%H:%M", days="%d %b", months="%b %Y"
     )
@@ -187,7 +190,8 @@ def _draw(plot: Any, source: ColumnDataSource, number: int, line: Line) -> None:
         "name": column,
     }
     if line.is_area:
-        plot.varea("at", 0, column, source=source, fill_color=color, fill_alpha=0.18, legend_label=line.legend)
+        for stretch in _stretches(source, column):
+            plot.varea("at", 0, "y", source=stretch, fill_color=color, fill_alpha=0.18, legend_label=line.legend)
     if line.is_bar:
         bars = {"width": _width(source), "fill_color": color, "line_color": color}
         plot.vbar("at", top=column, source=source, **bars, legend_label=line.legend, name=column)
@@ -195,6 +199,14 @@ def _draw(plot: Any, source: ColumnDataSource, number: int, line: Line) -> None:
         plot.step("at", column, source=source, mode="after", **look)
     else:
         plot.line("at", column, source=source, **look)
+
+
+def _stretches(source: ColumnDataSource, column: str) -> list[ColumnDataSource]:
+    """Return the stretches of a line that are known: an area that is drawn across a gap begins as a ramp from zero."""
+    at, values = np.asarray(source.data["at"]), np.asarray(source.data[column])
+    known = np.flatnonzero(np.isfinite(values))
+    runs = np.split(known, np.flatnonzero(np.diff(known) > 1) + 1)
+    return [ColumnDataSource({"at": at[run], "y": values[run]}) for run in runs if len(run)]
 
 
 def _width(source: ColumnDataSource) -> float:

@@ -42,10 +42,14 @@ def _fleet_charts(fleet: FleetSeries, static_peak: int | None, period: Period) -
     """Return the charts of the whole fleet; those that have data."""
     peak = [None if static_peak is None else float(static_peak)] * period.count
     wanted = (
-        ("Slots", "slots", [Line("held", fleet.slots, is_area=True), Line("static peak", peak, is_dashed=True)]),
+        (
+            "Slots",
+            "",
+            [Line("held", fleet.slots, is_area=True), Line("every job at its own peak", peak, is_dashed=True)],
+        ),
         ("Load", "records/s", [Line("arriving at all sources", fleet.load)]),
-        ("Jobs too late", "jobs", [Line("with more lag than allowed", fleet.late, is_bar=True)]),
-        ("Rescales", "rescales", [Line("rescales", fleet.rescales, is_bar=True)]),
+        ("Jobs too late", "", [Line("with more lag than allowed", fleet.late, is_bar=True)]),
+        ("Rescales", "", [Line("rescales", fleet.rescales, is_bar=True)]),
     )
     return [chart(title, unit, lines, period) for title, unit, lines in wanted if lines[0].is_known]
 

@@ -38,6 +38,37 @@ class Concern:
 
 
 @dataclass(frozen=True, slots=True)
+class ShadowFigures:
+    """What a policy in shadow mode wanted, each time for the job as it was.
+
+    Attributes:
+        policy: Its name.
+        passes: In which it had an opinion; the figures are of these.
+        held: Slots of the job, on average.
+        wanted: Slots that it would have given the job then, on average.
+        up: Passes in which it wanted more slots than there were.
+        down: Passes in which it wanted fewer.
+        silent: Passes in which it had no opinion.
+    """
+
+    policy: str
+    passes: int
+    held: float | None
+    wanted: float | None
+    up: int
+    down: int
+    silent: int
+
+    @classmethod
+    def of(cls, row: Row) -> ShadowFigures | None:
+        """Return the figures of a row of ``aggregate.job_shadows``; None for an empty one."""
+        if not row:
+            return None
+        names = ("policy", "passes", "held", "wanted", "up", "down", "silent")
+        return cls(**{name: row[name] for name in names})
+
+
+@dataclass(frozen=True, slots=True)
 class JobFigures:
     """One job over the period; None is not known.
 
@@ -57,6 +88,7 @@ class JobFigures:
         reverted: Rescales that were rolled back.
         failed: Rescales that were refused, or reached in part.
         concerns: Why it needs a person; empty when it does not.
+        shadow: What its last policy in shadow mode wanted; None where none was asked.
     """
 
     job_key: str
@@ -76,6 +108,7 @@ class JobFigures:
     reverted: int = 0
     failed: int = 0
     concerns: tuple[Concern, ...] = ()
+    shadow: ShadowFigures | None = None
 
     @property
     def saved_share(self) -> float | None:

@@ -156,11 +156,22 @@ def _buckets(job: JobModel, workload: Workload, count: int) -> Iterator[tuple[fl
 
 def _greatest(job: JobModel, buckets: Sequence[tuple[float, Mapping[VertexId, float]]], terms: OracleTerms) -> int:
     """Return a size with which a rescale is possible in every bucket, or at least no rescale is needed."""
-    peaks = {v.vertex_id: max(demand[v.vertex_id] for _, demand in buckets) for v in job.vertices}
-    least = max(parallelism_for(v, peaks[v.vertex_id]) for v in job.vertices)
+    peaks = {v: max(demand[v] for _, demand in buckets) for v in buckets[0][1]}
+    least = _all_for(job, peaks)
     share = max(terms.bucket - terms.outage, 0.0) / terms.bucket
+    if not share:
+        return least
     most = min(v.max_parallelism for v in job.vertices)
-    return max(least, min(most, math.ceil(least / share) if share else least))
+    try:
+        while_away = _all_for(job, {v: peak / share for v, peak in peaks.items()})
+    except ValueError:
+        while_away = most
+    return max(least, min(most, max(while_away, math.ceil(least / share))))
+
+
+def _all_for(job: JobModel, demand: Mapping[VertexId, float]) -> int:
+    """Return the least parallelism at which all vertices can take what they have to."""
+    return max(parallelism_for(v, demand[v.vertex_id]) for v in job.vertices)
 
 
 def _extend(

@@ -118,7 +118,7 @@ class Meters:
         flows = {}
         for vertex in model.vertices:
             v = vertex.vertex_id
-            mean, is_blocked = busy[v] / vertex.skew, bool(model.behind[v] & saturated)
+            mean, is_blocked = busy[v] / self._hottest(vertex), bool(model.behind[v] & saturated)
             flow = VertexFlow(rates[v], busy[v], mean, 1 - mean if is_blocked else 0.0)
             self._spend(v, flow, seconds, fluid.now - max(since, job.running_since))
             flows[v] = self._as_measured(vertex, flow)
@@ -151,8 +151,11 @@ class Meters:
             return flow
         busy = min(1.0, max(0.0, flow.busy * (1 + self._noise * self._chance.gauss(0, 1))))
         rate = max(0.0, flow.rate * (1 + self._noise * self._chance.gauss(0, 1)))
-        mean = busy / vertex.skew
+        mean = busy / self._hottest(vertex)
         return VertexFlow(rate, busy, mean, 1 - mean if flow.backpressured else 0.0)
+
+    def _hottest(self, vertex: VertexModel) -> float:
+        return vertex.hottest(self._job.fluid.parallelism[vertex.vertex_id])
 
 
 class Reporter:
@@ -210,15 +213,16 @@ class Reporter:
     ) -> VertexAggregates:
         flow, fluid = flows[vertex.vertex_id], self._job.fluid
         parallelism = fluid.parallelism[vertex.vertex_id]
+        hottest = vertex.hottest(parallelism)
         common = {FlinkMetric.BUSY_TIME: _spread(flow, parallelism)}
         if vertex.vertex_id not in fluid.model.sources:
-            return {**common, FlinkMetric.RECORDS_IN_RATE: _rate(flow.rate, parallelism, vertex.skew)}
+            return {**common, FlinkMetric.RECORDS_IN_RATE: _rate(flow.rate, parallelism, hottest)}
         pending = fluid.backlog[fluid.model.sources.index(vertex.vertex_id)]
         blocked = flow.backpressured * _MS
         return {
             **common,
             FlinkMetric.BACKPRESSURE_TIME: Aggregate(blocked, blocked, blocked, blocked * parallelism),
-            FlinkMetric.SOURCE_RECORDS_IN_RATE: _rate(flow.rate, parallelism, vertex.skew),
+            FlinkMetric.SOURCE_RECORDS_IN_RATE: _rate(flow.rate, parallelism, hottest),
             FlinkMetric.SOURCE_RECORDS_IN: _total(counts[vertex.vertex_id], parallelism),
             FlinkMetric.PENDING_RECORDS: _total(pending, parallelism),
         }

@@ -26,6 +26,7 @@ from flink_autoscaler.pipeline.simulator.bounds import area, parallelism_for
 from flink_autoscaler.pipeline.simulator.measures import Measures, Trace, measure
 from flink_autoscaler.pipeline.simulator.metrics import JOB_ID, Reporter, ReportSettings
 from flink_autoscaler.pipeline.simulator.model import FluidJob, JobModel, VertexModel
+from flink_autoscaler.pipeline.simulator.play import flow_until
 from flink_autoscaler.pipeline.simulator.rescales import RescaleTerms, RescalingJob, SimulatedRescale
 from flink_autoscaler.pipeline.simulator.workloads import Workload
 
@@ -36,7 +37,6 @@ JOB_KEY: Final = "simulation/job"
 ENABLED: Final = "job.autoscaler.enabled"
 
 _MINIMUM_UTILIZATION: Final = 0.01
-_SHORTEST: Final = 1e-6
 
 
 @dataclass(frozen=True)
@@ -159,21 +159,10 @@ class _Run:
         """Go through the whole workload."""
         end, interval = self._given.workload.duration, self._given.interval
         for number in range(1, math.ceil(end / interval) + 1):
-            self._flow_until(min(end, number * interval))
+            instant = min(end, number * interval)
+            flow_until(self._job, self._given.workload, instant, self._trace, dt=self._given.dt)
             self._take(self._look())
         return self._result()
-
-    def _flow_until(self, instant: float) -> None:
-        """Let the job flow in steps that end where arrivals change."""
-        workload, job, fluid = self._given.workload, self._job, self._job.fluid
-        while instant - fluid.now > _SHORTEST:
-            row_end = (math.floor(fluid.now / workload.step + _SHORTEST) + 1) * workload.step
-            arrivals = workload.at(row_end - workload.step / 2)
-            stretch = min(instant, row_end) - fluid.now
-            count = math.ceil(stretch / self._given.dt - _SHORTEST)
-            for _ in range(count):
-                job.flow(stretch / count, arrivals)
-                self._trace.add(stretch / count, fluid.lag(), job.slots)
 
     def _look(self) -> PassOutcome:
         """Do one pass as the daemon does, with the answers of the simulated cluster."""

@@ -4,40 +4,39 @@ Pickle, because the values are our own dataclasses, and zstd, because half of a 
 13). Both sides load nothing but classes of :mod:`flink_autoscaler.core`, and of backtests those of their plans and
 models: whoever could write to Spark's channels would still not run code in the daemon.
 
-What an outcome shares with its request, above all the metric window, is not sent back: it travels as a reference and
-is the very same object again on the other side.
+What an outcome shares with its request, above all the metric window, is not sent back: it is left out, and is the very
+same object again on the other side.
 """
 
 from __future__ import annotations
 
-import io
-import pickle
-from collections.abc import Iterator
-from dataclasses import fields
-from enum import Enum
-from typing import Final, TypeVar
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
+from flink_autoscaler.core.model.metrics import MetricSample
+from flink_autoscaler.core.model.reading import EMPTY_MEMORY, CollectorMemory
+from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
+from flink_autoscaler.pipeline.spark.pickling import CORE, dumps, loads
 
 T = TypeVar("T")
 
-PROTOCOL: Final = 5
-COMPRESSION: Final = "zstd"
 MOST_BYTES: Final = 1 << 30
 """Of a value before it is compressed; more than a job with thousands of vertices takes."""
 
-_CORE: Final = "flink_autoscaler.core."
-_LOADED: Final = (_CORE, "flink_autoscaler.pipeline.backtest.", "flink_autoscaler.pipeline.simulator.")
-"""Modules whose classes are loaded."""
-
 _HEAD: Final = 8
 """Bytes ahead of the compressed ones; they tell the length that these had before."""
-_PLAIN: Final = frozenset({("builtins", "set"), ("builtins", "frozenset"), ("builtins", "complex")})
+_CODEC: Final = pa.Codec("zstd")
+_STATE_FIELDS: Final = tuple(field.name for field in fields(JobState) if field.name != "samples")
 
 Encoded = bytes
+
+_Difference = tuple[list[int | MetricSample], Mapping[str, Any]]
+"""Of a state and that of the request: its samples, by index where the request has them, and fields that are others."""
 
 
 class CodecError(AutoscalerError):
@@ -51,9 +50,10 @@ def encode(value: object) -> Encoded:
         CodecError: It holds something that cannot be pickled.
     """
     try:
-        return _packed(pickle.dumps(value, PROTOCOL))
+        data = dumps(value)
     except Exception as exc:  # pickling calls code of the value, which may raise anything
         raise CodecError(f"cannot be encoded: {type(exc).__name__}: {exc}") from exc
+    return len(data).to_bytes(_HEAD) + bytes(_CODEC.compress(data, asbytes=True))
 
 
 def decode(data: Encoded, kind: type[T]) -> T:
@@ -62,7 +62,13 @@ def decode(data: Encoded, kind: type[T]) -> T:
     Raises:
         CodecError: It is damaged, of another kind, or holds classes that are not ours.
     """
-    return _load(data, kind, {})
+    try:
+        value = loads(_unpacked(data))
+    except Exception as exc:  # damaged bytes make the unpickler raise nearly anything
+        raise CodecError(f"cannot be decoded: {type(exc).__name__}: {exc}") from exc
+    if not isinstance(value, kind):
+        raise CodecError(f"a {kind.__name__} was expected, not a {type(value).__name__}")
+    return value
 
 
 def encode_outcome(outcome: PassOutcome, request: PassRequest) -> Encoded:
@@ -71,13 +77,11 @@ def encode_outcome(outcome: PassOutcome, request: PassRequest) -> Encoded:
     Raises:
         CodecError: It holds something that cannot be pickled.
     """
-    buffer = io.BytesIO()
-    pickler = _SharingPickler(buffer, {id(part): name for name, part in _parts(request)})
-    try:
-        pickler.dump(outcome)
-    except Exception as exc:  # pickling calls code of the value, which may raise anything
-        raise CodecError(f"cannot be encoded: {type(exc).__name__}: {exc}") from exc
-    return _packed(buffer.getbuffer())
+    places = {id(sample): place for place, sample in enumerate(request.state.samples)}
+    undecided = None if outcome.undecided is None else _difference(outcome.undecided, request.state, places)
+    memory = None if outcome.memory is request.memory else outcome.memory
+    rest = replace(outcome, state=EMPTY_STATE, undecided=None, memory=EMPTY_MEMORY)
+    return encode((rest, _difference(outcome.state, request.state, places), undecided, memory))
 
 
 def decode_outcome(data: Encoded, request: PassRequest) -> PassOutcome:
@@ -86,81 +90,51 @@ def decode_outcome(data: Encoded, request: PassRequest) -> PassOutcome:
     Raises:
         CodecError: It is damaged, of another kind, or holds classes that are not ours.
     """
-    return _load(data, PassOutcome, dict(_parts(request)))
+    sent = decode(data, tuple)
+    try:
+        return _whole(sent, request)
+    except Exception as exc:  # whatever else came instead of the four parts
+        raise CodecError(f"not an outcome of this request: {type(exc).__name__}: {exc}") from exc
 
 
 def portable(outcome: PassOutcome) -> AutoscalerError | None:
     """Return the error of an outcome in a form that the other side knows: a class of the core."""
     error = outcome.error
-    if error is None or type(error).__module__.startswith(_CORE):
+    if error is None or type(error).__module__.startswith(CORE):
         return error
     return PluginError(f"{type(error).__name__}: {error}")
 
 
-Part = str | int
+def _difference(state: JobState, known: JobState, places: Mapping[int, int]) -> _Difference:
+    samples = [places.get(id(sample), sample) for sample in state.samples]
+    pairs = ((name, getattr(state, name)) for name in _STATE_FIELDS)
+    return samples, {name: value for name, value in pairs if value is not getattr(known, name)}
 
 
-def _parts(request: PassRequest) -> Iterator[tuple[Part, object]]:
-    """Name the parts that outcomes often share with their request: samples by index, the rest by field."""
-    yield from enumerate(request.state.samples)
-    yield "memory", request.memory
-    yield "state", request.state
-    for field in fields(request.state):
-        yield field.name, getattr(request.state, field.name)
+def _whole(sent: tuple[Any, ...], request: PassRequest) -> PassOutcome:
+    rest, state, undecided, memory = sent
+    if not isinstance(rest, PassOutcome) or not isinstance(memory, CollectorMemory | None):
+        raise TypeError(f"{type(rest).__name__} with {type(memory).__name__}")
+    return replace(
+        rest,
+        state=_applied(state, request.state),
+        undecided=None if undecided is None else _applied(undecided, request.state),
+        memory=request.memory if memory is None else memory,
+    )
 
 
-class _SharingPickler(pickle.Pickler):
-    def __init__(self, buffer: io.BytesIO, shared: dict[int, Part]) -> None:
-        super().__init__(buffer, PROTOCOL)
-        self._shared = shared
-
-    def persistent_id(self, value: object) -> Part | None:
-        return self._shared.get(id(value))
+def _applied(difference: _Difference, known: JobState) -> JobState:
+    samples, values = difference
+    return replace(known, samples=tuple(_samples(samples, known)), **values)
 
 
-class _CoreUnpickler(pickle.Unpickler):
-    def __init__(self, data: bytes, shared: dict[Part, object]) -> None:
-        super().__init__(io.BytesIO(data))
-        self._shared = shared
-
-    def persistent_load(self, part: Part) -> object:
-        return self._shared[part]
-
-    def find_class(self, module: str, name: str) -> object:
-        if (module, name) == ("builtins", "getattr"):
-            return _member
-        is_ours = module.startswith(_LOADED) and name.isidentifier()
-        if not is_ours and (module, name) not in _PLAIN:
-            raise pickle.UnpicklingError(f"{module}.{name} is not a class of ours")
-        found = super().find_class(module, name)
-        if not isinstance(found, type):
-            raise pickle.UnpicklingError(f"{module}.{name} is not a class")
-        return found
-
-
-def _member(kind: object, name: str) -> Enum:
-    """Stand in for ``getattr``, with which Python 3.11 pickles members of enumerations."""
-    if not (isinstance(kind, type) and issubclass(kind, Enum)):
-        raise pickle.UnpicklingError(f"{kind} is not an enumeration")
-    return kind[name]
-
-
-def _packed(data: bytes | memoryview) -> Encoded:
-    return len(data).to_bytes(_HEAD) + bytes(pa.compress(data, COMPRESSION, asbytes=True))
+def _samples(samples: list[int | MetricSample], known: JobState) -> Iterator[MetricSample]:
+    for sample in samples:
+        yield known.samples[sample] if isinstance(sample, int) else sample
 
 
 def _unpacked(data: Encoded) -> bytes:
     length = int.from_bytes(data[:_HEAD])
     if length > MOST_BYTES:
         raise CodecError(f"{length} bytes are more than a value has")
-    return bytes(pa.decompress(memoryview(data)[_HEAD:], length, COMPRESSION, asbytes=True))
-
-
-def _load(data: Encoded, kind: type[T], shared: dict[Part, object]) -> T:
-    try:
-        value = _CoreUnpickler(_unpacked(data), shared).load()
-    except Exception as exc:  # damaged bytes make the unpickler raise nearly anything
-        raise CodecError(f"cannot be decoded: {type(exc).__name__}: {exc}") from exc
-    if not isinstance(value, kind):
-        raise CodecError(f"a {kind.__name__} was expected, not a {type(value).__name__}")
-    return value
+    return bytes(_CODEC.decompress(memoryview(data)[_HEAD:], length, asbytes=True))

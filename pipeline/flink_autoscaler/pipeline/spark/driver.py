@@ -134,11 +134,6 @@ class DriverSession:
 
     def kill(self) -> None:
         """End a session that is lost, without waiting for Spark to help. Never raises."""
-        if hasattr(self, "spark"):
-            # Else pyspark prints a traceback when it finds out that its JVM is gone.
-            context: Any = self.spark.sparkContext
-            if context._accumulatorServer is not None:  # else it has been stopped
-                context._accumulatorServer.handle_error = lambda *_: None
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -154,7 +149,10 @@ def _new_session(conf: SparkConf, gateway: Any) -> SparkSession:
     python = conf.get("spark.pyspark.python")
     # A SparkContext reads it from the environment; the configuration only reaches drivers that spark-submit starts.
     with _own_imports(), _variables({} if python is None else {"PYSPARK_PYTHON": python}):
-        return SparkSession(SparkContext(conf=conf, gateway=gateway))
+        context: Any = SparkContext(conf=conf, gateway=gateway)
+    # Else pyspark prints a traceback when it finds out that its JVM is gone, and at the end of most daemons it is.
+    context._accumulatorServer.handle_error = lambda *_: None
+    return SparkSession(context)
 
 
 @contextlib.contextmanager

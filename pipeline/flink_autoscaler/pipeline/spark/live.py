@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from flink_autoscaler.clients.flink.passes import wants_fresh
 from flink_autoscaler.core.cycle.ending import failed
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome, PassRequest
@@ -215,17 +216,25 @@ class SparkEngine:
         encoded, answers = _encoded(requests)
         if encoded:
             label = f"flink-autoscaler pass {next(self._labels)}"
-            job = self._threads.submit(self._run, session, encoded, label, cut_after)
+            fresh = {request.context.endpoint for request in requests if wants_fresh(request)}
+            job = self._threads.submit(self._run, session, encoded, fresh, label, cut_after)
             rows = self._result(session, job, label, cut_after)
             answers |= {row[0]: _answer(requests[row[0]], row) for row in rows}
         lost = CodecError("the Spark job had no row for this job")
         return [answers.get(place) or Answer(failed(request, lost), 0.0) for place, request in enumerate(requests)]
 
-    def _run(self, session: PassSession, encoded: _EncodedClusters, label: str, cut_after: float) -> list[OutcomeRow]:
+    def _run(
+        self,
+        session: PassSession,
+        encoded: _EncodedClusters,
+        fresh: Collection[Endpoint],
+        label: str,
+        cut_after: float,
+    ) -> list[OutcomeRow]:
         sharing = min(self._settings.concurrent_passes, PASSES_SHARING_SLOTS)
         share = self._settings.partitions or max(1, session.slots() // sharing)
         plan = PartitionPlan.of(encoded, share)
-        clusters = plan.clusters(self._fallback.read_clusters(plan.divided()))
+        clusters = plan.clusters(self._fallback.read_clusters(plan.divided(), fresh))
         return session.run(plan, PassTask(clusters, self._deadlines.job, self._deadlines.pass_, cut_after), label=label)
 
     def _result(

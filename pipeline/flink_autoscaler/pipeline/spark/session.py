@@ -33,6 +33,11 @@ class PassSession(Session, Protocol):
         ...
 
 
+def leave_pandas_alone() -> None:
+    """Keep pyspark from warning of newer versions of pandas, of which nothing here makes use."""
+    warnings.filterwarnings("ignore", message=".*does not yet fully support pandas.*", category=FutureWarning)
+
+
 def open_session(settings: SparkSettings) -> PassSession:
     """Open a session, which takes some seconds.
 
@@ -40,8 +45,7 @@ def open_session(settings: SparkSettings) -> PassSession:
         ConfigError: Java, the configuration of YARN, or the packages for Spark Connect are missing.
         SparkLostError: Spark did not start; the message has the last lines of its output.
     """
-    # pyspark warns of newer versions of pandas, of which nothing here makes use.
-    warnings.filterwarnings("ignore", message=".*does not yet fully support pandas.*", category=FutureWarning)
+    leave_pandas_alone()
     # Imported here: each loads much that the other, and whoever opens no session, does not need.
     if not settings.is_connect:
         from flink_autoscaler.pipeline.spark.driver import DriverSession  # noqa: PLC0415

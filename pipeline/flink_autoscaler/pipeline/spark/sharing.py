@@ -2,7 +2,8 @@
 
 A Spark job costs some tens of milliseconds whatever is in it, too much for each of two hundred small clusters. But a
 shared job ends when its slowest cluster does. Therefore a cluster that takes long in a shared job is given up there and
-read again in a job of the slow ones, where it stays until it is quick again.
+read again in a job of the slow ones, where it stays until it is quick again. One that takes very long there, too, is
+left to a third kind: where the machine is busy, healthy clusters look slow, and are not to wait for those that hang.
 """
 
 from __future__ import annotations
@@ -27,8 +28,13 @@ AT_ONCE: Final = 2
 MOST_SHARED: Final = 2 * WHOLE_JOBS
 """Jobs in a shared Spark job; with more of them the arithmetic takes so long that quick clusters look slow."""
 
+VERY_LONG: Final = 2.0
+"""Of the seconds that an endpoint may take beside quick ones, those that it may take beside slow ones."""
+
 MOST_SLOW: Final = 4096
 """Slow endpoints that are remembered; of more, those that were slow longest ago count as quick."""
+
+_LANES: Final = ("spark-quick", "spark-slow", "spark-hanging")
 
 Run = Callable[[Sequence[PassRequest], float], Sequence[Answer]]
 """Runs one Spark job over requests that gives endpoints up after so many seconds."""
@@ -44,10 +50,9 @@ class SharedJobs:
 
     def __init__(self, run: Run, *, cut_after: float) -> None:
         self._run = run
-        self._cut_after = cut_after
-        self._quick = _Gathered(partial(_swapped, run, cut_after), "spark-quick")
-        self._slow = _Gathered(partial(_swapped, run, math.inf), "spark-slow")
-        self._slow_endpoints = _Slow()
+        limits = (cut_after, VERY_LONG * cut_after, math.inf)
+        self._lanes = tuple(map(partial(_Lane, run), _LANES, limits))
+        self._slow = _Slow()
 
     def evaluate(self, requests: Sequence[PassRequest]) -> list[PassOutcome]:
         """Return one outcome per request of a pass, in the same order.
@@ -57,41 +62,48 @@ class SharedJobs:
         """
         if len(requests) > WHOLE_JOBS:
             return whole(self._run(requests, math.inf))
-        slow = {place for place, request in enumerate(requests) if request.context.endpoint in self._slow_endpoints}
-        quick = [place for place in range(len(requests)) if place not in slow]
-        in_slow_job = self._asked(self._slow, requests, sorted(slow))
-        answers = self._asked(self._quick, requests, quick)()
-        cut = [place for place, answer in answers.items() if answer.outcome is None]
-        self._slow_endpoints.add(requests[place].context.endpoint for place in cut)
-        again = self._asked(self._slow, requests, cut)
-        answers |= self._seen(requests, in_slow_job()) | self._seen(requests, again())
+        lane_of = [self._slow.lane(request.context.endpoint) for request in requests]
+        asked = [
+            lane.ask(requests, [place for place, its in enumerate(lane_of) if its == number])
+            for number, lane in enumerate(self._lanes)
+        ]
+        answers: dict[int, Answer] = {}
+        cut: list[int] = []
+        for lane, found in zip(self._lanes, asked, strict=True):
+            again = lane.ask(requests, cut)
+            answers |= found() | again()
+            cut = [place for place, answer in answers.items() if answer.outcome is None]
+        self._slow.note((requests[place].context.endpoint, self._lane(each.seconds)) for place, each in answers.items())
         return whole(answers[place] for place in range(len(requests)))
 
     @property
     def waiting(self) -> int:
         """Passes, or parts of them, that wait for a Spark job to be theirs."""
-        return len(self._quick) + len(self._slow)
+        return sum(len(lane.gathered) for lane in self._lanes)
 
     def close(self) -> None:
         """Give up everything that waits; whoever waits for it is told."""
-        self._quick.close()
-        self._slow.close()
+        for lane in self._lanes:
+            lane.gathered.close()
 
-    def _asked(
-        self, gathered: _Gathered, requests: Sequence[PassRequest], places: Sequence[int]
-    ) -> Callable[[], dict[int, Answer]]:
+    def _lane(self, seconds: float) -> int:
+        """Return the number of the lane for an endpoint that took so long."""
+        return sum(seconds >= lane.limit for lane in self._lanes)
+
+
+class _Lane:
+    """Spark jobs of one kind: those in which an endpoint may take so many seconds."""
+
+    def __init__(self, run: Run, name: str, limit: float) -> None:
+        self.limit = limit
+        self.gathered = _Gathered(lambda requests: run(requests, limit), name)
+
+    def ask(self, requests: Sequence[PassRequest], places: Sequence[int]) -> Callable[[], dict[int, Answer]]:
         """Ask for some of the requests, and return what waits for the answers."""
         if not places:
             return dict
-        future = gathered.submit([requests[place] for place in places])
+        future = self.gathered.submit([requests[place] for place in places])
         return lambda: dict(zip(places, future.result(), strict=True))
-
-    def _seen(self, requests: Sequence[PassRequest], answers: dict[int, Answer]) -> dict[int, Answer]:
-        """Take note of endpoints that were not slow this time."""
-        self._slow_endpoints.discard(
-            requests[place].context.endpoint for place, answer in answers.items() if answer.seconds < self._cut_after
-        )
-        return answers
 
 
 class _Gathered:
@@ -153,27 +165,23 @@ class _Gathered:
 
 
 class _Slow:
-    """Endpoints that were slow when they were last read; of a bounded number. Thread-safe."""
+    """The lanes of endpoints that were slow when they were last read; of a bounded number of them. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._endpoints: OrderedDict[Endpoint, None] = OrderedDict()
+        self._lanes: OrderedDict[Endpoint, int] = OrderedDict()
 
-    def __contains__(self, endpoint: Endpoint) -> bool:
+    def lane(self, endpoint: Endpoint) -> int:
+        """Return the number of the lane that an endpoint was last slow enough for; 0 for one that was not slow."""
         with self._lock:
-            return endpoint in self._endpoints
+            return self._lanes.get(endpoint, 0)
 
-    def add(self, endpoints: Iterable[Endpoint]) -> None:
+    def note(self, lanes: Iterable[tuple[Endpoint, int]]) -> None:
+        """Remember the lanes of endpoints; what is told about one last counts."""
         with self._lock:
-            self._endpoints.update(dict.fromkeys(endpoints))
-            while len(self._endpoints) > MOST_SLOW:
-                self._endpoints.popitem(last=False)
-
-    def discard(self, endpoints: Iterable[Endpoint]) -> None:
-        with self._lock:
-            for endpoint in set(endpoints):
-                self._endpoints.pop(endpoint, None)
-
-
-def _swapped(run: Run, cut_after: float, requests: Sequence[PassRequest]) -> Sequence[Answer]:
-    return run(requests, cut_after)
+            for endpoint, lane in lanes:
+                self._lanes.pop(endpoint, None)
+                if lane:
+                    self._lanes[endpoint] = lane
+            while len(self._lanes) > MOST_SLOW:
+                self._lanes.popitem(last=False)

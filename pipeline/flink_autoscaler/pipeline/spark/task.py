@@ -23,12 +23,12 @@ import pyarrow as pa
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.core.errors import AutoscalerError
+from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.pipeline.inline.engine import Answer, Deadlines, Group, evaluate_groups
-from flink_autoscaler.pipeline.spark.codec import CodecError, Encoded, decode, encode, encode_outcome, portable
+from flink_autoscaler.pipeline.spark.codec import Encoded, decode, encode, encode_outcome, portable
 
 REQUESTS: Final = pa.schema(
     [
@@ -93,10 +93,10 @@ class PassTask:
     def _answers(self, rows: Sequence[RequestRow]) -> Iterator[OutcomeRow]:
         members: dict[int, dict[int, PassRequest]] = {}
         for position, cluster, data in rows:
-            try:
+            with Border() as border:
                 members.setdefault(cluster, {})[position] = decode(data, PassRequest)
-            except CodecError as error:
-                yield position, None, str(error), 0.0
+            if border.error is not None:
+                yield position, None, str(border.error), 0.0
         groups = self._groups(members)
         answers = self._evaluated(groups) if groups else {}
         for group in groups:
@@ -119,11 +119,10 @@ class PassTask:
 def _row(position: int, request: PassRequest, answer: Answer) -> OutcomeRow:
     if answer.outcome is None:
         return position, None, None, answer.seconds
-    try:
+    with Border() as border:
         portable_outcome = replace(answer.outcome, error=portable(answer.outcome))
         return position, encode_outcome(portable_outcome, request), None, answer.seconds
-    except AutoscalerError as error:
-        return position, None, str(error), answer.seconds
+    return position, None, str(border.error), answer.seconds
 
 
 @cache

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from flink_autoscaler.clients.flink.decode import JobOverview
+from flink_autoscaler.clients.flink.decode import JobListing
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import RefusedError
 from flink_autoscaler.core.model.job import JobStatus
@@ -43,11 +43,11 @@ async def read_reactive_job(client: FlinkRestClient, context: JobAutoScalerConte
     """
     job_id = context.job_id or ""
     details = await client.job_details(job_id)
-    jobs = await client.jobs_overview()
+    listing = await client.job_listing()
     version = await client.flink_version()
     interval_ms = await _interval(client, job_id)
     limits = {vertex.vertex_id: vertex.max_parallelism for vertex in details.vertices}
-    problems = (*_job_problems(context, jobs), *_checkpoint_problems(context.configuration, version, interval_ms))
+    problems = (*_job_problems(context, listing), *_checkpoint_problems(context.configuration, version, interval_ms))
     return ReactiveJob(limits, interval_ms, problems)
 
 
@@ -58,12 +58,13 @@ async def _interval(client: FlinkRestClient, job_id: str) -> int | None:
         return None
 
 
-def _job_problems(context: JobAutoScalerContext, jobs: Sequence[JobOverview]) -> tuple[str, ...]:
+def _job_problems(context: JobAutoScalerContext, listing: JobListing) -> tuple[str, ...]:
     configuration, problems = context.configuration, []
-    alive = [job for job in jobs if not JobStatus.of(job.state).is_terminal]
-    if len(alive) > 1:
-        problems.append(f"reactive mode is for application clusters with one job; {len(alive)} run here")
-    is_batch = any(job.job_id == context.job_id and (job.job_type or "").upper() == "BATCH" for job in jobs)
+    # A job whose entry cannot be read may run.
+    alive = len(listing.unreadable) + sum(not JobStatus.of(job.state).is_terminal for job in listing.jobs)
+    if alive > 1:
+        problems.append(f"reactive mode is for application clusters with one job; {alive} run here")
+    is_batch = any(job.job_id == context.job_id and (job.job_type or "").upper() == "BATCH" for job in listing.jobs)
     if is_batch or configuration.get("execution.runtime-mode", "").strip().upper() == "BATCH":
         problems.append("reactive mode is for streaming; the job runs in batch mode (execution.runtime-mode)")
     target = configuration.get("execution.target", "").strip().lower()

@@ -232,16 +232,17 @@ Show = Callable[[_Found], "Sequence[Recommendation]"]
 
 def _run(work: _Work, show: Show) -> int:
     """Do everything between the options and the exit code."""
-    from flink_autoscaler.pipeline.backtest.runner import opened_runner
+    from flink_autoscaler.pipeline.backtest.runner import NO_SPARK, opened_runner
     from flink_autoscaler.standalone.cli import backtest_view
     from flink_autoscaler.standalone.cli.backtest_material import source_of
     from flink_autoscaler.standalone.history.access import spark_settings
 
     with _report(work.course) as write:
         source = source_of(work.origin, work.extent, work.settings, work.candidates)
+        master = NO_SPARK if source.is_known_to_be_in_vain else work.course.master
         try:
-            with opened_runner(spark_settings(work.settings, work.course.master)) as runner:
-                found = _found(runner, source(runner), work)
+            with opened_runner(spark_settings(work.settings, master)) as runner:
+                found = _found(runner, source.jobs(runner), work)
                 write(found.comparison, show(found))
                 backtest_view.print_problems(found.comparison, found.damaged)
                 if not found.is_whole:
@@ -289,7 +290,8 @@ def _collect(runner: Runner, plan: BacktestPlan, outcomes: list[Outcome]) -> boo
                 outcomes.append(outcome)
                 tell(len(outcomes), plan.size)
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
         return False
     return True
 

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.load_profile import WEEK
 from flink_autoscaler.core.options.option import PREFIX
-from flink_autoscaler.pipeline.backtest.inline import Choice
+from flink_autoscaler.pipeline.backtest.fitting import COLUMNS
+from flink_autoscaler.pipeline.backtest.inline import Choice, InlineRunner
 from flink_autoscaler.pipeline.backtest.plan import Candidate
 from flink_autoscaler.pipeline.backtest.runner import Runner
 from flink_autoscaler.pipeline.backtest.subject import FittedHistory, builtin
 from flink_autoscaler.pipeline.backtest.tune import DEFAULT_GRID, Grid
-from flink_autoscaler.pipeline.history.files import HistoryError, MissingHistoryError
+from flink_autoscaler.pipeline.history.catalog import find
+from flink_autoscaler.pipeline.history.files import HistoryError, LocalFiles, MissingHistoryError, is_local
+from flink_autoscaler.pipeline.history.schema import TABLES
 from flink_autoscaler.pipeline.profiles import BACKTEST_WEEKS
 from flink_autoscaler.standalone.cli.backtest import Extent, MaterialOrigin
 from flink_autoscaler.standalone.cli.backtest_view import print_damaged
 from flink_autoscaler.standalone.cli.command import HistorySelection
 from flink_autoscaler.standalone.cli.output import progress
-from flink_autoscaler.standalone.history.access import selection_of
+from flink_autoscaler.standalone.history.access import is_small, selection_of
 from flink_autoscaler.standalone.settings.preparation import prepare, read_again
 from flink_autoscaler.standalone.settings.schema.options import job_keys, unknown_key
 from flink_autoscaler.standalone.settings.schema.settings import Settings
@@ -93,8 +97,26 @@ def _axis(text: str) -> tuple[str, tuple[str, ...]]:
     return key, tried
 
 
-Source = Callable[[Runner], FittedHistory]
-"""Finds jobs."""
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where jobs come from.
+
+    Attributes:
+        read: Finds them.
+        found: Those that are known before any runner is started; None where it takes one to tell.
+    """
+
+    read: Callable[[Runner], FittedHistory]
+    found: FittedHistory | None = None
+
+    @property
+    def is_known_to_be_in_vain(self) -> bool:
+        """Whether no job can be simulated."""
+        return self.found is not None and not self.found.subjects
+
+    def jobs(self, runner: Runner) -> FittedHistory:
+        """Return the jobs."""
+        return self.read(runner) if self.found is None else self.found
 
 
 def source_of(origin: MaterialOrigin, extent: Extent, settings: Settings, candidates: Sequence[Candidate]) -> Source:
@@ -114,7 +136,15 @@ def source_of(origin: MaterialOrigin, extent: Extent, settings: Settings, candid
     part = HistorySelection(path, extent.since, extent.until)
     past = None if weeks is None else (weeks + BACKTEST_WEEKS) * WEEK
     choice = Choice(selection_of(part, time.time()), extent.jobs, past)
-    return lambda runner: _recorded(runner, path, choice)
+    found = _recorded(InlineRunner(), path, choice) if is_local(path) and _is_small(path, choice) else None
+    return Source(lambda runner: _recorded(runner, path, choice), found)
+
+
+def _is_small(path: str, choice: Choice) -> bool:
+    """Tell whether a history can be looked at before Spark is started, which takes longer than that."""
+    files = LocalFiles(path)
+    folders = (folder for name in COLUMNS for folder in find(files, TABLES[name], choice.part_of(name)))
+    return files.exists() and is_small(folders)
 
 
 def _workload(name: str, origin: MaterialOrigin, extent: Extent, *, with_past: bool) -> Source:
@@ -128,7 +158,7 @@ def _workload(name: str, origin: MaterialOrigin, extent: Extent, *, with_past: b
     if wrong:
         raise ConfigError(f"{' and '.join(wrong)} cannot be given with --workload, which has no history")
     fleet = FittedHistory((builtin(name, days=extent.days, seed=extent.seed, with_past=with_past),))
-    return lambda _: fleet
+    return Source(lambda _: fleet, fleet)
 
 
 def _recorded(runner: Runner, path: str, choice: Choice) -> FittedHistory:

@@ -8,14 +8,15 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import StringIO
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from flink_autoscaler.standalone.cli.command import GivenSettings, JsonOption, command
-from flink_autoscaler.standalone.cli.output import table_of
+from flink_autoscaler.standalone.cli.command import EXIT_CONFIG, EXIT_FAILED, GivenSettings, JsonOption, command
+from flink_autoscaler.standalone.cli.output import print_error, table_of
 
 if TYPE_CHECKING:
+    from flink_autoscaler.standalone.cli.start_trial import Tried
     from flink_autoscaler.standalone.settings.schema.clusters import AccessSettings, YarnSettings
     from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
     from flink_autoscaler.standalone.settings.sources.configuration import Configuration
@@ -30,16 +31,36 @@ _WIDTH: Final = 160
     app,
     "flink-autoscaler check-config --config autoscaler.yaml",
     "FLINK_CONF_DIR=/opt/flink/conf flink-autoscaler check-config --json",
+    "flink-autoscaler check-config --config autoscaler.yaml --connect",
+    codes="0 when run would start, 2 when it would not, 1 when --connect found something that does not answer.",
     short_help="Check the configuration and show it.",
 )
-def check_config(given: GivenSettings, as_json: JsonOption = False) -> int:
-    """Check the configuration and show where every value comes from."""
+def check_config(
+    given: GivenSettings,
+    connect: Annotated[
+        bool, typer.Option("--connect", help="Also try the database and every cluster; changes nothing there.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Check the configuration as run does at its start, and show where every value comes from.
+
+    Without --connect nothing is asked over the network: plug-ins, database URL, the folder of a SQLite file, secrets
+    and certificates are checked.
+    """
+    from flink_autoscaler.standalone.cli.start_trial import connections, start_problems
+    from flink_autoscaler.standalone.observability.logs import configure_logging
     from flink_autoscaler.standalone.settings.loading import load_settings
     from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
     configuration = load_configuration(file=given.config, environment=os.environ, overrides=given.overrides or [])
-    sys.stdout.write(render_effective(configuration, load_settings(configuration), as_json))
-    return 0
+    settings = load_settings(configuration)
+    configure_logging(log_format=settings.log.format.value, level="error")
+    problems = start_problems(settings)
+    tried = connections(settings) if connect and not problems else []
+    sys.stdout.write(render_effective(configuration, settings, as_json, problems=problems, tried=tried))
+    for problem in problems:
+        print_error(problem)
+    return EXIT_CONFIG if problems else 0 if all(each.is_fine for each in tried) else EXIT_FAILED
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +104,23 @@ def _line(key: str, keys: Sequence[str], default: str, configuration: Configurat
     return EffectiveValue(key, default or None, DEFAULT)
 
 
-def render_effective(configuration: Configuration, settings: Settings, as_json: bool) -> str:
+def render_effective(
+    configuration: Configuration,
+    settings: Settings,
+    as_json: bool,
+    *,
+    problems: Sequence[str] = (),
+    tried: Sequence[Tried] = (),
+) -> str:
     """Return the effective configuration and clusters as text for a terminal, or as one JSON document.
 
     Args:
         configuration: Where the values came from.
         settings: What they came to.
         as_json: JSON with ``values`` (key, value, origin), ``clusters`` (name, type, url, interval and timeout in
-            seconds, how it is reached, which jobs, ...) and ``warnings``, instead of tables.
+            seconds, how it is reached, which jobs, ...), ``warnings``, ``problems`` and ``tried``, instead of tables.
+        problems: Why ``run`` would not start; on a terminal they are told as errors.
+        tried: What came of asking database and clusters.
 
     Returns:
         Text that ends with a line end. Secrets are masked.
@@ -101,9 +131,11 @@ def render_effective(configuration: Configuration, settings: Settings, as_json: 
     clusters = [_cluster(each) for each in settings.effective_clusters()]
     warnings = warnings_of(configuration, settings)
     if as_json:
-        document = {"values": [asdict(line) for line in lines], "clusters": clusters, "warnings": list(warnings)}
+        values = [asdict(line) for line in lines]
+        found = {"problems": list(problems), "tried": [asdict(each) for each in tried]}
+        document = {"values": values, "clusters": clusters, "warnings": list(warnings), **found}
         return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    return _as_tables(lines, clusters, warnings)
+    return _as_tables(lines, clusters, warnings, tried)
 
 
 def _cluster(cluster: Cluster) -> dict[str, Any]:
@@ -142,7 +174,9 @@ def _yarn(settings: YarnSettings) -> dict[str, Any]:
     return {**_access(settings), **filters, "access": settings.access.value, "headroom": settings.headroom}
 
 
-def _as_tables(lines: list[EffectiveValue], clusters: list[dict[str, Any]], warnings: tuple[str, ...]) -> str:
+def _as_tables(
+    lines: list[EffectiveValue], clusters: list[dict[str, Any]], warnings: tuple[str, ...], tried: Sequence[Tried]
+) -> str:
     from rich.console import Console
     from rich.text import Text
 
@@ -153,6 +187,7 @@ def _as_tables(lines: list[EffectiveValue], clusters: list[dict[str, Any]], warn
         table_of(("key", "value", "origin"), values),
         table_of(titles, [tuple(_cells(cluster)) for cluster in clusters]),
         *(Text(f"warning: {warning}") for warning in warnings),
+        *(Text(f"{each.part}: {'ok' if each.is_fine else 'FAILED'}: {each.text}") for each in tried),
         sep="\n",
     )
     return out.getvalue()

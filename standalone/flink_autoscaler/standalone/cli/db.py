@@ -72,7 +72,7 @@ def status(given: GivenSettings, as_json: JsonOption = False) -> int:
     with given.database() as database:
         found = schema.status(database)
     if as_json:
-        derived = {"is_current": found.is_current, "is_newer": found.is_newer, "problem": found.problem}
+        derived = {name: getattr(found, name) for name in ("is_current", "is_newer", "is_damaged", "problem")}
         print_document({"database": database.name, **asdict(found), **derived})
     else:
         _print_status(database.name, found)
@@ -214,7 +214,7 @@ def _readable(value: SetAside) -> str:
 
 def _print_status(name: str, found: SchemaStatus) -> None:
     sys.stdout.write(f"database  {name}\nrevision  {found.current or 'none'}\nneeded    {found.head}\n")
-    remedy = "" if found.is_newer else "; run flink-autoscaler db upgrade"
+    remedy = "; run flink-autoscaler db upgrade" if found.can_be_upgraded else ""
     sys.stdout.write(f"state     {found.problem + remedy if found.problem else 'current'}\n")
 
 

@@ -21,7 +21,7 @@ from flink_autoscaler.standalone.cli.command import (
     read_instant,
     valued,
 )
-from flink_autoscaler.standalone.cli.output import print_document
+from flink_autoscaler.standalone.cli.output import print_document, undone_on_interrupt, whole_file
 
 if TYPE_CHECKING:
     from flink_autoscaler.core.model.job import JobKey
@@ -82,7 +82,7 @@ def explain(
     if as_json:
         print_document(explanation_document(explained))
     else:
-        print_explanation(explained, vertex)
+        print_explanation(explained, vertex, now_ms=None if at else round(time.time() * 1000))
     return 0
 
 
@@ -178,10 +178,8 @@ def _export(record: PassRecord, path: Path) -> None:
     from flink_autoscaler.standalone.cli.explain_view import moment
     from flink_autoscaler.standalone.records.codec import to_document
 
-    try:
-        path.write_text(json.dumps(to_document(record), indent=1, allow_nan=False) + "\n")
-    except OSError as error:
-        raise mistake(f"--export {path}: {error.strerror}") from error
+    with whole_file(path, replaces=True, option="--export") as stream:
+        stream.write((json.dumps(to_document(record), indent=1, allow_nan=False) + "\n").encode())
     sys.stdout.write(f"the pass of {moment(record.request.now_ms)} over {record.request.context.job_key}: {path}\n")
 
 
@@ -191,13 +189,16 @@ def _exported(path: Path) -> PassRecord:
     Raises:
         ConfigError: It cannot be read.
     """
-    from flink_autoscaler.standalone.records.codec import read_export
+    from flink_autoscaler.core.errors import StoreError
+    from flink_autoscaler.standalone.records.codec import READ_LIMIT, read_export
+    from flink_autoscaler.standalone.settings.sources.layer import FileUnreadableError, read_bytes
 
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise mistake(f"--record {path}: {error.strerror}") from error
-    return read_export(data)
+        return read_export(read_bytes(path, READ_LIMIT))
+    except FileUnreadableError as error:
+        raise mistake(f"--record {error}") from error
+    except StoreError as error:
+        raise mistake(f"--record {path}: {error}") from error
 
 
 def _replay(record: PassRecord) -> int:
@@ -225,11 +226,13 @@ def _replay_vectors(vectors: Path, output: Path) -> int:
     from rich.status import Status
 
     from flink_autoscaler.standalone.observability.logs import configure_logging
-    from flink_autoscaler.standalone.records.vector_replay import read_vectors, write_replay
+    from flink_autoscaler.standalone.records.vector_replay import read_vectors, replay
 
     configure_logging(log_format="auto", level="error")
     given = read_vectors(vectors)
-    with Status("replaying", console=Console(stderr=True)) as status:
-        count = write_replay(given, output, progress=lambda case: status.update(f"replaying {case}"))
-    sys.stdout.write(f"{count} cases replayed, written to {output}\n")
+    status = Status("replaying", console=Console(stderr=True))
+    with whole_file(output, replaces=True) as stream, undone_on_interrupt(status.stop), status:
+        replayed = replay(given, progress=lambda case: status.update(f"replaying {case}"))
+        stream.write(json.dumps(replayed).encode())
+    sys.stdout.write(f"{len(replayed['cases'])} cases replayed, written to {output}\n")
     return 0

@@ -24,24 +24,27 @@ from flink_autoscaler.standalone.records.deciding import deciding_sentence
 from flink_autoscaler.standalone.records.explain import Explanation, VertexStory, measured
 
 WIDTH_WITHOUT_TERMINAL: Final = 80
+_MOST_OF_A_UNIT: Final = 180
+"""From so many of a unit on an age is told in the next one."""
 _SAME: Final = 1e-6
 """Factors that differ by less are the same."""
 _VERTICES: Final = "vertices"
 _TITLES: Final = ("VERTEX", "NOW", "BUSY", "TARGET/S", "NEEDS/S", "HAS/S", "FACTOR", "WANTED", "FINAL")
 
 
-def print_explanation(explained: Explanation, vertex: str | None = None) -> None:
+def print_explanation(explained: Explanation, vertex: str | None = None, *, now_ms: int | None = None) -> None:
     """Print an explanation; lines are only broken where a terminal limits them.
 
     Args:
         explained: What to print.
         vertex: Name or id of a vertex to be shown with all its terms; None shows those that change or were held back.
+        now_ms: The present, epoch milliseconds, by which the age of the pass is told; None tells none.
     """
     console = Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL, highlight=False)
-    for title, lines in _sections(explained, vertex):
+    for title, lines in _sections(explained, vertex, now_ms):
         if title == _VERTICES:
             console.print()
-            console.print(table_of(_TITLES, map(_vertex_row, explained.vertices)))
+            console.print(table_of(_TITLES, (_vertex_row(each) for each in explained.vertices)))
         elif lines:
             console.print()
             console.print(Text(title, style="bold"))
@@ -50,13 +53,15 @@ def print_explanation(explained: Explanation, vertex: str | None = None) -> None
                 console.print(Padding(text, (0, 0, 0, 2)) if sys.stdout.isatty() else "  " + text.plain, soft_wrap=True)
 
 
-def _sections(explained: Explanation, vertex: str | None) -> Iterator[tuple[str, list[str]]]:
+def _sections(explained: Explanation, vertex: str | None, now_ms: int | None) -> Iterator[tuple[str, list[str]]]:
     decided = deciding_sentence(explained)
-    title = f"{explained.request.context.job_key}  {moment(explained.request.now_ms)}"
+    title = f"{explained.request.context.job_key}  {moment(explained.request.now_ms)}{_age(explained, now_ms)}"
     yield title, [explained.headline, *([decided] if decided else [])]
     yield "because", list(explained.because)
+    yield "in shadow mode", list(_in_shadow(explained))
     if explained.vertices:
         yield _VERTICES, []
+    yield "planned for a restart", [explained.restart] if explained.restart else []
     for story in explained.vertices:
         if (
             (story.is_notable and (story.figures or story.notes))
@@ -67,6 +72,35 @@ def _sections(explained: Explanation, vertex: str | None) -> Iterator[tuple[str,
     yield "afterwards", list(_afterwards(explained))
     yield "told", [f"{event.reason}: {event.message}" for event in explained.outcome.events]
     yield "in force", list(_in_force(explained))
+
+
+def _in_shadow(explained: Explanation) -> Iterator[str]:
+    """Yield what the second policy of the job would do, and why; nothing without one."""
+    shadow = explained.outcome.shadow
+    if shadow is None:
+        return
+    if shadow.wanted is None:
+        yield f"{shadow.policy} has no opinion; the job has {shadow.held} slots"
+    elif not shadow.changes:
+        yield f"{shadow.policy} would leave the job at {shadow.held} slots"
+    else:
+        now = {story.vertex_id: story.parallelism for story in explained.vertices}
+        changed = explained.changes(now, {**now, **shadow.changes})
+        yield f"{shadow.policy} would go from {shadow.held} slots to {shadow.wanted}: {changed}; nothing of it is done"
+    for reason in shadow.reasons:
+        subject = "" if reason.vertex_id is None else f"{explained.name(reason.vertex_id)}: "
+        yield f"{subject}{reason.text} ({reason.code})"
+
+
+def _age(explained: Explanation, now_ms: int | None) -> str:
+    """Return how old the pass is; a pass that came to nothing new is recorded only now and then."""
+    if now_ms is None or now_ms < explained.request.now_ms:
+        return ""
+    seconds = (now_ms - explained.request.now_ms) // 1000
+    for unit, length in (("s", 1), ("min", 60), ("h", 3600)):
+        if seconds < _MOST_OF_A_UNIT * length:
+            return f", {seconds // length} {unit} ago"
+    return f", {seconds // 86_400} days ago"
 
 
 def _vertex_row(story: VertexStory) -> Row:
@@ -192,7 +226,8 @@ def _in_force(explained: Explanation) -> Iterator[str]:
 
 
 def _signed(signed: Signed) -> str:
-    return f"by {signed.who} at {moment(signed.at_ms)}: {signed.reason}"
+    at = f" at {moment(signed.at_ms)}" if signed.at_ms else ""  # what the settings say was ordered at no instant
+    return f"by {signed.who}{at}: {signed.reason}"
 
 
 def explanation_document(explained: Explanation) -> dict[str, Any]:
@@ -206,9 +241,11 @@ def explanation_document(explained: Explanation) -> dict[str, Any]:
         "headline": masked(explained.headline),
         "decided_by": masked(deciding_sentence(explained)) or None,
         "because": [masked(text) for text in explained.because],
+        "shadow": _document(explained.outcome.shadow),
         "samples": explained.outcome.sample_count,
         "is_window_full": explained.outcome.is_window_full,
         "restart_time": explained.outcome.restart_time,
+        "restart_basis": _document(explained.outcome.restart_basis),
         "vertices": [_document(story) for story in explained.vertices],
         "follow_up": _document(explained.follow_up),
         "undone_by": _document(explained.undone_by),

@@ -12,6 +12,7 @@ from flink_autoscaler.standalone.cli.output import Rows, print_document, print_e
 
 if TYPE_CHECKING:
     from flink_autoscaler.clients.flink.rest import FlinkRestClient
+    from flink_autoscaler.core.model.topology import VertexDetails
     from flink_autoscaler.core.options.context import JobAutoScalerContext
     from flink_autoscaler.standalone.daemon.wiring import Wiring
 
@@ -39,6 +40,8 @@ def jobs(given: GivenSettings, cluster: ClusterOption = None, as_json: JsonOptio
             for subject, problem in {**job_list.problems, **job_list.unreadable}.items():
                 print_error(f"{subject}: {problem}")
                 is_complete = False
+    is_complete &= _add_left_alone(given, documents)
+    is_complete &= _add_wanted(given, documents)
     if as_json:
         print_document({"jobs": documents})
     else:
@@ -49,6 +52,8 @@ def jobs(given: GivenSettings, cluster: ClusterOption = None, as_json: JsonOptio
 def job_table(jobs: Sequence[Mapping[str, Any]]) -> Rows:
     """Return one row per job of a list of jobs; columns of YARN only where a job is there."""
     labels = {name: title for name, title in _LABELS.items() if any(name in job["labels"] for job in jobs)}
+    is_any_alone = any(job.get("left_alone") for job in jobs)
+    is_any_other = any(_changes(job) for job in jobs)
     rows = [
         (
             job["job_key"],
@@ -56,11 +61,56 @@ def job_table(jobs: Sequence[Mapping[str, Any]]) -> Rows:
             job["status"],
             {True: "yes", False: "no", None: "invalid"}[job["enabled"]],
             "-" if job["parallelism"] is None else str(job["parallelism"]),
+            *([_changes(job) or "-"] if is_any_other else []),
             *(job["labels"].get(name, "-") for name in labels),
+            *([_left_alone_text(job)] if is_any_alone else []),
         )
         for job in jobs
     ]
-    return ("JOB", "JOB ID", "STATUS", "ENABLED", "PARALLELISM", *labels.values()), rows
+    wanted, more = ["WANTED"] if is_any_other else [], ["LEFT ALONE"] if is_any_alone else []
+    return ("JOB", "JOB ID", "STATUS", "ENABLED", "PARALLELISM", *wanted, *labels.values(), *more), rows
+
+
+def _changes(job: Mapping[str, Any]) -> str:
+    """Return the vertices of which something else is wanted than they have, such as ``work 1 → 4``."""
+    vertices = (each for each in job.get("vertices", ()) if each["wanted"] not in (None, each["parallelism"]))
+    return ", ".join(f"{each['name']} {each['parallelism']} → {each['wanted']}" for each in vertices)
+
+
+def _left_alone_text(job: Mapping[str, Any]) -> str:
+    return "; ".join(f"{each['what']} until {each['ends']}" for each in job.get("left_alone", ())) or "-"
+
+
+def _add_left_alone(given: GivenSettings, documents: Sequence[dict[str, Any]]) -> bool:
+    """Add for what each job is left alone; where the database does not tell, say so and return False."""
+    from flink_autoscaler.core.errors import AutoscalerError
+    from flink_autoscaler.standalone.cli.orders.service import left_alone_now
+    from flink_autoscaler.standalone.cli.orders.view import left_alone_document
+
+    try:
+        reasons = left_alone_now(given)
+    except AutoscalerError as error:
+        print_error(f"what jobs are left alone for is not known: {error}")
+        return False
+    for document in documents:
+        document["left_alone"] = left_alone_document(reasons.get(document["job_key"], ()))
+    return True
+
+
+def _add_wanted(given: GivenSettings, documents: Sequence[dict[str, Any]]) -> bool:
+    """Add what is wanted of each vertex; where the database does not tell, say so and return False."""
+    from flink_autoscaler.core.errors import AutoscalerError
+    from flink_autoscaler.standalone.cli.orders.wanted import wanted_now
+
+    try:
+        wanted = wanted_now(given, [document["job_key"] for document in documents if document["vertices"]])
+    except AutoscalerError as error:
+        print_error(f"what is wanted of the jobs is not known: {error}")
+        return False
+    for document in documents:
+        for vertex in document["vertices"]:
+            vertex["wanted"] = wanted.get(document["job_key"], {}).get(vertex["vertex_id"])
+    return True
 
 
 def job_document(context: JobAutoScalerContext) -> dict[str, Any]:
@@ -88,23 +138,32 @@ def _job_documents(wiring: Wiring, cluster: str, contexts: Sequence[JobAutoScale
 
     clients = {endpoint: wiring.clients(endpoint) for endpoint in {context.endpoint for context in contexts}}
 
-    async def parallelisms() -> list[int | None]:
-        return await asyncio.gather(*(_parallelism(clients[context.endpoint], context) for context in contexts))
+    async def all_vertices() -> list[tuple[VertexDetails, ...]]:
+        return await asyncio.gather(*(_vertices(clients[context.endpoint], context) for context in contexts))
 
-    for context, parallelism in zip(contexts, wiring.loop.run(parallelisms()), strict=True):
-        facts = {"enabled": is_enabled(context), "parallelism": parallelism}
+    for context, vertices in zip(contexts, wiring.loop.run(all_vertices()), strict=True):
+        greatest = max((vertex.parallelism for vertex in vertices), default=None)
+        facts = {
+            "enabled": is_enabled(context),
+            "parallelism": greatest,
+            "vertices": [*map(_vertex_document, vertices)],
+        }
         yield {"cluster": cluster, **job_document(context), **facts}
 
 
-async def _parallelism(client: FlinkRestClient, context: JobAutoScalerContext) -> int | None:
-    """Return the largest parallelism of a job's vertices; None when the job does not run or cannot be read."""
+def _vertex_document(vertex: VertexDetails) -> dict[str, Any]:
+    return {"vertex_id": vertex.vertex_id, "name": vertex.name, "parallelism": vertex.parallelism, "wanted": None}
+
+
+async def _vertices(client: FlinkRestClient, context: JobAutoScalerContext) -> tuple[VertexDetails, ...]:
+    """Return the vertices of a job; none when the job does not run or cannot be read."""
     from flink_autoscaler.core.errors import FlinkRestError
     from flink_autoscaler.core.model.job import JobStatus
 
     if context.job_id is None or context.status is not JobStatus.RUNNING:
-        return None
+        return ()
     try:
         details = await client.job_details(context.job_id)
     except FlinkRestError:
-        return None
-    return max((vertex.parallelism for vertex in details.vertices), default=None)
+        return ()
+    return tuple(details.vertices)

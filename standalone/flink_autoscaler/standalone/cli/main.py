@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from typing import Annotated, Any, Final
 
@@ -18,11 +17,13 @@ from flink_autoscaler.standalone.cli import (
     history,
     init,
     jobs,
-    orders,
+    meaning,
     report,
     run,
 )
-from flink_autoscaler.standalone.cli.command import EXIT_CONFIG, EXIT_INTERRUPTED, require_command
+from flink_autoscaler.standalone.cli.command import EXIT_CONFIG, EXIT_FAILED, EXIT_INTERRUPTED, require_command
+from flink_autoscaler.standalone.cli.orders import commands as orders
+from flink_autoscaler.standalone.cli.output import replace_closed_streams
 
 # Typer exports this class's child alone.
 _UsageError: Final[type[Any]] = typer.BadParameter.__mro__[1]
@@ -38,7 +39,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-for module in (run, init, jobs, check_config, events, orders, explain, backtest, report):
+for module in (run, init, jobs, check_config, events, orders, explain, meaning, backtest, report):
     app.add_typer(module.app)
 for name, group in {"db": db.app, "forecast": forecast.app, "history": history.app}.items():
     app.add_typer(group, name=name)
@@ -64,9 +65,7 @@ def _options(
 
 def main() -> None:
     """Run the command line and end the process."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        # Ctrl-C ends a command at once and without a traceback; the daemon replaces this while it runs.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    replace_closed_streams()
     try:
         code = app(standalone_mode=False)
     except _UsageError as error:
@@ -74,4 +73,7 @@ def main() -> None:
         code = EXIT_CONFIG
     except typer.Abort:
         code = EXIT_INTERRUPTED
+    except OSError as error:  # of a help that cannot be written
+        typer.echo(f"error: {error}", err=True)
+        code = EXIT_FAILED
     sys.exit(code or 0)

@@ -1,15 +1,18 @@
-"""What commands write: tables and JSON, errors, progress, and files."""
+"""What commands write: tables and JSON, errors, progress, and files; also where nobody reads, and until Ctrl-C."""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import IO, TYPE_CHECKING, Final
 
 from flink_autoscaler.standalone.cli.command import mistake
@@ -113,31 +116,97 @@ def progress(what: str, *, is_timed: bool = False) -> Iterator[Tell]:
     console = Console(stderr=True)
     times = (TimeElapsedColumn(), TimeRemainingColumn()) if is_timed else ()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *times)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    shown = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with undone_on_interrupt(shown.stop), shown as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, of: bar.update(task, completed=done, total=of)
 
 
 @contextmanager
-def whole_file(target: Path, *, replaces: bool) -> Iterator[IO[bytes]]:
+def whole_file(target: Path, *, replaces: bool, option: str = "--output") -> Iterator[IO[bytes]]:
     """Give a stream to a file that appears when the block ends well, and not otherwise.
 
     Args:
-        target: What ``--output`` named.
+        target: What the option named.
         replaces: Whether a file that is there is replaced.
+        option: For messages.
 
     Raises:
         ConfigError: It is there already, or cannot be written; known before the block begins.
     """
     if target.exists() and not replaces:
-        raise mistake(f"--output {target}: is there already; --force replaces it")
+        raise mistake(f"{option} {target}: is there already; --force replaces it")
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
-        with partial.open("wb") as stream:
-            yield stream
-        partial.replace(target)
+        with undone_on_interrupt(lambda: partial.unlink(missing_ok=True)):
+            with partial.open("wb") as stream:
+                yield stream
+            partial.replace(target)
     except OSError as error:
-        raise mistake(f"--output {target}: {error.strerror or error}") from error
+        raise mistake(f"{option} {target}: {error.strerror or error}") from error
     finally:
         with contextlib.suppress(OSError):
             partial.unlink()
+
+
+class ClosedOutput(io.TextIOBase):
+    """Standard output that was closed: whoever writes to it is told so."""
+
+    def write(self, text: str) -> int:
+        """Fail, unless there is nothing to write."""
+        if text:
+            raise OSError("standard output is closed")
+        return 0
+
+
+def replace_closed_streams() -> None:
+    """Fill the places of standard streams that are closed, so that no file or connection gets their numbers.
+
+    What is logged to a closed standard error is lost, as whoever closed it wants. A daemon writes nothing else; other
+    commands fail when they have something to say.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    if sys.stdout is None:
+        sys.stdout = ClosedOutput()
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for the life of the process
+
+
+@contextmanager
+def undone_on_interrupt(undo: Callable[[], object]) -> Iterator[None]:
+    """Have Ctrl-C do something before it ends the process; where it does something else by now, that stays."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not _ends_process(before):
+        yield
+        return
+
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        undo()
+        signal.signal(number, before)
+        if isinstance(before, _Undoing):
+            before(number, frame)
+        os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGINT, _Undoing(on_interrupt))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class _Undoing:
+    """A handler of ours, which ends the process."""
+
+    def __init__(self, handle: Callable[[int, FrameType | None], None]) -> None:
+        self._handle = handle
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self._handle(number, frame)
+
+
+def _ends_process(handler: object) -> bool:
+    return handler is signal.SIG_DFL or isinstance(handler, _Undoing)

@@ -6,14 +6,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
 from structlog.contextvars import bound_contextvars
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
+from flink_autoscaler.core.border import Border, ToldOnce, attempted
 from flink_autoscaler.core.decide.limits.shares import more_slots
-from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, PluginError, StoreError
+from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, StoreError
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
@@ -21,6 +23,7 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobList, JobListFetcher
 from flink_autoscaler.core.ports.order_book import OrderBook
 from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome, PassRequest
+from flink_autoscaler.core.supervise.left_alone import left_alone
 from flink_autoscaler.core.supervise.order_book import held
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
 from flink_autoscaler.standalone.daemon.ledger import SlotLedger, SlotSource
@@ -153,6 +156,7 @@ class ClusterPass:
         self._vanished = around.vanished or VanishedJobs(cluster, autoscaler=autoscaler, tombstones=HeapTombstones())
         self._last_orders: Mapping[JobKey, Orders] = {}
         self._roster = Roster()
+        self._told = ToldOnce()
         self._ledger = SlotLedger(around.slot_source)
         self._workers = ThreadPoolExecutor(parallelism, thread_name_prefix=f"job-{cluster}")
 
@@ -160,13 +164,8 @@ class ClusterPass:
         """Look at every job of the cluster once. Never raises; failures are in the report."""
         started = time.monotonic()
         with bound_contextvars(cluster=self.cluster):
-            try:
-                report = self._run()
-            except AutoscalerError as error:
-                report = PassReport(self.cluster, error=error)
-            except Exception as error:
-                # A fetcher or an engine that breaks its contract must not end the passes.
-                report = PassReport(self.cluster, error=_wrapped(error))
+            found = attempted(self._run)  # a fetcher or an engine that breaks its contract must not end the passes
+            report = PassReport(self.cluster, error=found) if isinstance(found, AutoscalerError) else found
         return replace(report, seconds=time.monotonic() - started)
 
     def is_idle(self) -> bool:
@@ -196,19 +195,15 @@ class ClusterPass:
         selected = tuple(context for context in job_list.jobs if self._selects(context))
         failures = dict(job_list.unreadable)
         requests = self._ledger.limit(
-            self._with_profiles(self._requests(selected, failures, term, now_ms, orders), now_ms)
+            self._with_profiles(self._requests(selected, failures, term, now_ms, orders), now_ms), failures
         )
-        outcomes = self._ledger.settle(requests, self._engine.evaluate(requests)) if requests else ()
+        outcomes = self._ledger.settle(requests, self._engine.evaluate(requests), failures) if requests else ()
+        requests, outcomes = _without(failures, requests, outcomes)
         if term is not None and term == self._leadership.term():
             reports = self._complete_all(requests, outcomes, failures, term)
-            if self._around.history is not None:
-                contexts = [request.context for request in requests if request.context.job_key in reports]
-                self._around.history.add([reports[each.job_key].outcome for each in contexts], contexts, now_ms)
+            self._beside("history", partial(self._keep, requests, reports, now_ms))
         else:
-            reports = {
-                request.context.job_key: self._autoscaler.observe(request.context, outcome)
-                for request, outcome in zip(requests, outcomes, strict=True)
-            }
+            reports = self._observe_all(requests, outcomes, failures)
         is_acting = term is not None and term == self._leadership.term()
         return PassReport(
             self.cluster,
@@ -221,6 +216,31 @@ class ClusterPass:
             engine=next((outcome.engine for outcome in outcomes if outcome.engine is not None), None),
             is_acting=is_acting,
         )
+
+    def _beside(self, part: str, work: Callable[[], None]) -> None:
+        """Do something that no job waits for; that it fails is told once, and again when it fails otherwise."""
+        with Border() as border:
+            work()
+        if self._told.is_news(part, border.error) and border.error is not None:
+            log.warning("pass_part_failed", part=part, error=str(border.error))
+
+    def _keep(self, requests: Sequence[PassRequest], reports: Mapping[JobKey, JobPassReport], now_ms: int) -> None:
+        """Hand what was measured and decided to the history."""
+        if self._around.history is not None:
+            contexts = [request.context for request in requests if request.context.job_key in reports]
+            self._around.history.add([reports[each.job_key].outcome for each in contexts], contexts, now_ms)
+
+    def _observe_all(
+        self, requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome], failures: dict[JobKey, AutoscalerError]
+    ) -> dict[JobKey, JobPassReport]:
+        """Take what a pass taught, without acting on it."""
+        reports = {}
+        for request, outcome in zip(requests, outcomes, strict=True):
+            with Border() as border:
+                reports[request.context.job_key] = self._autoscaler.observe(request.context, outcome)
+            if border.error is not None:
+                failures[request.context.job_key] = border.error
+        return reports
 
     def _read_orders(self, now_ms: int) -> Callable[[JobKey], Orders]:
         """Return what gives the orders for a job; where they cannot be read, nothing is changed in this pass."""
@@ -245,9 +265,7 @@ class ClusterPass:
     ) -> tuple[tuple[JobAutoScalerContext, ...], tuple[JobKey, ...]]:
         gone = self._roster.update(job_list)
         for context in gone:
-            self._autoscaler.drop(context.job_key)
-            if self._around.recorder is not None:
-                self._around.recorder.forget(context.job_key)
+            self._beside(f"clean-up of {context.job_key}", partial(self._drop, context.job_key))
         if term is None:
             self._vanished.hand_over()
             return gone, ()
@@ -262,6 +280,11 @@ class ClusterPass:
             log.debug("clean_up_put_off", error=str(error))
             return gone, ()
 
+    def _drop(self, job_key: JobKey) -> None:
+        self._autoscaler.drop(job_key)
+        if self._around.recorder is not None:
+            self._around.recorder.forget(job_key)
+
     def _requests(
         self,
         contexts: Sequence[JobAutoScalerContext],
@@ -274,7 +297,7 @@ class ClusterPass:
         recorder = None if term is None else self._around.recorder
         for context in contexts:
             job_key = context.job_key
-            try:
+            with Border() as border:
                 if self._roster.is_under_way(job_key):
                     raise NotReadyError("still under way since an earlier pass")
                 recorded = None if recorder is None else recorder.recorded(job_key)
@@ -282,15 +305,21 @@ class ClusterPass:
                     context, now_ms, term=term, orders=orders(job_key), recorded=recorded
                 )
                 requests.append(request)
-            except AutoscalerError as error:
-                failures[job_key] = error
+            if border.error is not None:
+                failures[job_key] = border.error
         return requests
 
     def _with_profiles(self, requests: list[PassRequest], now_ms: int) -> list[PassRequest]:
         """Add what is known about the usual load of the jobs."""
         if self._around.forecasts is None:
             return requests
-        profiles = self._around.forecasts.profiles([request.context for request in requests], now_ms / 1000)
+        contexts = [request.context for request in requests]
+        profiles = attempted(partial(self._around.forecasts.profiles, contexts, now_ms / 1000))
+        error = profiles if isinstance(profiles, AutoscalerError) else None
+        if self._told.is_news("profiles", error) and error is not None:
+            log.warning("pass_part_failed", part="profiles", error=str(error))
+        if isinstance(profiles, AutoscalerError):
+            return requests
         known = ((request, profiles.get(request.context.job_key)) for request in requests)
         return [request if found is None else replace(request, profiles=found) for request, found in known]
 
@@ -316,7 +345,10 @@ class ClusterPass:
             elif not future.done():
                 failures[job_key] = NotReadyError(f"still under way after {self._deadline:g} s")
             else:
-                reports[job_key] = future.result()
+                with Border() as border:
+                    reports[job_key] = future.result()
+                if border.error is not None:
+                    failures[job_key] = border.error
         return reports
 
     def _begin(
@@ -332,23 +364,23 @@ class ClusterPass:
     def _complete(self, request: PassRequest, outcome: PassOutcome, term: int) -> JobPassReport:
         context = request.context
         with bound_contextvars(**job_facts(context)), self._leadership.acting(term):
-            try:
-                report = self._autoscaler.complete(context, outcome)
-                if self._around.recorder is not None:
-                    self._around.recorder.put(request, outcome)
-                return report
-            except Exception as error:
-                # The one catch-all per job: whatever a plug-in raises stays with this job.
-                return JobPassReport(context.job_key, outcome, None, (_wrapped(error),))
+            report = attempted(partial(self._autoscaler.complete, context, outcome))
+            if isinstance(report, AutoscalerError):
+                return JobPassReport(context.job_key, outcome, None, (report,))
+            if self._around.recorder is not None:
+                self._beside("record of passes", partial(self._around.recorder.put, request, outcome))
+            alone = left_alone(request.orders, outcome.state.supervision, request.now_ms)
+            return replace(report, left_alone=alone)
+
+
+def _without(
+    failures: Mapping[JobKey, AutoscalerError], requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome]
+) -> tuple[list[PassRequest], tuple[PassOutcome, ...]]:
+    """Leave out the jobs that have failed since they were asked for."""
+    kept = [pair for pair in zip(requests, outcomes, strict=True) if pair[0].context.job_key not in failures]
+    return [request for request, _ in kept], tuple(outcome for _, outcome in kept)
 
 
 def _is_growing(outcome: PassOutcome) -> bool:
     slots = more_slots(outcome)
     return slots is not None and slots[1] > slots[0]
-
-
-def _wrapped(error: Exception) -> PluginError:
-    """Give an error of foreign code a place in our tree, with its cause for the log."""
-    wrapped = PluginError(f"{type(error).__name__}: {error}")
-    wrapped.__cause__ = error
-    return wrapped

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -52,12 +53,6 @@ def _each(actions: Sequence[Callable[[], object]]) -> None:
 
 
 def _attempt(action: Callable[[], object]) -> AutoscalerError | None:
-    try:
+    with Border() as border:
         action()
-    except AutoscalerError as error:
-        return error
-    except Exception as error:
-        wrapped = PluginError(f"{type(error).__name__}: {error}")
-        wrapped.__cause__ = error
-        return wrapped
-    return None
+    return border.error

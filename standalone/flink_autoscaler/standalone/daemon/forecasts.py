@@ -8,12 +8,14 @@ from typing import Final
 
 import structlog
 
-from flink_autoscaler.core.errors import ConfigError, StoreError
+from flink_autoscaler.core.border import Border, ToldOnce
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError, StoreError
 from flink_autoscaler.core.forecast.pass_forecast import Profiles, profiles_around
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.forecast_store import ForecastStore
 from flink_autoscaler.standalone.observability.logs import masked
+from flink_autoscaler.stores.sql.database.failures import RowError
 
 log = structlog.get_logger(__name__)
 
@@ -50,6 +52,7 @@ class JobForecasts:
         self._known: frozenset[JobKey] = frozenset()
         self._next_look = clock()
         self._is_failing = False
+        self._told = ToldOnce()
 
     def profiles(self, contexts: Sequence[JobAutoScalerContext], now: float) -> dict[JobKey, Profiles]:
         """Return what passes need of the profiles of jobs, by job; jobs without forecasts or profiles are missing.
@@ -60,8 +63,12 @@ class JobForecasts:
         is_due = self._clock() >= self._next_look or not wanted <= self._known
         if wanted and is_due and self._is_ready():
             self._look(wanted)
-        loaded = self._loaded.items()
-        return {job_key: profiles_around(results, now) for job_key, (_, results) in loaded if job_key in wanted}
+        found: dict[JobKey, Profiles] = {}
+        for job_key in self._loaded.keys() & wanted:
+            with Border() as border:  # a store of somebody else may have put anything into a profile
+                found[job_key] = profiles_around(self._loaded[job_key][1], now)
+            self._note(job_key, "is used", border.error)
+        return found
 
     def _look(self, wanted: frozenset[JobKey]) -> None:
         self._known, self._next_look = wanted, self._clock() + self._interval
@@ -80,9 +87,17 @@ class JobForecasts:
         self._loaded = {job_key: loaded for job_key, loaded in self._loaded.items() if job_key in available}
         for job_key in sorted(available):
             if job_key not in self._loaded or self._loaded[job_key][0] != revisions[job_key]:
-                results = self._store.load(job_key)
-                self._loaded[job_key] = revisions[job_key], results
-                _tell(results)
+                with Border() as border:
+                    results = self._store.load(job_key)
+                    _tell(results)
+                    self._loaded[job_key] = revisions[job_key], results
+                if isinstance(border.error, StoreError) and not isinstance(border.error, RowError):
+                    raise border.error  # the store is away, for all jobs
+                self._note(job_key, "is read", border.error)
+
+    def _note(self, job_key: JobKey, step: str, error: AutoscalerError | None) -> None:
+        if self._told.is_news(f"{job_key} {step}", error) and error is not None:
+            log.warning("job_profiles_unusable", job_key=job_key, error=masked(str(error)))
 
 
 def _tell(results: Profiles) -> None:

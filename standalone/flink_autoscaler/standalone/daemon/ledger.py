@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from functools import partial
+from typing import Final, Protocol, TypeVar
 
 import structlog
 
+from flink_autoscaler.core.border import Border, attempted
+from flink_autoscaler.core.decide.limits.needs import shares_slots
 from flink_autoscaler.core.decide.limits.shares import Claim, fair_shares, more_slots, postponed
-from flink_autoscaler.core.errors import AutoscalerError, ConfigError
+from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.events import Event, EventType, Reason
-from flink_autoscaler.core.model.job import Capacity, Headroom, JobKey
+from flink_autoscaler.core.model.job import Capacity, Headroom, JobKey, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.realizers.taskmanagers.slots import Released, SlotsComing
+from flink_autoscaler.standalone.daemon.slot_deals import NO_DEAL, dealt, has_given
+from flink_autoscaler.standalone.daemon.slot_holders import SlotHolders, told_missing
 
 log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 ALLOTMENT_SECONDS: Final = 120.0
 """How long a job may take up what was allotted to it, once it could; after that the slots are free for all again."""
@@ -46,6 +53,14 @@ class _Grant:
 
     slots: int
     decided_ms: int
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Promise:
+    """Slots that others give to a job that waits, and until when it should run with them."""
+
+    slots: int
     until: float
 
 
@@ -84,10 +99,20 @@ class SlotLedger:
         self._capacity: Capacity | None = None
         self._allotted: dict[JobKey, _Allotment] = {}
         self._granted: dict[JobKey, _Grant] = {}
-        self._free = 0
+        self._free = self._unclaimed = 0
+        self._holders = SlotHolders()
+        self._deal = NO_DEAL
+        self._promised: dict[JobKey, _Promise] = {}
 
-    def limit(self, requests: Sequence[PassRequest]) -> list[PassRequest]:
-        """Return the requests with what each job may take, where the cluster does not grow by itself."""
+    def limit(
+        self, requests: Sequence[PassRequest], failures: MutableMapping[JobKey, AutoscalerError] | None = None
+    ) -> list[PassRequest]:
+        """Return the requests with what each job may take, where the cluster does not grow by itself.
+
+        Args:
+            requests: Of the pass.
+            failures: Takes why a job is left out, by its key; the others are not concerned.
+        """
         capacities = (request.context.capacity for request in requests)
         capacity = next((each for each in capacities if each is not None and each.is_fixed), None)
         if capacity is None:
@@ -95,21 +120,39 @@ class SlotLedger:
         self._expire()
         self._capacity = capacity
         self._addable = self._ask_for_more(requests[0].context)
-        reserved = sum(self._reserved(request) for request in requests)
+        failed = failures if failures is not None else {}
+        reserved = sum(_of_each(self._reserved, requests, failed))
         # Jobs that this pass does not look at, such as one that is still being carried out.
         seen = {request.context.job_key for request in requests}
         reserved += sum(grant.slots for job_key, grant in self._granted.items() if job_key not in seen)
-        self._free = max(0, capacity.free_slots - reserved)
-        return [replace(request, context=self._limited(request.context)) for request in requests]
+        self._unclaimed = max(0, capacity.free_slots - reserved)
+        self._deal = self._deal.among(requests)
+        self._free = max(0, self._unclaimed - sum(map(self._kept_for, requests)))
+        kept = [request for request in requests if request.context.job_key not in failed]
+        return _of_each(self._with_limit, kept, failed)
 
-    def settle(self, requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome]) -> tuple[PassOutcome, ...]:
-        """Return the outcomes; those that want more than their fair share are put off to the next pass."""
-        found = (_claim(request, outcome) for request, outcome in zip(requests, outcomes, strict=True))
+    def settle(
+        self,
+        requests: Sequence[PassRequest],
+        outcomes: Sequence[PassOutcome],
+        failures: MutableMapping[JobKey, AutoscalerError] | None = None,
+    ) -> tuple[PassOutcome, ...]:
+        """Return the outcomes; those that want more than their fair share are put off to the next pass.
+
+        Args:
+            requests: As they were limited.
+            outcomes: One per request, in the same order.
+            failures: Takes why an outcome cannot be counted, by job. Such an outcome comes back as it was, and is not
+                to be carried out: nobody knows what it takes from the others.
+        """
+        failed = failures if failures is not None else {}
+        found = (_counted(request, outcome, failed) for request, outcome in zip(requests, outcomes, strict=True))
         claims = {claim.job_key: claim for claim in found if claim is not None}
         kept = sum(each.slots for job_key, each in self._allotted.items() if job_key not in claims)
         shares = fair_shares(claims.values(), max(0, self._free - kept))
         wanted = sum(claim.wanted - claim.held for claim in claims.values())
-        coming = self._supplied(requests, wanted)
+        waited_for = sum(each.waits_for.most for each in outcomes if each.waits_for is not None)
+        coming = self._supplied(requests, wanted + waited_for)
         settled = []
         for request, outcome in zip(requests, outcomes, strict=True):
             claim, share = claims.get(outcome.job_key), shares.get(outcome.job_key, 0)
@@ -119,16 +162,65 @@ class SlotLedger:
                 settled.append(self._judged(request, claim, share, outcome, wanted))
             else:
                 settled.append(self._waiting(claim, share, outcome, coming))
+        self._holders.note(requests, outcomes)
+        return self._with_missing(requests, settled)
+
+    def _with_missing(
+        self, requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome]
+    ) -> tuple[PassOutcome, ...]:
+        """Return the outcomes; jobs that wait for slots say how many they lack, with an event from the second time on.
+
+        For a moment slots are missing whenever a TaskManager is started anew.
+        """
+        if self._capacity is None:
+            return tuple(outcomes)
+        before = self._deal
+        self._note_promises(requests, outcomes)
+        promised = {job_key: promise.slots for job_key, promise in self._promised.items()}
+        found = NO_DEAL if self._addable else dealt(requests, outcomes, self._unclaimed, promised)
+        self._deal = deal = before if promised and not found.starving else found
+        settled = list(outcomes)
+        for index, (request, outcome) in enumerate(zip(requests, outcomes, strict=True)):
+            if outcome.job_key in deal.missing:
+                headroom = self._headroom(request.context.cluster, self._unclaimed)
+                lack, is_news = deal.lack_of(outcome.job_key), outcome.job_key in before.missing
+                with Border():  # words must not end the pass
+                    settled[index] = told_missing(request, outcome, lack, headroom, is_news=is_news)
         return tuple(settled)
+
+    def _kept_for(self, request: PassRequest) -> int:
+        """Return the slots that are kept free for a job that waits."""
+        promise = self._promised.get(request.context.job_key)
+        if promise is not None and request.context.status is JobStatus.CREATED:
+            return promise.slots
+        return self._deal.reserved_for(request)
+
+    def _note_promises(self, requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome]) -> None:
+        """Remember what starving jobs are given, as long as it may take until they run."""
+        now = self._clock()
+        if has_given(outcomes):
+            until = now + ALLOTMENT_SECONDS
+            self._promised |= {job_key: _Promise(slots, until) for job_key, slots in self._deal.helped().items()}
+        waiting = {each.context.job_key for each in requests if each.context.status is JobStatus.CREATED}
+        self._promised = {key: each for key, each in self._promised.items() if key in waiting and each.until > now}
+
+    def _headroom(self, cluster: str, slots: int, *, is_share: bool = False) -> Headroom:
+        """Return what a job may take, and who has the slots where nobody adds any."""
+        source = f"its fair share of cluster {cluster}" if is_share else f"cluster {cluster}"
+        headroom = Headroom(source, taskmanagers=0, slots=slots)
+        if self._addable or self._capacity is None:
+            return headroom
+        kept = self._capacity.free_slots - slots
+        holders = (*self._holders.among(self._capacity), *([("kept for others", kept)] if kept > 0 else []))
+        return replace(headroom, total=self._capacity.slots, holders=holders)
 
     def _ask_for_more(self, context: JobAutoScalerContext) -> int:
         """Return the slots that could be added; a cluster without limit counts as twice its size."""
         if self._source is None or self._capacity is None:
             return 0
-        try:
-            addable = self._source.addable(context)
-        except AutoscalerError as error:
-            log.debug("slot_source_failed", cluster=context.cluster, error=str(error))
+        addable = attempted(partial(self._source.addable, context))
+        if isinstance(addable, AutoscalerError):
+            log.debug("slot_source_failed", cluster=context.cluster, error=str(addable))
             return 0
         return max(self._capacity.slots, 1) if addable is None else addable
 
@@ -138,18 +230,19 @@ class SlotLedger:
             return None
         context, used = requests[0].context, self._capacity.slots - self._capacity.free_slots
         needed = used + (self._capacity.free_slots - self._free) + wanted
-        try:
+        coming: SlotsComing | None = None
+        with Border() as border:
             if wanted <= self._free:
                 _log_events(context, self._source.release(context, needed).events)
                 return None
             coming = self._source.ensure(context, needed)
-        except AutoscalerError as error:
-            log.warning("slot_source_failed", cluster=context.cluster, error=str(error))
-            return None
-        if coming is None:
-            return None
-        _log_events(context, coming.events)
-        return coming if coming.slots > 0 and coming.problem is None else None
+            if coming is not None:
+                _log_events(context, coming.events)
+                coming = coming if coming.slots > 0 and coming.problem is None else None
+        if border.error is None:
+            return coming
+        log.warning("slot_source_failed", cluster=context.cluster, error=str(border.error))
+        return None
 
     def _waiting(self, claim: Claim, share: int, outcome: PassOutcome, coming: SlotsComing) -> PassOutcome:
         if claim.held + share >= claim.wanted:
@@ -180,15 +273,18 @@ class SlotLedger:
             return grant.slots
         return max(0, _widest(current.target) - _widest(current.before))
 
+    def _with_limit(self, request: PassRequest) -> PassRequest:
+        share = self._deal.share_of(request)
+        return replace(request, context=replace(self._limited(request.context), share=share))
+
     def _limited(self, context: JobAutoScalerContext) -> JobAutoScalerContext:
-        if context.headroom is not None or not _is_counted(context):
+        if context.headroom is not None or not shares_slots(context):
             return context
         others = sum(each.slots for key, each in self._allotted.items() if key != context.job_key)
         own = self._allotted.get(context.job_key)
         # What was allotted to it, and what has become free since: a share is no limit once there is more.
         slots = max(self._free - others, 0 if own is None else min(own.slots, self._free), 0) + self._addable
-        source = f"cluster {context.cluster}" if own is None else f"its fair share of cluster {context.cluster}"
-        return replace(context, headroom=Headroom(source, taskmanagers=0, slots=slots))
+        return replace(context, headroom=self._headroom(context.cluster, slots, is_share=own is not None))
 
     def _judged(self, request: PassRequest, claim: Claim, share: int, outcome: PassOutcome, wanted: int) -> PassOutcome:
         if claim.held + share >= claim.wanted:
@@ -209,22 +305,34 @@ def _log_events(context: JobAutoScalerContext, events: Sequence[Event]) -> None:
         write("slot_supply", cluster=context.cluster, reason=event.reason, message=event.message)
 
 
+def _of_each(
+    work: Callable[[PassRequest], T], requests: Sequence[PassRequest], failures: MutableMapping[JobKey, AutoscalerError]
+) -> list[T]:
+    """Return what is found out about each job; jobs of which nothing can be found out are failures."""
+    found = []
+    for request in requests:
+        with Border() as border:
+            found.append(work(request))
+        if border.error is not None:
+            failures[request.context.job_key] = border.error
+    return found
+
+
+def _counted(
+    request: PassRequest, outcome: PassOutcome, failures: MutableMapping[JobKey, AutoscalerError]
+) -> Claim | None:
+    found = attempted(partial(_claim, request, outcome), what="what was decided cannot be counted")
+    if isinstance(found, AutoscalerError):
+        failures[request.context.job_key] = found
+        return None
+    return found
+
+
 def _claim(request: PassRequest, outcome: PassOutcome) -> Claim | None:
     slots, options = more_slots(outcome), request.context.options
-    if slots is None or slots[1] <= slots[0] or not _is_counted(request.context):
+    if slots is None or slots[1] <= slots[0] or not shares_slots(request.context):
         return None
     return Claim(request.context.job_key, *slots, options.capacity_priority, options.capacity_weight)
-
-
-def _is_counted(context: JobAutoScalerContext) -> bool:
-    """Tell whether the job has to do with the slots that its cluster has."""
-    if context.capacity is None or not context.capacity.is_fixed:
-        return False
-    options = context.options
-    try:
-        return options.improves(options.calm) and options.capacity_enabled
-    except ConfigError:  # the pass says what is wrong with it
-        return False
 
 
 def _widest(vector: Mapping[str, int]) -> int:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.options.option import nearest
 
@@ -54,13 +56,8 @@ def load_plugin(group: str, name: str) -> Any:
         owners = ", ".join(sorted(map(_distribution, points)))
         raise ConfigError(f"plug-in '{name}' in {group} is in several distributions: {owners}")
     point = points[0]
-    try:
-        return point.load()
-    except Exception as error:  # the import runs foreign code, which may raise anything
-        raise ConfigError(
-            f"plug-in '{point.name}' in {point.group} of {_distribution(point)} cannot be imported from"
-            f" {point.value}: {type(error).__name__}: {error}"
-        ) from error
+    what = f"plug-in '{point.name}' in {point.group} of {_distribution(point)} cannot be imported from {point.value}"
+    return _given(attempted(point.load, ConfigError, what))  # the import runs foreign code
 
 
 def make_plugin(group: str, name: str, offered: Mapping[str, object], *, cluster: str | None = None) -> Any:
@@ -84,13 +81,19 @@ def build(factory: Callable[..., Any], offered: Mapping[str, object], what: str)
     Raises:
         ConfigError: It raised something else than an error of ours.
     """
-    try:
-        wanted = inspect.signature(factory).parameters
-        return factory(**{name: value for name, value in offered.items() if name in wanted})
-    except AutoscalerError:
-        raise
-    except Exception as error:
-        raise ConfigError(f"{what} could not be started: {type(error).__name__}: {error}") from error
+    return _given(attempted(partial(_call, factory, offered), ConfigError, f"{what} could not be started"))
+
+
+def _call(factory: Callable[..., Any], offered: Mapping[str, object]) -> Any:
+    wanted = inspect.signature(factory).parameters
+    return factory(**{name: value for name, value in offered.items() if name in wanted})
+
+
+def _given(found: Any) -> Any:
+    """Return what was made or imported; raise the error where that is what came of it."""
+    if isinstance(found, AutoscalerError):
+        raise found
+    return found
 
 
 def _distribution(point: EntryPoint) -> str:

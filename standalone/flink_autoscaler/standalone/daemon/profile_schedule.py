@@ -14,6 +14,7 @@ from apscheduler.events import EVENT_JOB_MAX_INSTANCES
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
+from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, NotLeaderError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.load_profile import ProfileResult, zone_named
@@ -130,12 +131,9 @@ class ProfileSchedule:
         log.info("forecast_build_started", history=masked(self._settings.history.path))
         began = time.perf_counter()
         self._note(running=True)
-        try:
-            done = self._build()
-        except AutoscalerError as error:
-            self._failed(str(error), time.perf_counter() - began)
-        except Exception as error:  # what a store of somebody else raises: the schedule goes on
-            self._failed(f"{type(error).__name__}: {error}", time.perf_counter() - began)
+        done = attempted(self._build)  # a store of somebody else may raise anything: the schedule goes on
+        if isinstance(done, AutoscalerError):
+            self._failed(str(done), time.perf_counter() - began)
         else:
             self._succeeded(done, time.perf_counter() - began)
 

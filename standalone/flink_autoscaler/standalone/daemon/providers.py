@@ -13,7 +13,8 @@ from typing import Final
 import structlog
 
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.core.errors import AutoscalerError, ConfigError
+from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.task_managers import SupplyRules, TaskManagerProvider, TaskManagerSupply
 from flink_autoscaler.realizers.taskmanagers.providers import (
@@ -109,10 +110,10 @@ def rules_of(settings: ProviderSettings) -> SupplyRules:
 
 
 def _close(provider: TaskManagerProvider) -> None:
-    try:
+    with Border() as border:  # it may be somebody else's
         provider.close()
-    except AutoscalerError as error:
-        log.warning("close_failed", part="task_manager_provider", error=str(error))
+    if border.error is not None:
+        log.warning("close_failed", part="task_manager_provider", error=str(border.error))
 
 
 def process(cluster: str, provider: ProviderSettings) -> ProcessProvider:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import structlog
 
@@ -48,13 +49,15 @@ def serve(settings: Settings, load: Callable[[], Settings] | None = None) -> int
             _serve_pages(settings, clusters, gauges, parts)
         wiring.storage.start(inbox.put)
         wiring.start_engines()
+        _spare_collector()
         daemon.start()
         _start_profile_schedule(settings, wiring, gauges, parts)
         _start_watchdog(notifier, daemon, parts)
         summary = _summary(settings)
         notifier.ready(summary)
-        sys.stdout.write(summary + "\n")
-        sys.stdout.flush()
+        with suppress(OSError):  # a greeting that nobody can read is no reason not to start
+            sys.stdout.write(summary + "\n")
+            sys.stdout.flush()
 
         reload = Reload(settings, load=load or (lambda: settings), clusters=clusters)
         end = _reload_until_the_end(inbox, reload, notifier)
@@ -75,6 +78,12 @@ def serve(settings: Settings, load: Callable[[], Settings] | None = None) -> int
     if isinstance(end, ConfigError):
         raise end
     return 0
+
+
+def _spare_collector() -> None:
+    """Let full garbage collections, for which all threads stand still, pass over what has been imported."""
+    gc.collect()
+    gc.freeze()
 
 
 def _reload_until_the_end(inbox: Inbox, reload: Reload, notifier: ServiceNotifier) -> End:

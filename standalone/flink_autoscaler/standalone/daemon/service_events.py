@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import structlog
 
+from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.model.events import Event
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -27,7 +28,7 @@ class ServiceEvents:
 
     def __call__(self, event: Event) -> None:
         """Tell an event. Never raises: what is told about has happened, whoever hears of it."""
-        try:
+        with Border() as border:
             self._handler.handle_event(self._context, event)
-        except Exception as error:  # a plug-in may raise anything
-            log.warning("event_not_told", reason=event.reason, error=masked(f"{type(error).__name__}: {error}"))
+        if border.error is not None:
+            log.warning("event_not_told", reason=event.reason, error=masked(str(border.error)))

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler, AutoScalerStateStore, JobTombstones
 from flink_autoscaler.core.ports.forecast_store import ForecastStore
 from flink_autoscaler.core.ports.order_book import OrderBook
@@ -21,6 +21,7 @@ from flink_autoscaler.standalone.ha.databases import (
     open_database,
     watched,
 )
+from flink_autoscaler.standalone.ha.file_lock import FileLock
 from flink_autoscaler.standalone.ha.leadership import RENEWALS, GuardedEventHandler, Leadership, LeaseLeadership
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.stores.heap import HeapForecastStore, HeapOrderBook, HeapTombstones
@@ -45,6 +46,7 @@ class Storage:
 
     Attributes:
         is_shared: Whether other daemons may act on the same jobs.
+        orders_set_aside: Tells for how many jobs orders were set aside since the start.
 
     Raises:
         ConfigError: The database cannot be used as it is configured.
@@ -56,10 +58,12 @@ class Storage:
         self._database = self._open() if needs_database(settings) else None
         self._watch = None if self._database is None else self._make_watch(self._database)
         self._fence: Fence | None = None
+        self._write_error: Callable[[], StoreError | None] = lambda: None
         self.is_shared = settings.ha.enabled
         self.leadership = self._make_leadership() if self.is_shared else Leadership()
         self.tombstones: JobTombstones = HeapTombstones()
         self.order_book: OrderBook = HeapOrderBook()
+        self.orders_set_aside: Callable[[], int] = lambda: 0
         self.forecasts: ForecastStore = HeapForecastStore()
         self.recorder: PassRecorder | None = None
         if self._database is not None and self._watch is not None and settings.standalone.state_store == JDBC:
@@ -73,8 +77,10 @@ class Storage:
 
     def watched_store(self, store: AutoScalerStateStore) -> AutoScalerStateStore:
         """Return a store, watched where it is in the database."""
-        is_in_database = self._settings.standalone.state_store == JDBC
-        return WatchedStore(store, self._watch) if self._watch is not None and is_in_database else store
+        if self._watch is None or self._settings.standalone.state_store != JDBC:
+            return store
+        self._write_error = getattr(store, "write_error", self._write_error)
+        return WatchedStore(store, self._watch)
 
     def guarded_events(self, handlers: Mapping[str, AutoScalerEventHandler]) -> AutoScalerEventHandler:
         """Return event handlers by name as one: watched in the database, all silent while another daemon leads."""
@@ -93,8 +99,12 @@ class Storage:
             on_hopeless: Told when a database that is away now turns out to be unusable once it is there.
 
         Raises:
-            ConfigError: The database is there and cannot be used as it is configured.
+            ConfigError: The database is there and cannot be used as it is configured, or another daemon uses its file.
         """
+        if self._database is not None and self._database.file is not None and not self.is_shared:
+            lock = FileLock(self._database.file)
+            self._on_close(lock.release)
+            lock.acquire()
         if self._watch is not None:
             self._watch.start(on_hopeless)
             self._on_close(self._watch.stop)
@@ -122,13 +132,23 @@ class Storage:
     def _make_watch(self, database: Database) -> StoreWatch:
         from flink_autoscaler.stores.sql.database.failures import is_lasting  # noqa: PLC0415
         from flink_autoscaler.stores.sql.schema import require_current  # noqa: PLC0415
+        from flink_autoscaler.stores.sql.writability import require_writable  # noqa: PLC0415
 
         upgrades = self._settings.standalone.jdbc_upgrade_at_start
+
+        def look() -> None:
+            database.rescue()
+            require_writable(database)
+
         return StoreWatch(
             lambda: require_current(database, upgrades_at_start=upgrades),
-            database.ping,
+            look,
+            write_error=self._last_write_error,
             is_lasting=is_lasting,
         )
+
+    def _last_write_error(self) -> StoreError | None:
+        return self._write_error()
 
     def _make_leadership(self) -> Leadership:
         from flink_autoscaler.stores.sql.lease import Lease, LeaseFence  # noqa: PLC0415
@@ -136,7 +156,9 @@ class Storage:
         ha = self._settings.ha
         # A connection of its own: a renewal must not wait for a free one. Two attempts fit between two renewals.
         patience = ha.ttl / RENEWALS / 2
-        database = self._open(pool_size=1, pool_timeout=patience, connect_timeout=patience, query_timeout=patience)
+        database = self._open(
+            beside=self._database, pool_size=1, pool_timeout=patience, connect_timeout=patience, query_timeout=patience
+        )
         # For people, and like no other: a process that is started again must not be taken for the one before.
         owner = f"{socket.gethostname()[:100]}:{os.getpid()}:{uuid.uuid4().hex[:12]}"
         lease = Lease(database, name=ha.name, owner=owner, ttl=ha.ttl)
@@ -151,7 +173,9 @@ class Storage:
         from flink_autoscaler.stores.sql.tombstones import SqlTombstones  # noqa: PLC0415
 
         self.tombstones = SqlTombstones(database, fence=self._fence, writer=self._settings.ha.name)
-        self.order_book = watched(SqlOrderBook(database, fence=self._fence), watch)
+        book = SqlOrderBook(database, fence=self._fence)
+        self.order_book = watched(book, watch)
+        self.orders_set_aside = lambda: book.set_aside_count
         self.forecasts = SqlForecastStore(database)
         if self._settings.records.enabled:
             self.recorder = self._make_recorder(database)

@@ -13,7 +13,8 @@ import structlog
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.autoscaler import JobAutoScaler
-from flink_autoscaler.core.errors import AutoscalerError, ConfigError, PluginError
+from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.errors import ConfigError, PluginError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Signed
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -165,7 +166,8 @@ class Wiring(AbstractContextManager["Wiring"]):
     def _build_autoscaler(self) -> JobAutoScaler:
         settings = self._settings.standalone
         plain_store = self._plugin(PluginGroup.STORES, settings.state_store or HEAP)
-        self.set_aside_count = lambda: int(getattr(plain_store, "set_aside_count", 0))
+        orders = self.storage.orders_set_aside
+        self.set_aside_count: Callable[[], int] = lambda: int(getattr(plain_store, "set_aside_count", 0)) + orders()
         store = self.storage.watched_store(plain_store)
         names = self._settings.event_handler_names
         handlers = {name: self._plugin(PluginGroup.EVENT_HANDLERS, name) for name in names}
@@ -340,13 +342,9 @@ def list_jobs(
 
 
 def _listed(fetcher_of: Callable[[Cluster], JobListFetcher], cluster: Cluster) -> JobList:
-    try:
-        with closing(fetcher_of(cluster)) as fetcher:
-            return fetcher.fetch()
-    except Exception as error:
-        # The fetcher may be somebody else's.
-        known = error if isinstance(error, AutoscalerError) else PluginError(f"{type(error).__name__}: {error}")
-        return JobList((), problems={f"cluster {cluster.name}": known})
+    with Border() as border, closing(fetcher_of(cluster)) as fetcher:  # the fetcher may be somebody else's
+        return fetcher.fetch()
+    return JobList((), problems={f"cluster {cluster.name}": border.error or PluginError("no list")})
 
 
 def chosen_clusters(settings: Settings, name: str | None) -> tuple[Cluster, ...]:
@@ -363,7 +361,7 @@ def chosen_clusters(settings: Settings, name: str | None) -> tuple[Cluster, ...]
 
 
 def _close_quietly(close: Callable[[], object]) -> None:
-    try:
+    with Border() as border:
         close()
-    except Exception as error:
-        log.warning("close_failed", part=getattr(close, "__qualname__", repr(close)), error=str(error))
+    if border.error is not None:
+        log.warning("close_failed", part=getattr(close, "__qualname__", repr(close)), error=str(border.error))

@@ -10,17 +10,19 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from flink_autoscaler.clients.flink.capacity import read_capacity, with_capacity
-from flink_autoscaler.clients.flink.decode import JobOverview
+from flink_autoscaler.clients.flink.capacity import TASKMANAGERS, read_capacity, with_capacities
+from flink_autoscaler.clients.flink.decode import JobListing, JobOverview
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.core.errors import FlinkRestError, RefusedError
+from flink_autoscaler.core.border import ToldOnce
+from flink_autoscaler.core.errors import AutoscalerError, FlinkRestError, RefusedError
 from flink_autoscaler.core.model.job import Endpoint, JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.fetchers.access import Access
 from flink_autoscaler.standalone.fetchers.job_contexts import JobContexts
 from flink_autoscaler.standalone.fetchers.job_keys import keyed_jobs, selected_jobs
+from flink_autoscaler.standalone.fetchers.listed_jobs import KnownJobs, tell_unknown
 from flink_autoscaler.standalone.settings.schema.clusters import Growth
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode
 
@@ -30,10 +32,10 @@ _UNAUTHORIZED: Final = 401
 
 
 class Listing(NamedTuple):
-    """The jobs of a cluster, ended ones too, and who listed them."""
+    """The jobs of a cluster, ended and unreadable ones too, and who listed them."""
 
     client: FlinkRestClient
-    jobs: tuple[JobOverview, ...]
+    jobs: JobListing
 
 
 class JobManagers:
@@ -75,13 +77,13 @@ class JobManagers:
 
     def _ask_alone(self, client: FlinkRestClient) -> Listing:
         try:
-            return Listing(client, self._loop.run(client.jobs_overview()))
+            return Listing(client, self._loop.run(client.job_listing()))
         except RefusedError as error:
             renewed = self._client(self._url) if error.status == _UNAUTHORIZED else client
             if renewed.endpoint == client.endpoint:
                 raise
             # The credentials were replaced after this pass had read them.
-            return Listing(renewed, self._loop.run(renewed.jobs_overview()))
+            return Listing(renewed, self._loop.run(renewed.job_listing()))
 
     def _ask_others(self, first: FlinkRestError) -> Listing:
         clients = [self._client(url) for url in self._urls if url != self._url]
@@ -96,7 +98,7 @@ class JobManagers:
 
 async def _first_answer(clients: Sequence[FlinkRestClient]) -> tuple[Listing | None, list[FlinkRestError]]:
     """Return the first answer in the order of the clients, and why those before it failed."""
-    requests = [asyncio.ensure_future(client.jobs_overview()) for client in clients]
+    requests = [asyncio.ensure_future(client.job_listing()) for client in clients]
     errors: list[FlinkRestError] = []
     try:
         for client, request in zip(clients, requests, strict=True):
@@ -140,28 +142,36 @@ class FlinkClusterFetcher:
         self._job_key = job_key
         self._jobmanagers = JobManagers(cluster, loop=loop, clients=clients)
         self._contexts = JobContexts(cluster, clock=clock)
-        growth = cluster.settings.capacity
+        self._known, self._told = KnownJobs(), ToldOnce()
+        growth = cluster.settings.slots
         self._is_fixed = None if growth is Growth.AUTO else growth is Growth.FIXED
 
     def fetch(self) -> JobList:
-        """Return all jobs; those whose configuration could not be read are ``unreadable``.
+        """Return all jobs; those whose entry or configuration could not be read are ``unreadable``.
 
         Raises:
             ConfigError: A secret is not where the settings say.
             FlinkRestError: The list could not be read.
         """
-        client, listed = self._jobmanagers.list_jobs()
-        jobs, left_out = selected_jobs(keyed_jobs(self._cluster.name, listed, self._job_key), self._cluster.settings)
-        contexts, failures = self._loop.run(self._read(client, jobs))
-        return JobList(contexts, failures, left_out)
+        client, listing = self._jobmanagers.list_jobs()
+        listed = self._known.take(listing)
+        keyed = keyed_jobs(self._cluster.name, listed.all, self._job_key)
+        jobs, left_out = selected_jobs(keyed, self._cluster.settings)
+        readable, unreadable = listed.divided(jobs)
+        contexts, failures = self._loop.run(self._read(client, readable))
+        return JobList(contexts, {**failures, **unreadable}, left_out, listed.problems)
 
     async def _read(
         self, client: FlinkRestClient, jobs: Mapping[JobKey, JobOverview]
-    ) -> tuple[tuple[JobAutoScalerContext, ...], Mapping[JobKey, FlinkRestError]]:
+    ) -> tuple[tuple[JobAutoScalerContext, ...], Mapping[JobKey, AutoscalerError]]:
         (contexts, failures), capacity = await asyncio.gather(
             self._contexts.contexts(client, jobs), read_capacity(client)
         )
-        return tuple(with_capacity(context, capacity, is_fixed=self._is_fixed) for context in contexts), failures
+        error = capacity if isinstance(capacity, AutoscalerError) else None
+        if self._told.is_news(TASKMANAGERS, error):
+            tell_unknown(self._cluster.name, TASKMANAGERS, error)
+        given, refused = with_capacities(contexts, capacity, is_fixed=self._is_fixed)
+        return given, {**failures, **refused}
 
     def close(self) -> None:
         """Do nothing: loop and clients belong to the caller."""

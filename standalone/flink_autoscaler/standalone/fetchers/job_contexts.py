@@ -11,7 +11,8 @@ from typing import Final
 
 from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
-from flink_autoscaler.core.errors import ConfigError, FlinkRestError
+from flink_autoscaler.core.border import awaited
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.job import Headroom, JobKey, JobStatus, effective_status
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
@@ -72,7 +73,7 @@ class JobContexts:
         labels: Mapping[str, str] = NO_LABELS,
         headroom: Headroom | None = None,
         taskmanager_cpu: float | None = None,
-    ) -> tuple[list[JobAutoScalerContext], dict[JobKey, FlinkRestError]]:
+    ) -> tuple[list[JobAutoScalerContext], dict[JobKey, AutoscalerError]]:
         """Return the contexts of all jobs of one JobManager, and why others could not be made.
 
         Args:
@@ -120,23 +121,20 @@ class JobContexts:
 
     async def _refresh(
         self, client: FlinkRestClient, known: dict[str, _Known], jobs: Iterable[JobOverview]
-    ) -> dict[str, FlinkRestError]:
+    ) -> dict[str, AutoscalerError]:
         """Read what is not known, or not any more, and return what failed by job id."""
         due = [job for job in jobs if self._is_outdated(known.get(job.job_id), job)]
         # Few enough that no request waits for its connection until it times out, also with 5,000 jobs.
         places = asyncio.Semaphore(client.endpoint.max_connections)
 
-        async def read(job: JobOverview) -> _Known | FlinkRestError:
+        async def read(job: JobOverview) -> _Known | AutoscalerError:
             async with places:
-                try:
-                    return await self._read(client, job, known.get(job.job_id))
-                except FlinkRestError as error:
-                    return error
+                return await awaited(self._read(client, job, known.get(job.job_id)), what=f"job {job.job_id}")
 
         found = await asyncio.gather(*map(read, due))
         results = {job.job_id: result for job, result in zip(due, found, strict=True)}
         known |= {job_id: result for job_id, result in results.items() if isinstance(result, _Known)}
-        return {job_id: result for job_id, result in results.items() if isinstance(result, FlinkRestError)}
+        return {job_id: result for job_id, result in results.items() if isinstance(result, AutoscalerError)}
 
     def _is_outdated(self, entry: _Known | None, job: JobOverview) -> bool:
         if entry is None or entry.last_modification_ms != job.last_modification_ms:

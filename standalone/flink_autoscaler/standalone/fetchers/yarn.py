@@ -11,13 +11,14 @@ from typing import Final
 
 import structlog
 
-from flink_autoscaler.clients.flink.capacity import with_capacity
+from flink_autoscaler.clients.flink.capacity import with_capacities
 from flink_autoscaler.clients.flink.client_cache import Admission, ClientCache
 from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.clients.yarn import Application, ApplicationFilter, ResourceManagerClient
 from flink_autoscaler.clients.yarn.capacity import YarnCapacity, yarn_capacity
-from flink_autoscaler.core.errors import AutoscalerError, FlinkRestError, ResponseError
+from flink_autoscaler.core.border import Border, ToldOnce, awaited
+from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, ResponseError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
@@ -39,7 +40,7 @@ LOOKS_AT_ONCE: Final = 64
 _NUMBERS: Final = re.compile(r"[0-9]+")
 
 
-Read = tuple[list[JobAutoScalerContext], dict[JobKey, FlinkRestError]]
+Read = tuple[tuple[JobAutoScalerContext, ...], dict[JobKey, AutoscalerError]]
 """The contexts of the jobs of one application, and why others could not be made."""
 
 
@@ -72,7 +73,7 @@ class YarnFetcher:
         self._endpoints = YarnEndpoints(cluster)
         self._roll = ApplicationRoll(clock=clock)
         self._contexts = JobContexts(cluster, clock=clock)
-        self._headroom_error = ""
+        self._told = ToldOnce()
         self._keys: dict[str, frozenset[JobKey]] = {}
         self._rm: ResourceManagerClient | None = None
 
@@ -102,15 +103,17 @@ class YarnFetcher:
             self._yarn_capacity(rm, listed),
             self._look_at_all(listed),
         )
+        for application_id, found in seen.items():
+            problems |= {f"{application_id}: {part}": error for part, error in found.jobs.problems.items()}
         jobs = self._keyed(seen)
-        read = await self._read_all(seen, jobs, capacity)
+        read, unreadable, failed = await self._read_all(seen, jobs, capacity)
         self._contexts.keep_only({watched.url for _, watched in self._roll.items()})
         left_out = {key for key, placed in jobs.items() if not is_selected(placed.job.name, self._cluster.settings)}
         return JobList(
             jobs=tuple(context for contexts, _ in read for context in contexts),
-            unreadable={key: error for _, failures in read for key, error in failures.items()},
+            unreadable={**unreadable, **{key: error for _, failures in read for key, error in failures.items()}},
             left_out=frozenset(left_out).union(*(self._keys.get(each, ()) for each in moved)),
-            problems={**problems, **absent},
+            problems={**problems, **absent, **failed},
         )
 
     async def _resource_manager(self) -> ResourceManagerClient:
@@ -127,17 +130,14 @@ class YarnFetcher:
         """Return what queues and nodes have; without it jobs are looked after all the same."""
         if not self._cluster.settings.yarn.headroom or not listed:
             return None
-        try:
-            capacity = await yarn_capacity(rm)
-        except FlinkRestError as error:
-            if self._headroom_error != str(error):
-                self._headroom_error = str(error)
-                log.warning("yarn_headroom_unknown", cluster=self._cluster.name, error=self._headroom_error)
-            return None
-        if self._headroom_error:
-            self._headroom_error = ""
-            log.info("yarn_headroom_known", cluster=self._cluster.name)
-        return capacity
+        capacity = await awaited(yarn_capacity(rm), ResponseError)
+        error = capacity if isinstance(capacity, AutoscalerError) else None
+        if self._told.is_news("headroom", error):
+            if error is None:
+                log.info("yarn_headroom_known", cluster=self._cluster.name)
+            else:
+                log.warning("yarn_headroom_unknown", cluster=self._cluster.name, error=str(error))
+        return None if isinstance(capacity, AutoscalerError) else capacity
 
     async def _look_at_all(self, listed: Sequence[Application]) -> tuple[dict[str, Look], dict[str, AutoscalerError]]:
         """Look at all applications at the same time, those that failed before last."""
@@ -152,10 +152,9 @@ class YarnFetcher:
 
         async def look(application: Application) -> Look | AutoscalerError:
             watched = self._roll[application.application_id]
-            try:
+            with Border() as border:
                 return await watched.look(application, self._endpoints.ways(application), around)
-            except AutoscalerError as error:
-                return error
+            return border.error or NotReadyError("not looked at")
 
         in_turn = sorted(applications.values(), key=lambda each: self._roll[each.application_id].failures)
         results = dict(zip(in_turn, await asyncio.gather(*map(look, in_turn)), strict=True))
@@ -174,7 +173,7 @@ class YarnFetcher:
         Those of applications that cannot be read at the moment take part: otherwise another job of the same name would
         have its name for itself for a while, and take over what was learned.
         """
-        known = {each: seen[each].jobs if each in seen else watched.jobs for each, watched in self._roll.items()}
+        known = {each: seen[each].jobs.all if each in seen else watched.jobs for each, watched in self._roll.items()}
         keyed = keyed_application_jobs(self._cluster.name, known, self._job_key)
         keys: dict[str, set[JobKey]] = defaultdict(set)
         for key, placed in keyed.items():
@@ -184,18 +183,25 @@ class YarnFetcher:
 
     async def _read_all(
         self, seen: Mapping[str, Look], jobs: Mapping[JobKey, PlacedJob], capacity: YarnCapacity | None
-    ) -> list[Read]:
+    ) -> tuple[list[Read], dict[JobKey, AutoscalerError], dict[str, AutoscalerError]]:
+        """Return what was read of each application, why some of their jobs cannot be, and which cannot be at all."""
         admission = Admission(jobs=LOOKS_AT_ONCE)
         selected: dict[str, dict[JobKey, JobOverview]] = {each: {} for each in seen}
         for key, placed in jobs.items():
             if is_selected(placed.job.name, self._cluster.settings):
                 selected[placed.application_id][key] = placed.job
+        divided = {each: seen[each].jobs.divided(mine) for each, mine in selected.items()}
 
         async def read(application_id: str) -> Read:
             async with admission():
-                return await self._read(seen[application_id], selected[application_id], capacity)
+                return await self._read(seen[application_id], divided[application_id][0], capacity)
 
-        return list(await asyncio.gather(*map(read, seen)))
+        found = dict(zip(seen, await asyncio.gather(*(awaited(read(each)) for each in seen)), strict=True))
+        return (
+            [each for each in found.values() if not isinstance(each, AutoscalerError)],
+            {key: error for _, unreadable in divided.values() for key, error in unreadable.items()},
+            {each: error for each, error in found.items() if isinstance(error, AutoscalerError)},
+        )
 
     async def _read(self, look: Look, jobs: Mapping[JobKey, JobOverview], capacity: YarnCapacity | None) -> Read:
         application = look.application
@@ -213,7 +219,8 @@ class YarnFetcher:
         if failures and not contexts:
             self._roll[application.application_id].failed(next(iter(failures.values())))
         # Flink asks YARN for TaskManagers itself: there is no fixed number of slots to share.
-        return [with_capacity(context, look.facts.capacity, is_fixed=False) for context in contexts], failures
+        given, refused = with_capacities(contexts, look.facts.capacity, is_fixed=False)
+        return given, {**failures, **refused}
 
 
 def _with_the_same_address(listed: Sequence[Application]) -> dict[str, AutoscalerError]:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from flink_autoscaler.clients.flink.capacity import read_capacity
 from flink_autoscaler.clients.flink.client_cache import Admission, ClientCache
-from flink_autoscaler.clients.flink.decode import JobOverview
+from flink_autoscaler.clients.flink.decode import JobListing, JobOverview
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.yarn import (
     Application,
@@ -26,6 +26,7 @@ from flink_autoscaler.clients.yarn import (
     proxy_url,
 )
 from flink_autoscaler.clients.yarn.applications import RUNNING, origin
+from flink_autoscaler.core.border import Border, awaited
 from flink_autoscaler.core.errors import (
     AutoscalerError,
     ConnectError,
@@ -38,6 +39,7 @@ from flink_autoscaler.core.model.job import Capacity, Endpoint
 from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.standalone.fetchers.access import DELEGATION_TOKEN, Access
 from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER
+from flink_autoscaler.standalone.fetchers.listed_jobs import KnownJobs, ListedJobs
 from flink_autoscaler.standalone.settings.schema.clusters import JobManagerAccess
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 
@@ -61,7 +63,7 @@ ASKED_AT_ONCE: Final = 64
 _HTTPS: Final = "https"
 
 
-Answer = tuple[FlinkRestClient, tuple[JobOverview, ...]]
+Answer = tuple[FlinkRestClient, JobListing]
 """The client on the way that worked, and the jobs."""
 
 
@@ -161,10 +163,16 @@ def _no_way(application: Application, access: JobManagerAccess) -> AutoscalerErr
 
 
 class ApplicationFacts(NamedTuple):
-    """What is asked for rarely: CPUs of one TaskManager and all TaskManagers, None when unknown, and when it was."""
+    """What is asked for rarely.
+
+    Attributes:
+        taskmanager_cpu: CPUs of one TaskManager; None when unknown.
+        capacity: All TaskManagers, or why they are unknown.
+        read_at: When it was asked for.
+    """
 
     taskmanager_cpu: float | None
-    capacity: Capacity | None
+    capacity: Capacity | AutoscalerError
     read_at: float
 
 
@@ -173,7 +181,7 @@ class Look(NamedTuple):
 
     application: Application
     client: FlinkRestClient
-    jobs: tuple[JobOverview, ...]
+    jobs: ListedJobs
     facts: ApplicationFacts
 
 
@@ -209,6 +217,7 @@ class WatchedApplication:
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.jobs: tuple[JobOverview, ...] = ()
+        self._listed = KnownJobs()
         self.failures = 0
         self.url = ""
         self._clock = clock
@@ -227,14 +236,14 @@ class WatchedApplication:
         if self._to_skip:
             self._to_skip -= 1
             raise self._error.with_traceback(None)
-        try:
+        with Border(ResponseError) as border:
             async with around.looks():
                 look = await self._look(application, ways, around)
-        except AutoscalerError as error:
-            self.failed(error)
-            raise
+        if border.error is not None:
+            self.failed(border.error)
+            raise border.error
         self.failures = 0
-        self.jobs = look.jobs
+        self.jobs = look.jobs.all
         return look
 
     def failed(self, error: AutoscalerError) -> None:
@@ -246,17 +255,20 @@ class WatchedApplication:
         self._facts = None
 
     async def _look(self, application: Application, ways: Ways, around: ApplicationDependencies) -> Look:
-        client, jobs = await self._first_answer(ways, around)
+        client, listing = await self._first_answer(ways, around)
         facts = self._facts
         # A job without TaskManagers is starting: they will be there soon.
         is_starting = (
-            bool(jobs) and facts is not None and facts.capacity is not None and not facts.capacity.taskmanagers
+            bool(listing.jobs)
+            and facts is not None
+            and isinstance(facts.capacity, Capacity)
+            and not facts.capacity.taskmanagers
         )
         if facts is None or is_starting or self._clock() - facts.read_at >= REFRESH_AFTER:
             async with _gate(client.endpoint, ways, around):
                 self._facts = facts = await self._read_facts(client, application, around.application_ids)
         self.url = client.endpoint.url
-        return Look(application, client, jobs, facts)
+        return Look(application, client, self._listed.take(listing), facts)
 
     async def _first_answer(self, ways: Ways, around: ApplicationDependencies) -> Answer:
         """Ask for the jobs, on the way that worked last, or else on one after the other."""
@@ -313,7 +325,7 @@ async def _answer(endpoint: Endpoint, ways: Ways, around: ApplicationDependencie
         try:
             async with asyncio.timeout(seconds):
                 client = await around.clients.get(endpoint)
-                return client, await client.jobs_overview()
+                return client, await client.job_listing()
         except TimeoutError as error:
             # Without a number: what is left of the time differs from look to look, and the message is news then.
             raise ConnectError(f"GET {endpoint.url}/jobs/overview: no complete answer in time") from error
@@ -365,10 +377,9 @@ class ApplicationRoll:
     async def _verdict(
         self, rm: ResourceManagerClient, wanted: ApplicationFilter, application_id: str
     ) -> AutoscalerError | None:
-        try:
-            application = await rm.application(application_id)
-        except AutoscalerError as error:
-            return error
+        application = await awaited(rm.application(application_id), ResponseError)
+        if isinstance(application, AutoscalerError):
+            return application
         if application is None:
             since = self._unknown_since.setdefault(application_id, self._clock())
             if self._clock() - since < UNKNOWN_FOR:

@@ -37,11 +37,12 @@ RETRY_INTERVAL: Final = 1.0
 _STOP_TIMEOUT: Final = 5.0
 
 
-def open_database(settings: Settings, **limits: Any) -> Database:
+def open_database(settings: Settings, *, beside: Database | None = None, **limits: Any) -> Database:
     """Return the database; it connects when it is first used. Close it in the end.
 
     Args:
         settings: The settings of the daemon.
+        beside: Another pool of connections to it that this process has.
         limits: Fields of :class:`DatabaseSettings` that are not to have their defaults, such as ``query_timeout``.
 
     Raises:
@@ -53,7 +54,7 @@ def open_database(settings: Settings, **limits: Any) -> Database:
     except ModuleNotFoundError as error:
         extras = "flink-autoscaler[postgresql], [mysql] or [sql]"
         raise ConfigError(f"{error.name} is not installed, which a database needs: install {extras}") from error
-    return Database(replace(database_settings(settings.standalone, os.environ), **limits))
+    return Database(replace(database_settings(settings.standalone, os.environ), **limits), beside=beside)
 
 
 def database_settings(settings: StandaloneSettings, environment: Mapping[str, str]) -> DatabaseSettings:
@@ -66,7 +67,9 @@ def database_settings(settings: StandaloneSettings, environment: Mapping[str, st
 
     if settings.jdbc_url is None:
         raise ConfigError("autoscaler.standalone.jdbc.url is not set, so there is no database")
-    return DatabaseSettings(settings.jdbc_url, settings.jdbc_username, _password(settings, environment))
+    password = _password(settings, environment)
+    grace = settings.jdbc_file_grace
+    return DatabaseSettings(settings.jdbc_url, settings.jdbc_username, password, file_grace=grace)
 
 
 def _password(settings: StandaloneSettings, environment: Mapping[str, str]) -> str | None:
@@ -97,7 +100,8 @@ class StoreWatch:
 
     Args:
         prepare: Makes sure that the schema can be worked with; done until it works once, before anything else.
-        ping: Makes sure that the database answers.
+        ping: Makes sure that the database answers, and takes what is to be kept.
+        write_error: Tells why what was to be kept last could not be; None when it could.
         is_lasting: Tells whether an error of ``prepare`` is one that only a person can end, such as a wrong password.
         interval: Seconds between looks while it works.
         retry_interval: Seconds between looks while it does not.
@@ -108,17 +112,20 @@ class StoreWatch:
         prepare: Callable[[], None],
         ping: Callable[[], None],
         *,
+        write_error: Callable[[], StoreError | None] = lambda: None,
         is_lasting: Callable[[StoreError], bool] = lambda _: False,
         interval: float = CHECK_INTERVAL,
         retry_interval: float = RETRY_INTERVAL,
     ) -> None:
         self._prepare = prepare
         self._ping = ping
+        self._write_error = write_error
         self._is_lasting = is_lasting
         self._on_hopeless: Callable[[ConfigError], None] = lambda _: None
         self._intervals = {True: interval, False: retry_interval}
         self._is_prepared = False
         self._error: str | None = "it was not looked at yet"
+        self._is_tried = False
         self._is_suspicious = False
         self._lost_at: float | None = None
         self._wake = threading.Event()
@@ -156,11 +163,14 @@ class StoreWatch:
     def require_up(self) -> None:
         """Fail at once instead of after a timeout, for every job, while the database is known to be away.
 
+        One that answers and did not take what was to be kept last, as on a full disk, is tried: only what is really
+        written shows that it does again.
+
         Raises:
-            StoreError: It is.
+            StoreError: It is away.
         """
         error = self._error
-        if error is not None:
+        if error is not None and not self._is_tried:
             raise StoreError(error)
 
     def suspect(self) -> None:
@@ -196,23 +206,29 @@ class StoreWatch:
         except StoreError as error:
             self._failed(masked(str(error)))
         else:
-            self._worked()
+            self._answered()
         self._is_suspicious = False
 
-    def _look(self) -> None:
-        if self._is_prepared:
-            self._ping()
-            return
-        try:
-            self._prepare()
-        except StoreError as error:
-            if self._is_lasting(error):
-                raise ConfigError(str(error)) from error
-            raise
-        self._is_prepared = True
+    def _answered(self) -> None:
+        refusal = self._write_error()
+        if refusal is None:
+            self._worked()
+        else:
+            self._failed(masked(str(refusal)), is_tried=True)
 
-    def _failed(self, error: str) -> None:
-        self._error = error
+    def _look(self) -> None:
+        if not self._is_prepared:
+            try:
+                self._prepare()
+            except StoreError as error:
+                if self._is_lasting(error):
+                    raise ConfigError(str(error)) from error
+                raise
+            self._is_prepared = True
+        self._ping()
+
+    def _failed(self, error: str, *, is_tried: bool = False) -> None:
+        self._error, self._is_tried = error, is_tried
         if self._lost_at is None:
             self._lost_at = time.monotonic()
             log.warning("store_away", error=error, effect="nothing is scaled; metrics are collected in memory")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.pipeline.history import Writer
+from flink_autoscaler.pipeline.history.catalog import FolderListing
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.layout import Selection
 from flink_autoscaler.pipeline.history.storage import HistoryStorage, opened, own_session
@@ -18,6 +19,14 @@ from flink_autoscaler.standalone.settings.schema.settings import Settings
 
 BATCH_MEMORY: Final = 1 << 30
 """Heap for weeks of samples, bytes; what the settings say counts where it is more."""
+
+SMALL: Final = 2_000_000
+"""Bytes of a history that is looked at in a moment, and that is not worth what is done for large ones."""
+
+
+def is_small(found: Iterable[FolderListing]) -> bool:
+    """Tell whether some folders hold little."""
+    return sum(entry.size for folder in found for entry in folder.entries) <= SMALL
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -14,7 +15,8 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 import structlog
 
-from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.border import Border, ToldOnce, attempted
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
@@ -36,9 +38,6 @@ MOST_PASSES: Final = 200
 """Passes that wait to become rows; when the thread does not keep up, the oldest of them are given up."""
 
 RETRY_SECONDS: Final = 60.0
-_UNFIT: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
-"""What values of other types than those of the columns raise."""
-
 _IDLE_SECONDS: Final = 3600.0
 _FIRST_UPKEEP: Final = 0.05
 """Of the interval: soon after the start, yet not in it."""
@@ -52,15 +51,29 @@ LEAST_INTERVAL: Final = 60.0
 _FORGOTTEN_MS: Final = 86_400_000
 
 
+class LeftOut:
+    """Tells which jobs cannot be kept, each once for as long as it is for the same reason."""
+
+    def __init__(self) -> None:
+        self._told = ToldOnce()
+
+    def note(self, step: str, job_key: JobKey, error: AutoscalerError | None) -> None:
+        """Take what a step of keeping a pass of a job ended with; None when it went well."""
+        if self._told.is_news(f"{step} {job_key}", error) and error is not None:
+            log.warning("history_pass_left_out", job_key=job_key, error=str(error))
+
+
 class Turns:
     """Remembers when each job was kept last. Belongs to one thread.
 
     Args:
         interval: Seconds between two kept passes of a job in which nothing happens.
+        left_out: Tells about jobs of which no rows can be made.
     """
 
-    def __init__(self, interval: float) -> None:
+    def __init__(self, interval: float, left_out: LeftOut) -> None:
         self._interval = interval
+        self._left_out = left_out
         self._last_ms: dict[JobKey, int] = {}
 
     def rows(
@@ -68,17 +81,16 @@ class Turns:
     ) -> Iterator[NamedRow]:
         """Yield the rows of the jobs whose turn it is; those of a job that cannot be written as rows are left out."""
         for outcome, context in zip(outcomes, contexts, strict=True):
-            try:
+            with Border() as border:  # a plug-in may have put anything into an outcome
                 span_ms = round(1000 * interval_of(self._interval, context))
                 last_ms = self._last_ms.get(context.job_key)
                 is_soon = last_ms is not None and 0 <= now_ms - last_ms < span_ms * TOLERANCE
-                if not is_soon or is_eventful(outcome, now_ms):
-                    rows = list(rows_of(outcome, context, now_ms, span_ms=span_ms, mask=masked))
-                    self._last_ms[context.job_key] = now_ms
-                    yield from rows
-            except Exception as error:  # a plug-in may have put anything into an outcome
-                problem = f"{type(error).__name__}: {error}"
-                log.warning("history_pass_left_out", job_key=context.job_key, error=problem)
+                if is_soon and not is_eventful(outcome, now_ms):
+                    continue
+                rows = list(rows_of(outcome, context, now_ms, span_ms=span_ms, mask=masked))
+                self._last_ms[context.job_key] = now_ms
+                yield from rows
+            self._left_out.note("rows of", context.job_key, border.error)
 
     def forget(self, now_ms: int) -> None:
         """Forget the jobs that were not kept for a day."""
@@ -145,7 +157,8 @@ class HistorySink:
         self._buffer = Buffer(
             flush_seconds=settings.flush_interval, flush_rows=settings.flush_rows, spill=spill_folder(settings)
         )
-        self._turns = Turns(settings.interval)
+        self._left_out = LeftOut()
+        self._turns = Turns(settings.interval, self._left_out)
         self._passes: deque[_Pass] = deque()
         self._changed = threading.Condition()
         self._is_closing = False
@@ -252,16 +265,15 @@ class HistorySink:
 
     def _take(self, rows: Sequence[NamedRow], now_ms: int) -> None:
         """Add the rows of a pass; those of a job that do not fit the tables are left out."""
-        try:
-            self._buffer.add(rows, now_ms)
-        except _UNFIT as error:
-            jobs = [list(of_job) for _, of_job in groupby(rows, key=lambda named: named[1]["job_key"])]
-            if len(jobs) == 1:
-                problem = f"{type(error).__name__}: {error}"
-                log.warning("history_pass_left_out", job_key=rows[0][1]["job_key"], error=problem)
-                return
+        found = attempted(partial(self._buffer.add, rows, now_ms))  # values may be of other types than the columns
+        jobs = [list(of_job) for _, of_job in groupby(rows, key=lambda named: named[1]["job_key"])]
+        error = found if isinstance(found, AutoscalerError) else None
+        if error is not None and len(jobs) > 1:
             for of_job in jobs:
                 self._take(of_job, now_ms)
+            return
+        for of_job in jobs:
+            self._left_out.note("columns of", of_job[0][1]["job_key"], error)
 
     def _attempt(self, action: Callable[[], None]) -> None:
         """Do something with the history; when that fails, say so once and go on."""

@@ -5,24 +5,27 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from functools import partial
 from typing import Final
 
 import structlog
 from structlog.contextvars import bound_contextvars
 
 from flink_autoscaler.core.autoscaler import JobPassReport
+from flink_autoscaler.core.border import Border, ToldOnce
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, PluginError, StoreError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import RealizeResult
 from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome
+from flink_autoscaler.core.supervise.left_alone import LeftAlone
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport, job_facts, problems
 from flink_autoscaler.standalone.observability.gauges import NO_ENGINE, Gauges
 from flink_autoscaler.standalone.observability.health import Health
-from flink_autoscaler.standalone.observability.reasons import codes, decision_of, identity_of, sentences
+from flink_autoscaler.standalone.observability.reasons import codes, decision_of, identity_of, request_facts, sentences
 
 log = structlog.get_logger(__name__)
 
@@ -165,15 +168,14 @@ class Announcer:
         self._told: dict[tuple[str, JobKey], str] = {}
         self._failing, self._failing_jobs, self._gaps = Troubles(), Troubles(), Troubles()
         self._reasons = Troubles(most=MOST_REASONS)
+        self._untold = ToldOnce()
 
     def announce(self, report: PassReport) -> None:
         """Log what is new, and set gauges and health."""
         with bound_contextvars(cluster=report.cluster):
             self._announce_cluster(report.cluster, report.error)
             for context in report.gone:
-                with bound_contextvars(**job_facts(context)):
-                    log.info("job_gone", job_id=context.job_id)
-                self._gauges.forget_job(report.cluster, context.job_key)
+                self._beside(context.job_key, partial(self._announce_gone, context))
             for job_key in report.deleted:
                 log.info("job_state_deleted", job_key=job_key)
             if report.error is None:
@@ -210,17 +212,35 @@ class Announcer:
     def _announce_jobs(self, report: PassReport) -> None:
         """Tell about the jobs; of those that another daemon looks after, that one tells."""
         for context in report.jobs:
-            with bound_contextvars(**job_facts(context)):
-                self._announce_job(context, report.reports.get(context.job_key))
-                self._announce_failure(context.job_key, report.failures)
+            self._beside(context.job_key, partial(self._announce_listed, context, report))
         keys = {context.job_key for context in report.jobs}
         for job_key in report.failures.keys() - keys:
-            with bound_contextvars(job_key=job_key):
-                self._announce_failure(job_key, report.failures)
+            self._beside(job_key, partial(self._announce_unlisted, job_key, report))
         keys |= report.failures.keys()
         self._told = {about: text for about, text in self._told.items() if about[1] in keys}
         self._failing_jobs.keep_only(keys)
         self._reasons.keep_only(keys)
+
+    def _beside(self, job_key: JobKey, tell: Callable[[], None]) -> None:
+        """Tell about one job; what a plug-in put into its outcome cannot keep the others from being told of."""
+        with Border() as border:
+            tell()
+        if self._untold.is_news(job_key, border.error) and border.error is not None:
+            log.warning("job_not_told", job_key=job_key, error=str(border.error), exc_info=_surprise((border.error,)))
+
+    def _announce_gone(self, context: JobAutoScalerContext) -> None:
+        self._gauges.forget_job(context.cluster, context.job_key)
+        with bound_contextvars(**job_facts(context)):
+            log.info("job_gone", job_id=context.job_id)
+
+    def _announce_listed(self, context: JobAutoScalerContext, report: PassReport) -> None:
+        with bound_contextvars(**job_facts(context)):
+            self._announce_job(context, report.reports.get(context.job_key))
+            self._announce_failure(context.job_key, report.failures)
+
+    def _announce_unlisted(self, job_key: JobKey, report: PassReport) -> None:
+        with bound_contextvars(job_key=job_key):
+            self._announce_failure(job_key, report.failures)
 
     def _announce_job(self, context: JobAutoScalerContext, report: JobPassReport | None) -> None:
         self._gauges.record_identity(context)
@@ -230,10 +250,22 @@ class Announcer:
             return
         self._gauges.record_job(context.cluster, report)
         if report.realization is not None and report.realization.result is RealizeResult.REQUESTED:
-            log.info("job_rescale_requested", parallelism=dict(report.realization.requested))
+            log.info("job_rescale_requested", **request_facts(report.outcome, report.realization.requested))
+        self._announce_left_alone(context.job_key, report.left_alone)
         self._announce_reasons(context.job_key, report.outcome)
         shown = replace(report, errors=tuple(error for error in report.errors if not self._is_said_elsewhere(error)))
         self._announce_errors(context.job_key, "; ".join(problems(shown)), shown.errors)
+
+    def _announce_left_alone(self, job_key: JobKey, reasons: Sequence[LeftAlone]) -> None:
+        """Tell for what a job is left alone and until when, and that it is looked after again, once each."""
+        was_alone = bool(self._told.get(("left alone", job_key)))
+        if not self._is_news("left alone", job_key, "; ".join(each.text for each in reasons)):
+            return
+        for each in reasons:
+            who = each.signed
+            log.warning("job_left_alone", what=each.what, until=each.until, by=who.who, reason=who.reason)
+        if was_alone and not reasons:
+            log.info("job_looked_after_again")
 
     def _announce_reasons(self, job_key: JobKey, outcome: PassOutcome) -> None:
         """Tell why the job is left alone or rescaled, whenever that is for other reasons than in the last pass."""

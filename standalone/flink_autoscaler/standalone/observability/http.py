@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, cast
 
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -13,12 +16,29 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 
-_STOP_TIMEOUT = 5.0
+MOST_CONNECTIONS: Final = 64
+"""Connections at the same time. One more takes the place of the one that has left its request unfinished longest."""
+
+_STOP_TIMEOUT: Final = 5.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a client may keep a connection.
+
+    Attributes:
+        request: Seconds until a whole request is there, the first or the next one.
+        answer: Seconds until an answer is taken.
+    """
+
+    request: float = 10.0
+    answer: float = 30.0
 
 
 def create_app(*, gauges: Gauges, health: Health, is_alive: Callable[[], bool]) -> Starlette:
@@ -42,20 +62,22 @@ def create_app(*, gauges: Gauges, health: Health, is_alive: Callable[[], bool]) 
 class HttpServer:
     """Serves the pages from a thread of its own; on port 0 at a free one.
 
+    A probe always gets its answer: what other clients leave unfinished is dropped in time, or when there is no room.
+
     Raises:
         ConfigError: The address cannot be listened on.
     """
 
-    def __init__(self, app: Starlette, *, host: str, port: int) -> None:
+    def __init__(self, app: Starlette, *, host: str, port: int, patience: Patience = Patience()) -> None:
         self._socket = _listen(host, port)
         config = uvicorn.Config(
             app,
+            http=cast("type[asyncio.Protocol]", partial(_Connection, patience)),
             log_config=None,
             access_log=False,
             lifespan="off",
             ws="none",
             server_header=False,
-            limit_concurrency=64,
             timeout_graceful_shutdown=1,
         )
         self._server = uvicorn.Server(config)
@@ -79,9 +101,81 @@ class HttpServer:
         self._socket.close()
 
 
+class _Connection(H11Protocol):
+    """One client. Either a request is waited for, or its answer is under way; neither lasts for ever."""
+
+    def __init__(self, patience: Patience, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._patience = patience
+        self._since = self.loop.time()
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_answering = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a new client, and drop the one that has kept others waiting for longest where there is no room."""
+        super().connection_made(transport)
+        self._wait(self._patience.request)
+        if len(self.connections) > MOST_CONNECTIONS:
+            idle = [each for each in self.connections if isinstance(each, _Connection) and each.is_waiting()]
+            min(idle, key=lambda each: each._since, default=self).drop()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the client."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        """Go on with what has arrived; from a whole request on the time of the answer counts."""
+        super().handle_events()
+        is_answering = self.cycle is not None and not self.cycle.response_complete
+        if is_answering and not self._is_answering:
+            self._is_answering = True
+            self._wait(self._patience.answer)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, once the answer is taken."""
+        self._is_answering = False
+        is_taken = self.transport.get_write_buffer_size() == 0
+        self._wait(self._patience.request if is_taken else self._patience.answer)
+        super().on_response_complete()
+
+    def is_waiting(self) -> bool:
+        """Tell whether it is the client's turn: to finish its request, or to take its answer."""
+        return not self._is_answering or self.transport.get_write_buffer_size() > 0
+
+    def drop(self) -> None:
+        """End the connection at once."""
+        self.transport.abort()
+
+    def _wait(self, seconds: float) -> None:
+        self._stop_waiting()
+        self._since = self.loop.time()
+        self._timer = self.loop.call_later(seconds, self.drop)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=128)
+        # With its protocol named, which connections inherit: asyncio switches Nagle's algorithm off for TCP only, and a
+        # socket of protocol 0 does not say that it is.
+        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError as error:
-        raise ConfigError(f"http: cannot listen on {host}:{port}: {error.strerror or error}") from error
+        raise _unavailable(host, port, error) from error
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listening.bind((host, port))
+        listening.listen(128)
+    except OSError as error:
+        listening.close()
+        raise _unavailable(host, port, error) from error
+    return listening
+
+
+def _unavailable(host: str, port: int, error: OSError) -> ConfigError:
+    return ConfigError(f"http: cannot listen on {host}:{port}: {error.strerror or error}")

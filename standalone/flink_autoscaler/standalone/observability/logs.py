@@ -6,18 +6,26 @@ import logging
 import re
 import sys
 from collections.abc import Mapping
-from typing import Any, TextIO
+from textwrap import wrap
+from typing import Any, Final, TextIO
 
 import stamina
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from flink_autoscaler.standalone.settings.secrets import MASK, is_sensitive, shown
+from flink_autoscaler.standalone.settings.secrets import MASK, is_sensitive, without_secrets
 
 OUR_LOGGER = "flink_autoscaler"
 
 _SENSITIVE_FIELDS = ("authorization", "cookie", "headers")
 _CREDENTIALS_IN_HEADER = re.compile(r"\b(Basic|Bearer|Negotiate)\s+[\w.~+/=-]{6,}", re.IGNORECASE)
+
+_COLUMNS: Final = 120
+_OF_EVERY_LINE: Final = ("timestamp", "level", "event", "logger")
+_WHO: Final = ("job_key",)
+_FOR_PROGRAMS: Final = frozenset({"codes", "figures", "event_key", "parallelism_hash", "interval"})
+_STRUCTURED: Final = frozenset({"vertices", "changes", "parallelism"})
+"""Facts that a person has in other words on the same line or the next one, where they are lists or mappings."""
 
 
 def configure_logging(*, log_format: str = "auto", level: str = "info", stream: TextIO | None = None) -> None:
@@ -69,7 +77,7 @@ def _is_no_noise(record: logging.LogRecord) -> bool:
 def masked(value: Any) -> Any:
     """Return a value of a log line or page with secrets replaced: by key in mappings, by pattern in texts."""
     if isinstance(value, str):
-        return _CREDENTIALS_IN_HEADER.sub(rf"\1 {MASK}", shown("", value))
+        return _CREDENTIALS_IN_HEADER.sub(rf"\1 {MASK}", without_secrets(value))
     if isinstance(value, Mapping):
         return {key: MASK if _is_secret(str(key)) else masked(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -97,16 +105,59 @@ def _common() -> list[Processor]:
 def _rendering(*, is_console: bool, colors: bool) -> list[Processor]:
     clean = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
     if is_console:
-        # The plain formatter: the default one prints local variables, and with them secrets.
-        console = structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
-        return [*clean, _mask, console]
+        # Formatted first, without what local variables hold: the console's own way prints them, and with them secrets.
+        return [*clean, structlog.processors.format_exc_info, _mask, ConsoleLines(colors=colors)]
     json = structlog.processors.JSONRenderer(ensure_ascii=False, default=str)
     return [*clean, structlog.processors.format_exc_info, _mask, json]
 
 
 def _mask(_: WrappedLogger, __: str, event_dict: EventDict) -> EventDict:
-    # exc_info must stay as it is for the renderer of the console.
-    return {
-        key: value if key == "exc_info" else MASK if _is_secret(key) else masked(value)
-        for key, value in event_dict.items()
-    }
+    return {key: MASK if _is_secret(key) else masked(value) for key, value in event_dict.items()}
+
+
+class ConsoleLines:
+    """Renders a log line for a person: what happened on one line of the terminal, the rest below it, one fact a line.
+
+    What only programs need is left to JSON.
+    """
+
+    def __init__(self, *, colors: bool) -> None:
+        self._shown = structlog.dev.ConsoleRenderer(colors=colors, sort_keys=False, pad_event_to=0)
+        self._measured = structlog.dev.ConsoleRenderer(colors=False, sort_keys=False, pad_event_to=0)
+
+    def __call__(self, logger: WrappedLogger, name: str, event_dict: EventDict) -> str:
+        """Return the line, and the lines below it."""
+        facts = {key: value for key, value in event_dict.items() if not _is_for_programs(key, value)}
+        traceback = facts.pop("exception", None)
+        if str(facts.get("job_key", "")).startswith(f"{facts.get('cluster')}/"):
+            del facts["cluster"]
+        head: dict[str, Any] = {key: facts.pop(key) for key in (*_OF_EVERY_LINE, *_WHO) if key in facts}
+        for key in list(facts):
+            more = {**head, key: facts[key]}
+            if not isinstance(facts[key], list | dict) and len(self._measured(logger, name, dict(more))) <= _COLUMNS:
+                head = more
+                del facts[key]
+        below = [line for key, value in facts.items() for line in _below(key, value)]
+        return "\n".join([str(self._shown(logger, name, head)), *below, *([] if traceback is None else [traceback])])
+
+
+def _is_for_programs(key: str, value: object) -> bool:
+    return key in _FOR_PROGRAMS or (key in _STRUCTURED and isinstance(value, list | dict))
+
+
+def _below(key: str, value: object) -> list[str]:
+    """Return a fact as lines below; a list of texts is one text a line."""
+    texts = [str(each) for each in value] if isinstance(value, list) else [str(value)]
+    start = f"    {key}: "
+    return [
+        line
+        for number, text in enumerate(texts)
+        for line in wrap(
+            text,
+            _COLUMNS,
+            initial_indent=" " * len(start) if number else start,
+            subsequent_indent=" " * len(start),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    ]

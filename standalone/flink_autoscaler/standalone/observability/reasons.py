@@ -10,7 +10,9 @@ from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.numbers import plain
+from flink_autoscaler.core.model.supervision import Origin
 from flink_autoscaler.core.ports.passes import PassOutcome
+from flink_autoscaler.core.supervise.supervised import WANTED_BEFORE, WANTED_BY_PERSON
 
 _DIGITS: Final = 6
 """Significant digits of a figure."""
@@ -43,6 +45,64 @@ def codes(outcome: PassOutcome) -> list[dict[str, object]]:
     """Return one entry per reason: ``code``, ``vertex`` where it is about one, and its figures by name."""
     names = _names(outcome)
     return [dict(_entry(reason, names)) for reason in outcome.decision.reasons]
+
+
+def request_facts(outcome: PassOutcome, requested: Mapping[VertexId, int]) -> dict[str, object]:
+    """Return what a request for another parallelism is about, for people and for programs.
+
+    Returns:
+        ``text`` such as ``work 4 → 7``, ``cause`` (see :func:`cause_of`), ``changes`` with one entry per vertex that
+        gets another parallelism (``vertex``, ``vertex_id``, ``from``, null where not known, and ``to``), and
+        ``parallelism``, everything that was asked for by vertex id.
+    """
+    names, before = _names(outcome), _before(outcome)
+    changes = [
+        {"vertex": names.get(v, v), "vertex_id": v, "from": before.get(v), "to": parallelism}
+        for v, parallelism in requested.items()
+        if before.get(v) != parallelism
+    ]
+    text = ", ".join(f"{each['vertex']} {_known(each['from'])} → {each['to']}" for each in changes)
+    return {
+        "cause": cause_of(outcome),
+        "text": text or "the same parallelism with other bounds",
+        "changes": changes,
+        "parallelism": dict(requested),
+    }
+
+
+def cause_of(outcome: PassOutcome) -> str:
+    """Return why another parallelism is asked for.
+
+    Returns:
+        ``load``, ``plan`` for a scheduled time, ``share`` for slots that other jobs need, ``pin``, ``order`` for what
+        a person ordered besides, ``rollback``, or ``earlier`` where something that was decided or set before is asked
+        for again.
+    """
+    current = outcome.state.supervision.current
+    origin = None if current is None else current.origin
+    if outcome.is_repair or origin is Origin.ROLLBACK:
+        return "rollback"
+    if isinstance(outcome.decision, Rescale):
+        return "plan" if any(reason.code == "PLANNED" for reason in outcome.decision.reasons) else "load"
+    if any(reason.code == "GIVES_SLOTS" for reason in outcome.decision.reasons):
+        return "share"
+    if current is None or origin is Origin.AUTOSCALER:
+        return "earlier"
+    return {WANTED_BY_PERSON: "pin", WANTED_BEFORE: "earlier"}.get(current.reason, "order")
+
+
+def _before(outcome: PassOutcome) -> Mapping[VertexId, int]:
+    """Return the parallelism before: as it runs, or as the rescale that is followed found it."""
+    current = outcome.state.supervision.current
+    running = {} if outcome.topology is None else outcome.topology.vertices
+    return {
+        **({} if current is None else current.before),
+        **{vertex_id: vertex.parallelism for vertex_id, vertex in running.items()},
+    }
+
+
+def _known(parallelism: object) -> str:
+    return "?" if parallelism is None else str(parallelism)
 
 
 def _entry(reason: Reason, names: Mapping[VertexId, str]) -> Iterator[tuple[str, object]]:

@@ -117,11 +117,11 @@ def _look_at(
 async def _looked(
     cluster: Cluster, client: FlinkRestClient, job_list: JobList, on_waiting: Waiting | None
 ) -> ClusterLook:
-    facts, listed = await asyncio.gather(read_cluster_facts(client), client.jobs_overview())
+    facts, listed = await asyncio.gather(read_cluster_facts(client), client.job_listing())
     ended = tuple(context for context in job_list.jobs if context.status.is_terminal)
     alive = [context for context in job_list.jobs if not context.status.is_terminal]
     facts = replace(facts, capacity=_capacity(cluster, facts))
-    by_id = {job.job_id: job for job in listed}
+    by_id = {job.job_id: job for job in listed.jobs}
     places = asyncio.Semaphore(MOST_AT_ONCE)
 
     async def look(context: JobAutoScalerContext) -> JobLook:
@@ -134,6 +134,8 @@ async def _looked(
 
 def _capacity(cluster: Cluster, facts: ClusterFacts) -> Capacity | None:
     """Return the figures of a cluster, with whether it grows by itself, also where it has no job."""
+    if facts.capacity is None:
+        return None
     nobody = JobAutoScalerContext(cluster.name, None, JobStatus.UNKNOWN, facts.configuration or {}, cluster.endpoint)
     return with_capacity(nobody, facts.capacity, is_fixed=None).capacity
 

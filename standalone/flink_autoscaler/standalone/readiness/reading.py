@@ -11,7 +11,7 @@ from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import run_all
 from flink_autoscaler.core.errors import AutoscalerError, FlinkRestError, MissingMetricError, RefusedError
-from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.job import Capacity, JobStatus
 from flink_autoscaler.core.model.reading import MetricNames
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts
 from flink_autoscaler.core.model.topology import JobDetails, JobTopology, Vertex, build_topology
@@ -39,7 +39,8 @@ async def read_cluster_facts(client: FlinkRestClient, *, has_provider: bool = Fa
     version, configuration, capacity = await asyncio.gather(
         _or_none(client.flink_version()), _or_none(client.cluster_configuration()), read_capacity(client)
     )
-    return ClusterFacts(version, configuration, capacity, has_provider)
+    known = capacity if isinstance(capacity, Capacity) else None
+    return ClusterFacts(version, configuration, known, has_provider)
 
 
 async def read_job_facts(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 import re
 import zlib
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final, TypeVar
 
 from pydantic import ConfigDict, RootModel, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from flink_autoscaler.core import errors
 from flink_autoscaler.core.errors import AutoscalerError, StoreError
@@ -271,7 +273,9 @@ def _masked(value: Any) -> Any:
 
 
 def _compressed(document: Json) -> str:
-    data = json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
+    text = json.dumps(document, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    # Half a character, which JSON of others can name and no encoding takes, becomes a question mark.
+    data = text.encode("utf-8", "replace")
     return base64.b64encode(zlib.compress(data, _LEVEL)).decode()
 
 
@@ -298,8 +302,20 @@ def _load(data: bytes) -> Json:
 
 def _document(value: _Written[T], without: frozenset[str] = frozenset()) -> Json:
     """Return a value as a document, without fields that have their default."""
-    document: Json = json.loads(value.model_dump_json(exclude_defaults=True, exclude=set(without)))
+    try:
+        document: Json = json.loads(value.model_dump_json(exclude_defaults=True, exclude=set(without)))
+    except PydanticSerializationError:  # a text with half a character, such as a job's name of "\ud800"
+        document = _named(value.model_dump(mode="json", exclude_defaults=True, exclude=set(without)))
     return document
+
+
+def _named(value: Any) -> Any:
+    """Give the numbers that JSON does not know their names, as pydantic does when it writes text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {key: _named(entry) for key, entry in value.items()}
+    return [_named(entry) for entry in value] if isinstance(value, list) else value
 
 
 def _first_line(error: Exception) -> str:

@@ -42,6 +42,9 @@ def _limit(story: VertexStory) -> str:
     figures, wanted = story.figures, round(story.figures["wanted"])
     raw = figures["needed_rate"] / figures["processing_rate"] / figures["coefficient"] * story.parallelism
     within, aligned = round(figures["within_limits"]), round(figures["aligned"])
+    highest = next((note.text for note in story.notes if note.code == "SCALE_DOWN_HIGHEST"), None)
+    if highest is not None:
+        return highest
     if within != wanted:
         return f"the load asks for {wanted}, and {within} is what its limits allow"
     if aligned != within:
@@ -54,7 +57,9 @@ def _limit(story: VertexStory) -> str:
 
 
 def _kept(explained: Explanation) -> str:
-    codes = {reason.code for reason in explained.outcome.decision.reasons}
+    codes = {reason.code: reason.text for reason in explained.outcome.decision.reasons}
+    if "GIVES_SLOTS" in codes:
+        return f"Others have too few slots: {codes['GIVES_SLOTS']}."
     sized = [story for story in explained.vertices if "factor" in story.figures]
     wanting = [story for story in sized if round(story.figures["aligned"]) != story.parallelism]
     if "WITHIN_BOUNDS" in codes and wanting:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
-from flink_autoscaler.core.model.decision import Hold, Rescale
+from flink_autoscaler.core.evaluate.restart_time import ENOUGH
+from flink_autoscaler.core.model.decision import Hold, Rescale, RestartBasis, RestartSource
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Supervision, Vector, described
+from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.records.codec import PassRecord
 
 SIZED: Final = frozenset({"SIZED", "AT_TARGET"})
 """Codes of the reasons that carry how a vertex was sized."""
 _NOTHING_TO_DO: Final = "NO_CHANGE"
+_FILLING: Final = "WINDOW_FILLING"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,7 @@ class Explanation:
         names: Of the vertices, as far as they were read.
         headline: What was done, or that nothing was, in one line.
         because: Why, the most important first.
+        restart: How long a restart was assumed to take, and what that rests on; empty where nothing was evaluated.
         vertices: In the order of the job graph; empty where nothing was evaluated.
         follow_up: The rescale that this pass began, as far as it is known by now; None where it began none.
         undone_by: The rescale that undid it.
@@ -66,6 +71,7 @@ class Explanation:
     names: Mapping[VertexId, str]
     headline: str
     because: tuple[str, ...]
+    restart: str
     vertices: tuple[VertexStory, ...]
     follow_up: RescaleRecord | None
     undone_by: RescaleRecord | None
@@ -95,11 +101,34 @@ def explain(record: PassRecord, newest: PassRecord | None = None) -> Explanation
         outcome,
         names,
         headline=_headline(outcome, names, follow_up),
-        because=tuple(_because(outcome, names, follow_up)),
+        because=tuple(_because(record, names, follow_up)),
+        restart=_restart(record),
         vertices=tuple(_stories(outcome)),
         follow_up=follow_up,
         undone_by=undone_by,
     )
+
+
+def _restart(record: PassRecord) -> str:
+    """Return how long a restart was assumed to take; records of older versions do not say what that rests on."""
+    seconds, basis = record.outcome.restart_time, record.outcome.restart_basis
+    if seconds is None:
+        return ""
+    return f"{seconds} s" if basis is None else f"{seconds} s, {_basis(basis, record.request.context.options)}"
+
+
+def _basis(basis: RestartBasis, options: AutoscalerOptions) -> str:
+    if basis.source is RestartSource.LONGEST_TRACKED:
+        return "the longest that was tracked (restart.time-tracking.enabled)"
+    if basis.source is RestartSource.MEASURED_OF_JOB:
+        return f"the median of {basis.own} measured outages of the job"
+    if basis.source is RestartSource.MEASURED_OF_CLUSTER:
+        known = f"outages of the job: {basis.own}, other jobs of its cluster: {basis.elsewhere}"
+        return f"the median of what was measured ({known})"
+    if options.restart_time_tracking or not options.measures_restarts:
+        return "assumed (restart.time)"
+    few = f"neither {ENOUGH} outages of the job ({basis.own}) nor {ENOUGH} jobs were measured"
+    return f"assumed (restart.time), since {few}"
 
 
 def _stories(outcome: PassOutcome) -> Iterator[VertexStory]:
@@ -144,17 +173,28 @@ def _names(outcome: PassOutcome) -> dict[VertexId, str]:
     return {} if details is None else {vertex.vertex_id: vertex.name for vertex in details.vertices}
 
 
-def _because(outcome: PassOutcome, names: Mapping[VertexId, str], follow_up: RescaleRecord | None) -> Iterator[str]:
+def _because(record: PassRecord, names: Mapping[VertexId, str], follow_up: RescaleRecord | None) -> Iterator[str]:
     """Yield reasons about the job, and about vertices that something held back or changed."""
+    outcome = record.outcome
     if follow_up is not None and follow_up.origin is not Origin.AUTOSCALER:
         yield follow_up.reason
     about_job = [reason for reason in outcome.decision.reasons if reason.vertex_id is None]
     about_vertices = [r for r in outcome.decision.reasons if r.vertex_id is not None and r.code not in SIZED]
     is_hold = isinstance(outcome.decision, Hold)
-    yield from (f"{reason.text} ({reason.code})" for reason in about_job if reason.code != _NOTHING_TO_DO)
+    at_ms = record.request.now_ms
+    yield from (f"{_timed(reason, at_ms)} ({reason.code})" for reason in about_job if reason.code != _NOTHING_TO_DO)
     yield from (f"{names.get(r.vertex_id or '', r.vertex_id)}: {r.text} ({r.code})" for r in about_vertices)
     if is_hold:
         yield from (f"{reason.text} ({reason.code})" for reason in about_job if reason.code == _NOTHING_TO_DO)
+
+
+def _timed(reason: Reason, at_ms: int) -> str:
+    """Return a reason about the job, with the instant at which a metric window that fills is full."""
+    left = dict(reason.figures).get("left")
+    if reason.code != _FILLING or left is None or not math.isfinite(left):
+        return reason.text
+    end = datetime.fromtimestamp(at_ms / 1000 + left).astimezone()
+    return f"{reason.text}: full at {end:%H:%M:%S}, {left:.0f} s after this pass"
 
 
 def _follow_up(supervision: Supervision, at_ms: int) -> tuple[RescaleRecord | None, RescaleRecord | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from flink_autoscaler.core.cycle.advance import advance
@@ -18,6 +19,8 @@ Json = dict[str, Any]
 
 PUT_OFF: Final = frozenset({"FAIR_SHARE", "SLOTS_COMING"})
 """Codes of the reasons for which the ledger of a cluster puts a decision off."""
+TOLD_BEHIND: Final = frozenset({"SLOTS_MISSING", "SlotsMissing"})
+"""Reasons and events that the ledger adds behind the pass, from what it knows about the other jobs."""
 _WORDING: Final = frozenset({"text", "message", "figures", "key"})
 """Fields of reasons and events that another version may put in other words."""
 _MISSING: Final = "nothing"
@@ -38,7 +41,15 @@ def replayed(record: PassRecord, plugins: Plugins = NO_PLUGINS) -> PassOutcome:
     outcome = without_reading(record.request) or _with_answers(record, plugins)
     # What the jobs of a cluster decide about its free slots is decided behind the pass.
     reason = next((each for each in record.outcome.decision.reasons if each.code in PUT_OFF), None)
-    return outcome if reason is None else postponed(outcome, reason)
+    again = outcome if reason is None else postponed(outcome, reason)
+    return _with_told_behind(again, record.outcome)
+
+
+def _with_told_behind(again: PassOutcome, recorded: PassOutcome) -> PassOutcome:
+    reasons = tuple(each for each in recorded.decision.reasons if each.code in TOLD_BEHIND)
+    events = tuple(each for each in recorded.events if each.reason in TOLD_BEHIND)
+    decision = replace(again.decision, reasons=(*again.decision.reasons, *reasons))
+    return replace(again, decision=decision, events=(*again.events, *events))
 
 
 def _with_answers(record: PassRecord, plugins: Plugins) -> PassOutcome:
@@ -58,10 +69,13 @@ def differences(record: PassRecord, again: PassOutcome) -> Iterator[str]:
 def _compared(outcome: PassOutcome) -> Json:
     """Return what has to be the same, as a document in which unknown numbers are equal."""
     document = without_secrets(outcome_document(outcome))
-    for part in ("topology", "engine"):
+    for part in ("topology", "engine", "restart_basis"):
         document.pop(part, None)
     for part in ("reasons", "events"):
         document[part] = [_without_wording(entry) for entry in document.get(part, [])]
+    if "shadow" in document:
+        reasons = [_without_wording(entry) for entry in document["shadow"]["reasons"]]
+        document["shadow"] = {**document["shadow"], "reasons": reasons}
     samples, _ = samples_document(outcome.state.samples, ())
     return {**document, "samples": samples}
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import json
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
@@ -23,16 +23,22 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.realizers import RescaleApiRealizer
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
 from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER
+from flink_autoscaler.standalone.records.codec import READ_LIMIT
 from flink_autoscaler.standalone.records.vector_cluster import VectorCluster
 from flink_autoscaler.standalone.records.vector_outputs import call_function, pass_output, state_output
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode
+from flink_autoscaler.standalone.settings.sources.layer import FileUnreadableError, read_bytes
 from flink_autoscaler.stores import HeapStateStore
 
 Json = dict[str, Any]
 
 FORMAT: Final = "autoscaler-behaviour-vectors/1"
 _DEADLINE: Final = 60.0
+_GZIP: Final = 31
+"""Says to zlib that there is a header of gzip."""
+
+_UNPACKED_LIMIT: Final = 1 << 30
 _AS_RECORDED: Final = ClusterSettings(name="vector", job_user_config=False)
 """The reference does not ask for the parameters of jobs."""
 
@@ -44,13 +50,26 @@ def read_vectors(path: Path) -> Json:
         ConfigError: It cannot be read, or is something else.
     """
     try:
-        with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
-            vectors: Json = json.load(file)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"--vectors {path}: {error}") from error
+        vectors: Json = json.loads(_content(path))
+    except FileUnreadableError as error:
+        raise ConfigError(f"--vectors {error}") from error
+    except (ValueError, RecursionError, zlib.error) as error:
+        raise ConfigError(f"--vectors {path}: cannot be read: {error}") from error
     if not isinstance(vectors, dict) or vectors.get("format") != FORMAT:
         raise ConfigError(f"--vectors {path}: not a file of behaviour vectors (format {FORMAT})")
     return vectors
+
+
+def _content(path: Path) -> bytes:
+    """Return what a file holds, unpacked; both are bounded."""
+    data = read_bytes(path, READ_LIMIT)
+    if path.suffix != ".gz":
+        return data
+    inflater = zlib.decompressobj(wbits=_GZIP)
+    content = inflater.decompress(data, _UNPACKED_LIMIT)
+    if not inflater.eof:
+        raise ValueError(f"it is cut off, or longer than {_UNPACKED_LIMIT >> 20} MiB")
+    return content
 
 
 def replay(vectors: Json, progress: Callable[[str], None]) -> Json:
@@ -62,7 +81,17 @@ def replay(vectors: Json, progress: Callable[[str], None]) -> Json:
 
     Returns:
         ``{"cases": [...]}``: outputs per tick for scenarios, one output per case for functions.
+
+    Raises:
+        ConfigError: A case is not what the format says.
     """
+    try:
+        return _replayed(vectors, progress)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(f"--vectors: a case that cannot be replayed: {type(error).__name__}: {error}") from error
+
+
+def _replayed(vectors: Json, progress: Callable[[str], None]) -> Json:
     if vectors["kind"] == "functions":
         return {"cases": [{"out": call_function(case["fn"], case["in"])} for case in vectors["cases"]]}
     loop = EventLoopThread("replay")
@@ -75,20 +104,6 @@ def replay(vectors: Json, progress: Callable[[str], None]) -> Json:
         return {"cases": cases}
     finally:
         loop.close()
-
-
-def write_replay(vectors: Json, output: Path, progress: Callable[[str], None]) -> int:
-    """Replay all cases, write the outputs as JSON, and return how many there were.
-
-    Raises:
-        ConfigError: The file cannot be written.
-    """
-    replayed = replay(vectors, progress)
-    try:
-        output.write_text(json.dumps(replayed))
-    except OSError as error:
-        raise ConfigError(f"--output {output}: {error}") from error
-    return len(replayed["cases"])
 
 
 class RecordingEventHandler:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import structlog
 
+from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.cycle.recording import RecordStore, StoredRecord, is_worth, signature
-from flink_autoscaler.core.errors import StoreError
+from flink_autoscaler.core.errors import AutoscalerError, StoreError
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest, Recorded
 from flink_autoscaler.standalone.records.codec import PassRecord, encode
+from flink_autoscaler.stores.sql.database.failures import RowError
 
 log = structlog.get_logger(__name__)
 
@@ -25,6 +27,7 @@ BATCH: Final = 20
 """Records written at once: texts may be long."""
 
 RETRY_INTERVAL: Final = 5.0
+TELL_AFTER: Final = 60.0
 _CLEAN_UP_INTERVAL: Final = 3600.0
 _SLACK: Final = 10
 """Records are looked through for their size each time that this part of what they may take was written."""
@@ -43,6 +46,7 @@ class PassRecorder:
         clock: Epoch seconds.
         retry: Seconds until a store that took nothing is tried again.
         most_waiting: Passes that wait to be written.
+        tell_after: Seconds for which nothing could be written before that is told.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class PassRecorder:
         clock: Callable[[], float] = time.time,
         retry: float = RETRY_INTERVAL,
         most_waiting: int = QUEUE_LIMIT,
+        tell_after: float = TELL_AFTER,
     ) -> None:
         self._store = store
         self._interval_ms = round(interval * 1000)
@@ -70,6 +75,9 @@ class PassRecorder:
         self._is_closed = False
         self._is_writing = False
         self._given_up = 0
+        self._tell_after = tell_after
+        self._failing_since: float | None = None
+        self._is_told = False
         self._clean_up_at = clock() + _CLEAN_UP_INTERVAL / 60
         self._thread = threading.Thread(target=self._run, name="pass-recorder", daemon=True)
         self._thread.start()
@@ -134,17 +142,44 @@ class PassRecorder:
         """Write passes; those that the store does not take wait again, before the others."""
         records = [stored for record in batch if (stored := _stored(record)) is not None]
         try:
-            self._store.add(records)
+            self._add(records)
         except StoreError as error:
             log.debug("passes_not_recorded", error=str(error), waiting=len(self._waiting) + len(batch))
+            self._note_failure(error)
             with self._changed:
                 self._waiting.extendleft(reversed(batch))
             return False
+        self._note_success()
         self._written += sum(len(record.text) for record in records)
         if self._given_up:
             log.warning("pass_records_lost", passes=self._given_up)
             self._given_up = 0
         return True
+
+    def _add(self, records: Sequence[StoredRecord]) -> None:
+        """Hand records to the store; one that it will never take does not keep the others from being written."""
+        try:
+            self._store.add(records)
+        except RowError as error:
+            if len(records) == 1:
+                log.warning("pass_not_recorded", job_key=records[0].job_key, error=str(error))
+                return
+            for record in records:
+                self._add([record])
+
+    def _note_failure(self, error: StoreError) -> None:
+        """Say once that nothing is recorded, unless that is over soon: who watches the store says that it is away."""
+        now = self._clock()
+        self._failing_since = now if self._failing_since is None else self._failing_since
+        if not self._is_told and now - self._failing_since >= self._tell_after:
+            self._is_told = True
+            log.warning("passes_not_recorded", error=str(error), effect="explain and replay do not know these passes")
+
+    def _note_success(self) -> None:
+        self._failing_since = None
+        if self._is_told:
+            self._is_told = False
+            log.info("passes_recorded_again")
 
     def _pause(self) -> None:
         with self._changed:
@@ -169,9 +204,8 @@ def _stored(record: PassRecord) -> StoredRecord | None:
     """Write a pass as text; None where that cannot be done, which must not keep the others from being written."""
     outcome, request = record.outcome, record.request
     decision = "rescale" if isinstance(outcome.decision, Rescale) else "hold"
-    try:
-        text = encode(record)
-    except Exception as error:  # a plug-in may have put anything into an outcome
-        log.warning("pass_not_recorded", job_key=request.context.job_key, error=f"{type(error).__name__}: {error}")
+    text = attempted(lambda: encode(record))  # a plug-in may have put anything into an outcome
+    if isinstance(text, AutoscalerError):
+        log.warning("pass_not_recorded", job_key=request.context.job_key, error=str(text))
         return None
     return StoredRecord(request.context.job_key, request.now_ms, outcome.phase.value, decision, text)

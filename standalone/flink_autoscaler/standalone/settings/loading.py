@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Final
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -11,7 +12,7 @@ from pydantic_core import ErrorDetails
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.settings.checks.clusters import cluster_warnings
 from flink_autoscaler.standalone.settings.checks.daemon import check_settings
-from flink_autoscaler.standalone.settings.schema.options import INDEX, daemon_option, daemon_options
+from flink_autoscaler.standalone.settings.schema.options import INDEX, current_key, daemon_option, daemon_options
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.secrets import named
 from flink_autoscaler.standalone.settings.sources.configuration import Configuration
@@ -20,6 +21,8 @@ from flink_autoscaler.standalone.settings.sources.nesting import Location, Neste
 
 _DECISIVE = ("type", "url", "kind")
 """Options on which depends what others of the same cluster have to be."""
+
+_MOST_TOLD: Final = 100
 
 
 def load_settings(configuration: Configuration) -> Settings:
@@ -30,8 +33,14 @@ def load_settings(configuration: Configuration) -> Settings:
     """
     settings, problems = _read(configuration)
     if problems:
-        raise ConfigError("\n".join(dict.fromkeys(problems)))
+        raise ConfigError("\n".join(_most(list(dict.fromkeys(problems)))))
     return settings
+
+
+def _most(problems: list[str]) -> list[str]:
+    """Return what a person reads of some problems, and a line that counts the others."""
+    more = len(problems) - _MOST_TOLD
+    return problems if more <= 0 else [*problems[:_MOST_TOLD], f"and {more} more problems"]
 
 
 def warnings_of(configuration: Configuration, settings: Settings) -> tuple[str, ...]:
@@ -41,7 +50,15 @@ def warnings_of(configuration: Configuration, settings: Settings) -> tuple[str, 
         configuration: Where the values came from.
         settings: What they came to.
     """
-    return (*configuration.warnings, *cluster_warnings(settings, configuration.values))
+    values = configuration.values
+    return (*configuration.warnings, *_old_keys(values), *cluster_warnings(settings, values))
+
+
+def _old_keys(values: Mapping[str, Value]) -> Iterator[str]:
+    """Yield what is set by a key that has another name now."""
+    for key, value in values.items():
+        if (current := current_key(key)) is not None:
+            yield f"{key} ({value.origin}) is called {current} now; the old key still works"
 
 
 def _read(configuration: Configuration) -> tuple[Settings, list[str]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.model.syntax import shortened
 from flink_autoscaler.standalone.settings.sources.layer import FileUnreadableError, Value, read_text
 
 MASK: Final = "******"
@@ -36,8 +37,15 @@ _POINTER: Final = re.compile(
 """Keys of options that say where a secret is."""
 
 _HEADER: Final = re.compile(r"autoscaler\.clusters\.\d+\.(yarn\.)?headers\..+", re.DOTALL)
-_USER_INFO: Final = re.compile(r"(?<=://)[^/?#\s]*@")
-_SECRET_PARAMETER: Final = re.compile(r"(?i)((?:password|passwd|pwd|secret|token|api-?key)\w*\s*[=:]\s*)[^&;,\s]+")
+_USER_INFO: Final = re.compile(
+    r"(?<=://)(?:[^\s@:/?#]{0,200}+:(?:\S{0,1000}@|(?!\d{1,5}+(?:\D|$))[^\n]{0,1000}@)|[^\s/?#]{0,1000}@)"
+)
+"""User and password before a host, with characters in the password that a URL must not have there: a slash, or even
+blanks where what stands behind the colon is no port."""
+
+_PARAMETER: Final = r"(?i)((?:password|passwd|pwd|secret|token|api-?key)\w{0,40}+\s{0,8}+[=:]\s{0,8}+)"
+_PARAMETER_IN_TEXT: Final = re.compile(_PARAMETER + r"[^&;,\s]+")
+_PARAMETER_OF_URL: Final = re.compile(_PARAMETER + r"[^&;]+")
 
 
 def is_sensitive(key: str) -> bool:
@@ -51,12 +59,27 @@ def shown(key: str, text: str) -> str:
     """Return a value as it may be shown: masked where the key is sensitive, else without secrets inside it."""
     if is_sensitive(key):
         return MASK
-    return _SECRET_PARAMETER.sub(rf"\g<1>{MASK}", _USER_INFO.sub(f"{MASK}@", text))
+    parameter = _PARAMETER_OF_URL if "://" in text else _PARAMETER_IN_TEXT
+    return parameter.sub(rf"\g<1>{MASK}", _without_user(text))
+
+
+def without_secrets(text: str) -> str:
+    """Return a text of many words as it may be shown: without passwords in URLs and after their names."""
+    if "@" in text:
+        text = _USER_INFO.sub(f"{MASK}@", text)
+    return _PARAMETER_IN_TEXT.sub(rf"\g<1>{MASK}", text)
+
+
+def _without_user(url: str) -> str:
+    """Mask what may be user and password: everything up to the last @, for passwords hold what URLs must not."""
+    scheme, separator, rest = url.partition("://")
+    _, at, host = rest.rpartition("@")
+    return f"{scheme}{separator}{MASK}@{host}" if separator and at else url
 
 
 def named(key: str, values: Mapping[str, Value]) -> str:
-    """Return a key that is set as in ``autoscaler.http.port = '1' (--set)``, without secrets."""
-    return f"{key} = '{shown(key, values[key].text)}' ({values[key].origin})"
+    """Return a key that is set as in ``autoscaler.http.port = '1' (--set)``, without secrets and not too long."""
+    return f"{key} = '{shortened(shown(key, values[key].text))}' ({values[key].origin})"
 
 
 def from_variable(key: str, name: str) -> str:

@@ -66,6 +66,18 @@ def supervision_of(database: Database, job_key: JobKey) -> Supervision:
     return own_state(text, ()).supervision
 
 
+def supervisions_of(database: Database, *, writer: str, clusters: Collection[str]) -> dict[JobKey, Supervision]:
+    """Return what is remembered about the rescales of all jobs of some clusters, as far as it can be read.
+
+    Raises:
+        StoreError: The database could not be read.
+    """
+    ours = (JOBS.c.writer == writer, JOBS.c.cluster.in_({*clusters, cluster_of("")}))
+    with database.transaction(read_only=True) as connection:
+        rows = connection.execute(select(JOBS.c.job_key, JOBS.c.own_state).where(*ours)).all()
+    return {row.job_key: own_state(row.own_state, ()).supervision for row in rows}
+
+
 class AdoptionResult(StrEnum):
     """What became of the state of a job.
 

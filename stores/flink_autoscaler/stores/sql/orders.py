@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from datetime import datetime
 from functools import cache, partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
+import structlog
 from pydantic import TypeAdapter, ValidationError
-from sqlalchemy import ColumnElement, Connection, String, bindparam, delete, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    DateTime,
+    String,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    update,
+)
 
 from flink_autoscaler.core.model.job import JobKey, cluster_of
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, Signed
@@ -17,31 +31,54 @@ from flink_autoscaler.core.supervise.order_book import settled
 from flink_autoscaler.stores.sql.database.database import Database, Fence, same_key
 from flink_autoscaler.stores.sql.database.failures import ConflictError
 from flink_autoscaler.stores.sql.events.handler import insert_event
-from flink_autoscaler.stores.sql.tables import ORDERS
+from flink_autoscaler.stores.sql.state.instants import is_instant
+from flink_autoscaler.stores.sql.tables import ORDERS, SET_ASIDE
 
+log = structlog.get_logger(__name__)
+
+KIND: Final = "orders"
+"""What orders that were set aside are called there, where states have their kind."""
+
+UNREADABLE: Final = "the orders for this job cannot be read; resume it and order anew"
+
+NOWHERE: Final = cluster_of("")
+"""The cluster of keys that name none."""
+
+_COLUMNS: Final = (ORDERS.c.job_key, ORDERS.c.cluster, ORDERS.c.orders, ORDERS.c.version)
 _ATTEMPTS: Final = 3
-
-
-class _Mark(NamedTuple):
-    """What tells whether anything has changed: versions only grow, and a new row begins with the time."""
-
-    rows: int
-    total: int
-    latest: int
+_PROBLEM_LENGTH: Final = 500
+_HIGHEST_VERSION: Final = 1 << 53
+_REMAINDER: Final = 1_000_003
+"""Versions are added up by what is left of them: their sum itself may be too large for the database."""
 
 
 class _Page(NamedTuple):
-    """The orders of one cluster as they were read last."""
+    """The orders of one cluster as they were read last.
 
-    mark: _Mark
+    Attributes:
+        mark: What tells whether anything has changed: how many rows, their versions, the latest of them. Versions only
+            grow, and a new row begins with the time.
+        damaged: Jobs whose rows are not as they should be, with the reason.
+    """
+
+    mark: tuple[object, ...]
     orders: Mapping[JobKey, Orders]
+    damaged: Mapping[JobKey, str]
 
 
 class _Entry(NamedTuple):
-    """The row of one job; without a version there is none."""
+    """The row of one job.
+
+    Attributes:
+        version: 0 where it is no number that can be counted on.
+        damage: What is wrong with the row; None when nothing is.
+        is_stored: Whether there is a row.
+    """
 
     orders: Orders = NO_ORDERS
-    version: int | None = None
+    version: int = 0
+    damage: str | None = None
+    is_stored: bool = False
 
 
 class SqlOrderBook:
@@ -51,7 +88,9 @@ class SqlOrderBook:
     many orders there are. A command locks the row of its job, so that of two people each builds on what the other one
     ordered. It needs no lease: a person acts, and whoever leads obeys.
 
-    Orders that cannot be read count as a pause: not to know what was ordered is no reason to go on.
+    Orders that cannot be read count as a pause: not to know what was ordered is no reason to go on. A row that is not
+    as it should be harms its own job alone. Whoever leads sets it aside, to the letter, and puts what it counts as in
+    its place.
 
     Args:
         database: Where the tables are; not closed with the book.
@@ -64,6 +103,12 @@ class SqlOrderBook:
         self._fence = fence
         self._keeps_events = keeps_events
         self._pages: dict[str, _Page] = {}
+        self._set_aside_count = 0
+
+    @property
+    def set_aside_count(self) -> int:
+        """How many rows were set aside since the start."""
+        return self._set_aside_count
 
     def orders(self, cluster: str) -> Mapping[JobKey, Orders]:
         """Return the orders for jobs of a cluster, and for those whose keys do not name one."""
@@ -81,7 +126,11 @@ class SqlOrderBook:
     def tidy(self, cluster: str, now_ms: int) -> None:
         """Remove what is over from the orders that were read last; without anything no statement is sent."""
         page = self._pages.get(cluster)
-        for job_key, orders in page.orders.items() if page is not None else ():
+        if page is None:
+            return
+        for job_key in page.damaged:
+            self._repair(job_key)
+        for job_key, orders in page.orders.items():
             if settled(orders, now_ms) != orders:
                 self._database.run(partial(self._settle, job_key, now_ms), fence=self._fence)
 
@@ -92,28 +141,48 @@ class SqlOrderBook:
 
     def _read(self, cluster: str, connection: Connection) -> _Page:
         version = ORDERS.c.version
-        is_here = ORDERS.c.cluster.in_({cluster, cluster_of("")})
-        numbers = select(func.count(), func.coalesce(func.sum(version), 0), func.coalesce(func.max(version), 0))
-        mark = _Mark(*map(int, connection.execute(numbers.where(is_here)).one()))
+        # By the key, too: whose cluster is damaged would else be lost without a word, and with them a pause.
+        is_here = ORDERS.c.cluster.in_({cluster, NOWHERE}) | ORDERS.c.job_key.startswith(f"{cluster}/", autoescape=True)
+        numbers = select(func.count(), func.sum(version % _REMAINDER), func.max(version)).where(is_here)
+        mark = tuple(connection.execute(numbers).one())
         page = self._pages.get(cluster)
         if page is not None and page.mark == mark:
             return page
         # The rows may be newer than the numbers, never older: then the next reading finds other numbers.
-        return _Page(mark, _orders_where(connection, is_here) if mark.rows else {})
+        found = _entries_where(connection, is_here) if mark[0] else ()
+        entries = {job_key: entry for job_key, entry in found if cluster_of(job_key) in (cluster, NOWHERE)}
+        damaged = {job_key: entry.damage for job_key, entry in entries.items() if entry.damage is not None}
+        return _Page(mark, {job_key: entry.orders for job_key, entry in entries.items()}, damaged)
+
+    def _repair(self, job_key: JobKey) -> None:
+        """Set a damaged row aside, and tell about it once: from then on there is a sound one."""
+
+        def write(connection: Connection) -> str | None:
+            entry = _locked(connection, job_key)
+            if entry.damage is not None:
+                now_ms = self._database.now_ms(connection)
+                _write(self._database, connection, job_key, entry, entry.orders, now_ms)
+            return entry.damage
+
+        damage = self._database.run(write, fence=self._fence)
+        if damage is not None:
+            self._set_aside_count += 1
+            log.warning("orders_set_aside", job_key=job_key, problem=damage)
 
     def _change(self, job_key: JobKey, command: Command, connection: Connection) -> Ordered:
         entry = _locked(connection, job_key)
         # The clock is read after the lock was granted, which may have taken a while.
         now_ms = self._database.now_ms(connection)
         ordered = command(entry.orders, now_ms)
-        _write(connection, job_key, entry, ordered.orders, now_ms)
+        _write(self._database, connection, job_key, entry, ordered.orders, now_ms)
         if self._keeps_events and ordered.event is not None:
             insert_event(connection, job_key, ordered.event, self._database.local_time(now_ms / 1000))
         return ordered
 
     def _settle(self, job_key: JobKey, now_ms: int, connection: Connection) -> None:
         entry = _locked(connection, job_key)
-        _write(connection, job_key, entry, settled(entry.orders, now_ms), self._database.now_ms(connection))
+        now = self._database.now_ms(connection)
+        _write(self._database, connection, job_key, entry, settled(entry.orders, now_ms), now)
 
 
 def _forget(job_keys: Collection[JobKey], connection: Connection) -> None:
@@ -121,44 +190,109 @@ def _forget(job_keys: Collection[JobKey], connection: Connection) -> None:
     connection.execute(delete(ORDERS).where(is_key), [{"key": job_key} for job_key in job_keys])
 
 
-def _orders_where(connection: Connection, condition: ColumnElement[bool]) -> dict[JobKey, Orders]:
-    rows = connection.execute(select(ORDERS.c.job_key, ORDERS.c.orders, ORDERS.c.version).where(condition))
-    return {row.job_key: _decode(row.orders, row.version) for row in rows}
+def _entries_where(connection: Connection, condition: ColumnElement[bool]) -> Iterator[tuple[JobKey, _Entry]]:
+    rows = connection.execute(select(*_COLUMNS).where(condition))
+    # In SQLite a key may be something else than text; then it is no job's.
+    return ((row.job_key, _entry(*row)) for row in rows if isinstance(row.job_key, str))
 
 
 def _locked(connection: Connection, job_key: JobKey) -> _Entry:
     """Read the row of a job and keep others from changing it until the transaction ends."""
-    row = select(ORDERS.c.orders, ORDERS.c.version).where(same_key(connection, ORDERS.c.job_key, job_key))
+    row = select(*_COLUMNS).where(same_key(connection, ORDERS.c.job_key, job_key))
     found = connection.execute(row.with_for_update()).one_or_none()
-    return _Entry() if found is None else _Entry(_decode(found.orders, found.version), found.version)
+    return _Entry() if found is None else _entry(*found)
 
 
-def _write(connection: Connection, job_key: JobKey, entry: _Entry, orders: Orders, now_ms: int) -> None:
-    """Replace the row of a job; orders that order nothing have none."""
-    if orders == entry.orders:
+def _entry(job_key: JobKey, cluster: object, text: object, stored_version: object) -> _Entry:
+    is_sound = isinstance(stored_version, int) and 0 <= stored_version < _HIGHEST_VERSION
+    version = cast("int", stored_version) if is_sound else 0
+    damage = None if is_sound else f"its version is no instant: {stored_version!r:.40}"
+    if cluster != cluster_of(job_key):
+        damage = f"its cluster is not that of the job: {cluster!r:.40}"
+    try:
+        return _Entry(read_orders(text), version, damage, is_stored=True)
+    except ValueError as error:
+        paused = Orders(pause=PauseOrder(Signed("flink-autoscaler", UNREADABLE, version)))
+        return _Entry(paused, version, str(error), is_stored=True)
+
+
+def _write(
+    database: Database, connection: Connection, job_key: JobKey, entry: _Entry, orders: Orders, now_ms: int
+) -> None:
+    """Replace the row of a job; orders that order nothing have none, and damaged ones are set aside before."""
+    if orders == entry.orders and entry.damage is None:
         return
     is_key = same_key(connection, ORDERS.c.job_key, job_key)
+    if entry.damage is not None:
+        at = database.local_time(now_ms / 1000)
+        set_orders_aside(connection, job_key, problem=entry.damage, at=at)
     if orders == NO_ORDERS:
         connection.execute(delete(ORDERS).where(is_key))
         return
-    values = {"orders": _encode(orders), "version": max(now_ms, (entry.version or 0) + 1)}
-    if entry.version is None:
-        row = {"job_key": job_key, "cluster": cluster_of(job_key), **values}
-        connection.execute(insert(ORDERS).values(row))
-    else:
+    values = _values(job_key, _encode(orders), entry, now_ms)
+    if entry.is_stored:
         connection.execute(update(ORDERS).where(is_key).values(values))
+    else:
+        connection.execute(insert(ORDERS).values(job_key=job_key, **values))
+
+
+def _values(job_key: JobKey, text: str, entry: _Entry, now_ms: int) -> dict[str, object]:
+    return {"orders": text, "cluster": cluster_of(job_key), "version": max(now_ms, entry.version + 1)}
+
+
+def set_orders_aside(connection: Connection, job_key: JobKey, *, problem: str, at: datetime) -> None:
+    """Copy the orders for a job to the letter before they are replaced. They do not pass through this process."""
+    told, when = literal(problem[:_PROBLEM_LENGTH], String), literal(at, DateTime)
+    original = select(ORDERS.c.job_key, literal(KIND, String), ORDERS.c.orders, told, when)
+    columns = ["job_key", "state_type", "state_value", "problem", "set_aside_at"]
+    kept = original.where(same_key(connection, ORDERS.c.job_key, job_key))
+    connection.execute(insert(SET_ASIDE).from_select(columns, kept))
+
+
+def put_orders_back(connection: Connection, job_key: JobKey, text: str, now_ms: int) -> None:
+    """Let orders that were set aside count again, instead of those that do now."""
+    entry = _locked(connection, job_key)
+    values = _values(job_key, text, entry, now_ms)
+    if entry.is_stored:
+        connection.execute(update(ORDERS).where(same_key(connection, ORDERS.c.job_key, job_key)).values(values))
+    else:
+        connection.execute(insert(ORDERS).values(job_key=job_key, **values))
 
 
 def _encode(orders: Orders) -> str:
     return _adapter().dump_json(orders, exclude_defaults=True).decode()
 
 
-def _decode(text: str, version: int) -> Orders:
+def read_orders(text: object) -> Orders:
+    """Read orders as they are stored.
+
+    Raises:
+        ValueError: They cannot be read; the message never holds the text itself.
+    """
+    if not isinstance(text, str):
+        raise ValueError("not a text")
     try:
-        return _adapter().validate_json(text)
-    except (ValidationError, UnicodeError):
-        reason = "the orders for this job cannot be read; resume it and order anew"
-        return Orders(pause=PauseOrder(Signed("flink-autoscaler", reason, version)))
+        orders = _adapter().validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{place}: {first['msg']}" if place else first["msg"]) from None
+    except UnicodeError:
+        raise ValueError("not UTF-8") from None
+    if not all(map(is_instant, _instants(orders))):
+        raise ValueError("an instant is not in the years 1970 to 9999")
+    return orders
+
+
+def _instants(orders: Orders) -> Iterator[int]:
+    signed = [pin.signed for pin in orders.pins]
+    signed += [each for each in (orders.rollback, orders.reset, orders.dry_run) if each is not None]
+    ends = [orders.resumed_ms]
+    if orders.pause is not None:
+        signed.append(orders.pause.signed)
+        ends.append(orders.pause.until_ms)
+    yield from (each.at_ms for each in signed)
+    yield from (at_ms for at_ms in ends if at_ms is not None)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ HEAD: Final = REVISIONS[-1]
 LOCK_TIMEOUT: Final = 60.0
 
 _LOCK_POLL: Final = 0.1
+_REVISION: Final = re.compile(r"[\w, ]*\w")
 # Any number will do that nobody else uses: PostgreSQL knows such locks by number, per database.
 _POSTGRESQL_LOCK: Final = 0x666C_696E_6B61_7331
 # MySQL knows them by name, for the whole server; 64 characters at most.
@@ -30,7 +32,8 @@ class SchemaStatus:
     """What a database has, compared with what this version needs.
 
     Attributes:
-        current: Its revision; None where there is none yet. Several, which alembic allows, are listed with commas.
+        current: Its revision; None where there is none yet. Several, which alembic allows, are listed with commas;
+            what is no revision is in quotes.
         head: The revision that this version needs.
         missing: Names of tables, and of columns as ``table.column``, that are not there.
     """
@@ -42,7 +45,17 @@ class SchemaStatus:
     @property
     def is_newer(self) -> bool:
         """Whether the schema is of a version that this one does not know."""
-        return self.current is not None and self.current not in REVISIONS
+        return not self.is_damaged and self.current is not None and self.current not in REVISIONS
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether what stands for the revision is no name of any."""
+        return self.current is not None and _REVISION.fullmatch(self.current) is None
+
+    @property
+    def can_be_upgraded(self) -> bool:
+        """Whether an upgrade knows where to begin."""
+        return not self.is_newer and not self.is_damaged
 
     @property
     def is_current(self) -> bool:
@@ -56,6 +69,12 @@ class SchemaStatus:
             return (
                 f"the schema has revision {self.current} and this version knows up to {self.head}: a newer"
                 " flink-autoscaler has upgraded it; install that version, or restore a backup of the database"
+            )
+        if self.is_damaged:
+            return (
+                f"{VERSION_TABLE} holds {self.current} where the revision of the schema belongs: restore a backup of"
+                " the database, or, if no newer version has worked with it, delete that row and run flink-autoscaler"
+                " db upgrade"
             )
         if self.current is None:
             return f"there is no schema of flink-autoscaler yet (missing: {', '.join(self.missing) or VERSION_TABLE})"
@@ -94,13 +113,13 @@ def upgrade(database: Database, *, lock_timeout: float = LOCK_TIMEOUT) -> Schema
             that any writer waits for another.
 
     Raises:
-        ConfigError: The schema is newer than this version.
+        ConfigError: The schema is newer than this version, or of no revision that can be read.
         StoreError: The database failed or forbade it, a table with one of our names is something else, or another
             process has been upgrading for too long.
     """
     with _alone(database, lock_timeout) as connection:
         before = _status(connection)
-        if before.is_newer:
+        if not before.can_be_upgraded:
             raise ConfigError(before.problem)
         if before.is_current:
             return SchemaChange(before, before)
@@ -120,11 +139,11 @@ def require_current(database: Database, *, upgrades_at_start: bool | None = None
             uses the file and no grants are needed.
 
     Raises:
-        ConfigError: The schema is missing or older, and somebody has to upgrade it; or it is newer.
+        ConfigError: The schema is missing or older, and somebody has to upgrade it; or it is newer, or damaged.
         StoreError: The database could not be read.
     """
     found = status(database)
-    if found.is_newer:
+    if not found.can_be_upgraded:
         raise ConfigError(found.problem)
     if found.is_current:
         return
@@ -144,7 +163,12 @@ def _revision(connection: Connection, inspector: Inspector) -> str | None:
     if not inspector.has_table(VERSION_TABLE):
         return None
     found = connection.scalars(text(f"SELECT version_num FROM {VERSION_TABLE}")).all()  # noqa: S608 - a constant
-    return ", ".join(sorted(found)) or None
+    return ", ".join(sorted(map(_revision_name, found))) or None
+
+
+def _revision_name(found: object) -> str:
+    """Return a revision as it is, and anything else in quotes, so that it can be seen."""
+    return found if isinstance(found, str) and _REVISION.fullmatch(found) else repr(found)
 
 
 def _missing(inspector: Inspector) -> Iterator[str]:

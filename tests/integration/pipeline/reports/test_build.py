@@ -13,11 +13,13 @@ from pyspark.sql import SparkSession
 from report_setup import DAY, NOON, MadeJob, write_history
 
 from flink_autoscaler.pipeline.history.files import HistoryError, MissingHistoryError
-from flink_autoscaler.pipeline.history.schema import SAMPLES, VERTICES
+from flink_autoscaler.pipeline.history.rows import NamedRow
+from flink_autoscaler.pipeline.history.schema import DECISIONS, SAMPLES, VERTICES
 from flink_autoscaler.pipeline.history.storage import own_session, spark_storage
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.reports.build import ReportRequest, build_report
-from flink_autoscaler.pipeline.reports.measures import JobFigures
+from flink_autoscaler.pipeline.reports.fleet import fleet_page
+from flink_autoscaler.pipeline.reports.measures import JobFigures, ShadowFigures
 from flink_autoscaler.pipeline.reports.report import Report
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
@@ -39,6 +41,15 @@ def spark() -> Iterator[SparkSession]:
         yield session
 
 
+def after_a_restart(job: MadeJob) -> Iterator[NamedRow]:
+    """Have a job restart: 62 s of records wait at its first sample, which has no rates yet, and 37 s at the next."""
+    waiting = {NOON - 7200: {"lag": 24_800.0, "arrival_rate": None, "consumption_rate": None}}
+    waiting[NOON - 6600] = {"lag": 14_800.0}
+    for table, row in job.rows():
+        changes = waiting.get(row["ts"] // 1_000_000, {}) if table == SAMPLES.name else {}
+        yield table, {**row, **changes}
+
+
 def built(spark: SparkSession, root: Path, **wanted: Any) -> Report:
     asked = {"since": float(NOON - DAY), "until": None, "now": float(NOON), **wanted}
     return build_report(spark, spark_storage(str(root), spark), ReportRequest(**asked))
@@ -56,6 +67,7 @@ def fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Repo
     refused = FLAT.bad_rescale(NOON - 3600, stage="refused", reason="too few slots", reached=[])
     write_history(root, FLAT, extra=(refused,))
     write_history(root, FLAT, wavy, MadeJob(key="main/three", days=0.02))
+    write(a_storage(root), list(after_a_restart(MadeJob(key="main/restarted", swing=0.0))))
     gap = MadeJob(key="yarn/gap", swing=0.0)
     write(
         a_storage(root), [row for row in gap.rows() if not NOON - 12 * 3600 <= row[1]["ts"] / 1_000_000 < NOON - 3600]
@@ -92,6 +104,13 @@ def test_minutes_too_late_are_those_with_more_lag_than_allowed(fleet: Report) ->
     assert the(fleet, "yarn/wavy").late_minutes == pytest.approx(60)
     assert the(fleet, "yarn/wavy").lag_seconds == pytest.approx(150, rel=0.2)
     assert the(fleet, "main/flat").late_minutes == 0
+
+
+def test_the_greatest_lag_is_that_of_the_first_sample_after_a_restart(fleet: Report) -> None:
+    job = the(fleet, "main/restarted")
+
+    assert job.lag_seconds == pytest.approx(62)
+    assert job.late_minutes == pytest.approx(10)
 
 
 def test_rescales_are_told_with_their_outcome(fleet: Report) -> None:
@@ -133,6 +152,25 @@ def test_forecasts_come_from_the_history_before_the_period(spark: SparkSession, 
     (section,) = report.sections
     assert section.forecast.problem is None
     assert section.forecast.wape == pytest.approx(0, abs=0.05)
+
+
+def test_a_policy_in_shadow_mode_is_compared_with_what_the_job_held(spark: SparkSession, tmp_path: Path) -> None:
+    wants, begin = (2, 6, 4, None), NOON - 3600
+    beside: list[dict[str, Any]] = [
+        {"slots_held": 4, "shadow_policy": "slo", "shadow_slots": slots, "shadow_direction": "none"} for slots in wants
+    ]
+    earlier: dict[str, Any] = {"slots_held": 4, "shadow_policy": "hpa", "shadow_slots": 40, "shadow_direction": "up"}
+    rows = [
+        (DECISIONS.name, {**FLAT.who(begin + 60 * minute + 7), "phase": "executed", "status": "RUNNING", **columns})
+        for minute, columns in enumerate([earlier, *beside])
+    ]
+    write_history(tmp_path, FLAT, MadeJob(key="main/alone"), extra=tuple(rows))
+
+    report = built(spark, tmp_path)
+
+    assert the(report, FLAT.key).shadow == ShadowFigures("slo", 3, 4.0, 4.0, up=1, down=1, silent=1)
+    assert the(report, "main/alone").shadow is None
+    assert "The policy slo, in shadow mode, wanted 4 slots on average where the job held 4" in fleet_page(report)
 
 
 def test_gaps_do_not_count_as_slot_hours(fleet: Report) -> None:

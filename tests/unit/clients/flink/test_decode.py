@@ -121,6 +121,14 @@ def test_missing_counters_are_not_complete() -> None:
     assert (io.records_in, io.records_out, io.is_complete) == (0, 0, False)
 
 
+@pytest.mark.parametrize("name", ["read-records", "write-records"])
+def test_a_counter_that_is_null_is_not_complete(name: str) -> None:
+    answer = recorded("2.3", "job_details")
+    answer["vertices"][0]["metrics"][name] = None
+
+    assert decode.job_details(answer).vertices[0].io.is_complete is False
+
+
 @pytest.mark.parametrize("timestamps", [{}, {"RUNNING": 0}, {"RUNNING": None}, None])
 def test_job_that_never_ran_has_no_running_timestamp(timestamps: object) -> None:
     answer = recorded("2.3", "job_details") | {"timestamps": timestamps}
@@ -239,7 +247,7 @@ def test_job_and_scheduler_type_are_told_where_known(version: str, expected: tup
 
 
 def test_initializing_job_needs_little() -> None:
-    answer = {"jobs": [{"jid": "a", "name": "n", "state": "INITIALIZING", "schedulerType": None}]}
+    answer = {"jobs": [{"jid": "a" * 32, "name": "n", "state": "INITIALIZING", "schedulerType": None}]}
 
     job = decode.jobs_overview(answer)[0]
 
@@ -439,6 +447,6 @@ def test_whatever_stands_in_an_answer_it_is_decoded_or_refused(decoder: Any, nam
 
 
 def test_half_of_a_surrogate_pair_in_a_name_is_replaced() -> None:
-    answer = json.loads('{"jobs": [{"jid": "a", "name": "x\\ud800y", "state": "RUNNING"}]}')
+    answer = json.loads('{"jobs": [{"jid": "%s", "name": "x\\ud800y", "state": "RUNNING"}]}' % ("a" * 32))
 
     assert decode.jobs_overview(answer)[0].name == "x?y"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from core_builders import a_context, a_request
 
-from flink_autoscaler.clients.flink import decode as facts_decode
+from flink_autoscaler.clients.flink import decode_facts as facts_decode
 from flink_autoscaler.clients.flink.facts import read_facts
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import RefusedError

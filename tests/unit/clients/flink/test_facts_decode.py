@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from flink_autoscaler.clients.flink import decode as facts_decode
+from flink_autoscaler.clients.flink import decode_facts as facts_decode
 from flink_autoscaler.core.errors import ResponseError
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleAttempt, TaskManagerFacts
 

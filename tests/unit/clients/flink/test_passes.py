@@ -10,7 +10,7 @@ from fake_flink import Canned, FakeFlink, FakeJob, Fault
 from flink_autoscaler.clients.flink.collector import read_cluster
 from flink_autoscaler.clients.flink.passes import COLLECT, EVALUATE, run_passes
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
-from flink_autoscaler.core.errors import ConnectError, PluginError
+from flink_autoscaler.core.errors import ConnectError, EvaluationError, PluginError
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.model.state import EMPTY_STATE
@@ -122,5 +122,5 @@ def test_surprise_in_one_job_hurts_no_other(flink: FakeFlink) -> None:
     outcomes = run([broken, good], endpoint)
 
     assert outcomes[0].phase is PassPhase.ERROR
-    assert isinstance(outcomes[0].error, PluginError)
+    assert isinstance(outcomes[0].error, PluginError | EvaluationError)
     assert outcomes[1].error is None

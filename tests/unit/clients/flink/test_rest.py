@@ -50,7 +50,7 @@ def test_client_reads_what_the_cluster_says_about_itself(flink: FakeFlink) -> No
 
     assert version == "2.3.0"
     assert configuration == {"jobmanager.scheduler": "adaptive"}
-    assert slots == {"taskSlotsTotal": "16"}
+    assert slots == ({"taskSlotsTotal": "16"}, {})
 
 
 def test_taskmanager_metrics_are_asked_for_without_sums(flink: FakeFlink) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +39,7 @@ class Embedding:
     """The parts of the guide around a job whose cluster takes requirements and never follows them."""
 
     def __init__(self, flink: FakeFlink, loop: EventLoopThread) -> None:
-        self.job = flink.add_job(vertices=chain(parallelism=2))
+        self.job = flink.add_job(vertices=chain(parallelism=2), start_ms=time.time_ns() // 1_000_000 - 600_000)
         for vertex in self.job.vertices:
             vertex.metrics["busyTimeMsPerSecond"] = 1000.0
             vertex.busy_ms = 1000.0

@@ -43,7 +43,7 @@ def test_client_answers_in_a_thread(flink: FakeFlink, loop: EventLoopThread, cli
     assert loop.run(client.job_configuration(job.job_id)) == loop.run(client.cluster_configuration())
     assert loop.run(client.job_user_config(job.job_id)) == {}
     assert loop.run(client.flink_version()) == "2.3.0"
-    assert loop.run(client.jobmanager_metrics(("taskSlotsTotal",))) == {"taskSlotsTotal": "16"}
+    assert loop.run(client.jobmanager_metrics(("taskSlotsTotal",))).values == {"taskSlotsTotal": "16"}
 
 
 def test_errors_are_those_of_the_client(loop: EventLoopThread, client: FlinkRestClient) -> None:

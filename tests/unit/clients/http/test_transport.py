@@ -2,14 +2,24 @@
 
 import asyncio
 import base64
+import gzip
+import math
 import time
+import zlib
 from collections.abc import Awaitable, Callable
 
 import pytest
 from fake_flink import Canned, FakeFlink, Fault, flink_error
 
 from flink_autoscaler.clients.http.transport import ATTEMPTS, HttpTransport
-from flink_autoscaler.core.errors import ConfigError, ConnectError, JobGoneError, RefusedError, ResponseError
+from flink_autoscaler.core.errors import (
+    ConfigError,
+    ConnectError,
+    FlinkRestError,
+    JobGoneError,
+    RefusedError,
+    ResponseError,
+)
 from flink_autoscaler.core.model.job import Endpoint
 
 JOB = "/jobs/" + "a" * 32
@@ -73,7 +83,23 @@ def test_no_more_requests_than_connections_are_under_way(flink: FakeFlink) -> No
         pytest.param(Fault.GZIP_BOMB, "longer than 1048576 bytes", id="too long once decompressed"),
         pytest.param(Canned(b'{"name": "\xff\xfe"}'), "not valid JSON", id="not UTF-8"),
         pytest.param(Canned(b"[" * 200_000), "nested too deeply", id="nested too deeply"),
-        pytest.param(Canned(b"1" * 10_000), "not valid JSON", id="number with thousands of digits"),
+        pytest.param(Canned((b"[" * 9 + b'"]",' * 9) * 900), "nested too deeply", id="nested behind texts"),
+        pytest.param(Canned(b"[" + b"0," * 1_000_000 + b"0]"), "longer than 1048576", id="too many values"),
+        pytest.param(
+            Canned(gzip.compress(b"[" + b"0," * 520_000), headers={"Content-Encoding": "gzip"}),
+            "not valid JSON",
+            id="cut off although compressed",
+        ),
+        pytest.param(
+            Canned(gzip.compress(gzip.compress(b"x" * 9_000_000)), headers={"Content-Encoding": "gzip, gzip"}),
+            "encoded 2 times",
+            id="compressed twice",
+        ),
+        pytest.param(
+            Canned(b"junk", headers={"Content-Encoding": "br"}), "content encoding 'br'", id="encoding nobody asked for"
+        ),
+        pytest.param(Canned(b"<![foo[", content_type="text/html"), "page for people", id="page no parser reads"),
+        pytest.param(Canned(b"<title>x</title>q<![", content_type="text/html"), "titled 'x': 'q'", id="half a page"),
         pytest.param(Canned(b"{}", content_type=None), "without content type", id="no content type"),
         pytest.param(Canned(b"junk", headers={"Content-Encoding": "gzip"}), "cannot be read", id="not gzip"),
         pytest.param(Fault.NOT_HTTP, "cannot be read", id="another protocol"),
@@ -93,6 +119,68 @@ def test_unusable_answers_are_response_errors(flink: FakeFlink, behaviour: Fault
     assert str(raised.value).startswith(f"GET {flink.url}/config: ")
     assert "secret" not in str(raised.value)
     assert len(flink.requests) == 1
+
+
+@pytest.mark.parametrize("status", [200, 302, 401, 403, 404, 405, 500, 503])
+@pytest.mark.parametrize(
+    "page", [b"<![foo[", b"<![", b"<!", b"</", b"<!DOCTYPE [<!ELEMENT", b"&#x110000;<a <b"], ids=repr
+)
+def test_a_page_that_cannot_be_parsed_is_an_answer_of_its_endpoint(flink: FakeFlink, page: bytes, status: int) -> None:
+    flink.fault("/config", Canned(page, status, content_type="text/html"))
+
+    with pytest.raises(FlinkRestError, match=f"^GET {flink.url}/config: "):
+        get(flink.endpoint(timeout=1.0, approves_proxy=True))
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "x-gzip", "deflate", "identity, gzip"])
+def test_an_answer_that_a_proxy_compressed_once_is_read(flink: FakeFlink, encoding: str) -> None:
+    compress = zlib.compress if encoding == "deflate" else gzip.compress
+    flink.fault("/config", Canned(compress(b'{"a": 1}'), headers={"Content-Encoding": encoding}))
+
+    assert get(flink.endpoint()) == {"a": 1}
+    assert flink.requests[0].headers["accept-encoding"] == "identity"
+
+
+@pytest.mark.parametrize("send", [get, put], ids=["GET", "PUT"])
+def test_a_body_that_drips_ends_with_the_timeout(flink: FakeFlink, send: Callable[[Endpoint], object]) -> None:
+    flink.fault("/config", Fault.DRIP)
+    started = time.monotonic()
+
+    with pytest.raises(ConnectError, match=r"no complete answer within 0\.3 s"):
+        send(flink.endpoint(timeout=0.3))
+
+    assert time.monotonic() - started < 2.0
+
+
+@pytest.mark.parametrize(
+    "cookie",
+    [
+        "a=b; expires=Wed, 09 Jun 99999 10:00:00 GMT",
+        "a=b; expires=-712",
+        "a=b; max-age=1e999",
+        "a=b; max-age=" + "9" * 400,
+        "a=b; Max-Age=-84637000000",
+        "a=b; expires=" + "9" * 5000,
+        "sprache=größe",
+    ],
+    ids=lambda cookie: cookie[:30],
+)
+def test_a_cookie_with_a_time_that_is_none_is_no_news(
+    flink: FakeFlink, cookie: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    flink.fault("/config", Canned(b"{}", headers={"Set-Cookie": cookie}))
+
+    async def twice(transport: HttpTransport) -> object:
+        return await transport.get_json("/config"), await transport.get_json("/config")
+
+    assert exchange(flink.endpoint(), twice) == ({}, {})
+    assert [str(warning.message) for warning in recwarn] == []
+
+
+def test_a_number_with_thousands_of_digits_is_left_to_whoever_reads_it(flink: FakeFlink) -> None:
+    flink.fault("/config", Canned(b'{"a": ' + b"1" * 10_000 + b', "b": 2}'))
+
+    assert get(flink.endpoint()) == {"a": math.inf, "b": 2}
 
 
 def test_redirects_are_not_followed(flink: FakeFlink) -> None:

@@ -191,13 +191,22 @@ def test_a_job_without_a_running_timestamp_is_an_error() -> None:
     assert "RUNNING" in str(outcome.error)
 
 
-def test_an_error_of_the_cluster_is_an_error_of_the_pass() -> None:
-    driver = JobDriver(a_context(OPTIONS))
+def test_an_error_of_the_cluster_is_an_error_of_the_pass_in_the_reference() -> None:
+    driver = JobDriver(a_context({**OPTIONS, "compat": "reference"}))
     cause = ConnectError("nobody there")
 
     outcome = driver.run(MINUTE, single_source(1, rate=1.0, busy_ms=1.0), a_cluster(error=cause))
 
     assert (outcome.phase, outcome.error, outcome.sample) == (PassPhase.ERROR, cause, None)
+
+
+def test_an_error_of_the_cluster_leaves_its_jobs_alone() -> None:
+    driver = JobDriver(a_context(OPTIONS))
+
+    outcome = driver.run(MINUTE, single_source(1, rate=1.0, busy_ms=1.0), a_cluster(error=ConnectError("nobody there")))
+
+    assert (outcome.phase, outcome.error) == (PassPhase.COLLECTING, None)
+    assert outcome.sample is not None
 
 
 def test_an_error_adds_no_sample() -> None:

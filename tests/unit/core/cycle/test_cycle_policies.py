@@ -281,7 +281,9 @@ def test_jobs_that_choose_nothing_are_sized_as_ever(options: dict[str, str], exp
 
 def test_the_default_is_a_policy_that_a_plug_in_of_its_name_replaces() -> None:
     policy = Wants(9, name="capacity")
-    driver = JobDriver(a_context(OPTIONS), plugins=Plugins(policies={"capacity": policy}))
+    driver = JobDriver(
+        a_context({**OPTIONS, "improvement.sample-doubt": "false"}), plugins=Plugins(policies={"capacity": policy})
+    )
 
     outcome = full_window(driver, rate=200.0, busy_ms=1000.0)
 

@@ -171,16 +171,25 @@ def test_a_job_that_reported_no_garbage_collection_is_not_asked_again() -> None:
     assert ScalingMetric.HEAP_MEMORY_USED in outcome.sample.globals_
 
 
-def test_taskmanagers_that_report_nothing_are_an_error() -> None:
-    driver = JobDriver(a_context(OPTIONS))
+def test_taskmanagers_that_report_nothing_are_an_error_in_the_reference() -> None:
+    driver = JobDriver(a_context({**OPTIONS, "compat": "reference"}))
 
     outcome = driver.run(MINUTE, single_source(1, rate=1.0, busy_ms=1.0), ClusterReading())
 
     assert (outcome.phase, outcome.sample) == (PassPhase.ERROR, None)
 
 
-def test_after_taskmanagers_reported_nothing_garbage_collection_is_asked_for_anew() -> None:
+def test_without_what_taskmanagers_report_the_sample_has_no_heap() -> None:
     driver = JobDriver(a_context(OPTIONS))
+
+    outcome = driver.run(MINUTE, single_source(1, rate=1.0, busy_ms=1.0), ClusterReading())
+
+    assert outcome.sample is not None
+    assert outcome.sample.globals_ == {}
+
+
+def test_after_taskmanagers_reported_nothing_garbage_collection_is_asked_for_anew() -> None:
+    driver = JobDriver(a_context({**OPTIONS, "compat": "reference"}))
     driver.run(MINUTE, single_source(1, rate=1.0, busy_ms=1.0), a_cluster(gc_ms=5.0))
     without_gc = a_cluster(gc_ms=None)
 

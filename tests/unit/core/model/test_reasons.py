@@ -223,7 +223,7 @@ def test_an_older_recommendation_of_the_current_parallelism_is_not_stale() -> No
 
     outcome = job.run(5 * MINUTE, single_source(5, rate=50.0, busy_ms=250.0, parallelism=8))
 
-    assert [reason.code for reason in reasons(outcome)] == ["SIZED", "NO_CHANGE"]
+    assert [reason.code for reason in reasons(outcome)] == ["SIZED", "SCALE_DOWN_HIGHEST", "NO_CHANGE"]
 
 
 def test_a_blocked_scale_up_is_explained() -> None:

@@ -174,6 +174,11 @@ def test_parse_enum_names_what_is_allowed() -> None:
         pytest.param('"a;b" ; c', ("a;b", "c"), id="double quotes protect"),
         pytest.param("'it''s';b", ("it's", "b"), id="a doubled quote stands for one"),
         pytest.param("['a, b', c]", ("a, b", "c"), id="quotes in a flow list"),
+        pytest.param("- a", ("a",), id="YAML list of one"),
+        pytest.param("- a\n- b;c\n", ("a", "b;c"), id="YAML list"),
+        pytest.param(" - 'a'\n\n - b # why\n", ("a", "b"), id="YAML list, indented, with quotes and a comment"),
+        pytest.param("-a;- b", ("-a", "- b"), id="no YAML list without a blank"),
+        pytest.param("- a\nb", ("- a\nb",), id="no YAML list where a line is no item"),
     ],
 )
 def test_parse_list_separates_at_semicolons(text: str, expected: tuple[str, ...]) -> None:
@@ -186,7 +191,7 @@ def test_parse_list_refuses_broken_quotes(text: str) -> None:
         syntax.parse_list(text)
 
 
-@given(st.lists(st.text(alphabet="ab;,'\" []:x", min_size=1)))
+@given(st.lists(st.text(alphabet="ab;,'\" []:x-\n", min_size=1)))
 def test_format_list_is_read_back(values: list[str]) -> None:
     assert syntax.parse_list(syntax.format_list(values)) == tuple(values)
 
@@ -202,6 +207,12 @@ def test_format_list_is_read_back(values: list[str]) -> None:
 )
 def test_parse_map_reads_pairs(text: str, expected: dict[str, str]) -> None:
     assert syntax.parse_map(text) == expected
+
+
+@pytest.mark.parametrize("text", ["a:1,a:2", "a:1,b:2, a :1", "{a: 1, a: 2}"])
+def test_parse_map_refuses_a_key_that_is_there_twice(text: str) -> None:
+    with pytest.raises(ValueError, match="each key once; 'a' is there more than once"):
+        syntax.parse_map(text)
 
 
 @pytest.mark.parametrize("text", ["k", "k:v:w", "k:v,l"])

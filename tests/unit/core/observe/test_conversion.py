@@ -38,7 +38,9 @@ def test_load_is_the_busy_time_of_the_chosen_subtask(aggregator: str, expected: 
 @pytest.mark.parametrize(
     ("busy", "expected"),
     [
-        pytest.param(Aggregate(maximum=-5.0), 0.0, id="never negative"),
+        pytest.param(Aggregate(maximum=-5.0), NAN, id="negative is unknown"),
+        pytest.param(Aggregate(maximum=2001.0), NAN, id="more than all the time is unknown"),
+        pytest.param(Aggregate(maximum=1000.0), 1.0, id="all the time"),
         pytest.param(Aggregate(maximum=NAN), NAN, id="NaN is unknown"),
         pytest.param(Aggregate(maximum=INF), NAN, id="infinite is unknown"),
         pytest.param(Aggregate(minimum=1.0), NAN, id="not the aggregate that is needed"),
@@ -57,7 +59,11 @@ def test_load_is_unknown_without_a_finite_busy_time(busy: Aggregate | None, expe
         pytest.param(7000, 100.0, 200.0, 7000.0, id="the vertex counts its input"),
         pytest.param(0, 5400.0, 9900.0, 5400.0, id="the source task counts its input"),
         pytest.param(0, 0.0, 9900.0, 9900.0, id="only the output is counted"),
-        pytest.param(0, -1.0, 9900.0, 0.0, id="negative is not zero, and clamped"),
+        pytest.param(-1, 5400.0, 9900.0, NAN, id="a negative count of the vertex is unknown"),
+        pytest.param(2**53 + 2, 5400.0, 9900.0, NAN, id="a count that is too large is unknown"),
+        pytest.param(10**400, 5400.0, 9900.0, NAN, id="a count beyond all doubles is unknown"),
+        pytest.param(0, -1.0, 9900.0, NAN, id="a negative count of the source task is unknown"),
+        pytest.param(0, 1e308, 9900.0, NAN, id="a count of the source task that is too large is unknown"),
     ],
 )
 def test_records_in_of_a_source_come_from_the_first_counter_that_counts(
@@ -69,7 +75,7 @@ def test_records_in_of_a_source_come_from_the_first_counter_that_counts(
         FlinkMetric.SOURCE_RECORDS_OUT: of_total(records_out),
     }
 
-    assert converted(source, answers)[ScalingMetric.NUM_RECORDS_IN] == expected
+    assert converted(source, answers)[ScalingMetric.NUM_RECORDS_IN] == pytest.approx(expected, nan_ok=True)
 
 
 def test_records_in_of_an_operator_are_those_of_the_vertex() -> None:
@@ -92,7 +98,6 @@ PREVIOUS = 777.0
         pytest.param(640.0, 25000.0, None, PREVIOUS, id="backpressure without an average: carried over"),
         pytest.param(0.5, 25000.0, 500.0, 1.0, id="less than a record per second"),
         pytest.param(0.0, 500.0, 0.0, INF, id="no input"),
-        pytest.param(-3.0, 500.0, 0.0, INF, id="negative input counts as none"),
     ],
 )
 def test_observed_rate_is_measured_while_a_source_catches_up(
@@ -108,6 +113,72 @@ def test_observed_rate_is_measured_while_a_source_catches_up(
     values = convert_vertex(SOURCE, answers, conversion(samples=samples))
 
     assert r3(values[ScalingMetric.OBSERVED_TPR]) == expected
+
+
+@pytest.mark.parametrize("rate", [-3.0, 1e8 + 1, 1e308, INF, NAN])
+def test_a_rate_that_no_subtask_has_is_not_observed(rate: float) -> None:
+    values = converted(SOURCE, {FlinkMetric.SOURCE_RECORDS_IN_RATE: of_total(rate)})
+
+    assert ScalingMetric.OBSERVED_TPR not in values
+
+
+@pytest.mark.parametrize(
+    ("options", "parallelism", "rate", "expected"),
+    [
+        pytest.param({}, 1, 1e8, 1e8, id="as fast as a subtask can be"),
+        pytest.param({}, 1, 1e8 + 1, NAN, id="faster than a subtask"),
+        pytest.param({}, 3, 3e8, 3e8, id="as fast as three subtasks"),
+        pytest.param({"metrics.max-rate-per-subtask": "1e9"}, 1, 1e9, 1e9, id="another limit"),
+        pytest.param({"metrics.max-rate-per-subtask": "10"}, 2, 21.0, NAN, id="beyond another limit"),
+        pytest.param({"improvement.possible-values-only": "false"}, 1, 1e308, 1e308, id="switched off"),
+    ],
+)
+def test_a_rate_is_bounded_per_subtask(options: dict[str, str], parallelism: int, rate: float, expected: float) -> None:
+    operator = dataclasses.replace(OPERATOR, parallelism=parallelism)
+
+    values = converted(operator, {FlinkMetric.RECORDS_IN_RATE: of_total(rate)}, options)
+
+    assert values[ScalingMetric.NUM_RECORDS_IN_PER_SECOND] == pytest.approx(expected, nan_ok=True)
+
+
+@pytest.mark.parametrize("lag", [-1.0, 1e308, INF, NAN, 2.0**54])
+def test_a_lag_that_cannot_be_is_unknown(lag: float) -> None:
+    assert math.isnan(converted(SOURCE, {FlinkMetric.PENDING_RECORDS: of_total(lag)})[ScalingMetric.LAG])
+
+
+@pytest.mark.parametrize("counter", [-1.0, INF, 2.0**63])
+def test_busy_time_that_cannot_be_is_unknown(counter: float) -> None:
+    operator = dataclasses.replace(OPERATOR, io=IoMetrics(busy_ms=counter))
+
+    assert math.isnan(converted(operator, {})[ScalingMetric.ACCUMULATED_BUSY_TIME])
+
+
+def test_in_the_reference_values_are_taken_as_they_are() -> None:
+    source = dataclasses.replace(SOURCE, io=IoMetrics(records_out=-1, busy_ms=INF))
+    answers = {
+        FlinkMetric.BUSY_TIME: Aggregate(maximum=-5.0),
+        FlinkMetric.SOURCE_RECORDS_IN: of_total(-1.0),
+        FlinkMetric.SOURCE_RECORDS_IN_RATE: of_total(-3.0),
+        FlinkMetric.PENDING_RECORDS: of_total(-7.0),
+    }
+
+    assert converted(source, answers, {"compat": "reference"}) == {
+        ScalingMetric.LOAD: 0.0,
+        ScalingMetric.ACCUMULATED_BUSY_TIME: INF,
+        ScalingMetric.NUM_RECORDS_OUT: -1.0,
+        ScalingMetric.NUM_RECORDS_IN: 0.0,
+        ScalingMetric.LAG: -7.0,
+        ScalingMetric.OBSERVED_TPR: INF,
+    }
+
+
+@pytest.mark.parametrize(("options", "is_known"), [({}, False), ({"compat": "reference"}, True)])
+def test_metrics_of_the_cluster_that_cannot_be_are_left_out(options: dict[str, str], is_known: bool) -> None:
+    cluster = a_cluster(heap_used=-1.0, gc_ms=1e308)
+
+    sample, _ = convert(0, a_topology(SOURCE), a_reading([SOURCE]), cluster, conversion(options))
+
+    assert (ScalingMetric.HEAP_MEMORY_USED in sample.globals_) is is_known
 
 
 def test_nothing_is_carried_over_from_too_few_observations() -> None:

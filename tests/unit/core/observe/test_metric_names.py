@@ -1,3 +1,5 @@
+import time
+
 import pytest
 from core_builders import a_vertex
 
@@ -137,3 +139,22 @@ def test_by_meaning_combines_several_ids_of_one_meaning() -> None:
     combined = by_meaning(names, answers)
 
     assert combined == {FlinkMetric.PENDING_RECORDS: Aggregate(0.5, 9.0, None, 60.0, 30.0)}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".kafkaCluster.x" * 60 + ".KafkaSourceReader.topic.x" * 35 + ".partition.x.currentOffset",
+        ".KafkaSourceReader.topic.x" * 75 + ".partition.x.currentOffset",
+        ".KafkaSourceReader.topic." + ".partition.1" * 150 + ".currentOffset",
+        ".PulsarConsumer.x" * 110 + "-partition-x.numMsgsReceived",
+        ".PulsarConsumer." + "-partition-1" * 160 + ".numMsgsReceived",
+    ],
+    ids=lambda name: name[:25],
+)
+def test_names_made_to_be_looked_at_for_long_are_not(name: str) -> None:
+    started = time.process_time()
+
+    count_partitions([f"{number}{name}" for number in range(1000)])
+
+    assert time.process_time() - started < 1.0

@@ -9,7 +9,6 @@ from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
 from flink_autoscaler.core.observe.window import (
     MetricWindow,
     WindowSettings,
-    forget_before_reset,
     full_at_ms,
     mean_of,
     trim,
@@ -145,52 +144,6 @@ def test_passes_rarer_than_the_window_leave_one_sample_in_the_reference() -> Non
 
     assert len(trim(samples, REFERENCE, 360_000)) == 1
     assert len(trim(samples, IMPROVED, 360_000)) == 2
-
-
-def test_a_counter_that_went_back_starts_again() -> None:
-    older, new = counted((0, 1000), (60, 7000)), counted((120, 60))[0]
-
-    samples = (*forget_before_reset(older, new, ignored=frozenset()), new)
-
-    assert [math.isnan(s.vertices[V][COUNTER]) for s in samples] == [True, True, False]
-
-
-def test_a_counter_that_grows_keeps_its_past() -> None:
-    older, new = counted((0, 1000), (60, NAN)), counted((120, 1000))[0]
-
-    assert forget_before_reset(older, new, ignored=frozenset()) is older
-
-
-def test_a_reset_of_an_ignored_vertex_is_none() -> None:
-    older, new = counted((0, 1000)), counted((120, 0))[0]
-
-    assert forget_before_reset(older, new, ignored=frozenset({V})) is older
-
-
-def test_a_reset_leaves_other_metrics_and_vertices_alone() -> None:
-    other = vertex_id(2)
-    older = (a_sample(0, {V: {COUNTER: 9.0, ScalingMetric.LOAD: 0.5}, other: {COUNTER: 9.0}}),)
-    new = a_sample(1, {V: {COUNTER: 1.0}, other: {COUNTER: 10.0}})
-
-    sample = forget_before_reset(older, new, ignored=frozenset())[0]
-
-    assert sample.vertices[V][ScalingMetric.LOAD] == 0.5
-    assert sample.vertices[other][COUNTER] == 9.0
-
-
-def test_a_counter_that_is_new_or_not_reported_any_more_has_not_gone_back() -> None:
-    other = vertex_id(2)
-    older = (a_sample(0, {V: {COUNTER: 9.0}}), a_sample(1, {other: {COUNTER: 9.0}}))
-
-    assert forget_before_reset(older, a_sample(2, {V: {COUNTER: 9.0}, other: {}}), ignored=frozenset()) is older
-
-
-def test_a_counter_is_compared_with_its_last_known_value_however_old() -> None:
-    older = (a_sample(0, {V: {COUNTER: 9.0}}), a_sample(1, {V: {COUNTER: NAN}}), a_sample(2))
-
-    (first, *_) = forget_before_reset(older, a_sample(3, {V: {COUNTER: 8.0}}), ignored=frozenset())
-
-    assert math.isnan(first.vertices[V][COUNTER])
 
 
 def test_one_known_global_value_is_its_own_average() -> None:

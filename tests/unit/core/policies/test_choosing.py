@@ -21,7 +21,8 @@ from flink_autoscaler.core.options.option import OptionSet
 from flink_autoscaler.core.options.policies import COMBINATIONS, OPTIONS_OF
 from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, planned_sizing
-from flink_autoscaler.core.policies.choosing import POLICIES, WINDOW_FILTER, Chosen, Combination, choose
+from flink_autoscaler.core.policies.choosing import POLICIES, Chosen, choose
+from flink_autoscaler.core.policies.combining import WINDOW_FILTER, Combination
 
 OBS = observation(vertex("source", parallelism=4), vertex("map", parallelism=8))
 

@@ -8,7 +8,7 @@ from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection
 from flink_autoscaler.core.options.option import PREFIX
 from flink_autoscaler.core.policies.base.proposals import direction_of
-from flink_autoscaler.core.policies.choosing import Combination, CombinedPlan, combine, failed, hpa_window
+from flink_autoscaler.core.policies.combining import Combination, CombinedPlan, combine, failed, hpa_window
 
 OBS = observation(vertex(parallelism=4), vertex("map", parallelism=4))
 

@@ -14,7 +14,7 @@ from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.policy_values import JobObservation, Outage, Proposal, ProposalDirection
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.options.schedule_plans import SchedulePlan, format_plans, parse_plans
-from flink_autoscaler.core.policies.choosing import combine
+from flink_autoscaler.core.policies.combining import combine
 from flink_autoscaler.core.policies.schedule import SchedulePolicy, capped
 from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
 from flink_autoscaler.core.ports.plugins import ScalingPolicy

@@ -65,6 +65,41 @@ def test_a_rescale_of_a_job_that_was_ended_on_purpose_is_superseded_without_a_wa
     assert seen.state.overrides == {"work": 4}
 
 
+@pytest.mark.parametrize(
+    ("status", "expected", "events"),
+    [
+        pytest.param(JobStatus.CANCELED, Stage.SUPERSEDED, [], id="cancelled"),
+        pytest.param(JobStatus.FINISHED, Stage.SUPERSEDED, [], id="finished"),
+        pytest.param(JobStatus.FAILED, Stage.REFUSED, [("RollbackImpossible", EventType.WARNING)], id="failed"),
+    ],
+)
+def test_a_rollback_of_a_job_that_was_ended_on_purpose_did_not_fail(
+    status: JobStatus, expected: Stage, events: list[tuple[str, EventType]]
+) -> None:
+    seen = followed(a_state(Stage.PENDING, SupervisionPhase.ROLLING_BACK), status=status)
+
+    current = seen.state.supervision.current
+    assert current is not None
+    assert (current.stage, seen.state.supervision.phase) == (expected, SupervisionPhase.STABLE)
+    assert told(seen) == events
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"), [(JobStatus.CANCELED, Stage.SUPERSEDED), (JobStatus.FAILED, Stage.REFUSED)]
+)
+def test_taskmanagers_are_not_waited_for_in_vain_when_the_job_was_ended_on_purpose(
+    status: JobStatus, expected: Stage
+) -> None:
+    context = replace(a_context({}, {"scheduler-mode": "reactive"}), status=status)
+    request = a_request(context, state=a_state(Stage.REQUESTED, SupervisionPhase.STABLE), now_ms=NOW_MS)
+
+    seen = follow(SupervisionInput(request, RescaleFacts(), CHECKERS, names={"work": "work"}))
+
+    current = seen.state.supervision.current
+    assert current is not None
+    assert current.stage is expected
+
+
 def test_a_rescale_of_a_job_that_failed_for_good_is_refused() -> None:
     seen = followed(a_state(Stage.PENDING, SupervisionPhase.PROBATION), status=JobStatus.FAILED)
 

@@ -274,8 +274,8 @@ def test_page_is_whole_and_needs_nothing_else() -> None:
     tags = page(compared(PLAN, outcomes()))
 
     assert (tags.open, tags.links) == ([], ["data:,"])
-    # Of each job: arrivals, and slots and lag of two configurations, and of slots two bounds.
-    assert tags.lines == 2 * 7
+    # Of each job: arrivals with instants and values of their area, slots and lag of two configurations, two bounds.
+    assert tags.lines == 2 * (3 + 2 * 2 + 2)
     for text in ("other/<clicks>", "Something had to be assumed.", "main/new", "3 minutes are recorded", "bold"):
         assert text in tags.text
 

@@ -200,7 +200,9 @@ def without(column: str) -> list[NamedRow]:
     ("rows", "reason"),
     [
         pytest.param([], "its vertices were never recorded", id="nothing"),
-        pytest.param(job_rows(minutes=3), "3 minutes are recorded, and a backtest needs 60", id="three samples"),
+        pytest.param(
+            job_rows(minutes=3), "3 minutes are recorded, and a backtest needs 60: 57 more", id="three samples"
+        ),
         pytest.param(
             [row for row in job_rows() if row[0] != "samples"],
             "there are no samples of what arrived at its sources",

@@ -9,7 +9,7 @@ import pytest
 from core_builders import MINUTE as CORE_MINUTE
 from core_builders import JobDriver, a_context, pipeline, single_source
 from core_builders.pipeline import PIPELINE_MAP, PIPELINE_SOURCE
-from recorded_passes import ENRICH, START_MS, rolled_back, scaled_up
+from recorded_passes import ENRICH, START_MS, beside_another, rolled_back, scaled_up
 
 from flink_autoscaler.core.forecast.arrivals import recent
 from flink_autoscaler.core.model.job import JobStatus
@@ -116,6 +116,14 @@ def test_a_decision_has_its_reasons_and_changes() -> None:
     assert (decision["decision"], decision["phase"], decision["status"]) == ("rescale", "executed", "RUNNING")
     assert decision["changes"] == [{"vertex_id": ENRICH, "before": 4, "after": 7}]
     assert [reason["code"] for reason in decision["reasons"]] == [r.code for r in record.outcome.decision.reasons]
+
+
+def test_a_decision_has_what_a_policy_in_shadow_mode_would_do() -> None:
+    names = ("shadow_policy", "slots_held", "shadow_slots", "shadow_direction")
+    [beside], [alone] = (rows_of_record(job.records[-1])["decisions"] for job in (beside_another(), scaled_up()))
+
+    assert [beside[name] for name in names] == ["threshold", 4, 8, "up"]
+    assert [alone[name] for name in names] == [None] * 4
 
 
 def test_texts_are_masked() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 from report_setup.values import EVIL, a_report
@@ -131,3 +133,65 @@ def test_numbers_are_written_for_people(value: float | None, text: str) -> None:
 )
 def test_durations_are_written_for_people(seconds: float | None, text: str) -> None:
     assert duration(seconds) == text
+
+
+def models(page: str, title: str) -> list[dict[str, Any]]:
+    """Return what one chart is made of."""
+    found = Elements()
+    found.feed(page)
+    titles = re.findall(r"<figcaption>(.*?) <span", page)
+    (item,) = [json.loads(data) for name, data in zip(titles, found.scripts, strict=True) if name == title][:1]
+    collected: list[dict[str, Any]] = []
+    _collect(item["doc"], collected)
+    return collected
+
+
+def _collect(value: object, found: list[dict[str, Any]]) -> None:
+    if isinstance(value, dict):
+        if value.get("type") == "object":
+            found.append(value)
+        for each in value.values():
+            _collect(each, found)
+    elif isinstance(value, list):
+        for each in value:
+            _collect(each, found)
+
+
+def lengths_of_areas(page: str, title: str) -> list[int]:
+    """Return how many points each filled stretch of a chart has."""
+    areas = [each for each in models(page, title) if each["name"] == "GlyphRenderer" and "VArea" in json.dumps(each)]
+    return [json.loads(re.findall(r'"shape": (\[\d+\])', json.dumps(each["attributes"]))[0])[0] for each in areas]
+
+
+def test_an_area_begins_where_something_is_known() -> None:
+    report = a_report()
+    slots = [None, None, 6.0, 6.0, None, 8.0, 8.0, 8.0, *[None] * (report.period.count - 8)]
+
+    page = fleet_page(replace(report, fleet=replace(report.fleet, slots=slots)))
+
+    assert lengths_of_areas(page, "Slots") == [2, 3]
+
+
+def test_what_is_counted_has_whole_numbers_on_its_axis() -> None:
+    assert any(
+        each["name"] == "BasicTicker" and ("min_interval", 1) in dict(each["attributes"]).items()
+        for each in models(PAGE, "Rescales")
+    )
+
+
+def test_a_title_is_not_its_own_unit() -> None:
+    captions = re.findall(r'<figcaption>(.*?) <span class="unit">(.*?)</span>', PAGE)
+
+    assert captions
+    assert not [title for title, unit in captions if title.lower() == unit]
+
+
+def test_a_rescale_that_was_undone_is_not_reached() -> None:
+    report = a_report()
+    section = next(each for each in report.sections if each.rescales)
+    undone = replace(section.rescales[0], stage="reached", is_reverted=True)
+    page = fleet_page(replace(report, sections=(replace(section, rescales=(undone,)),)))
+
+    row = page.partition('class="bad"')[2].partition("</tr>")[0]
+    assert "<td>rolled back</td>" in row
+    assert "reached" not in row

@@ -7,8 +7,11 @@ from collections.abc import Mapping
 import pytest
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.pipeline.backtest.subject import chain
 from flink_autoscaler.pipeline.simulator import BacktestResult, RescaleTerms, Simulation, run
+from flink_autoscaler.pipeline.simulator.run import MONDAY_MS, Watch
 from flink_autoscaler.pipeline.simulator.workloads import DAY, week_sine
 
 OUTAGE = 60.0
@@ -19,11 +22,14 @@ TRUTH = {"restart.time-source": "option", "restart.time": f"{OUTAGE:g} s"}
 ASSUMED = {"restart.time-source": "option"}
 
 
-def simulated(options: Mapping[str, str], *, days: float = 2.0) -> BacktestResult:
+def simulated(
+    options: Mapping[str, str], *, days: float = 2.0, outages: tuple[int, ...] | None = None, watch: Watch | None = None
+) -> BacktestResult:
     workload = week_sine().part(0, days * DAY)
     configuration = {f"job.autoscaler.{key}": value for key, value in options.items()}
     terms = RescaleTerms(OUTAGE, delay=DELAY, replay=5.0)
-    return run(Simulation(chain(workload), workload, configuration, installed_plugins(), terms=terms))
+    backtest = Simulation(chain(workload), workload, configuration, installed_plugins(), terms=terms, outages=outages)
+    return run(backtest, watch)
 
 
 def test_measured_outages_cost_what_the_truth_costs_and_the_assumed_restart_time_costs_more() -> None:
@@ -33,6 +39,22 @@ def test_measured_outages_cost_what_the_truth_costs_and_the_assumed_restart_time
 
     assert measured == pytest.approx(truth)
     assert assumed > 1.03 * truth
+
+
+def test_a_new_job_alone_in_its_cluster_is_planned_with_the_assumption_until_its_third_rescale_is_over() -> None:
+    planned = dict[int, int]()
+
+    def watch(outcome: PassOutcome, context: JobAutoScalerContext, now_ms: int) -> None:
+        if outcome.restart_time is not None:
+            planned.setdefault(outcome.restart_time, now_ms)
+
+    new = simulated({}, days=1.0, outages=(), watch=watch).rescales
+    assumed = simulated(ASSUMED, days=1.0).rescales
+
+    third = new[2]
+    assert new[:3] == assumed[:3]
+    assert list(planned) == [300, 60]
+    assert third.running <= (planned[60] - MONDAY_MS) / 1000 <= third.running + 3 * 60
 
 
 def tracked(options: Mapping[str, str]) -> set[float]:

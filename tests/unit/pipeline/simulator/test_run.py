@@ -173,7 +173,10 @@ def test_sources_are_scaled_together_with_what_joins_them() -> None:
 
 
 def test_zeros_fed_during_outages_lead_to_rescales_that_nobody_needs() -> None:
-    options = {**HASTY, PREFIX + "stabilization.interval": "0", PREFIX + "improvement.supervised-rescales": "false"}
+    without = dict.fromkeys(
+        (PREFIX + f"improvement.{name}" for name in ("supervised-rescales", "first-minute")), "false"
+    )
+    options = {**HASTY, PREFIX + "stabilization.interval": "0", **without}
     rates = [990.0, 990.0]
 
     fed = run(a_backtest(rates, initial=TIGHT, configuration=options, reports=ReportSettings(feeds_zeros=True)))

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 from pipeline_setup import Fleet, a_request, comparable, next_pass
+from recorded_passes import beside_another
 
 from flink_autoscaler.core.errors import PluginError, RefusedError
 from flink_autoscaler.core.model.job import Endpoint
@@ -70,6 +71,19 @@ def test_outcome_shares_the_samples_of_the_request(passed: tuple[PassRequest, Pa
     assert all(mine is sent for mine, sent in zip(request.state.samples, back.state.samples, strict=False))
 
 
+def test_what_policies_remember_and_one_in_shadow_mode_would_do_travel() -> None:
+    job = beside_another()
+    for record in job.records:
+        request, outcome = record.request, replace(record.outcome, inputs=None)
+
+        back = decode_outcome(encode_outcome(outcome, request), decode(encode(request), PassRequest))
+
+        assert back.shadow == outcome.shadow
+        assert back.state.policies == outcome.state.policies
+    assert outcome.shadow is not None
+    assert outcome.state.policies["policies.shadow"]["policy"] == "threshold"
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -107,3 +121,17 @@ def test_foreign_error_travels_as_a_plugin_error(passed: tuple[PassRequest, Pass
 
     assert type(error) is PluginError
     assert str(error) == "ForeignError: broken"
+
+
+@pytest.mark.parametrize("sent", [(), (1, 2, 3, 4), (REQUEST, ([], {}), None, None), "text"])
+def test_decode_refuses_what_is_no_outcome(sent: object) -> None:
+    with pytest.raises(CodecError):
+        decode_outcome(encode(sent), REQUEST)
+
+
+def test_outcome_refers_to_no_sample_that_the_request_lacks(passed: tuple[PassRequest, PassOutcome]) -> None:
+    request, outcome = passed
+    shorter = replace(request, state=replace(request.state, samples=()))
+
+    with pytest.raises(CodecError, match="not an outcome of this request"):
+        decode_outcome(encode_outcome(outcome, request), shorter)

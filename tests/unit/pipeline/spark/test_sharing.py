@@ -14,7 +14,7 @@ from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.pipeline.inline.engine import Answer
-from flink_autoscaler.pipeline.spark.sharing import AT_ONCE, MOST_SHARED, SharedJobs
+from flink_autoscaler.pipeline.spark.sharing import AT_ONCE, MOST_SHARED, VERY_LONG, SharedJobs
 from flink_autoscaler.pipeline.spark.supply import SparkLostError
 from flink_autoscaler.pipeline.spark.task import WHOLE_JOBS
 from flink_cluster.waiting import wait_until
@@ -136,6 +136,16 @@ def test_cluster_that_is_slow_beside_others_is_read_apart_until_it_is_quick(spar
     ]
 
 
+def test_cluster_that_only_looks_slow_does_not_wait_for_one_that_hangs(spark: Spark, shared: SharedJobs) -> None:
+    spark.seconds |= {"http://hangs": CUT_AFTER * 100, "http://slow": CUT_AFTER * VERY_LONG * 0.9}
+    first = shared.evaluate([*jobs_of("hangs"), *jobs_of("slow"), *jobs_of("quick")])
+    spark.jobs.clear()
+    shared.evaluate([*jobs_of("hangs"), *jobs_of("slow"), *jobs_of("quick")])
+
+    assert keys(first) == ["test/hangs 0", "test/slow 0", "test/quick 0"]
+    assert sorted(spark.jobs) == [["test/hangs 0"], ["test/quick 0"], ["test/slow 0"]]
+
+
 def test_failure_of_a_shared_job_reaches_every_pass_in_it(spark: Spark, shared: SharedJobs) -> None:
     with waiting_passes(spark, shared, [jobs_of("a"), jobs_of("b")]) as asked:
         spark.error = SparkLostError("gone")
@@ -155,15 +165,15 @@ def test_closing_tells_those_that_wait(spark: Spark, shared: SharedJobs) -> None
         shared.evaluate(jobs_of("b"))
 
 
-def test_limit_of_a_job_for_slow_clusters_is_the_pass(spark: Spark) -> None:
+def test_limit_of_a_job_for_clusters_that_hang_is_the_pass(spark: Spark) -> None:
     limits: list[float] = []
 
     def run(requests: Sequence[PassRequest], cut_after: float) -> list[Answer]:
         limits.append(cut_after)
-        return Spark().run(requests, cut_after) if len(limits) > 1 else [Answer(None, cut_after) for _ in requests]
+        return Spark().run(requests, cut_after) if len(limits) > 2 else [Answer(None, cut_after) for _ in requests]
 
     shared = SharedJobs(run, cut_after=CUT_AFTER)
     shared.evaluate(jobs_of("slow"))
     shared.close()
 
-    assert limits == [CUT_AFTER, math.inf]
+    assert limits == [CUT_AFTER, VERY_LONG * CUT_AFTER, math.inf]

@@ -70,9 +70,38 @@ def test_backtest_of_a_history_says_what_it_left_out_and_fails(call: Call, histo
     answer = call("backtest", "--history", history, *INLINE)
 
     assert answer.returncode == 1
-    assert answer.stderr == ("error: main/new was left out: 3 minutes are recorded, and a backtest needs 60\n")
+    assert answer.stderr == ("error: main/new was left out: 3 minutes are recorded, and a backtest needs 60: 57 more\n")
     assert answer.stdout.splitlines()[1].split()[:2] == ["defaults", "2"]
     assert "main/clicks: No rescale was recorded: each is taken to last 60 s." in answer.stdout
+
+
+@pytest.fixture
+def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the machine without Java, so that nothing can start Spark."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+@pytest.mark.usefixtures("no_java")
+@pytest.mark.parametrize("command", ["backtest", "tune"])
+def test_too_short_a_history_is_told_before_spark_is_started(call: Call, tmp_path: Path, command: str) -> None:
+    history = a_history(tmp_path / "young", job_rows(minutes=25), job_rows("main/new", minutes=3))
+
+    answer = call(command, "--history", history)
+
+    assert answer.returncode == 1
+    assert answer.stderr == (
+        "error: main/new was left out: 3 minutes are recorded, and a backtest needs 60: 57 more\n"
+        "error: main/orders was left out: 25 minutes are recorded, and a backtest needs 60: 35 more\n"
+    )
+
+
+@pytest.mark.usefixtures("no_java")
+def test_spark_is_started_where_there_is_a_job_to_simulate(call: Call, history: Path) -> None:
+    answer = call("backtest", "--history", history)
+
+    assert answer.returncode == 2
+    assert "Java" in answer.stderr
 
 
 @pytest.mark.parametrize("pattern", ["main/orders", "orders", "ord*", "?rders"])

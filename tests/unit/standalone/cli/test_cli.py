@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_flink import FakeFlink, Fault, chain
+from fake_flink import FakeFlink, FakeMetricStore, Fault, chain
+from forked_command import run_command
 
 from flink_cluster.waiting import wait_until
 
@@ -36,9 +37,7 @@ def command(*arguments: str) -> list[str]:
 
 
 def call(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*arguments), env=environment(), capture_output=True, text=True, timeout=240, check=False
-    )
+    return run_command(arguments, environment())
 
 
 def at(flink: FakeFlink) -> tuple[str, ...]:
@@ -267,6 +266,8 @@ def test_jobs_lists_every_job(flink: FakeFlink) -> None:
 
 
 def test_jobs_without_any_says_so(flink: FakeFlink) -> None:
+    flink.taskmanagers = [{"id": "a", "slotsNumber": 16, "freeSlots": 8}]
+
     result = call("jobs", *at(flink))
 
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "no jobs\n")
@@ -279,6 +280,57 @@ def test_check_config_shows_values_without_secrets() -> None:
     assert result.returncode == 0
     assert values["autoscaler.http.port"]["value"] == "1234"
     assert "hunter2" not in result.stdout
+
+
+JDBC = ("--set", "autoscaler.standalone.state-store.type=jdbc")
+
+
+def kept_in(url: str) -> tuple[str, ...]:
+    return *JDBC, "--set", f"autoscaler.standalone.jdbc.url={url}"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        pytest.param(kept_in("jdbc:sqlit:/x.db"), "names the database 'sqlit'", id="unknown database"),
+        pytest.param(kept_in("jdbc:sqlite:/no/such/folder/x.db"), "/no/such/folder", id="folder that is not there"),
+        pytest.param(("--set", "autoscaler.history.enabled=true"), "autoscaler.history.path", id="history nowhere"),
+    ],
+)
+def test_what_run_refuses_is_refused_by_check_config(settings: tuple[str, ...], said: str) -> None:
+    checked = call("check-config", *INLINE, *settings)
+    run = call("run", *INLINE, *NO_HTTP, *settings)
+
+    assert (checked.returncode, run.returncode) == (2, 2)
+    assert all(said in each.stderr for each in (checked, run))
+    assert checked.stderr.startswith("error: ")
+    assert "autoscaler.http.port" in checked.stdout
+
+
+def test_check_config_leaves_no_trace(tmp_path: Path) -> None:
+    checked = call("check-config", *kept_in(f"jdbc:sqlite:{tmp_path}/x.db"), "--connect", "--json")
+
+    document = json.loads(checked.stdout)
+    assert (document["problems"], list(tmp_path.iterdir())) == ([], [])
+
+
+def test_check_config_asks_database_and_clusters_when_told_to(
+    two_clusters: tuple[Path, FakeFlink, FakeFlink], tmp_path: Path
+) -> None:
+    file, flink, other = two_clusters
+    flink.add_job("orders")
+    other.fault("/jobs/overview", Fault.HTML)
+    store = kept_in(f"jdbc:sqlite:{tmp_path}/x.db")
+    upgraded = call("db", "upgrade", "--config", str(file), *store)
+
+    offline = call("check-config", "--config", str(file), *store)
+    checked = call("check-config", "--config", str(file), *store, "--connect")
+
+    assert (upgraded.returncode, offline.returncode, checked.returncode) == (0, 0, 1)
+    assert "cluster main: ok: it answers, with 1 job" in checked.stdout
+    assert "cluster other: FAILED: " in checked.stdout
+    assert "database, connection: ok: " in checked.stdout
+    assert "cluster main" not in offline.stdout
 
 
 class Running:
@@ -378,6 +430,12 @@ def test_overloaded_job_is_rescaled(flink: FakeFlink) -> None:
     assert code == 0
     assert requested["job_key"] == "default/orders"
     assert max(requested["parallelism"].values()) > 1
+    assert requested["cause"] == "load"
+    assert [(change["from"], change["to"] > 1) for change in requested["changes"]] == [(1, True)]
+    assert {change["vertex_id"]: change["to"] for change in requested["changes"]}.items() <= requested[
+        "parallelism"
+    ].items()
+    assert requested["text"] == f"{requested['changes'][0]['vertex']} 1 → {requested['changes'][0]['to']}"
 
 
 def test_dry_run_decides_and_sends_no_put(flink: FakeFlink, tmp_path: Path) -> None:
@@ -472,3 +530,25 @@ def _rest(channel: socket.socket) -> list[str]:
             messages.append(channel.recv(4096).decode())
         except BlockingIOError:
             return messages
+
+
+def test_once_waits_shortly_for_the_metrics_of_a_job_that_nobody_asked_about() -> None:
+    with FakeFlink(store=FakeMetricStore(10.0)) as flink:
+        flink.add_job("orders", start_ms=1)
+
+        result = call("once", *at(flink), *ENABLED)
+
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[1].split()[:4] == ["default/orders", "RUNNING", "collecting", "hold"]
+    assert "no metric" not in result.stderr
+
+
+def test_once_says_that_flink_has_no_metrics_yet() -> None:
+    with FakeFlink(store=FakeMetricStore(10.0, takes=60.0)) as flink:
+        flink.add_job("orders", start_ms=1)
+
+        result = call("once", *at(flink), *ENABLED)
+
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[1].split()[:4] == ["default/orders", "RUNNING", "not_ready", "hold"]
+    assert "Flink has no metrics yet" in result.stdout

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from databases import DatabaseServer, rows_of
 from fake_flink import FakeFlink, Fault
-from sql_setup import make_reference_schema, state_rows, write_state
+from sql_setup import NOON, an_event, make_reference_schema, state_rows, write_events, write_state
 from sql_setup.command_line import call, environment
-from sqlalchemy import text
+from sqlalchemy import Table, text
 
 from flink_autoscaler.core.model.state import JobState, ScalingRecord
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
@@ -22,7 +22,7 @@ from flink_autoscaler.stores.sql.lease import Lease
 from flink_autoscaler.stores.sql.migrations import VERSION_TABLE
 from flink_autoscaler.stores.sql.schema import HEAD, status, upgrade
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
-from flink_autoscaler.stores.sql.tables import JOBS, SET_ASIDE
+from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, SET_ASIDE, STATE
 
 
 @pytest.fixture
@@ -107,6 +107,42 @@ def test_status_of_a_newer_schema(file: DatabaseSettings, current: Database) -> 
 
     assert result.returncode == 1
     assert json.loads(result.stdout)["is_newer"] is True
+
+
+@pytest.mark.parametrize("command", ["upgrade", "check", "status", "set-aside"])
+def test_empty_revision_is_said_with_what_to_do(file: DatabaseSettings, current: Database, command: str) -> None:
+    set_revision(current, "")
+
+    result = call(file, "db", command)
+
+    assert result.returncode == (1 if command in ("check", "status") else 2)
+    assert "fa_schema_version holds ''" in " ".join((result.stdout + result.stderr).split())
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [(STATE, "update_time"), (EVENTS, "update_time"), (EVENTS, "create_time"), (SET_ASIDE, "set_aside_at")],
+    ids=lambda each: each if isinstance(each, str) else each.name,
+)
+def test_check_of_rows_with_junk_is_a_finding_and_exit_code_1(
+    file: DatabaseSettings, current: Database, table: Table, column: str
+) -> None:
+    write_state(current, "main/orders", scalingHistory="{}")
+    write_events(current, an_event())
+    with current.transaction() as connection:
+        aside = {"job_key": "a", "state_type": "b", "state_value": "c", "problem": "d", "set_aside_at": NOON}
+        connection.execute(SET_ASIDE.insert().values(aside))
+        connection.execute(text(f"UPDATE {table.name} SET {column} = 'junk'"))
+
+    result = call(file, "db", "check", "--json")
+
+    findings = json.loads(result.stdout)["checks"]
+    errors = [finding["text"] for finding in findings if finding["level"] == "error"]
+    assert (result.returncode, result.stderr) == (1, "")
+    assert len(findings) > 5
+    assert len(errors) == 1
+    assert "a value is not what belongs into its column" in errors[0]
+    assert "junk" in errors[0]
 
 
 def test_check_shows_every_finding(database_settings: DatabaseSettings) -> None:
@@ -241,6 +277,7 @@ def test_import_adopts_state_of_listed_jobs_only(flink: FakeFlink, file: Databas
 
 
 def test_import_works_in_every_database(flink: FakeFlink, database_settings: DatabaseSettings) -> None:
+    flink.taskmanagers = [{"id": "a", "slotsNumber": 16, "freeSlots": 8}]
     orders = flink.add_job("orders \U0001f680")
     with closing(Database(database_settings)) as database:
         upgrade(database)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,13 @@ from history_setup import part_files
 from report_setup import MadeJob, write_history
 from report_setup.values import a_report
 
+from flink_autoscaler.pipeline.history.catalog import FolderListing
+from flink_autoscaler.pipeline.history.files import FileEntry
+from flink_autoscaler.pipeline.history.layout import Folder
+from flink_autoscaler.pipeline.history.schema import SAMPLES
 from flink_autoscaler.pipeline.reports.fleet import fleet_page
 from flink_autoscaler.standalone.cli.report import app
+from flink_autoscaler.standalone.history.access import SMALL, is_small
 
 NOW = int(time.time())
 # Interpreting plans of a few rows takes a third of the time of compiling them.
@@ -137,3 +143,11 @@ def test_incomplete_pages_are_written_and_told(call: Call, root: Path, tmp_path:
     assert "error: 1 file was damaged and left out" in said.stderr
     assert "note: main/three: only 3 passes" in said.stderr
     assert "1 file was damaged" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize(("size", "expected"), [(SMALL // 2, True), (SMALL // 2 + 1, False)])
+def test_a_history_is_small_by_all_of_its_files(size: int, expected: bool) -> None:
+    folder = Folder(SAMPLES.name, date(2026, 1, 31))
+    listings = [FolderListing(folder, (FileEntry(f"{folder.path}/{n}.parquet", size),)) for n in range(2)]
+
+    assert is_small(listings) is expected

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
+from command_setup import restored_logging
 from databases import rows_of
 from sql_setup.command_line import call
 
@@ -27,7 +26,7 @@ from flink_autoscaler.core.model.supervision import (
     SupervisionPhase,
 )
 from flink_autoscaler.standalone.cli.main import app
-from flink_autoscaler.standalone.cli.order_service import UnclearJobError, chosen_jobs, new_job
+from flink_autoscaler.standalone.cli.orders.named_jobs import UnclearJobError, chosen_jobs, new_job
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.known_jobs import KnownJob
 from flink_autoscaler.stores.sql.orders import SqlOrderBook
@@ -85,13 +84,10 @@ class Site:
 
 
 @pytest.fixture(autouse=True)
-def _restored_logging() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
+def unchanged_logging() -> Iterator[None]:
+    """Undo what commands do to the logging of this process."""
+    with restored_logging():
+        yield
 
 
 @pytest.fixture

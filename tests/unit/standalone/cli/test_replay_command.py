@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import subprocess
-import sys
 from pathlib import Path
 
+from forked_command import run_command
 from vectors import scenario_differences
 
 VECTORS = Path(__file__).parents[3] / "fixtures" / "vectors" / "scenarios_00.json.gz"
 
 
 def call(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "flink_autoscaler.standalone", "replay", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return run_command(["replay", *arguments], os.environ)
 
 
 def test_replay_writes_what_happened_in_every_case(tmp_path: Path) -> None:

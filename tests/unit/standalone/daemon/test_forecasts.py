@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from core_builders import a_context
 from watching import LogLines
@@ -164,3 +165,14 @@ def test_a_store_that_is_known_to_be_away_is_not_asked() -> None:
     assert bench.store.looks == 0
     bench.is_ready = True
     assert bench.levels() == [100.0]
+
+
+def test_profile_that_cannot_be_used_costs_its_job_alone() -> None:
+    bench, other = Bench(), replace(a_context({"forecast.enabled": "true"}), job_key="main/other")
+    bench.store.save([ProfileResult(other.job_key, "source", 0.0, 42)])  # type: ignore[arg-type]
+
+    with LogLines() as lines:
+        found = [bench.levels(JOB, other) for _ in range(3)]
+
+    assert found == [[100.0]] * 3
+    assert [line["job_key"] for line in lines.of("job_profiles_unusable")] == ["main/other"]

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.decide.limits.shares import Claim, fair_shares
+from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.job import Capacity, Headroom
 from flink_autoscaler.core.model.state import JobState
@@ -409,3 +410,29 @@ def test_jobs_that_want_slots_at_the_same_time_end_with_their_fair_shares(
     expected = {job.key: job.held + shares.get(job.key, 0) for job in jobs}
 
     assert Cluster(sum(job.held for job in jobs) + free, jobs).settle_down(seconds=seconds) == expected
+
+
+def test_an_outcome_that_cannot_be_counted_keeps_no_other_job_from_its_slots() -> None:
+    broken, other = Job("broken", 1, 5), Job("other", 1, 4)
+    capacity = Capacity(1, 8, 6, 8, is_fixed=True)
+    ledger = SlotLedger(clock=Clock())
+    failures: dict[str, AutoscalerError] = {}
+    requests = ledger.limit([broken.request(capacity, 1), other.request(capacity, 1)], failures)
+    rescale = Rescale(42, ())  # type: ignore[arg-type]
+    outcomes = [replace(broken.outcome(requests[0]), decision=rescale), other.outcome(requests[1])]
+
+    settled = ledger.settle(requests, outcomes, failures)
+
+    assert isinstance(settled[1].decision, Rescale)
+    assert list(failures) == ["broken"]
+
+
+def test_a_state_that_cannot_be_counted_leaves_out_its_job_alone() -> None:
+    capacity = Capacity(1, 8, 6, 8, is_fixed=True)
+    failures: dict[str, AutoscalerError] = {}
+    broken = replace(Job("broken", 1, 5).request(capacity), state=JobState(supervision=42))  # type: ignore[arg-type]
+
+    limited = SlotLedger(clock=Clock()).limit([broken, Job("other", 1, 9).request(capacity)], failures)
+
+    assert [(request.context.job_key, slots_for(request)) for request in limited] == [("other", 6)]
+    assert list(failures) == ["broken"]

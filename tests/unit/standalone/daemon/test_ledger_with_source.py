@@ -100,6 +100,12 @@ def test_when_nothing_comes_the_job_gets_its_share() -> None:
     assert codes(outcome) == ["FAIR_SHARE"]
 
 
+def test_a_source_that_raises_anything_is_as_good_as_none() -> None:
+    _, outcome = settle(Source(error=ZeroDivisionError("no slots")), free=2, held=2, wanted=6)
+
+    assert codes(outcome) == ["FAIR_SHARE"]
+
+
 def test_a_source_that_fails_is_as_good_as_none() -> None:
     _, outcome = settle(Source(error=RealizeError("away")), free=2, held=2, wanted=6)
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import io
 import itertools
-import logging
 import re
 import statistics
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-import structlog
+from command_setup import restored_logging
 from fake_flink import FakeFlink, Fault, chain
 from watching import LogLines, Watching, run_passes
 
@@ -27,6 +26,9 @@ HANG = 5.0
 PASSES = 100
 KEY = re.compile(r"main/[^\x00-\x1f\x7f]*")
 PATH = re.compile(r"(/jobs/[0-9a-f]{32}(/vertices/[0-9a-f]{32}/subtasks)?|/jobmanager|/taskmanagers)?(/[a-z]+){0,2}")
+
+LINE = re.compile(r"\d{4}-\d\d-\d\dT|    [a-z_]+: |     +\S")
+"""A line of the log for people, or a fact below it with what continues that: a line end of a name makes neither."""
 
 NAMES = [
     pytest.param("line\nfeed\r\x1b[2J\x07", id="control characters"),
@@ -154,7 +156,7 @@ def test_log_line_for_people_stays_one_line_whatever_the_name(
     run_passes(watching.watch(flink), 2)
 
     written = stream.getvalue()
-    assert all(re.match(r"\d{4}-\d\d-\d\d", line) for line in written.splitlines()), written
+    assert all(LINE.match(line) for line in written.splitlines()), written
     assert "\x1b[2J" not in written
 
 
@@ -177,7 +179,7 @@ def test_job_whose_id_is_a_path_is_not_followed(
 
     (report,) = run_passes(watching.watch(flink))
 
-    assert report.failures.keys() == {"main/bad"}
+    assert [line["part"] for line in lines.of("list_gap")] == ["entry 2 of the list of jobs"]
     assert report.reports.keys() == {"main/orders"}
     assert not any("jars" in path for path in flink.paths())
 
@@ -210,9 +212,7 @@ def test_job_with_300_vertices_is_evaluated(flinks: Callable[[], FakeFlink], wat
 
 
 @pytest.fixture(autouse=True)
-def _restored_logging() -> Iterator[None]:
-    root = logging.getLogger()
-    before = (root.handlers[:], root.level)
-    yield
-    root.handlers, root.level = before
-    structlog.reset_defaults()
+def unchanged_logging() -> Iterator[None]:
+    """Undo what commands do to the logging of this process."""
+    with restored_logging():
+        yield

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from fake_flink import FakeFlink
+from sql_setup.command_line import call
 
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision
@@ -114,11 +115,19 @@ def test_three_measured_outages_replace_the_assumed_restart_time(
 
 
 def test_a_job_without_enough_outages_of_its_own_has_those_of_its_cluster(flink: FakeFlink, tmp_path: Path) -> None:
-    measured: dict[str, Sequence[float]] = {"orders": [30, 40, 50], "payments": [100], "returns": []}
+    measured: dict[str, Sequence[float]] = {"orders": [30, 40, 50], "payments": [100], "returns": [], "clicks": [45]}
 
     assumed = assumed_restarts(flink, tmp_path, measured=measured)
 
-    assert assumed == {"orders": 40, "payments": 45, "returns": 45}
+    assert assumed == {"orders": 40, "payments": 45, "returns": 45, "clicks": 45}
+
+
+def test_outages_of_one_job_change_nothing_for_its_neighbours(flink: FakeFlink, tmp_path: Path) -> None:
+    measured: dict[str, Sequence[float]] = {"liar": [900, 900, 900], "payments": [100], "returns": []}
+
+    assumed = assumed_restarts(flink, tmp_path, measured=measured)
+
+    assert assumed == {"liar": 900, "payments": ASSUMED, "returns": ASSUMED}
 
 
 @pytest.mark.parametrize(
@@ -148,3 +157,47 @@ def test_tracking_the_longest_restart_goes_before(flink: FakeFlink, tmp_path: Pa
     options = {"restart.time-tracking.enabled": "true"}
 
     assert assumed_restarts(flink, tmp_path, measured={"orders": [30, 40, 50]}, options=options) == {"orders": ASSUMED}
+
+
+@pytest.mark.parametrize(
+    ("measured", "options", "expected"),
+    [
+        pytest.param(
+            {"orders": [20, 30]},
+            {},
+            "300 s, assumed (restart.time), since neither 3 outages of the job (2) nor 3 jobs were measured",
+            id="too few",
+        ),
+        pytest.param(
+            {"orders": [30, 40, 50]}, {}, "40 s, the median of 3 measured outages of the job", id="of the job"
+        ),
+        pytest.param(
+            {"orders": [100], "payments": [30, 40, 50], "clicks": [45]},
+            {},
+            "45 s, the median of what was measured (outages of the job: 1, other jobs of its cluster: 2)",
+            id="of the cluster",
+        ),
+        pytest.param(
+            {"orders": [30, 40, 50]}, {"restart.time-source": "option"}, "300 s, assumed (restart.time)", id="option"
+        ),
+        pytest.param(
+            {"orders": [30, 40, 50]},
+            {"restart.time-tracking.enabled": "true"},
+            "300 s, assumed (restart.time)",
+            id="nothing tracked yet",
+        ),
+    ],
+)
+def test_explain_says_what_the_restart_time_of_a_pass_rests_on(
+    flink: FakeFlink,
+    tmp_path: Path,
+    measured: dict[str, Sequence[float]],
+    options: dict[str, str],
+    expected: str,
+) -> None:
+    assumed_restarts(flink, tmp_path, measured=measured, options=options)
+
+    result = call(DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'autoscaler.db'}"), "explain", "main/orders")
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert f"planned for a restart\n  {expected}\n" in result.stdout

@@ -89,7 +89,7 @@ def test_pin_that_fits_no_vertex_is_told_with_the_names_there_are(site: Site) ->
         daemon.start()
         site.cluster.wait_for_puts(1)
 
-        site.order("pin", "main/orders", "Sorce*=3", "Source*=2", "--as", "ann", "--reason", "a test")
+        site.order("pin", "main/orders", "Sorce*=3", "Source*=2", "--force", "--as", "ann", "--reason", "a test")
 
         daemon.wait_for("the event", lambda: site.told("PinMatchesNothing"))
         assert daemon.stop() == 0

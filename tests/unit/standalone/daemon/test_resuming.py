@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -46,7 +47,8 @@ class Site:
 
     def __init__(self, flink: FakeFlink, folder: Path, options: Mapping[str, str]) -> None:
         self.flink = flink
-        self.job: FakeJob = flink.add_job("orders", obeys=True)
+        # Long enough ago for its rates to be those of a whole minute.
+        self.job: FakeJob = flink.add_job("orders", obeys=True, start_ms=time.time_ns() // 1_000_000 - 60 * MINUTE)
         self.minute = 0
         self._options = {**OPTIONS, **options}
         self._settings = DatabaseSettings(f"jdbc:sqlite:{folder / 'autoscaler.db'}")

@@ -88,7 +88,7 @@ def test_part_that_cannot_be_closed_keeps_no_other_open() -> None:
         wiring.close()
 
     assert closed == ["first"]
-    assert [line["error"] for line in lines.of("close_failed")] == ["stuck"]
+    assert [line["error"] for line in lines.of("close_failed")] == ["RuntimeError: stuck"]
 
 
 def test_chosen_cluster_is_the_one_with_the_name() -> None:

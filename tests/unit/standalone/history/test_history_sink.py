@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from history_setup import NOON_MS, a_storage, files_of, part_files, sample_rows, write
-from recorded_passes import scaled_up, window_filling
+from recorded_passes import RecordedJob, orders_reading, scaled_up, window_filling
 from structlog.testing import capture_logs
 
 from flink_autoscaler.core.errors import ConfigError
@@ -65,6 +65,13 @@ def add(sink: HistorySink, record: PassRecord, *, job_key: str | None = None, no
     sink.add([record.outcome], [context], now_ms or record.request.now_ms)
 
 
+def kept_rows(root: Path, table: str) -> list[dict[str, Any]]:
+    """Return the rows of a table."""
+    storage = a_storage(root)
+    parts = (storage.parts.read(e.path, TABLES[table]) for each in find_all(storage.files)[table] for e in each.entries)
+    return [row for part in parts for row in part.to_pylist()]
+
+
 def count(root: Path, table: str = "decisions") -> int:
     """Count the rows of a table."""
     storage = a_storage(root)
@@ -86,6 +93,32 @@ def test_passes_become_rows_of_every_table(tmp_path: Path, sinks: list[HistorySi
         "rescales": 1,
     }
     assert len(part_files(tmp_path)) == 4
+
+
+@pytest.mark.parametrize("lie", [pytest.param(1e12, id="a counter that jumps"), pytest.param(0.0, id="one that falls")])
+def test_counters_that_the_pass_knew_to_be_impossible_are_no_rates_of_the_history(
+    tmp_path: Path, sinks: list[HistorySink], lie: float
+) -> None:
+    sinks.append(sink := HistorySink(settings_of(tmp_path)))
+    job = RecordedJob()
+    job.look_at_load(4)
+    job.look(orders_reading(job.now_ms + 60_000, rate=lie))
+    job.look_at_load(4)
+
+    for record in job.records:
+        add(sink, record)
+
+    assert sink.flush(PATIENCE)
+    rates = {
+        (table, column): [row[column] for row in kept_rows(tmp_path, table)]
+        for table, column in [
+            ("samples", "consumption_rate"),
+            ("samples", "arrival_rate"),
+            ("vertices", "records_in_rate"),
+        ]
+    }
+    assert {rate for found in rates.values() for rate in found if rate is not None} == {1000.0}
+    assert len(rates["samples", "consumption_rate"]) == 9
 
 
 def test_quiet_passes_are_kept_once_per_interval_and_eventful_ones_always(
@@ -187,6 +220,27 @@ def test_value_that_fits_no_column_costs_the_pass_of_its_job_alone(tmp_path: Pat
     left_out = [line["job_key"] for line in logs if line["event"] == "history_pass_left_out"]
     assert (is_written, left_out) == (True, ["main/broken"])
     assert count(tmp_path) == 2
+
+
+def test_figure_whose_code_raises_costs_its_job_alone_and_is_told_once(
+    tmp_path: Path, sinks: list[HistorySink]
+) -> None:
+    sinks.append(sink := HistorySink(settings_of(tmp_path)))
+    record = scaled_up().records[0]
+    context, topology = record.request.context, record.outcome.topology
+    assert topology is not None
+    vertices = {v: replace(vertex, parallelism=object()) for v, vertex in topology.vertices.items()}  # type: ignore[arg-type]
+    broken = replace(record.outcome, topology=replace(topology, vertices=vertices))
+    contexts = [replace(context, job_key=f"main/{name}") for name in ("first", "broken", "last")]
+
+    with capture_logs() as logs:
+        for minute in range(3):
+            sink.add([record.outcome, broken, record.outcome], contexts, NOON_MS + minute * 3_600_000)
+        is_written = sink.flush(PATIENCE)
+
+    left_out = [line["job_key"] for line in logs if line["event"] == "history_pass_left_out"]
+    assert (is_written, left_out) == (True, ["main/broken"])
+    assert count(tmp_path) == 6
 
 
 def test_path_that_is_not_writable_warns_once_and_recovers(tmp_path: Path, sinks: list[HistorySink]) -> None:

@@ -343,6 +343,7 @@ def test_cluster_with_a_gap_is_up(flink: FakeFlink, watching: Watching, lines: L
 
 
 def test_flapping_cluster_does_not_flood_the_log(flink: FakeFlink, watching: Watching, lines: LogLines) -> None:
+    flink.taskmanagers = [{"id": "a", "slotsNumber": 16, "freeSlots": 8}]
     watch = watching.watch(flink)
     for _ in range(15):
         flink.fault("/jobs/overview", Fault.HTML)
@@ -396,3 +397,26 @@ def test_job_info_follows_the_job(flink: FakeFlink, watching: Watching, lines: L
 
     assert 'yarn_queue="root.a"' in shown
     assert "root.a" not in watching.gauges.render().decode()
+
+
+def test_outcome_that_cannot_be_told_keeps_no_other_job_from_being_told_of(
+    flink: FakeFlink, watching: Watching, lines: LogLines
+) -> None:
+    for name in ("bad", "good", "last"):
+        flink.add_job(name)
+    watch = watching.watch(flink)
+    (report,) = run_passes(watch)
+    reasons = (Reason("NEWS", "something new"),)
+    outcomes = {key: replace(each.outcome, decision=Hold(reasons)) for key, each in report.reports.items()}
+    hold = {key: replace(each, outcome=outcomes[key]) for key, each in report.reports.items()}
+    bad = next(key for key in hold if key.endswith("bad"))
+    hold[bad] = replace(hold[bad], outcome=replace(hold[bad].outcome, decision=Hold((42,))))  # type: ignore[arg-type]
+    before = len(lines.all())
+
+    for _ in range(3):
+        watch.announcer.announce(replace(report, reports=hold))
+
+    told = lines.all()[before:]
+    assert [line["job_key"] for line in told if line["event"] == "job_not_told"] == [bad]
+    news = sorted(line["job_key"] for line in told if line.get("codes") == [{"code": "NEWS"}])
+    assert news == sorted(hold.keys() - {bad})

@@ -84,6 +84,7 @@ def lines() -> Iterator[LogLines]:
 def report(lines: LogLines) -> Iterator[PassReport]:
     """Give the report of a pass over a job whose metrics cannot be read."""
     with FakeFlink() as flink, Watching() as watching:
+        flink.taskmanagers = [{"id": "a", "slotsNumber": 16, "freeSlots": 8}]
         flink.add_job("orders")
         flink.fault("/vertices", Fault.HTML)
         yield watching.watch(flink).passes.run()

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import http.client
 import json
 import socket
+import statistics
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -12,19 +16,23 @@ import pytest
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
-from flink_autoscaler.standalone.observability.http import HttpServer, create_app
+from flink_autoscaler.standalone.observability.http import MOST_CONNECTIONS, HttpServer, Patience, create_app
+from flink_cluster.waiting import wait_until
+
+UNFINISHED = b"GET /healthz HTTP/1.1\r\nHost: daemon\r\nX-Slow: "
 
 
 class Pages:
     """The pages, served on a free port, with what they show."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: Patience | None = None) -> None:
         self.now = 0.0
         self.is_alive = True
         self.gauges = Gauges()
         self.health = Health({"one": 30.0, "two": 30.0}, clock=lambda: self.now)
         app = create_app(gauges=self.gauges, health=self.health, is_alive=lambda: self.is_alive)
-        self.server = HttpServer(app, host="127.0.0.1", port=0)
+        self.server = HttpServer(app, host="127.0.0.1", port=0, patience=patience or Patience())
+        self.port = int(self.server.url.rsplit(":", 1)[1])
         self.server.start()
 
     def get(self, path: str) -> tuple[int, str]:
@@ -35,6 +43,11 @@ class Pages:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
+
+    def connect(self, sent: bytes = b"") -> socket.socket:
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        connection.sendall(sent)
+        return connection
 
     def readiness(self) -> tuple[int, dict[str, Any]]:
         status, body = self.get("/readyz")
@@ -129,9 +142,92 @@ def test_used_port_is_a_configuration_error() -> None:
 
 
 def test_closed_server_frees_its_port(pages: Pages) -> None:
-    port = int(pages.server.url.rsplit(":", 1)[1])
-
     pages.server.close()
 
-    with socket.create_server(("127.0.0.1", port)):
-        pass
+    with socket.create_server(("127.0.0.1", pages.port)) as again:
+        assert again.getsockname()[1] == pages.port
+
+
+@pytest.mark.parametrize("sent", [UNFINISHED, b""], ids=["half a request", "nothing at all"])
+def test_probe_gets_its_answer_whatever_other_clients_leave_unfinished(pages: Pages, sent: bytes) -> None:
+    with ExitStack() as open_connections:
+        for _ in range(2 * MOST_CONNECTIONS):
+            open_connections.enter_context(pages.connect(sent))
+        answers = [pages.get("/healthz")[0] for _ in range(5)]
+
+    assert answers == [200] * 5
+
+
+def test_oldest_unfinished_connections_make_way_and_a_kept_one_that_was_answered_lately_does_not(pages: Pages) -> None:
+    with ExitStack() as parts:
+        oldest = parts.enter_context(pages.connect(UNFINISHED))
+        for _ in range(MOST_CONNECTIONS - 1):
+            parts.enter_context(pages.connect(UNFINISHED))
+        prober = http.client.HTTPConnection("127.0.0.1", pages.port, timeout=10)
+        parts.callback(prober.close)
+        first = asked(prober)
+        parts.enter_context(pages.connect(UNFINISHED))
+        second = asked(prober)
+        wait_until("the end of the oldest", lambda: is_dropped(oldest), 5.0, interval=0.02)
+
+    assert (first, second) == (200, 200)
+
+
+def asked(connection: http.client.HTTPConnection) -> int:
+    connection.request("GET", "/healthz")
+    answer = connection.getresponse()
+    answer.read()
+    return answer.status
+
+
+def test_request_that_is_not_finished_in_time_is_dropped() -> None:
+    pages = Pages(Patience(request=0.2))
+    try:
+        with pages.connect() as dripping:
+            started = time.monotonic()
+            wait_until("the end", lambda: is_dropped(dripping), 10.0, interval=0.02)
+            seconds = time.monotonic() - started
+    finally:
+        pages.server.close()
+
+    assert seconds >= 0.2
+
+
+def is_dropped(connection: socket.socket) -> bool:
+    """Send one more byte of a request; tell whether nobody takes it any more."""
+    connection.setblocking(False)
+    try:
+        connection.send(b"G")
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+
+
+def test_answer_that_nobody_takes_is_dropped() -> None:
+    pages = Pages(Patience(answer=0.2))
+    for number in range(20_000):
+        pages.gauges.record_overrun(f"a cluster with a long name, number {number}")
+    try:
+        # More than the buffers of both ends take.
+        with pages.connect(b"GET /metrics HTTP/1.1\r\nHost: daemon\r\n\r\n" * 4) as deaf:
+            wait_until("the end", lambda: is_dropped(deaf), 30.0, interval=0.05)
+            status, _ = pages.get("/healthz")
+    finally:
+        pages.server.close()
+
+    assert status == 200
+
+
+def test_answers_on_a_kept_connection_do_not_wait_for_each_other(pages: Pages) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", pages.port, timeout=10)
+    seconds = []
+    for _ in range(20):
+        started = time.monotonic()
+        assert asked(connection) == 200
+        seconds.append(time.monotonic() - started)
+    connection.close()
+
+    # With Nagle's algorithm the body waits for the client's delayed acknowledgement of the head: 40 ms.
+    assert statistics.median(seconds) < 0.02

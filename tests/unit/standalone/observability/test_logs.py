@@ -9,19 +9,16 @@ from typing import Any
 
 import pytest
 import structlog
+from command_setup import restored_logging
 
 from flink_autoscaler.standalone.observability.logs import configure_logging, masked
 
 
 @pytest.fixture(autouse=True)
-def restored_logging() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers = handlers
-    root.setLevel(level)
-    logging.captureWarnings(capture=False)
-    structlog.reset_defaults()
+def unchanged_logging() -> Iterator[None]:
+    """Undo what commands do to the logging of this process."""
+    with restored_logging():
+        yield
 
 
 def _line(stream: io.StringIO) -> dict[str, Any]:
@@ -60,6 +57,40 @@ def test_console_line_is_readable() -> None:
 
     assert "cluster_unreachable" in stream.getvalue()
     assert "cluster=main" in stream.getvalue()
+
+
+def test_console_line_fits_the_terminal_and_has_its_details_below() -> None:
+    stream = io.StringIO()
+    configure_logging(log_format="console", level="info", stream=stream)
+    reasons = [
+        f"vertex {number}: needs 1232.0 records/s, has 472.326 at parallelism 1: factor 2.61" for number in "123"
+    ]
+
+    structlog.get_logger().info(
+        "job_reasons",
+        cluster="production",
+        job_key="production/orders",
+        phase="executed",
+        decision="hold",
+        reasons=[*reasons, "because " * 40],
+        codes=[{"code": "SIZED", "target_rate": 1.0}],
+    )
+
+    head, *below = stream.getvalue().splitlines()
+    assert max(map(len, (head, *below))) <= 120
+    assert ("job_reasons" in head, "decision=hold" in head, "job_key=production/orders" in head) == (True, True, True)
+    assert [line.strip() for line in below[:3]] == [f"reasons: {reasons[0]}", *reasons[1:]]
+    assert "SIZED" not in stream.getvalue()
+
+
+@pytest.mark.parametrize("name", ["a_fact", "changes"])
+def test_console_keeps_a_fact_that_does_not_fit_the_line(name: str) -> None:
+    stream = io.StringIO()
+    configure_logging(log_format="console", level="info", stream=stream)
+
+    structlog.get_logger().warning("something", **{name: "word " * 60})
+
+    assert stream.getvalue().count("word") == 60
 
 
 def test_level_hides_what_is_below() -> None:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from databases import create_tables
+from forked_command import run_command
 from recorded_passes import (
     ENRICH,
     JOB_KEY,
+    MINUTE,
     START_MS,
+    RecordedJob,
+    beside_another,
     delayed_scale_down,
     not_reached,
+    orders_reading,
     over_quota,
     paused_by_order,
     rolled_back,
@@ -29,8 +34,10 @@ from recorded_passes import (
 from sql_setup.command_line import call
 
 from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.model.orders import Orders, Signed
 from flink_autoscaler.standalone.cli.command import read_instant
 from flink_autoscaler.standalone.cli.explain import job_key_of
+from flink_autoscaler.standalone.cli.explain_view import explanation_document, print_explanation
 from flink_autoscaler.standalone.records.codec import PassRecord
 from flink_autoscaler.standalone.records.deciding import deciding_sentence
 from flink_autoscaler.standalone.records.explain import Explanation, explain
@@ -63,6 +70,89 @@ def test_a_scale_up_tells_what_came_of_it() -> None:
     assert explained.undone_by is None
 
 
+def delayed_and_lowered(options: dict[str, str]) -> RecordedJob:
+    """Wait with a scale-down to 3, want 2 in the end, and go to 3."""
+    job = RecordedJob({"scale-down.interval": "3 min", **options})
+    job.look_at_load(4, busy_ms=450.0)
+    job.look_at_load(3, busy_ms=250.0)
+    return job
+
+
+@pytest.mark.parametrize(
+    ("options", "capacities"),
+    [
+        pytest.param({}, (4000.0, 3000.0), id="improved"),
+        pytest.param({"improvement.expected-of-decision": "false"}, (4000.0, 2000.0), id="reference"),
+    ],
+)
+def test_a_report_expects_the_rate_of_the_parallelism_that_is_decided_on(
+    options: dict[str, str], capacities: tuple[float, float]
+) -> None:
+    report = delayed_and_lowered(options).outcome.report
+
+    assert report is not None
+    (vertex,) = report.vertices.values()
+    assert (vertex.current, vertex.new) == (4, 3)
+    assert (vertex.capacity, vertex.expected_capacity) == pytest.approx(capacities)
+
+
+def test_a_delayed_scale_down_says_that_the_highest_of_the_wait_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    explained = last(delayed_and_lowered({}).records)
+    print_explanation(explained)
+
+    said = "3 instead of 2: the most that was wanted within the last 3 min counts (scale-down.interval)"
+    assert deciding_sentence(explained) == f"enrich goes from 4 to 3: {said}."
+    assert f"{said} (SCALE_DOWN_HIGHEST)" in capsys.readouterr().out
+
+
+def test_a_dry_run_by_the_configuration_has_no_instant(capsys: pytest.CaptureFixture[str]) -> None:
+    job = RecordedJob(orders=Orders(dry_run=Signed("the configuration", "autoscaler.dry-run is true", 0)))
+    job.look_at_load(1)
+
+    print_explanation(last(job.records))
+
+    shown = capsys.readouterr().out
+    assert "dry run, by the configuration: autoscaler.dry-run is true" in shown
+    assert "1970" not in shown
+
+
+def test_a_window_that_fills_says_until_when(capsys: pytest.CaptureFixture[str]) -> None:
+    explained = last(window_filling().records)
+
+    print_explanation(explained, now_ms=explained.request.now_ms + 90_000)
+
+    shown = capsys.readouterr().out
+    end = datetime.fromtimestamp((explained.request.now_ms + 60_000) / 1000).astimezone()
+    assert f"full at {end:%H:%M:%S}, 60 s after this pass (WINDOW_FILLING)" in shown
+    assert "90 s ago" in shown.splitlines()[1]
+
+
+def restarted(ages: Sequence[int], options: Mapping[str, str] | None = None) -> RecordedJob:
+    """Look at a job some seconds after its rescale; its tasks claim to be busy until Flink has measured anything."""
+    job = RecordedJob(options or {})
+    for age in ages:
+        job.now_ms = START_MS + 1000 * age - MINUTE
+        job.look(orders_reading(START_MS + 1000 * age, busy_ms=1000.0 if age < 5 else 50.0))
+    return job
+
+
+@pytest.mark.parametrize(
+    ("ages", "options", "expected"),
+    [
+        pytest.param((2, 8), {}, "-", id="not measured yet"),
+        pytest.param((2, 12), {}, "5%", id="measured"),
+        pytest.param((2, 12), {"compat": "reference"}, "52%", id="the reference"),
+    ],
+)
+def test_how_busy_a_vertex_is_right_after_a_rescale_is_told_once_it_is_measured(
+    ages: Sequence[int], options: Mapping[str, str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_explanation(last(restarted(ages, options).records))
+
+    (row,) = (line.split() for line in capsys.readouterr().out.splitlines() if line.split()[:1] == ["enrich"])
+    assert row[1:3] == ["4", expected]
+
+
 @pytest.mark.parametrize(
     ("explained", "expected"),
     [
@@ -73,8 +163,9 @@ def test_a_scale_up_tells_what_came_of_it() -> None:
         ),
         pytest.param(
             lambda: last(without_headroom().records),
-            "Nothing changes: enrich would get 7; cluster main can give no more TaskManagers: enrich stays at 4 "
-            "instead of 7.",
+            "Nothing changes: enrich would get 7; cluster main: 12 slots, none free (payments 8, orders 4): enrich "
+            "stays at 4 instead of 7; 3 slots are missing: 3 more TaskManagers of 1 slot would do, or other jobs that "
+            "give slots back.",
             id="held back",
         ),
         pytest.param(lambda: last(window_filling().records), "", id="nothing decided it"),
@@ -85,6 +176,27 @@ def test_one_sentence_says_what_was_decided_and_by_which_number(
     explained: Callable[[], Explanation], expected: str
 ) -> None:
     assert deciding_sentence(explained()) == expected
+
+
+def test_what_a_policy_in_shadow_mode_would_do_is_shown_beside(capsys: pytest.CaptureFixture[str]) -> None:
+    explained = last(beside_another().records)
+
+    print_explanation(explained)
+
+    shown = capsys.readouterr().out
+    assert explained.headline == "no change"
+    assert "in shadow mode\n  threshold would go from 4 slots to 8: " in shown
+    assert "enrich 4 -> 8" in shown
+    document = explanation_document(explained)["shadow"]
+    assert (document["policy"], document["held"], document["wanted"]) == ("threshold", 4, 8)
+    assert document["direction"] == "up"
+    assert document["reasons"]
+
+
+def test_without_a_policy_in_shadow_mode_nothing_is_said_about_it(capsys: pytest.CaptureFixture[str]) -> None:
+    print_explanation(last(scaled_up().records))
+
+    assert "shadow" not in capsys.readouterr().out
 
 
 def test_a_rescale_that_was_undone_names_the_rollback() -> None:
@@ -110,7 +222,7 @@ def test_a_rollback_is_told_as_one_although_the_job_does_not_run() -> None:
 @pytest.mark.parametrize(
     ("records", "because"),
     [
-        pytest.param(window_filling().records, "not full yet (WINDOW_FILLING)", id="window"),
+        pytest.param(window_filling().records, "not full yet: full at ", id="window"),
         pytest.param(delayed_scale_down().records, "enrich: waits 1 h before it is scaled down", id="delayed"),
         pytest.param(over_quota().records, "(QUOTA_REACHED)", id="quota"),
         pytest.param(without_headroom().records, "enrich stays at 4 instead of 7", id="headroom"),
@@ -274,9 +386,7 @@ def test_mistakes_are_one_line(
 
 
 def test_without_a_database_it_says_how_to_get_records() -> None:
-    command = [sys.executable, "-m", "flink_autoscaler.standalone", "explain", "orders"]
-
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    result = run_command(["explain", "orders"], os.environ)
 
     assert result.returncode == 2
     assert "set autoscaler.standalone.state-store.type: JDBC" in result.stderr

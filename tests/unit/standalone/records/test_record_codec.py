@@ -51,6 +51,21 @@ def test_a_record_comes_back_as_it_was(scenario: str) -> None:
         assert read.is_whole
 
 
+def test_a_pass_with_half_a_character_and_numbers_without_end_is_recorded() -> None:
+    record = scaled_up().records[-1]
+    state = replace(record.request.state, job_id="half \ud800")
+    context = replace(record.request.context, configuration={"some.key": "half \udfff"})
+    outcome = replace(record.outcome, seconds={"half \ud800": INFINITY})
+    record = replace(record, request=replace(record.request, state=state, context=context), outcome=outcome)
+
+    read = decode(encode(record))
+
+    assert read.request.state.job_id == "half ?"
+    assert read.request.context.configuration["some.key"] == "half ?"
+    assert read.outcome.phase == record.outcome.phase
+    assert same_state(read.outcome.state, record.outcome.state)
+
+
 def test_what_the_cluster_answered_comes_back_without_what_only_the_collector_needs() -> None:
     record = scaled_up().records[-1]
     inputs = record.outcome.inputs

@@ -23,6 +23,7 @@ from flink_autoscaler.standalone.records.writer import PassRecorder
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.records import SqlRecordStore
 from flink_autoscaler.stores.sql.tables import DECISIONS
+from flink_cluster.waiting import wait_until
 
 PATIENCE = 20.0
 
@@ -165,6 +166,47 @@ def test_a_pass_that_cannot_be_written_does_not_keep_others_from_it(store: FakeR
     assert latest is not None
     assert latest.at_ms == request.now_ms + 1
     assert [line["event"] for line in lines] == ["pass_not_recorded"]
+
+
+REFUSE_BUSY = "CREATE TRIGGER refuse BEFORE INSERT ON fa_decision WHEN NEW.job_key = 'main/sick' BEGIN {} END"
+
+
+def test_a_record_that_the_database_never_takes_does_not_keep_others_from_it(tmp_path: Path) -> None:
+    job = RecordedJob({"enabled": "true"})
+    job.look_at_load(1, busy_ms=700.0)
+    request, outcome = job.records[-1].request, job.outcome
+    sick = replace(request, context=replace(request.context, job_key="main/sick"))
+    with closing(Database(DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'a.db'}"))) as database, capture_logs() as lines:
+        create_tables(database)
+        with database.transaction() as connection:
+            connection.exec_driver_sql(REFUSE_BUSY.format("SELECT RAISE(ABORT, 'not this one');"))
+        recorder = PassRecorder(SqlRecordStore(database), interval=600.0, retention=86_400.0, retry=0.01)
+        for each in (sick, request):
+            recorder.put(each, outcome)
+        is_written = recorder.flush(PATIENCE)
+        recorder.close()
+        kept = [row["job_key"] for row in rows_of(database, DECISIONS)]
+
+    assert is_written
+    assert kept == [request.context.job_key]
+    assert [line["job_key"] for line in lines if line["event"] == "pass_not_recorded"] == ["main/sick"]
+
+
+def test_that_nothing_is_recorded_is_said_once_and_that_it_is_over() -> None:
+    store = FakeRecordStore(is_broken=True)
+    with capture_logs() as lines:
+        recorder = PassRecorder(store, interval=600.0, retention=86_400.0, retry=0.01, tell_after=0.05)
+        quiet_passes(recorder, 1)
+        wait_until(
+            "the word", lambda: [each for each in lines if each["log_level"] == "warning"], PATIENCE, interval=0.01
+        )
+        store.is_broken = False
+        is_written = recorder.flush(PATIENCE)
+        recorder.close()
+
+    assert is_written
+    told = [(line["event"], line["log_level"]) for line in lines if line["log_level"] != "debug"]
+    assert told == [("passes_not_recorded", "warning"), ("passes_recorded_again", "info")]
 
 
 def test_old_records_are_removed_in_time(store: FakeRecordStore) -> None:

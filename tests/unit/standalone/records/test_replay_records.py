@@ -12,7 +12,7 @@ from recorded_passes import ENRICH, SCENARIOS, RecordedJob, rolled_back, scaled_
 from flink_autoscaler.core.decide.limits.shares import postponed
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.decision import PassPhase, Rescale
-from flink_autoscaler.core.model.events import Reason
+from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, encode
 from flink_autoscaler.standalone.records.replay import PUT_OFF, differences, replayed
@@ -53,6 +53,16 @@ def test_the_scenarios_have_what_they_are_meant_to_show() -> None:
 def test_a_decision_that_the_ledger_put_off_is_put_off_again(code: str) -> None:
     record = scaled_up().records[2]
     waits = postponed(record.outcome, Reason(code, "others want slots, too"))
+
+    assert found(replace(record, outcome=waits)) == []
+
+
+def test_what_the_ledger_told_behind_a_pass_is_told_again() -> None:
+    record = scaled_up().records[2]
+    reason = Reason("SLOTS_MISSING", "it needs 2 slots at least to run, 1 is missing")
+    event = Event(EventType.WARNING, "SlotsMissing", "The job has too few slots")
+    decision = replace(record.outcome.decision, reasons=(*record.outcome.decision.reasons, reason))
+    waits = replace(record.outcome, decision=decision, events=(*record.outcome.events, event))
 
     assert found(replace(record, outcome=waits)) == []
 

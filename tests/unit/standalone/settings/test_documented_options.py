@@ -8,6 +8,13 @@ import pytest
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.standalone.settings import reference
 from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.reference.__main__ import main
+from flink_autoscaler.standalone.settings.reference.chapters import (
+    DAEMON_CHAPTERS,
+    JOB_CHAPTERS,
+    OptionChapter,
+    chapter_of,
+)
 from flink_autoscaler.standalone.settings.schema.options import daemon_keys, daemon_options, job_keys
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
@@ -23,7 +30,15 @@ def active(text: str, *, with_clusters: bool) -> str:
     return "\n".join(kept)
 
 
-@pytest.mark.parametrize(("path", "text"), [(reference.SAMPLE, reference.sample()), (reference.PAGE, reference.page())])
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (reference.SAMPLE, reference.sample()),
+        (reference.PAGE, reference.page()),
+        (reference.WORDS_PAGE, reference.words_page()),
+    ],
+    ids=["sample", "options", "words"],
+)
 def test_the_documents_equal_the_declarations(path: Path, text: str) -> None:
     assert (ROOT / path).read_text(encoding="utf-8") == text
 
@@ -83,4 +98,44 @@ def test_no_two_keys_share_a_variable() -> None:
 def test_writing_the_documents_makes_them_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
-    assert [reference.main([]), reference.main(["--write"]), reference.main([])] == [1, 0, 0]
+    assert [main([]), main(["--write"]), main([])] == [1, 0, 0]
+
+
+OPTIONS = [
+    *((entry.key, DAEMON_CHAPTERS) for entry in daemon_options()),
+    *((option.key, JOB_CHAPTERS) for option in AutoscalerOptions.declared()),
+]
+CHAPTERS = pytest.mark.parametrize("chapter", [*DAEMON_CHAPTERS, *JOB_CHAPTERS], ids=lambda each: each.title)
+
+
+def test_every_option_has_one_row_in_the_chapters() -> None:
+    rows = re.findall(r"^\| `([^`]+)` \| ", reference.page(), re.MULTILINE)
+
+    assert sorted(rows) == sorted(key for key, _ in OPTIONS)
+
+
+def test_every_chapter_of_the_page_is_of_a_size_to_read() -> None:
+    chapters = re.split(r"^### ", reference.page(), flags=re.MULTILINE)[1:]
+
+    assert max(len(re.findall(r"^\| `", text, re.MULTILINE)) for text in chapters) <= 40
+    assert max(map(len, chapters)) < 8_000
+
+
+@CHAPTERS
+def test_every_beginning_of_keys_of_a_chapter_has_options(chapter: OptionChapter) -> None:
+    own = [key for key, chapters in OPTIONS if chapter in chapters and chapter_of(key, chapters) is chapter]
+
+    assert [prefix for prefix in chapter.prefixes if not any(key.startswith(prefix) for key in own)] == []
+
+
+@CHAPTERS
+def test_the_example_of_a_chapter_works_and_is_about_its_options(chapter: OptionChapter, tmp_path: Path) -> None:
+    file, secret = tmp_path / "example.yaml", tmp_path / "secret"
+    secret.write_text("a secret", encoding="utf-8")
+    file.write_text(re.sub(r"/run/secrets/\S+", str(secret), chapter.example), encoding="utf-8")
+
+    configuration = load_configuration(file=file, environment={}, overrides=())
+    load_settings(configuration)
+
+    keys = [re.sub(r"\.\d+\.", ".<n>.", key, count=1) for key in configuration.values]
+    assert any(key.startswith(chapter.prefixes) for key in keys), keys

@@ -16,6 +16,7 @@ from store_contracts.forecasts import (
     without_profile,
 )
 
+from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.ports.forecast_store import ForecastStore
 from flink_autoscaler.stores.heap import HeapForecastStore
 from flink_autoscaler.stores.sql.database.database import Database
@@ -131,7 +132,7 @@ def test_result_that_cannot_be_written_leaves_the_earlier_one(database: Database
     store.save([a_result()])
     broken = replace(a_profile(ASOF + 1), q90=(0.5,) * 671)
 
-    with pytest.raises(ValueError, match="zip"):
+    with pytest.raises(StoreError, match="zip"):
         store.save([replace(a_result(asof=ASOF + 1), profile=broken)])
 
     assert store.load("main/orders") == {"source": a_result()}

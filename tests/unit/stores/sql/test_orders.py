@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
-from databases import counting, rows_of
+from databases import counting, create_tables, rows_of
 from sqlalchemy import insert, update
 from store_contracts.orders import OrderBookContract, pausing, pinning, resuming
+from watching import LogLines
 
-from flink_autoscaler.core.errors import StoreError
+from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.model.orders import PauseScope
 from flink_autoscaler.core.ports.order_book import OrderBook
 from flink_autoscaler.stores.heap import HeapOrderBook
@@ -20,7 +24,8 @@ from flink_autoscaler.stores.sql.database.failures import LeaseLostError
 from flink_autoscaler.stores.sql.known_jobs import KnownJob, known_jobs
 from flink_autoscaler.stores.sql.lease import Lease, LeaseFence
 from flink_autoscaler.stores.sql.orders import SqlOrderBook
-from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, ORDERS
+from flink_autoscaler.stores.sql.state.set_aside import REPLACED, restore, values_set_aside
+from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, ORDERS, SET_ASIDE
 
 _FOREVER = 10**15
 
@@ -145,6 +150,142 @@ def test_orders_that_cannot_be_read_count_as_a_pause(database: Database, book: S
     assert len(found["main/b"].pins) == 1
     book.change("main/a", resuming)
     assert book.orders("main")["main/a"].pause is None
+
+
+def _damage(database: Database, job_key: str, **values: Any) -> None:
+    with database.transaction() as connection:
+        connection.execute(update(ORDERS).where(ORDERS.c.job_key == job_key).values(values))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["nonsense", '{"resumed_ms":-1}', '{"pause":{"signed":{"who":"a","reason":"b","at_ms":1},"until_ms":9e17}}'],
+    ids=["no JSON", "before 1970", "in the year 28 million"],
+)
+def test_orders_that_cannot_be_read_are_set_aside_to_the_letter_once(
+    database: Database, book: SqlOrderBook, text: str
+) -> None:
+    for name in "ab":
+        book.change(f"main/{name}", pinning("x"))
+    _damage(database, "main/a", orders=text)
+
+    with LogLines() as lines:
+        for _ in range(3):
+            found = book.orders("main")
+            book.tidy("main", 1)
+
+    assert found["main/a"].paused(PauseScope.BOTH, 1) is not None
+    assert [pin.pattern for pin in found["main/b"].pins] == ["x"]
+    (kept,) = rows_of(database, SET_ASIDE)
+    assert (kept["job_key"], kept["state_type"], kept["state_value"]) == ("main/a", "orders", text)
+    assert [line["job_key"] for line in lines.of("orders_set_aside")] == ["main/a"]
+    assert book.set_aside_count == 1
+
+
+def test_orders_that_are_replaced_by_a_command_are_set_aside_before(database: Database, book: SqlOrderBook) -> None:
+    book.change("main/a", pinning("x"))
+    _damage(database, "main/a", orders="nonsense")
+
+    book.change("main/a", resuming)
+
+    assert [kept["state_value"] for kept in rows_of(database, SET_ASIDE)] == ["nonsense"]
+    assert book.orders("main")["main/a"].pause is None
+
+
+def test_orders_that_were_set_aside_are_restored_where_they_can_be_read(database: Database, book: SqlOrderBook) -> None:
+    book.change("main/a", pinning("x"))
+    text = rows_of(database, ORDERS)[0]["orders"]
+    book.change("main/a", pinning("y"))
+    with database.transaction() as connection:
+        at = database.local_time(1.0)
+        connection.execute(insert(SET_ASIDE).values(_aside("main/a", "nonsense", at)))
+        connection.execute(insert(SET_ASIDE).values(_aside("main/a", text, at)))
+    unreadable, readable = values_set_aside(database)
+
+    restore(database, readable.id)
+    with pytest.raises(ConfigError, match="cannot be read by this version either"):
+        restore(database, unreadable.id)
+
+    assert [pin.pattern for pin in book.orders("main")["main/a"].pins] == ["x"]
+    assert [value.problem for value in values_set_aside(database)] == ["test", REPLACED]
+    restore(database, values_set_aside(database)[-1].id)
+    assert [pin.pattern for pin in book.orders("main")["main/a"].pins] == ["x", "y"]
+
+
+def _aside(job_key: str, text: str, at: datetime) -> dict[str, Any]:
+    return {"job_key": job_key, "state_type": "orders", "state_value": text, "problem": "test", "set_aside_at": at}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[Database]:
+    with closing(Database(DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'a.db'}"))) as database:
+        create_tables(database)
+        yield database
+
+
+@pytest.mark.parametrize("version", ["'junk'", "x'00ff'", "-1", "9223372036854775807", "1e300", "1.5"])
+def test_version_that_is_no_instant_harms_nobody_and_is_mended_once(file: Database, version: str) -> None:
+    book = SqlOrderBook(file)
+    for name in "abc":
+        book.change(f"main/{name}", pinning(name))
+    with file.transaction() as connection:
+        connection.exec_driver_sql(f"UPDATE fa_order SET version = {version} WHERE job_key != 'main/c'")
+
+    with LogLines() as lines:
+        for _ in range(3):
+            found = book.orders("main")
+            book.tidy("main", 1)
+    book.change("main/a", pinning("z"))
+
+    assert {key: [pin.pattern for pin in orders.pins] for key, orders in found.items()} == {
+        "main/a": ["a"],
+        "main/b": ["b"],
+        "main/c": ["c"],
+    }
+    assert [line["job_key"] for line in lines.of("orders_set_aside")] == ["main/a", "main/b"]
+    assert all(0 < row["version"] < _FOREVER for row in rows_of(file, ORDERS))
+    assert [pin.pattern for pin in SqlOrderBook(file).orders("main")["main/a"].pins] == ["a", "z"]
+
+
+@pytest.mark.parametrize("cluster", ["'junk'", "x'00ff'", "x'6d61696e'", "5", "''", "'other'", "'main '"])
+def test_orders_whose_cluster_is_not_that_of_their_job_still_count_and_are_mended_once(
+    file: Database, cluster: str
+) -> None:
+    book = SqlOrderBook(file)
+    book.orders("main")
+    book.change("main/a", pausing())
+    book.change("MAIN/b", pausing())
+    with file.transaction() as connection:
+        connection.exec_driver_sql(f"UPDATE fa_order SET cluster = {cluster} WHERE job_key = 'main/a'")
+
+    with LogLines() as lines:
+        found = []
+        for _ in range(3):
+            found.append(book.orders("main"))
+            book.orders("other")
+            for each in ("main", "other"):
+                book.tidy(each, 1)
+
+    assert [set(each) for each in found] == [{"main/a"}] * 3
+    assert all(each["main/a"].pause is not None for each in found)
+    assert [(line["job_key"], "cluster" in line["problem"]) for line in lines.of("orders_set_aside")] == [
+        ("main/a", True)
+    ]
+    assert {row["job_key"]: row["cluster"] for row in rows_of(file, ORDERS)} == {"main/a": "main", "MAIN/b": "MAIN"}
+    assert set(SqlOrderBook(file).orders("other")) == set()
+
+
+def test_key_that_is_no_text_is_no_job(file: Database) -> None:
+    book = SqlOrderBook(file)
+    for name in "ab":
+        book.change(f"main/{name}", pausing(lasts_ms=1))
+    with file.transaction() as connection:
+        connection.exec_driver_sql("UPDATE fa_order SET job_key = x'00ff' WHERE job_key = 'main/a'")
+
+    found = book.orders("main")
+    book.tidy("main", _FOREVER)
+
+    assert set(found) == {"main/b"}
 
 
 def test_parts_that_a_later_version_adds_do_no_harm(database: Database, book: SqlOrderBook) -> None:

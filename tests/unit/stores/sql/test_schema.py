@@ -194,6 +194,30 @@ def test_newer_schema_is_refused(empty: Database) -> None:
     assert not status(empty).is_current
 
 
+@pytest.mark.parametrize("revision", ["", "  ", "\t?"], ids=["empty", "blank", "junk"])
+def test_revision_that_is_none_is_refused_with_what_to_do(empty: Database, revision: str) -> None:
+    upgrade(empty)
+    with empty.transaction() as connection:
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = :revision"), {"revision": revision})
+    found = status(empty)
+
+    for act in (upgrade, require_current):
+        with pytest.raises(ConfigError, match=r"fa_schema_version holds .* restore a backup .* delete that row"):
+            act(empty)
+
+    assert (found.is_damaged, found.is_newer, found.is_current) == (True, False, False)
+    assert status(empty) == found
+
+
+def test_row_of_the_revision_can_be_deleted_and_upgraded_again(empty: Database) -> None:
+    upgrade(empty)
+    run(empty, f"DELETE FROM {VERSION_TABLE}")
+
+    upgrade(empty)
+
+    assert status(empty).is_current
+
+
 def test_schema_in_two_revisions_is_refused(empty: Database) -> None:
     upgrade(empty)
     run(empty, f"INSERT INTO {VERSION_TABLE} VALUES ('0001')")

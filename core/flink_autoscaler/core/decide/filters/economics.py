@@ -112,7 +112,7 @@ def usual_hold(past: Sequence[RescaleRecord], now_ms: int) -> float | None:
 def paying(plan: Plan, job: EvaluatedJob) -> Plan:
     """Drop a scale-down that does not pay for its outages. Where something grows as well, the outage is paid anyway."""
     options = job.context.options
-    if not options.economics_enabled or any(change.is_scale_up for change in plan.changes.values()):
+    if not options.economics_enabled or plan.is_weighed or any(change.is_scale_up for change in plan.changes.values()):
         return plan
     case = _case(plan, job)
     if case.slots_now <= case.slots_new or case.pays(options.economics_factor):

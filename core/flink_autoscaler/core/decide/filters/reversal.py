@@ -14,6 +14,8 @@ _MOST_DOUBLINGS: Final = 6
 
 def without_reversals(plan: Plan, job: EvaluatedJob) -> Plan:
     """Let a job that went down too early before wait longer before it goes down again."""
+    if plan.is_weighed:
+        return plan
     window_ms, now_ms = job.context.options.reversal_window.ms, job.now_ms
     records = own_rescales(job) if window_ms else []
     reversals = sum(

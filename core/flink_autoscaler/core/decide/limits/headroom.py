@@ -14,6 +14,7 @@ from flink_autoscaler.core.decide.limits.slots import (
     slots_of,
     taskmanagers_for,
 )
+from flink_autoscaler.core.model.events import Figures
 from flink_autoscaler.core.model.job import Headroom
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import ScalingSummaries
@@ -75,7 +76,7 @@ def room_in(headroom: Headroom, size: TaskManagerSize, free_slots: int) -> Room:
         size: Of a TaskManager.
         free_slots: What the cluster reports free, used where the headroom does not say it.
     """
-    by_cpu = None if headroom.cpu is None or size.cpu <= 0 else math.floor(headroom.cpu / size.cpu)
+    by_cpu = _whole(headroom.cpu, size.cpu)
     memory = size.memory_in_steps(headroom.memory_step)
     by_memory = None if headroom.memory is None or memory <= 0 else headroom.memory // memory
     known = [limit for limit in (headroom.taskmanagers, by_cpu, by_memory) if limit is not None]
@@ -89,6 +90,12 @@ def room_in(headroom: Headroom, size: TaskManagerSize, free_slots: int) -> Room:
         slots_per_taskmanager=size.slots,
         unchecked=tuple(name for name, is_unchecked in unchecked.items() if is_unchecked),
     )
+
+
+def _whole(cpu: float | None, of_one: float) -> int | None:
+    """Return how many TaskManagers some CPUs are enough for; None where that is not known or cannot be."""
+    count = math.nan if cpu is None or of_one <= 0 else cpu / of_one
+    return math.floor(count) if math.isfinite(count) else None
 
 
 def within_room(topology: JobTopology, summaries: ScalingSummaries, room: Room) -> dict[VertexId, int]:
@@ -127,10 +134,28 @@ def limit_text(
     more = len(texts) - _SHOWN_VERTICES
     if more > 0:
         texts[_SHOWN_VERTICES:] = [f"{more} more vertices likewise"]
-    return f"{_room_text(headroom, room)}: {', '.join(texts)}"
+    text = f"{_room_text(headroom, room)}: {', '.join(texts)}"
+    if headroom.total is None:
+        return text
+    return f"{text}; {missing_text(missing_slots(topology, summaries, allowed), room.slots_per_taskmanager)}"
+
+
+def missing_slots(topology: JobTopology, summaries: ScalingSummaries, allowed: Mapping[VertexId, int]) -> int:
+    """Return the slots that a plan takes more than what is left of it."""
+    current = planned_parallelism(topology, {})
+    return slots_of(topology, planned_parallelism(topology, summaries)) - slots_of(topology, {**current, **allowed})
+
+
+def limit_figures(headroom: Headroom, room: Room, missing: int) -> Figures:
+    """Return the slots that there are, those that the job may take, and those that are missing; empty where unknown."""
+    if headroom.total is None:
+        return ()
+    return ("slots", headroom.total), ("slots_free", room.free_slots), ("slots_missing", missing)
 
 
 def _room_text(headroom: Headroom, room: Room) -> str:
+    if headroom.total is not None:
+        return slots_text(headroom, room.free_slots)
     added = "no more TaskManagers" if not room.taskmanagers else _counted(room.taskmanagers, "more TaskManager")
     left = [] if headroom.memory is None else [f"{headroom.memory >> 20} MB"]
     left += [] if headroom.cpu is None else [_counted(headroom.cpu, "CPU")]
@@ -140,6 +165,20 @@ def _room_text(headroom: Headroom, room: Room) -> str:
     if room.free_slots:
         text += f", {_counted(room.free_slots, 'slot')} free"
     return text
+
+
+def slots_text(headroom: Headroom, free: int) -> str:
+    """Say how many slots there are, how many of them a job may take, and who has the others."""
+    held = f" ({headroom.held_text})" if headroom.holders else ""
+    return f"{headroom.source}: {_counted(headroom.total or 0, 'slot')}, {free or 'none'} free{held}"
+
+
+def missing_text(missing: int, slots_per_taskmanager: int) -> str:
+    """Say how many slots are missing, and what would help."""
+    are_missing = "1 slot is missing" if missing == 1 else f"{missing} slots are missing"
+    taskmanagers = _counted(taskmanagers_for(missing, slots_per_taskmanager), "more TaskManager")
+    size = _counted(slots_per_taskmanager, "slot")
+    return f"{are_missing}: {taskmanagers} of {size} would do, or other jobs that give slots back"
 
 
 def _counted(number: float, noun: str) -> str:

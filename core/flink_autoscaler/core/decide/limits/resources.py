@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.decide.limits.headroom import (
     TaskManagerSize,
+    limit_figures,
     limit_text,
+    missing_slots,
     room_in,
     taskmanagers_to_add,
     within_room,
@@ -22,7 +25,7 @@ from flink_autoscaler.core.decide.limits.slots import (
     within_quota,
 )
 from flink_autoscaler.core.decide.plan import Plan, plan_event, with_plugin_problem
-from flink_autoscaler.core.errors import PluginError
+from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.model.job import Headroom
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric
 from flink_autoscaler.core.model.numbers import trunc32
@@ -42,7 +45,7 @@ from flink_autoscaler.core.ports.task_managers import is_reactive, reactive_para
 
 
 def within_resources(plan: Plan, job: EvaluatedJob, plugins: Plugins, tuned: FlinkOptions) -> Plan:
-    """Return what the cluster, the quotas and the headroom can hold of a plan, with tuned memory where that is on."""
+    """Return what the cluster and the quotas can hold of a plan, with tuned memory where that is on."""
     context = job.context
     memory = tuned.process_memory or context.taskmanager_memory or 0
     plan = _schedulable(plan, job, plugins, tuned, memory)
@@ -51,8 +54,15 @@ def within_resources(plan: Plan, job: EvaluatedJob, plugins: Plugins, tuned: Fli
         cpu = context.taskmanager_cpu or 0.0
         quota = Quota(options.quota_cpu, options.quota_memory, cpu, memory, max(1, tuned.task_slots))
         plan = _within_quota(plan, job, quota)
+    return plan
+
+
+def within_headroom(plan: Plan, job: EvaluatedJob, tuned: FlinkOptions) -> Plan:
+    """Return what the resource manager, or the free slots of the cluster, can hold of a plan."""
+    context = job.context
     if context.headroom is None or not plan.changes:
         return plan
+    memory = tuned.process_memory or context.taskmanager_memory or 0
     # A resource manager may give a TaskManager more than its configuration asks for, rounded up to its own steps.
     granted = max(memory, context.taskmanager_memory or 0)
     size = TaskManagerSize(max(1, tuned.task_slots), context.taskmanager_cpu or 0.0, granted)
@@ -121,9 +131,14 @@ def _within_headroom(plan: Plan, job: EvaluatedJob, headroom: Headroom, size: Ta
     allowed = within_room(topology, changes, room)
     if allowed == {vertex_id: change.new for vertex_id, change in changes.items()}:
         return plan
+    capacity = job.context.capacity
+    if capacity is not None and capacity.slots_per_taskmanager:
+        room = replace(room, slots_per_taskmanager=capacity.slots_per_taskmanager)  # of those that are there
     text = limit_text(headroom, room, topology=topology, summaries=changes, allowed=allowed)
+    figures = limit_figures(headroom, room, missing_slots(topology, changes, allowed))
     event = plan_event(job.context, "HeadroomReached", f"Scaling up is limited: {text}", "HeadroomReached")
-    return plan.explained("HEADROOM_REACHED", text).told(event).resized(allowed, {})
+    plan = plan.explained("HEADROOM_REACHED", text, figures=figures)
+    return plan.told(replace(event, figures=figures)).resized(allowed, {})
 
 
 def after_executors(plan: Plan, job: EvaluatedJob, plugins: Plugins, tuning: ConfigChanges) -> Plan:
@@ -153,10 +168,9 @@ def after_executors(plan: Plan, job: EvaluatedJob, plugins: Plugins, tuning: Con
 def _executed(plan: Plan, job: EvaluatedJob, name: str, executor: ScalingExecutor) -> Plan:
     metrics = EvaluatedMetrics(plan.metrics, job.metrics.globals_)
     context = ExecutorContext(with_plugin_options(job.context, EXECUTOR, name), job.topology, metrics)
-    try:
-        result = executor.apply(context, plan.changes)
-    except Exception as error:
-        raise PluginError(f"scaling executor {name!r} failed: {type(error).__name__}: {error}") from error
+    result = attempted(lambda: executor.apply(context, plan.changes))
+    if isinstance(result, AutoscalerError):
+        raise PluginError(f"scaling executor {name!r} failed: {result}") from result
     if result:
         return replace(plan, changes=result)
     identity = f"{type(executor).__module__}.{type(executor).__qualname__}"

@@ -22,6 +22,7 @@ class Claim:
         wanted: Slots that it wants to have, more than ``held``.
         priority: Jobs with a higher number come first.
         weight: Share relative to jobs of the same priority; more than 0.
+        least: Slots that it needs to run as it should; who holds fewer is starving.
     """
 
     job_key: JobKey
@@ -29,6 +30,12 @@ class Claim:
     wanted: int
     priority: int = 0
     weight: float = 1.0
+    least: int = 0
+
+    @property
+    def lacks(self) -> int:
+        """The slots that it needs and does not hold; 0 for a job that is not starving."""
+        return max(0, self.least - self.held)
 
 
 def fair_shares(claims: Iterable[Claim], free: int) -> dict[JobKey, int]:
@@ -44,6 +51,45 @@ def fair_shares(claims: Iterable[Claim], free: int) -> dict[JobKey, int]:
     for priority in sorted(by_priority, reverse=True):
         free -= _fill(by_priority[priority], free, granted)
     return granted
+
+
+def dealt_anew(claims: Sequence[Claim], free: int) -> dict[JobKey, int]:
+    """Deal out anew what jobs hold and what is free, where some of them are starving.
+
+    A starving job gets its least from what is free, and from what jobs of the same or a lower priority hold beyond
+    their least; where that is not enough, it gets nothing. What is left goes by :func:`fair_shares`.
+
+    Args:
+        claims: Those that are not starving want no more than they hold.
+        free: Slots that nobody holds.
+
+    Returns:
+        Slots that each job is to have: at least its least, unless it is starving and cannot be helped; at most what it
+        wants; together at most what they hold and what is free.
+    """
+    served = _served(claims, free)
+    if not served:
+        return {claim.job_key: claim.held for claim in claims}
+    floors = {claim.job_key: claim.least if claim in served or not claim.lacks else claim.held for claim in claims}
+    rest = free + sum(claim.held for claim in claims) - sum(floors.values())
+    open_claims = [
+        replace(claim, held=floors[claim.job_key])
+        for claim in claims
+        if claim.wanted > floors[claim.job_key] and (claim in served or not claim.lacks)
+    ]
+    more = fair_shares(open_claims, rest)
+    return {job_key: floor + more.get(job_key, 0) for job_key, floor in floors.items()}
+
+
+def _served(claims: Sequence[Claim], free: int) -> list[Claim]:
+    """Return the starving jobs that can be helped, by priority; of equal ones those that lack the least."""
+    served, taken = list[Claim](), 0
+    for claim in sorted(claims, key=lambda each: (-each.priority, each.lacks, each.job_key)):
+        spare = sum(max(0, each.held - each.least) for each in claims if each.priority <= claim.priority)
+        if claim.lacks and taken + claim.lacks <= free + spare:
+            served.append(claim)
+            taken += claim.lacks
+    return served
 
 
 def _fill(claims: Sequence[Claim], free: int, granted: dict[JobKey, int]) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from flink_autoscaler.core.errors import PluginError
+from flink_autoscaler.core.border import attempted
+from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.options.job import AutoscalerOptions, LegacyAlignmentMode
 from flink_autoscaler.core.ports.passes import EvaluatedJob
@@ -147,10 +148,9 @@ def align(request: AlignmentRequest, job: EvaluatedJob, plugins: Plugins) -> Ali
     given = AlignmentContext(
         with_plugin_options(context, ALIGNMENT, name), request, job.metrics.vertices[request.vertex_id]
     )
-    try:
-        parallelism = mode.align(given) if mode.is_applicable(given) else request.target
-    except Exception as error:
-        raise PluginError(f"alignment mode {name!r} failed: {type(error).__name__}: {error}") from error
+    parallelism = attempted(lambda: mode.align(given) if mode.is_applicable(given) else request.target)
+    if isinstance(parallelism, AutoscalerError):
+        raise PluginError(f"alignment mode {name!r} failed: {parallelism}") from parallelism
     if not isinstance(parallelism, int) or parallelism < 1:
         raise PluginError(f"alignment mode {name!r} returned {parallelism!r}, not a parallelism")
     return Aligned(parallelism)

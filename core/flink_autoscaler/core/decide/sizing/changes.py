@@ -107,7 +107,7 @@ def changes_of(chosen: Chosen, job: EvaluatedJob, plugins: Plugins) -> Plan:
                 }
             if change.wanted is not None and change.wanted.parallelism != vertex.parallelism:
                 wanted[vertex_id] = change.wanted
-    plan = Plan({}, metrics, waiting, tuple(reasons), tuple(events))
+    plan = Plan({}, metrics, waiting, tuple(reasons), tuple(events), chosen.plan.at_once)
     if not wanted:
         return plan.explained("NO_CHANGE", "no vertex needs another parallelism now")
     if not any(each.is_outside for each in wanted.values()):
@@ -153,6 +153,9 @@ def _change_of(
     sized, pending = chosen.plan.sizings.get(vertex_id), job.state.delayed.get(vertex_id)
     rate = job.metrics.vertices[vertex_id][ScalingMetric.TRUE_PROCESSING_RATE].average
     is_sized = sized is not None and sized.target == target
+    is_at_once = vertex_id in chosen.plan.at_once
+    if is_at_once:
+        settings = replace(settings, least_factor=0.0)
     sizing = sized if sized is not None and is_sized else planned_sizing(vertex, target, rate, settings)
     aligned = _aligned(vertex, sizing, job, plugins)
     reasons, events = aligned.reasons, aligned.events
@@ -165,10 +168,16 @@ def _change_of(
     else:
         reasons = (*reasons, _planned(vertex, sizing, aligned.parallelism))
     advice = DelayedRecommendation(job.now_ms, aligned.parallelism, sized is None or sized.is_outside)
-    held = _scale_up(vertex, advice, job) if advice.parallelism > sizing.current else _scale_down(vertex, advice, job)
+    if advice.parallelism > sizing.current:
+        held = _scale_up(vertex, advice, job)
+    else:
+        held = VertexChange(advice) if is_at_once else _scale_down(vertex, advice, job)
+    aimed = aligned.parallelism
+    if held.wanted is not None and job.context.options.improves(job.context.options.expected_of_decision):
+        aimed = held.wanted.parallelism  # not what is wanted now, where an earlier scale-down counts
     return replace(
         held,
-        expected=(sizing.rate / sizing.current) * aligned.parallelism,
+        expected=(sizing.rate / sizing.current) * aimed,
         reasons=(*reasons, *held.reasons),
         events=(*events, *held.events),
     )
@@ -280,7 +289,21 @@ def _scale_down(vertex: Vertex, advice: DelayedRecommendation, job: EvaluatedJob
     if highest.parallelism > vertex.parallelism and options.improves(options.no_stale_scale_down):
         text = "an older recommendation exceeds the current parallelism"
         return VertexChange(pending=pending, reasons=(Reason("SCALE_DOWN_STALE", text, vertex.vertex_id),))
-    return VertexChange(highest, pending)
+    return VertexChange(highest, pending, reasons=_highest(vertex, advice, highest, options))
+
+
+def _highest(
+    vertex: Vertex, advice: DelayedRecommendation, highest: DelayedRecommendation, options: AutoscalerOptions
+) -> tuple[Reason, ...]:
+    """Say that a scale-down goes by the most that was wanted while it waited, where that is not what is wanted now."""
+    if highest.parallelism == advice.parallelism:
+        return ()
+    text = (
+        f"{highest.parallelism} instead of {advice.parallelism}: the most that was wanted within the last "
+        f"{options.scale_down_interval} counts (scale-down.interval)"
+    )
+    figures = (("highest", float(highest.parallelism)), ("wanted_now", float(advice.parallelism)))
+    return (Reason("SCALE_DOWN_HIGHEST", text, vertex.vertex_id, figures),)
 
 
 def _waited(pending: DelayedVertex | None, job: EvaluatedJob) -> Figures:

@@ -34,7 +34,7 @@ from flink_autoscaler.core.model.policy_values import (
     ProposalDirection,
 )
 from flink_autoscaler.core.policies.base.proposals import INCOMPLETE_WINDOW, METRIC_MISSING, NOT_RUNNING, direction_of
-from flink_autoscaler.core.policies.testing.model_job import ModelJob, balanced_jobs, model_jobs
+from flink_autoscaler.core.policies.testing.model_job import Meter, ModelJob, balanced_jobs, model_jobs
 from flink_autoscaler.core.ports.plugins import ScalingPolicy
 
 START = 1_700_000_000.0
@@ -59,6 +59,10 @@ class ScalingPolicyContract(ABC):
     most_rescales: ClassVar[int] = 10
     expected: ClassVar[Set[ProposalDirection]] = frozenset({ProposalDirection.UP, ProposalDirection.DOWN})
     needs: ClassVar[tuple[str, ...]] = ("target_rate",)
+
+    def setup_method(self) -> None:
+        """Begin with counters at which nothing has been read yet."""
+        self._meter = Meter()
 
     @abstractmethod
     def make_policy(self) -> ScalingPolicy:
@@ -189,7 +193,9 @@ class ScalingPolicyContract(ABC):
             if obs.last_rescale_at is not None
             else ()
         )
-        return PolicyInput(obs, history, self.demand(obs), Outage(30.0, 60.0, 5.0, 10.0), self.config(), state)
+        downtime = Outage(30.0, 60.0, 5.0, 10.0)
+        samples = (self._meter.sample(obs),)
+        return PolicyInput(obs, history, self.demand(obs), downtime, self.config(), state, samples)
 
     def _proposals(self) -> Iterator[tuple[str, PolicyInput, Proposal]]:
         """Yield every pass of a few over every job: its inputs and what came of it."""
@@ -205,8 +211,8 @@ class ScalingPolicyContract(ABC):
         """Return what it proposes once it had time to make up its mind."""
         state: Mapping[str, Any] = {}
         for turn in range(self.patience):
-            obs = job.observed(vector, START + turn * self.interval)
-            given = _with(self._given(obs, state), is_source=None, **changes)
+            obs = _changed(job.observed(vector, START + turn * self.interval), is_source=None, **changes)
+            given = self._given(obs, state)
             proposal = self.make_policy().propose(given)
             state = proposal.state
         return proposal
@@ -220,12 +226,17 @@ class ScalingPolicyContract(ABC):
 
 
 def _with(given: PolicyInput, *, is_source: bool | None, **changes: Any) -> PolicyInput:
-    """Change the vertices of the observation, or only those that are a source or are not."""
+    """Change the vertices of the observation, or only those that are a source or are not, and of a first sample."""
+    obs = _changed(given.obs, is_source=is_source, **changes)
+    return replace(given, obs=obs, samples=(Meter().sample(obs),))
+
+
+def _changed(obs: JobObservation, *, is_source: bool | None, **changes: Any) -> JobObservation:
     vertices = {
         vertex_id: replace(vertex, **changes) if is_source in (None, vertex.is_source) else vertex
-        for vertex_id, vertex in given.obs.vertices.items()
+        for vertex_id, vertex in obs.vertices.items()
     }
-    return replace(given, obs=replace(given.obs, vertices=vertices))
+    return replace(obs, vertices=vertices)
 
 
 def _assert_not_lowered(lacking: Proposal, whole: Proposal, vector: Mapping[VertexId, int], case: str) -> None:

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import JobObservation, VertexObs
+from flink_autoscaler.core.model.policy_values import JobObservation, JobSample, VertexObs, VertexSample
 
 WINDOW = 900.0
 """Seconds of the metric window."""
@@ -127,6 +127,77 @@ def _observed(vertex: ModelVertex, parallelism: int, demand: float, share: float
         lag_slope=None if vertex.inputs else behind,
         subtask_rates=(rate / parallelism,) * parallelism,
     )
+
+
+@dataclass(slots=True)
+class Meter:
+    """The counters of a job that is observed again and again, for policies that go by single samples.
+
+    What is not read waits, and is read as fast as the narrowest vertex can. The counters begin again with an execution.
+    """
+
+    at: float = 0.0
+    began_at: float = 0.0
+    read: dict[VertexId, float] = field(default_factory=dict)
+    sent: dict[VertexId, float] = field(default_factory=dict)
+    waiting: dict[VertexId, float] = field(default_factory=dict)
+
+    def sample(self, obs: JobObservation) -> JobSample:
+        """Return what the pass of an observation reads; one that is not later than the last one begins anew."""
+        began_at = obs.now - WINDOW if obs.last_restart_at is None else obs.last_restart_at
+        if not self.at < obs.now or self.waiting.keys() != obs.vertices.keys():
+            self.waiting = dict.fromkeys(obs.vertices, 0.0)
+            self.at, self.began_at = obs.now, began_at
+            self.read = {v: min((each.rate_in or 0.0) * WINDOW, _MOST) for v, each in obs.vertices.items()}
+            self.sent = {v: min(self.read[v] * _sent_per_read(obs, v), _MOST) for v in obs.vertices}
+        elif obs.last_restart_at is not None and obs.last_restart_at > self.began_at:
+            self.began_at = obs.last_restart_at
+            self.read, self.sent = dict.fromkeys(obs.vertices, 0.0), dict.fromkeys(obs.vertices, 0.0)
+        seconds, self.at = obs.now - self.at, obs.now
+        shares = self._go_on(obs, seconds)
+        return JobSample(obs.now, self.began_at, {v: self._vertex(each, shares) for v, each in obs.vertices.items()})
+
+    def _go_on(self, obs: JobObservation, seconds: float) -> dict[VertexId, float]:
+        """Read for some seconds; return by how much more than in the observation each vertex did."""
+        known = [each for each in obs.vertices.values() if each.target_rate]
+        able = [_able(each) / (each.target_rate or 1.0) for each in known]
+        sources = [each for each in obs.vertices.values() if each.is_source and each.target_rate]
+        behind = max((self.waiting[each.vertex_id] / (each.target_rate or 1.0) for each in sources), default=0.0)
+        share = min([1.0 + behind / seconds if seconds > 0 else 1.0, *able])
+        ratios = {}
+        for vertex_id, each in obs.vertices.items():
+            usual = (each.rate_in or 0.0) * seconds
+            arrived = each.target_rate * seconds if each.target_rate else usual + (each.lag_slope or 0.0) * seconds
+            done = arrived * share if each.target_rate else usual
+            self.waiting[vertex_id] = min(max(self.waiting[vertex_id] + arrived - done, 0.0), _MOST)
+            self.read[vertex_id] = min(self.read[vertex_id] + done, _MOST)
+            self.sent[vertex_id] = min(self.sent[vertex_id] + done * _sent_per_read(obs, vertex_id), _MOST)
+            ratios[vertex_id] = done / usual if usual > 0.0 else 1.0
+        return ratios
+
+    def _vertex(self, vertex: VertexObs, ratios: Mapping[VertexId, float]) -> VertexSample:
+        key, is_read = vertex.vertex_id, vertex.rate_in is not None
+        return VertexSample(
+            parallelism=vertex.parallelism,
+            records_in=self.read[key] if is_read else None,
+            records_out=self.sent[key] if is_read else None,
+            pending=self.waiting[key] if vertex.is_source and vertex.lag_records is not None else None,
+            busy=None if vertex.busy is None else min(vertex.busy * ratios[key], 1.0),
+            is_complete=vertex.complete,
+        )
+
+
+_MOST = 1e300
+
+
+def _able(vertex: VertexObs) -> float:
+    """Return the records/s that a vertex can read; what it does read where that is not known."""
+    known = vertex.true_rate if vertex.true_rate is not None else vertex.rate_in
+    return known if known is not None else vertex.target_rate or 0.0
+
+
+def _sent_per_read(obs: JobObservation, vertex_id: VertexId) -> float:
+    return sum(ratio for (start, _), ratio in obs.edges.items() if start == vertex_id)
 
 
 def model_jobs(count: int) -> list[ModelJob]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -49,6 +49,7 @@ _NEEDED_BY: Final[Mapping[AuthKind, tuple[tuple[str, ...], ...]]] = {
 }
 """Of each group one has to be set."""
 
+_MOST_NAMED: Final = 3
 _POINTERS: Final = ("file", "env-variable")
 _SECRETS: Final = ("auth.password", "auth.token", "tls.key-password", "delegation-token")
 _SENT_AS_THEY_ARE: Final = ("auth.token", "delegation-token", "headers")
@@ -125,11 +126,16 @@ def _of_yarn(place: ClusterSection) -> ClusterSection:
 
 
 def _duplicate_names(places: list[tuple[ClusterSection, ClusterSettings]]) -> Iterator[str]:
-    counts = Counter(cluster.name for _, cluster in places)
-    for name in (name for name, count in counts.items() if count > 1):
-        same = [place for place, cluster in places if cluster.name == name]
-        origins = (f"{place.prefix}name ({place.values[f'{place.prefix}name'].origin})" for place in same)
-        yield f"the cluster name '{name}' is used more than once: {', '.join(origins)}"
+    same: dict[str, list[ClusterSection]] = defaultdict(list)
+    for place, cluster in places:
+        same[cluster.name].append(place)
+    for name, found in same.items():
+        if len(found) > 1:
+            origins = [
+                f"{each.prefix}name ({each.values[f'{each.prefix}name'].origin})" for each in found[:_MOST_NAMED]
+            ]
+            more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+            yield f"the cluster name '{name}' is used more than once: {', '.join(origins)}{more}"
 
 
 def _type_problems(cluster: ClusterSettings, place: ClusterSection) -> Iterator[str]:
@@ -264,6 +270,8 @@ def _keytab_problems(settings: AccessSettings, place: ClusterSection) -> Iterato
                 yield f"{place.of('auth.keytab')}: the file is empty"
     except OSError as error:
         yield f"{place.of('auth.keytab')}: {error.strerror or 'cannot be read'}"
+    except ValueError:
+        yield f"{place.of('auth.keytab')}: not the name of a file"
 
 
 def _certificate_problems(settings: AccessSettings, place: ClusterSection) -> Iterator[str]:

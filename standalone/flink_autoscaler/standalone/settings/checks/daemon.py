@@ -34,15 +34,32 @@ class _Scope:
 
     Attributes:
         prefix: Of the keys that are set for this cluster only; empty for all clusters.
+        own: The options that are set for this cluster only.
         texts: The configuration of its jobs, flat.
         interval: Seconds between passes.
         interval_key: The key that sets the interval.
     """
 
     prefix: str
+    own: Mapping[str, str]
     texts: Mapping[str, str]
     interval: float
     interval_key: str = _INTERVAL
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What the core makes of the options of a scope.
+
+    Attributes:
+        unreadable: Keys of options that cannot be read.
+        invalid: Keys and what is wrong with the options that can.
+        options: Those that can be read, with the autoscaler switched on: jobs may do so themselves.
+    """
+
+    unreadable: tuple[str, ...]
+    invalid: tuple[tuple[str, str], ...]
+    options: AutoscalerOptions
 
 
 def check_settings(settings: Settings, values: Mapping[str, Value]) -> list[str]:
@@ -56,20 +73,24 @@ def check_settings(settings: Settings, values: Mapping[str, Value]) -> list[str]
     problems += [*_database_problems(settings, values), *_lease_problems(settings, values)]
     problems += _provider_problems(settings, values)
     problems += _schedule_problems(settings, values)
+    read: dict[tuple[tuple[str, str], ...], _Read] = {}
     for scope in _scopes(settings, values):
-        problems += _option_problems(scope, values)
-        problems += _timing_problems(scope, values)
+        # Hundreds of clusters seldom have more than a few sets of options.
+        own = tuple(scope.own.items())
+        texts = read[own] if own in read else read.setdefault(own, _read(scope.texts))
+        problems += _option_problems(scope, texts, values)
+        problems += _timing_problems(scope, texts, values)
     return problems
 
 
 def _scopes(settings: Settings, values: Mapping[str, Value]) -> Iterator[_Scope]:
     interval = settings.standalone.control_loop_interval
-    yield _Scope("", settings.job_defaults, interval)
+    yield _Scope("", {}, settings.job_defaults, interval)
     for number, cluster in zip(cluster_numbers(values), settings.clusters, strict=True):
         prefix = f"autoscaler.clusters.{number}."
         texts = {**settings.job_defaults, **cluster.options}
         key = _INTERVAL if cluster.interval is None else f"{prefix}interval"
-        yield _Scope(f"{prefix}options.", texts, cluster.interval or interval, key)
+        yield _Scope(f"{prefix}options.", cluster.options, texts, cluster.interval or interval, key)
 
 
 def _unknown_plugins(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
@@ -144,34 +165,38 @@ def _seconds(seconds: float) -> str:
     return str(Duration(round(seconds * 1e9)))
 
 
-def _option_problems(scope: _Scope, values: Mapping[str, Value]) -> Iterator[str]:
-    """Yield every problem that the core has with the options, not only the first one."""
-    for error in unreadable_options(AutoscalerOptions(scope.texts)):
-        yield f"{_place_of_option(error.key, scope, values)}: expected {allowed(job_keys()[error.key])}"
-    options = AutoscalerOptions(_readable(scope.texts))
+def _read(texts: Mapping[str, str]) -> _Read:
+    errors = [error.key for error in unreadable_options(AutoscalerOptions(texts))]
+    broken = {key for error in errors for key in job_keys()[error].keys}
+    kept = {key: text for key, text in texts.items() if key not in broken}
+    options = AutoscalerOptions({**kept, AutoscalerOptions.enabled.key: "true"})
+    return _Read(tuple(errors), tuple(_invalid(options)), options)
+
+
+def _invalid(options: AutoscalerOptions) -> Iterator[tuple[str, str]]:
+    """Yield every problem that the core has with options that can be read, with its key; not only the first one."""
     # Validated again and again, each time without the option that was found last.
     while (problem := validate(options)) is not None:
         option = next(job_keys()[key] for key in _KEY_IN_TEXT.findall(problem) if key in job_keys())
         found = option.find(options.configuration)
-        yield f"{_place(found[0] if found else option.key, scope.prefix, values)}: {problem}"
+        yield found[0] if found else option.key, problem
         if found is None:
             return
         options = options.with_changes({}, option.keys)
 
 
-def _readable(texts: Mapping[str, str]) -> dict[str, str]:
-    """Leave out options that cannot be read, and switch the autoscaler on: jobs may do so themselves."""
-    broken = {key for error in unreadable_options(AutoscalerOptions(texts)) for key in job_keys()[error.key].keys}
-    kept = {key: text for key, text in texts.items() if key not in broken}
-    return {**kept, AutoscalerOptions.enabled.key: "true"}
+def _option_problems(scope: _Scope, texts: _Read, values: Mapping[str, Value]) -> Iterator[str]:
+    for key in texts.unreadable:
+        yield f"{_place_of_option(key, scope, values)}: expected {allowed(job_keys()[key])}"
+    for key, problem in texts.invalid:
+        yield f"{_place(key, scope.prefix, values)}: {problem}"
 
 
-def _timing_problems(scope: _Scope, values: Mapping[str, Value]) -> Iterator[str]:
-    options = AutoscalerOptions(_readable(scope.texts))
-    timeout = _place_of_option(AutoscalerOptions.rest_client_timeout.key, scope, values)
-    if options.rest_client_timeout.nanoseconds == 0:
+def _timing_problems(scope: _Scope, texts: _Read, values: Mapping[str, Value]) -> Iterator[str]:
+    if texts.options.rest_client_timeout.nanoseconds == 0:
+        timeout = _place_of_option(AutoscalerOptions.rest_client_timeout.key, scope, values)
         yield f"{timeout}: expected more than 0 s"
-    if options.metrics_window.exact_seconds > scope.interval:
+    if texts.options.metrics_window.exact_seconds > scope.interval:
         return
     window = _place_of_option(AutoscalerOptions.metrics_window.key, scope, values)
     yield (

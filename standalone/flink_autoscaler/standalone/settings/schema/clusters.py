@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
 from pydantic import Field
 
@@ -13,6 +14,7 @@ from flink_autoscaler.standalone.settings.schema.types import (
     Count,
     Flag,
     MemorySize,
+    OldKeys,
     OptionSection,
     PluginName,
     Seconds,
@@ -218,7 +220,7 @@ class ClusterSettings(AccessSettings):
     job_user_config: Flag = option(
         True, "Whether job.autoscaler.* keys in a job's own global job parameters count for that job."
     )
-    capacity: Growth = option(
+    slots: Annotated[Growth, OldKeys(("autoscaler.clusters.<n>.capacity",))] = option(
         Growth.AUTO,
         "fixed: jobs ask only for slots that are there, in fair shares; elastic: TaskManagers are added when slots "
         "are short; auto: elastic on YARN and native Kubernetes, else fixed.",

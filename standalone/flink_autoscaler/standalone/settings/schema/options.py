@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any, Final, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from flink_autoscaler.core.model.syntax import shortened
 from flink_autoscaler.core.options import option as core_option
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import Option, nearest
@@ -31,10 +32,16 @@ _BOUNDS: Final = {"ge": "at least", "gt": "more than", "le": "at most"}
 _PLUGIN_PARAMETER: Final = re.compile(
     f"({'|'.join(map(re.escape, JOB_PREFIXES))})({'|'.join(map(re.escape, PLUGIN_FAMILIES))})" + r"[^.]+\..+", re.DOTALL
 )
-_CLUSTER_OPTION: Final = re.compile(re.escape(PREFIX) + r"clusters\.\d+\.options\.(.+)", re.DOTALL)
+_NUMBER: Final = re.compile(_PLACEHOLDERS[INDEX], re.ASCII)
+_NUMBERED: Final = re.compile(re.escape(PREFIX) + r"clusters\.(?P<number>\d+)\.", re.ASCII)
+_CLUSTER_OPTION: Final = re.compile(
+    re.escape(PREFIX) + rf"clusters\.{_PLACEHOLDERS[INDEX]}\.options\.(?P<option>.+)", re.DOTALL
+)
 _TYPO_SIMILARITY: Final = 0.9
-_MOST_KEYS: Final = 16_384
-"""Keys whose option is remembered: every check asks for it again, and a list of clusters has many."""
+_PARTS_OF_OURS: Final = tuple("autoscaler"[at : at + 3] for at in range(8))
+_LEAST_PARTS: Final = 3
+MOST_COMPARED: Final = 50
+"""Unknown keys of a layer for which a similar known one is looked for: each takes milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +78,32 @@ class DaemonOption(DocumentedOption):
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """Matches the keys that set this option; one group per placeholder."""
-        parts = re.split(f"({INDEX}|{FREE})", self.key)
-        return re.compile("".join(_PLACEHOLDERS.get(part, re.escape(part)) for part in parts), re.DOTALL)
+        return _pattern_of(self.key)
+
+    def filled(self, key: str) -> tuple[str, ...]:
+        """Return what stands for the placeholders in a key that sets this option, be it an old one."""
+        patterns = (self.pattern, *map(_pattern_of, self.old_keys))
+        return next((match.groups() for pattern in patterns if (match := pattern.fullmatch(key))), ())
+
+    def ranked(self, key: str) -> tuple[str, ...]:
+        """Return the keys of this option with the placeholders filled as in one of them, the one that wins first."""
+        return tuple(_with(self.filled(key), each) for each in (self.key, *self.old_keys))
 
     @property
     def is_pattern(self) -> bool:
         """Whether the key has placeholders."""
         return INDEX in self.key or FREE in self.key
+
+
+@cache
+def _pattern_of(key: str) -> re.Pattern[str]:
+    parts = re.split(f"({INDEX}|{FREE})", key)
+    return re.compile("".join(_PLACEHOLDERS.get(part, re.escape(part)) for part in parts), re.DOTALL)
+
+
+def _with(filled: Iterable[str], key: str) -> str:
+    texts = iter(filled)
+    return re.sub(f"{INDEX}|{FREE}", lambda _: next(texts, ""), key)
 
 
 @cache
@@ -153,11 +179,38 @@ def daemon_keys() -> dict[str, DaemonOption]:
     return {key: option for option in plain for key in (option.key, *option.old_keys)}
 
 
-@lru_cache(maxsize=_MOST_KEYS)
+@cache
+def _numbered_keys() -> dict[str, DaemonOption]:
+    """The options of list entries without a free part, by their keys with ``<n>``, old ones too."""
+    numbered = (option for option in daemon_options() if INDEX in option.key and FREE not in option.key)
+    return {key: option for option in numbered for key in (option.key, *option.old_keys)}
+
+
+@cache
+def _free_options() -> tuple[DaemonOption, ...]:
+    return tuple(option for option in daemon_options() if FREE in option.key)
+
+
 def daemon_option(key: str) -> DaemonOption | None:
     """Return the option of the daemon that a key sets, or None."""
-    patterns = (option for option in daemon_options() if option.is_pattern)
-    return daemon_keys().get(key) or next((option for option in patterns if option.pattern.fullmatch(key)), None)
+    numbered = _NUMBERED.match(key)
+    if numbered and _NUMBER.fullmatch(numbered["number"]):
+        known = _numbered_keys().get(f"{PREFIX}clusters.{INDEX}.{key[numbered.end() :]}")
+    else:
+        known = daemon_keys().get(key)
+    return known or next((option for option in _free_options() if option.pattern.fullmatch(key)), None)
+
+
+def current_key(key: str) -> str | None:
+    """Return the key by which to call an option that is set by an old one; None for every other key."""
+    if inner := _CLUSTER_OPTION.fullmatch(key):
+        current = current_key(inner["option"])
+        return None if current is None else key.removesuffix(inner["option"]) + current
+    if (option := daemon_option(key)) is not None:
+        ranked = option.ranked(key)
+        return ranked[0] if key in ranked[1:] else None
+    known = job_keys().get(key)
+    return known.key if known is not None and key in known.deprecated_keys else None
 
 
 def is_daemon_key(key: str) -> bool:
@@ -165,27 +218,47 @@ def is_daemon_key(key: str) -> bool:
     return key.startswith(PREFIX) or key in daemon_keys()
 
 
-def unknown_key(key: str) -> str | None:
-    """Return what is wrong with a key below our prefixes that no option has; None for every other key."""
-    return _unknown_daemon_key(key) if key.startswith(PREFIX) else _unknown_job_key(key)
+def is_ours(key: str) -> bool:
+    """Tell whether a key is that of an option of the daemon or of the core, be it known or not."""
+    return is_daemon_key(key) or key.startswith(JOB_PREFIXES)
 
 
-def _unknown_daemon_key(key: str) -> str | None:
+def unknown_key(key: str, *, is_compared: bool = True) -> str | None:
+    """Return what is wrong with a key below our prefixes that no option has; None for every other key.
+
+    Args:
+        key: The key.
+        is_compared: Whether the message names a known key that is similar.
+    """
+    if key.startswith(PREFIX):
+        return _unknown_daemon_key(key, is_compared=is_compared)
+    return _unknown_job_key(key, is_compared=is_compared)
+
+
+def _unknown_daemon_key(key: str, *, is_compared: bool) -> str | None:
     if inner := _CLUSTER_OPTION.fullmatch(key):
-        if is_daemon_key(inner[1]):
-            return f"'{inner[1]}' belongs to the daemon and cannot be set for the jobs of a cluster"
-        return _unknown_job_key(inner[1])
+        if is_daemon_key(inner["option"]):
+            return f"'{inner['option']}' belongs to the daemon and cannot be set for the jobs of a cluster"
+        return _unknown_job_key(inner["option"], is_compared=is_compared)
     if daemon_option(key) is not None:
         return None
-    numbers = re.match(re.escape(PREFIX) + r"clusters\.(\d+)\.", key)
-    candidates = [option.key.replace(INDEX, numbers[1] if numbers else "0") for option in daemon_options()]
-    return "unknown key" + nearest(key, [candidate for candidate in candidates if FREE not in candidate])
+    number = numbered["number"] if (numbered := _NUMBERED.match(key)) else "0"
+    if not _NUMBER.fullmatch(number):
+        return f"'{shortened(number)}' is not the number of a cluster, expected 0 to 9999"
+    known = (option.key.replace(INDEX, number) for option in daemon_options() if FREE not in option.key)
+    return "unknown key" + (nearest(key, known) if is_compared else "")
 
 
-def _unknown_job_key(key: str) -> str | None:
+def _unknown_job_key(key: str, *, is_compared: bool) -> str | None:
     if not key.startswith(JOB_PREFIXES) or key in job_keys() or _PLUGIN_PARAMETER.fullmatch(key):
         return None
-    return "unknown key" + nearest(key, job_keys())
+    return "unknown key" + (nearest(key, job_keys()) if is_compared else "")
+
+
+def resembles_ours(key: str) -> bool:
+    """Tell at once whether a foreign key may be a misspelling: it shares parts of our name, or has no sections."""
+    lowered = key.lower()
+    return "." not in key or sum(part in lowered for part in _PARTS_OF_OURS) >= _LEAST_PARTS
 
 
 def probably_ours(key: str) -> str | None:

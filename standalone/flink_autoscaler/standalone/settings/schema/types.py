@@ -16,6 +16,7 @@ from pydantic_core import CoreSchema, core_schema
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.load_profile import zone_named
+from flink_autoscaler.core.model.vertex_patterns import parse_patterns
 from flink_autoscaler.core.options.declare import positive_duration
 from flink_autoscaler.standalone.settings.schema import schedules
 
@@ -30,6 +31,7 @@ EXPECTED: Final[Mapping[Callable[[str], Any], str]] = {
     positive_duration: "a duration above 0, such as '10 s'",
     syntax.parse_memory: "a memory size such as '512m'",
     syntax.parse_list: "a list such as 'a;b'",
+    parse_patterns: "a list such as 'a;b'",
     syntax.parse_map: "pairs such as 'a:1,b:2'",
     str: "text",
 }
@@ -176,7 +178,7 @@ def _base_url(text: str) -> str:
         is_valid = False
     if not is_valid:
         raise ValueError("http:// or https:// with a host")
-    if parts.username is not None or parts.password is not None:
+    if "@" in text:  # anywhere: behind a slash it is no user to a URL, but one to whoever wrote it
         raise ValueError("a URL without user name and password")
     if parts.query or parts.fragment or any(character.isspace() for character in parts.geturl()):
         raise ValueError("a URL without query, fragment and blanks")

@@ -8,16 +8,27 @@ key of another, and every message names the key and the place. Decision 19 says 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import replace
+from itertools import islice
+from typing import Any, Final
 
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
-from flink_autoscaler.standalone.settings.schema.options import probably_ours, unknown_key
-from flink_autoscaler.standalone.settings.sources.layer import Layer, Value
+from flink_autoscaler.core.model.syntax import LONGEST, shortened
+from flink_autoscaler.standalone.settings.schema.options import (
+    MOST_COMPARED,
+    is_ours,
+    probably_ours,
+    resembles_ours,
+    unknown_key,
+)
+from flink_autoscaler.standalone.settings.sources.layer import HALF_CHARACTER, Layer, Value
 from flink_autoscaler.standalone.settings.sources.plan_lists import with_plans
 
 Reader = Callable[[], Layer]
+
+_LONGEST_KEY: Final = 1_000
 
 
 class Frame(BaseSettings):
@@ -54,7 +65,7 @@ class LayerSource(PydanticBaseSettingsSource):
 
     def __call__(self) -> dict[str, Any]:
         """Read the layer."""
-        layer = with_plans(self._read())
+        layer = with_plans(_readable(self._read()))
         return {
             "values": dict(layer.values),
             "problems": {self._name: (*layer.problems, *_unknown_keys(layer))},
@@ -80,14 +91,48 @@ def framed(layers: Mapping[str, Reader]) -> Frame:
     return Layered()
 
 
+def _readable(layer: Layer) -> Layer:
+    """Leave out what no option can be, so that nothing behind this has to expect it: these are problems."""
+    values, problems = dict[str, Value](), list[str]()
+    for key, value in layer.values.items():
+        if problem := _unreadable(key, value.text):
+            problems.append(f"{_shown(key)} ({value.origin}): {problem}")
+        else:
+            values[key] = value
+    return replace(layer, values=values, problems=(*layer.problems, *problems)) if problems else layer
+
+
+def _unreadable(key: str, text: str) -> str | None:
+    """Return what is wrong with the characters of a key or its value, None when nothing is."""
+    if len(key) > _LONGEST_KEY:
+        return f"a key of {len(key)} characters, expected at most {_LONGEST_KEY}"
+    if not (_is_text(key) and _is_text(text)):
+        return "holds a NUL, or half of a character (bytes that are not UTF-8, or an escape such as \\ud800)"
+    if len(text) > LONGEST and is_ours(key):
+        return f"a value of {len(text)} characters, expected at most {LONGEST}"
+    return None
+
+
+def _is_text(text: str) -> bool:
+    return "\0" not in text and not HALF_CHARACTER.search(text)
+
+
+def _shown(key: str) -> str:
+    return shortened(key).encode(errors="backslashreplace").decode().replace("\0", "\\0")
+
+
 def _unknown_keys(layer: Layer) -> list[str]:
-    wrong = ((key, value, unknown_key(key)) for key, value in layer.values.items())
-    return [f"{key} ({value.origin}): {message}" for key, value, message in wrong if message]
+    problems: list[str] = []
+    for key, value in layer.values.items():
+        if message := unknown_key(key, is_compared=len(problems) < MOST_COMPARED):
+            problems.append(f"{_shown(key)} ({value.origin}): {message}")
+    return problems
 
 
 def _likely_misspellings(layer: Layer) -> list[str]:
+    close = ((key, value) for key, value in layer.values.items() if resembles_ours(key))
     return [
         f"{key} ({value.origin}) is not an option of the autoscaler and is handed to the jobs; did you mean '{known}'?"
-        for key, value in layer.values.items()
+        for key, value in islice(close, MOST_COMPARED)
         if (known := probably_ours(key))
     ]

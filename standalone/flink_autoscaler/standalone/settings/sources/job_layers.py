@@ -10,16 +10,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Final, NamedTuple
 
 from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
+from flink_autoscaler.core.errors import ResponseError
 from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.standalone.settings.schema.options import JOB_PREFIXES, job_keys
 from flink_autoscaler.standalone.settings.secrets import MASK
+from flink_autoscaler.standalone.settings.sources.layer import HALF_CHARACTER
 
 CACHED_FOR_MS: Final = 60_000
 """Time after a change of a job for which the cache is distrusted: far more than its usual life."""
+
+MOST_OPTIONS: Final = 5_000
+MOST_CHARACTERS: Final = 1 << 20
+"""Of what a job says about itself, keys and values together: the list of options of Flink has some hundreds."""
 
 _STAND_IN: Final = (JobStatus.INITIALIZING, JobStatus.CREATED, JobStatus.RECONCILING, JobStatus.SUSPENDED)
 
@@ -28,13 +36,57 @@ def with_reported(defaults: Mapping[str, str], reported: Mapping[str, str]) -> d
     """Put what a JobManager reports over the defaults, key by key, as the Java process does.
 
     Flink shows secrets as asterisks: those would overwrite the real values.
+
+    Raises:
+        ResponseError: The configuration is larger than one that is read.
     """
-    return {**defaults, **{key: value for key, value in reported.items() if value != MASK}}
+    return {**defaults, **_bounded({key: value for key, value in reported.items() if value != MASK})}
 
 
 def own_options(user_config: Mapping[str, str]) -> dict[str, str]:
-    """Return what of a job's global parameters are options of the autoscaler, without masked values."""
-    return {key: value for key, value in user_config.items() if key.startswith(JOB_PREFIXES) and value != MASK}
+    """Return what of a job's global parameters are options of the autoscaler, without masked values.
+
+    Raises:
+        ResponseError: They are more than are read.
+    """
+    return _bounded(
+        {key: value for key, value in user_config.items() if key.startswith(JOB_PREFIXES) and value != MASK}
+    )
+
+
+def _bounded(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return what a job says, as text that can be written down; of much, only what may be read of it.
+
+    It is kept for every job, recorded with every pass and sent to Spark. What no option of ours or of Flink that is
+    read here has gets lost first: a job may bring along what it likes, such as a query of megabytes.
+    """
+    if _is_small(texts):
+        return {_well_formed(key): _well_formed(value) for key, value in texts.items()}
+    known = {key: value for key, value in texts.items() if key.startswith(JOB_PREFIXES) or key in _read_of_flink()}
+    if _is_small(known):
+        return _bounded(known)
+    raise ResponseError(
+        f"the configuration of the job has {len(known)} options of {_size(known)} characters, of which at most"
+        f" {MOST_OPTIONS} of {MOST_CHARACTERS} characters are read"
+    )
+
+
+def _is_small(texts: Mapping[str, str]) -> bool:
+    return len(texts) <= MOST_OPTIONS and _size(texts) <= MOST_CHARACTERS
+
+
+def _size(texts: Mapping[str, str]) -> int:
+    return sum(len(key) + len(value) for key, value in texts.items())
+
+
+def _well_formed(text: str) -> str:
+    """Return a text without halves of characters, which JSON can escape and nobody can store."""
+    return text if text.isascii() else HALF_CHARACTER.sub("\ufffd", text)
+
+
+@cache
+def _read_of_flink() -> frozenset[str]:
+    return frozenset(key for option in FlinkOptions.declared() for key in option.keys)
 
 
 def with_own_options(configuration: Mapping[str, str], own: Mapping[str, str]) -> Mapping[str, str]:

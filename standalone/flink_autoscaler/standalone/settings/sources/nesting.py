@@ -57,14 +57,14 @@ def _leaves(values: Mapping[str, Value]) -> Iterator[tuple[Location, str]]:
     for key in values:
         option = daemon_option(key)
         if option is not None and not _is_outranked(option, key, values):
-            filled = iter(match.groups() if (match := option.pattern.fullmatch(key)) else ())
+            filled = iter(option.filled(key))
             yield tuple(_part(part, filled) for part in option.path), key
 
 
 def _is_outranked(option: DaemonOption, key: str, values: Mapping[str, Value]) -> bool:
     """Tell whether a better key of the same option is set."""
-    ranked = (option.key, *option.old_keys)
-    return key in option.old_keys and any(better in values for better in ranked[: ranked.index(key)])
+    ranked = option.ranked(key)
+    return key in ranked[1:] and any(better in values for better in ranked[: ranked.index(key)])
 
 
 def _part(part: str, filled: Iterator[str]) -> str | int:

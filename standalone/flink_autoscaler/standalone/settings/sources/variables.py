@@ -11,6 +11,7 @@ from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.standalone.settings.schema.options import (
     FREE,
     INDEX,
+    MOST_COMPARED,
     PLUGIN_FAMILIES,
     PREFIX,
     daemon_keys,
@@ -84,7 +85,8 @@ def read_environment(environment: Mapping[str, str]) -> Layer:
             continue
         key = key_of(variable)
         if key is None:
-            problems.append(f"environment variable {variable}: unknown" + nearest(variable.upper(), _plain_variables()))
+            close = nearest(variable.upper(), _plain_variables()) if len(problems) < MOST_COMPARED else ""
+            problems.append(f"environment variable {variable}: unknown{close}")
         elif key in values:
             problems.append(f"environment variable {variable}: {key} is already set by {values[key].origin}")
         else:

@@ -6,10 +6,11 @@ import math
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol, TypeVar, cast
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol, TypeVar, cast
 
 import sqlalchemy
 from sqlalchemy import (
@@ -33,11 +34,15 @@ from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
 
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.stores.sql.database.failures import RetryableError, store_error
+from flink_autoscaler.stores.sql.database.failures import LOCKED_BY_ANOTHER, FileLostError, RetryableError, store_error
 from flink_autoscaler.stores.sql.database.jdbc_url import translate
+from flink_autoscaler.stores.sql.database.sqlite_file import SqliteFile
 
 Dialect = Literal["sqlite", "postgresql", "mysql"]
 T = TypeVar("T")
+
+FILE_GRACE: Final = 60.0
+"""Long enough for somebody who deletes the file in order to put another one there."""
 
 _ATTEMPTS = 3
 _STRICT = "SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',STRICT_ALL_TABLES'), time_zone = '+00:00'"
@@ -61,6 +66,7 @@ class DatabaseSettings:
         pool_timeout: Seconds to wait for a free connection.
         connect_timeout: Seconds to wait for a new connection.
         query_timeout: Seconds to wait for the answer to one statement, or for another writer.
+        file_grace: Seconds for which a deleted file of SQLite is waited for until it is written anew; 0 is for ever.
     """
 
     url: str = field(repr=False)
@@ -70,6 +76,7 @@ class DatabaseSettings:
     pool_timeout: float = 30.0
     connect_timeout: float = 10.0
     query_timeout: float = 30.0
+    file_grace: float = FILE_GRACE
 
 
 class Fence(Protocol):
@@ -93,11 +100,16 @@ class Database:
     Every error of the database, its driver or the network is raised as a :class:`StoreError` that says what to do
     and shows no credentials.
 
+    Args:
+        settings: How it is reached.
+        beside: Another pool of connections to the same database, if there is one: what is noticed about the file of
+            SQLite is noticed by both.
+
     Raises:
         ConfigError: The URL cannot be used.
     """
 
-    def __init__(self, settings: DatabaseSettings) -> None:
+    def __init__(self, settings: DatabaseSettings, *, beside: Database | None = None) -> None:
         url = translate(settings.url)
         has_login = url.get_backend_name() != "sqlite"  # a file has no users; a variable may be set nevertheless
         if has_login and settings.username is not None:
@@ -107,13 +119,21 @@ class Database:
         self.dialect: Dialect = cast("Dialect", url.get_backend_name())
         self.name = _safe_name(url)
         self._turns = threading.RLock()
+        self._has_begun = False
         self._patience = settings.query_timeout
-        self._engine = _make_engine(url, settings)
+        self._file: SqliteFile | None = _file(url, settings) if beside is None else beside._file
+        self._generation = 0
+        self._engine = _make_engine(url, settings, self._file)
 
     @property
     def engine(self) -> Engine:
         """The engine underneath, for migrations and for counting statements."""
         return self._engine
+
+    @property
+    def file(self) -> Path | None:
+        """Where the file of SQLite is; None for other databases."""
+        return None if self._file is None else self._file.path
 
     @contextmanager
     def transaction(self, *, read_only: bool = False) -> Iterator[Connection]:
@@ -129,13 +149,38 @@ class Database:
             with self._turn(read_only=read_only), self._connect() as connection:
                 connection.execution_options(read_only=read_only)
                 with connection.begin():
+                    self._has_begun = self._has_begun or not read_only
                     yield connection
-        except (SQLAlchemyError, OSError, UnicodeError) as error:
+        except (SQLAlchemyError, OSError, ArithmeticError, TypeError, ValueError) as error:
+            # The last three are what values raise that somebody else has put into rows, on their way to this process.
             raise store_error(error, self.name) from error
 
+    def rescue(self) -> bool:
+        """Write the file of SQLite anew where it was deleted and did not come back in time; tell whether it was.
+
+        Raises:
+            StoreError: It could not be written.
+        """
+        if self._file is None or not self._file.is_due():
+            return False
+        with self._turn(read_only=False):
+            try:
+                with closing(self._engine.raw_connection()) as connection:
+                    self._file.write_anew(cast("sqlite3.Connection", connection.driver_connection))
+            except SQLAlchemyError as error:
+                raise store_error(error, self.name) from error
+        return True
+
     def _connect(self) -> Connection:
+        if self._file is not None:
+            self._file.check()
+            if self._generation != self._file.generation:
+                self._engine.dispose()
+                self._generation = self._file.generation
         try:
             return self._engine.connect()
+        except FileLostError:
+            raise
         except Exception as error:
             # Drivers raise nearly anything while they log in: about certificates, ciphers or missing libraries.
             raise store_error(error, self.name) from error
@@ -147,10 +192,13 @@ class Database:
             yield
             return
         if not self._turns.acquire(timeout=self._patience):
-            raise StoreError(f"{self.name}: another writer of this process did not end in time")
+            # Whoever has the turn may itself wait for the lock of the file, which somebody else has.
+            own = "another writer of this process did not end in time"
+            raise StoreError(f"{self.name}: {own if self._has_begun else LOCKED_BY_ANOTHER}")
         try:
             yield
         finally:
+            self._has_begun = False
             self._turns.release()
 
     def run(self, work: Callable[[Connection], T], *, read_only: bool = False, fence: Fence | None = None) -> T:
@@ -215,12 +263,20 @@ def _safe_name(url: URL) -> str:
     return f"{kind} '{url.database or ''}' at {host}{port}"
 
 
-def _make_engine(url: URL, settings: DatabaseSettings) -> Engine:
+def _file(url: URL, settings: DatabaseSettings) -> SqliteFile | None:
+    """Return the file of a database; None where it has none, or one that is named in another way than by its path."""
+    if url.get_backend_name() != "sqlite" or not url.database or url.database.startswith("file:"):
+        return None
+    return SqliteFile(Path(url.database).absolute(), grace=settings.file_grace)
+
+
+def _make_engine(url: URL, settings: DatabaseSettings, file: SqliteFile | None) -> Engine:
     """Make an engine whose connections are checked before use and never wait for ever.
 
     Args:
         url: With the login; the one of the settings does not count.
         settings: Pool and timeouts.
+        file: Of SQLite, where it is watched.
 
     Raises:
         ConfigError: The driver is not installed.
@@ -235,7 +291,7 @@ def _make_engine(url: URL, settings: DatabaseSettings) -> Engine:
     except (NoSuchModuleError, ModuleNotFoundError) as error:
         raise ConfigError(f"the driver for this database is not installed: {error}") from error
     if backend == "sqlite":
-        _prepare_sqlite(engine)
+        _prepare_sqlite(engine, file)
     elif backend == "postgresql":
         _prepare_postgresql(engine, settings.query_timeout)
     return engine
@@ -255,10 +311,17 @@ def _arguments(url: URL, settings: DatabaseSettings) -> dict[str, Any]:
     return {**login, **patience, "connect_timeout": max(1, timeout), "charset": "utf8mb4", "init_command": _STRICT}
 
 
-def _prepare_sqlite(engine: Engine) -> None:
+def _prepare_sqlite(engine: Engine, file: SqliteFile | None) -> None:
     """Let SQLAlchemy begin transactions, and writing ones take the lock at once: upgrading it later may fail."""
 
+    def do_connect(dialect: object, record: object, arguments: list[Any], parameters: dict[str, Any]) -> None:
+        del dialect, record, arguments, parameters
+        if file is not None:
+            file.check()
+
     def connected(connection: sqlite3.Connection, _: object) -> None:
+        if file is not None:
+            file.opened()
         connection.isolation_level = None
         connection.text_factory = _decode
         connection.execute("PRAGMA foreign_keys = ON")
@@ -272,6 +335,7 @@ def _prepare_sqlite(engine: Engine) -> None:
         is_read_only = connection.get_execution_options().get("read_only", False)
         connection.exec_driver_sql("BEGIN" if is_read_only else "BEGIN IMMEDIATE")
 
+    event.listen(engine, "do_connect", do_connect)
     event.listen(engine, "connect", connected)
     event.listen(engine, "begin", begin)
 

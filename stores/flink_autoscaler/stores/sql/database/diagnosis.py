@@ -95,7 +95,7 @@ def _schema(database: Database) -> Found:
     facts = {"current": found.current, "head": found.head, "missing": list(found.missing)}
     if found.problem is None:
         return Level.OK, f"revision {found.current}", facts
-    remedy = "" if found.is_newer else "; run flink-autoscaler db upgrade"
+    remedy = "; run flink-autoscaler db upgrade" if found.can_be_upgraded else ""
     return Level.ERROR, found.problem + remedy, facts
 
 

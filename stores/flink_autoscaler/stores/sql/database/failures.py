@@ -5,11 +5,17 @@ from __future__ import annotations
 import re
 import sqlite3
 from dataclasses import dataclass
+from typing import Final
 
-from sqlalchemy.exc import DBAPIError, IntegrityError, NoSuchModuleError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, NoSuchModuleError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from flink_autoscaler.core.errors import StoreError
+
+LOCKED_BY_ANOTHER: Final = (
+    "another program keeps its file locked: end what it does, such as an open transaction of the sqlite3 shell or a"
+    " backup (lsof shows who has the file open)"
+)
 
 _LONGEST_TEXT = 300
 
@@ -24,6 +30,14 @@ class RetryableError(StoreError):
 
 class LeaseLostError(StoreError):
     """Another daemon holds the lease by now; this one may not write or act any more."""
+
+
+class RowError(StoreError):
+    """A value of one row is the cause: the database works, and other rows can be read and written."""
+
+
+class FileLostError(StoreError):
+    """The file of the database is not the one any more that is open."""
 
 
 class LastingError(StoreError):
@@ -67,9 +81,13 @@ _MEANINGS = (
         "42501 1044 1142 1143",
     ),
     _Meaning(
-        "a value is longer than its column or the largest packet allows", codes="22001 54000 1406 1153 SQLITE_TOOBIG"
+        "a value is longer than its column or the largest packet allows",
+        RowError,
+        "22001 54000 1406 1153 SQLITE_TOOBIG",
     ),
-    _Meaning("another writer kept it locked for too long", codes="55P03 1205 SQLITE_BUSY SQLITE_LOCKED"),
+    _Meaning("another writer kept it locked for too long", codes="55P03 1205"),
+    # Writers of one process queue before they ask for the lock.
+    _Meaning(LOCKED_BY_ANOTHER, codes="SQLITE_BUSY SQLITE_LOCKED"),
     _Meaning("its file could not be read or written: check the disk and its free space", codes="SQLITE_IOERR"),
     _Meaning("its file cannot be opened: check the folder and its permissions", LastingError, "SQLITE_CANTOPEN"),
     _Meaning("its file is damaged or is not a database", LastingError, "SQLITE_CORRUPT SQLITE_NOTADB"),
@@ -108,8 +126,9 @@ _MEANINGS = (
     _Meaning("it did not answer in time", codes="57014", pattern="timed out|timeout expired"),
     _Meaning(
         "a text has characters that it does not take, such as NUL",
-        codes="22021 22P05 1366",
-        pattern=r"NUL \(0x00\)|surrogates not allowed|embedded null",
+        RowError,
+        "22021 22P05 1366",
+        r"NUL \(0x00\)|surrogates not allowed|embedded null",
     ),
     _AWAY,
 )
@@ -126,6 +145,9 @@ def store_error(error: Exception, database: str) -> StoreError:
     """
     if isinstance(error, PoolTimeoutError):
         return StoreError(f"{database}: all connections of the pool are in use for too long")
+    if isinstance(error, ArithmeticError | TypeError | ValueError) and not isinstance(error, UnicodeError):
+        text = f"{type(error).__name__}: {error}"[:_LONGEST_TEXT]
+        return RowError(f"{database}: a value is not what belongs into its column ({text})")
     if isinstance(error, NoSuchModuleError | ModuleNotFoundError):
         return StoreError(f"{database}: its driver is not installed: {error}")
     original = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
@@ -150,7 +172,8 @@ def _meaning(error: Exception, original: BaseException) -> _Meaning:
         if pattern.search(str(original)):
             return meaning
     is_cut = isinstance(error, DBAPIError) and error.connection_invalidated
-    return known or (_AWAY if is_cut else _Meaning("it refused"))
+    is_about_values = isinstance(error, IntegrityError | DataError)
+    return known or (_AWAY if is_cut else _Meaning("it refused", RowError if is_about_values else StoreError))
 
 
 def _by_code(original: BaseException) -> _Meaning | None:

@@ -93,7 +93,7 @@ def _location(location: str) -> tuple[list[tuple[str, int | None]], str | None]:
     if not location.startswith("//"):
         return [("localhost", None)], unquote(location) or None
     authority, _, database = location[2:].partition("/")
-    if "@" in authority:
+    if "@" in location:  # behind a slash, too: it may be one of a password
         raise ConfigError("jdbc.url has credentials before the host; give jdbc.username and a password variable")
     return [_host(part) for part in authority.split(",")], unquote(database) or None
 

@@ -25,7 +25,13 @@ from flink_autoscaler.core.model.state import (
 )
 from flink_autoscaler.core.model.syntax import parse_map
 from flink_autoscaler.stores.sql.state.documents import DocumentError, read_document
-from flink_autoscaler.stores.sql.state.instants import instant_text, parse_instant, parse_seconds, seconds_text
+from flink_autoscaler.stores.sql.state.instants import (
+    instant_text,
+    is_instant,
+    parse_instant,
+    parse_seconds,
+    seconds_text,
+)
 
 _LARGEST_INT = (1 << 31) - 1
 _NULLS = (None, "null", "~", "")
@@ -122,7 +128,16 @@ _NUMBER = Shape(_number_text, _float, is_optional=True)
 _PARALLELISM = Shape(str, _parallelism)
 _TRUTH = Shape(lambda value: "true" if value else "false", _bool)
 _TEXT = Shape(quoted, _text)
-_INSTANT = Shape(seconds_text, lambda value, _: parse_seconds(value))
+
+
+def _instant(value: Any, _: Unknown) -> int:
+    at_ms = parse_seconds(value)
+    if not is_instant(at_ms):
+        raise DocumentError("an instant is not in the years 1970 to 9999")
+    return at_ms
+
+
+_INSTANT = Shape(seconds_text, _instant)
 _RESTART = Shape(_restart_text, lambda value, _: None if value in _NULLS else parse_seconds(value), is_optional=True)
 
 

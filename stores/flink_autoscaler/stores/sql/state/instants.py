@@ -13,7 +13,8 @@ _DURATION = re.compile(
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-_LONGEST_SECONDS = Decimal(10) ** 12
+_LONGEST_SECONDS = Decimal(253_402_300_799)
+"""The end of the year 9999: what is later cannot be shown."""
 
 
 def instant_text(at_ms: int) -> str:
@@ -63,6 +64,11 @@ def parse_seconds(value: object) -> int:
     if not seconds.is_finite() or abs(seconds) > _LONGEST_SECONDS:
         raise ValueError(f"'{text[:40]}' is not a time")
     return int((seconds * 1000).to_integral_value("ROUND_FLOOR"))
+
+
+def is_instant(at_ms: int) -> bool:
+    """Tell whether milliseconds are an instant of the years 1970 to 9999, which all texts about instants can name."""
+    return 0 <= at_ms <= _LONGEST_SECONDS * 1000
 
 
 def _parse_duration(text: str) -> int:

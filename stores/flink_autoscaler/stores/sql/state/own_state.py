@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from flink_autoscaler.core.model.metrics import MetricSample, VertexId, WaitingTime
 from flink_autoscaler.core.model.state import EMPTY_STATE, ForecastMemory, JobState, PolicyMemories
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Supervision
+from flink_autoscaler.stores.sql.state.instants import is_instant
 
 _INCOMPLETE = "incomplete"
 _SUPERVISION = "supervision"
@@ -22,6 +23,8 @@ _FORECAST = "forecast"
 _WAITED = "waited"
 _AT_MS = "at_ms"
 _VERTICES = "vertices"
+
+_UNREADABLE = (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, ValidationError)
 
 Column = list[float | None]
 """Milliseconds; None where a sample does not tell."""
@@ -54,6 +57,21 @@ def own_state_text(state: JobState) -> str | None:
     return json.dumps(kept, separators=(",", ":")) if kept else None
 
 
+def damage(text: object) -> str | None:
+    """Say why a text is not what :func:`own_state_text` wrote; None where it is, or where there is none."""
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        return "not a text"
+    try:
+        _read(json.loads(text))
+    except RecursionError:
+        return "nested too deeply"
+    except _UNREADABLE as error:
+        return f"unexpected content: {type(error).__name__}"
+    return None
+
+
 def own_state(text: str | None, samples: tuple[MetricSample, ...]) -> OwnState:
     """Read what :func:`own_state_text` wrote.
 
@@ -71,9 +89,8 @@ def own_state(text: str | None, samples: tuple[MetricSample, ...]) -> OwnState:
     known: Any = None
     try:
         known = json.loads(text)
-        incomplete = _incomplete(known.get(_INCOMPLETE, {}))
-        supervision = _supervisions().validate_python(known.get(_SUPERVISION, {}))
-    except (ValueError, TypeError, AttributeError, RecursionError, ValidationError):
+        incomplete, supervision = _read(known)
+    except _UNREADABLE:
         incomplete = {sample.at_ms: frozenset(sample.vertices) for sample in samples}
         supervision = NO_SUPERVISION
     waited = _waited(_object(known, _WAITED))
@@ -83,6 +100,27 @@ def own_state(text: str | None, samples: tuple[MetricSample, ...]) -> OwnState:
         {name: memory for name, memory in _object(known, _POLICIES).items() if isinstance(memory, dict)},
         _object(known, _FORECAST),
     )
+
+
+def _read(document: Any) -> tuple[dict[int, frozenset[str]], Supervision]:
+    """Return what has to be readable."""
+    incomplete = _incomplete(document.get(_INCOMPLETE, {}))
+    remembered = document.get(_SUPERVISION, {})
+    if not all(map(is_instant, _instants(remembered))):
+        raise ValueError("an instant is not in the years 1970 to 9999")
+    return incomplete, _supervisions().validate_python(remembered)
+
+
+def _instants(document: Any) -> Iterator[int]:
+    """Yield every number whose name says that it is milliseconds; a duration is none the less one that fits."""
+    if isinstance(document, dict):
+        for name, value in document.items():
+            if name.endswith("_ms") and isinstance(value, int | float):
+                yield int(value)
+            yield from _instants(value)
+    elif isinstance(document, list):
+        for entry in document:
+            yield from _instants(entry)
 
 
 def _object(document: Any, name: str) -> dict[str, Any]:

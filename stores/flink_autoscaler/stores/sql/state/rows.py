@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
     BindParameter,
@@ -25,9 +25,14 @@ from sqlalchemy import (
 
 from flink_autoscaler.core.model.job import JobKey, cluster_of
 from flink_autoscaler.stores.sql.database.database import same_key
+from flink_autoscaler.stores.sql.database.failures import RowError
 from flink_autoscaler.stores.sql.state.codec import KINDS, StateType, decode
 from flink_autoscaler.stores.sql.state.documents import TEXT_LIMIT, DocumentError
+from flink_autoscaler.stores.sql.state.own_state import damage
 from flink_autoscaler.stores.sql.tables import JOBS, SET_ASIDE, STATE
+
+OWN_STATE: Final = "ownState"
+"""What our own part of a state is called among values that were set aside."""
 
 _PROBLEM_LENGTH = 500
 _TYPES = {state_type.value: state_type for state_type in StateType}
@@ -61,10 +66,12 @@ class StoredJob:
     Attributes:
         parts: By kind of state. Kinds of a later version are not in here and never touched.
         record: None when there is no row.
+        damage: Why the own state in that row cannot be read; None when it can.
     """
 
     parts: Mapping[StateType, StoredPart] = field(default_factory=dict)
     record: JobRecord | None = None
+    damage: str | None = None
 
 
 @dataclass
@@ -95,7 +102,7 @@ class RowChanges:
     @property
     def after(self) -> StoredJob:
         """What the database holds afterwards."""
-        return StoredJob(self.parts, self.record or self.stored.record)
+        return StoredJob(self.parts, self.record or self.stored.record, None if self.record else self.stored.damage)
 
 
 def digest(text: str) -> bytes:
@@ -117,7 +124,9 @@ def read_job(connection: Connection, job_key: JobKey) -> StoredJob:
     ).all()
     parts = {_TYPES[name]: _part(_TYPES[name], text) for _, name, text, *_ in rows if name in _TYPES}
     *_, key, job_id, own_state = rows[0]
-    return StoredJob(parts, None if key is None else JobRecord(job_id, own_state))
+    # What SQLite has in a column may be of any kind.
+    record = None if key is None else JobRecord(job_id if isinstance(job_id, str) else None, own_state)
+    return StoredJob(parts, record, damage(own_state))
 
 
 def _part(state_type: StateType, text: object) -> StoredPart:
@@ -143,6 +152,8 @@ def write_job(connection: Connection, job_key: JobKey, changes: RowChanges, *, n
     if changes.updates:
         _update(connection, job_key, changes.updates, now)
     if changes.record is not None:
+        if changes.stored.damage is not None:
+            set_own_state_aside(connection, job_key, problem=changes.stored.damage, now=now)
         values = {**changes.record._asdict(), "cluster": cluster_of(job_key), "writer": writer, "updated_at": now}
         _write_record(connection, job_key, values, has_record=changes.stored.record is not None)
 
@@ -155,6 +166,26 @@ def _set_aside(connection: Connection, job_key: JobKey, state_type: str, *, prob
     columns = ["job_key", "state_type", "state_value", "problem", "set_aside_at"]
     kept = original.where(condition, STATE.c.state_type == state_type)
     connection.execute(insert(SET_ASIDE).from_select(columns, kept))
+
+
+def set_own_state_aside(connection: Connection, job_key: JobKey, *, problem: str, now: datetime) -> None:
+    """Do the same with what a job has in our own table."""
+    told, at = literal(problem[:_PROBLEM_LENGTH], String), literal(now, DateTime)
+    original = select(JOBS.c.job_key, literal(OWN_STATE, String), JOBS.c.own_state, told, at)
+    columns = ["job_key", "state_type", "state_value", "problem", "set_aside_at"]
+    kept = original.where(same_key(connection, JOBS.c.job_key, job_key), JOBS.c.own_state.is_not(None))
+    connection.execute(insert(SET_ASIDE).from_select(columns, kept))
+
+
+def put_own_state_back(connection: Connection, job_key: JobKey, text: str) -> None:
+    """Let what was set aside count again.
+
+    Raises:
+        RowError: The job has no row any more, to which it would belong.
+    """
+    restored = update(JOBS).where(same_key(connection, JOBS.c.job_key, job_key)).values(own_state=text)
+    if not connection.execute(restored).rowcount:
+        raise RowError(f"there is no state of {job_key} any more to which this belongs")
 
 
 def _insert(connection: Connection, job_key: JobKey, texts: Mapping[StateType, str], now: datetime) -> None:

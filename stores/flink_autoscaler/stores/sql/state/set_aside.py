@@ -12,8 +12,12 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.stores.sql.database.database import Database, same_key
+from flink_autoscaler.stores.sql.orders import KIND as ORDERS_KIND
+from flink_autoscaler.stores.sql.orders import put_orders_back, read_orders, set_orders_aside
 from flink_autoscaler.stores.sql.state.codec import StateType, decode
 from flink_autoscaler.stores.sql.state.documents import DocumentError
+from flink_autoscaler.stores.sql.state.own_state import damage
+from flink_autoscaler.stores.sql.state.rows import OWN_STATE, put_own_state_back, set_own_state_aside
 from flink_autoscaler.stores.sql.tables import SET_ASIDE, STATE
 
 REPLACED: Final = "replaced when an older value was restored"
@@ -85,8 +89,20 @@ def _restore(database: Database, number: int, is_dry_run: bool, connection: Conn
 
 
 def _exchange(database: Database, connection: Connection, value: SetAside, text: str) -> None:
-    place = (same_key(connection, STATE.c.job_key, value.job_key), STATE.c.state_type == value.state_type)
     now = database.now(connection)
+    if value.state_type == ORDERS_KIND:
+        set_orders_aside(connection, value.job_key, problem=REPLACED, at=now)
+        put_orders_back(connection, value.job_key, text, database.now_ms(connection))
+    elif value.state_type == OWN_STATE:
+        set_own_state_aside(connection, value.job_key, problem=REPLACED, now=now)
+        put_own_state_back(connection, value.job_key, text)
+    else:
+        _exchange_state(connection, value, text, now)
+    connection.execute(delete(SET_ASIDE).where(SET_ASIDE.c.id == value.id))
+
+
+def _exchange_state(connection: Connection, value: SetAside, text: str, now: datetime) -> None:
+    place = (same_key(connection, STATE.c.job_key, value.job_key), STATE.c.state_type == value.state_type)
     present = connection.scalar(select(STATE.c.state_value).where(*place))
     key = {"job_key": value.job_key, "state_type": value.state_type}
     if present is None:
@@ -95,18 +111,31 @@ def _exchange(database: Database, connection: Connection, value: SetAside, text:
         kept = {**key, "state_value": present, "problem": REPLACED, "set_aside_at": now}
         connection.execute(insert(SET_ASIDE).values(kept))
         connection.execute(update(STATE).where(*place).values(state_value=text, update_time=now))
-    connection.execute(delete(SET_ASIDE).where(SET_ASIDE.c.id == value.id))
 
 
 def _value(row: Row[tuple[object, ...]]) -> SetAside:
-    unreadable = _unreadable(row.state_type, row.state_value)
-    return SetAside(
-        row.id, row.job_key, row.state_type, row.problem, row.set_aside_at, len(row.state_value), unreadable
-    )
+    text = row.state_value
+    unreadable = _unreadable(row.state_type, text)
+    size = len(text if isinstance(text, str | bytes) else str(text))
+    return SetAside(row.id, row.job_key, row.state_type, row.problem, row.set_aside_at, size, unreadable)
 
 
-def _unreadable(state_type: str, text: str) -> str | None:
+def _unreadable(state_type: str, text: object) -> str | None:
+    if not isinstance(text, str):  # which SQLite takes in any column
+        return "not a text"
+    if state_type == ORDERS_KIND:
+        return _unreadable_orders(text)
+    if state_type == OWN_STATE:
+        return damage(text)
     try:
         return decode(StateType(state_type), text).problem
     except ValueError as error:
         return str(error) if isinstance(error, DocumentError) else f"{state_type} is no kind of state"
+
+
+def _unreadable_orders(text: str) -> str | None:
+    try:
+        read_orders(text)
+    except ValueError as error:
+        return str(error)
+    return None

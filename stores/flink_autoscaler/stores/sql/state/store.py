@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import structlog
 from sqlalchemy import Connection
@@ -16,10 +16,11 @@ from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.stores.sql.database.database import Database, Fence
-from flink_autoscaler.stores.sql.database.failures import ConflictError, LeaseLostError
+from flink_autoscaler.stores.sql.database.failures import ConflictError, LeaseLostError, RowError
 from flink_autoscaler.stores.sql.state.codec import KINDS, StateType, encode
 from flink_autoscaler.stores.sql.state.own_state import own_state, own_state_text
 from flink_autoscaler.stores.sql.state.rows import (
+    OWN_STATE,
     JobRecord,
     RowChanges,
     StoredJob,
@@ -34,6 +35,9 @@ from flink_autoscaler.stores.sql.state.rows import (
 from flink_autoscaler.stores.sql.tables import JOB_KEY_LENGTH
 
 log = structlog.get_logger(__name__)
+
+_FAILURE_COUNTS_FOR: Final = 300.0
+"""Seconds for which a save that failed tells about the database, where nobody tries it again: its job may be gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +86,24 @@ class SqlStateStore:
         self._lock = threading.Lock()
         self._views: dict[JobKey, _View] = {}
         self._generation = 0
-        self._reported: set[tuple[JobKey, StateType]] = set()
+        self._reported: set[tuple[JobKey, str]] = set()
         self._set_aside_count = 0
+        self._failures: dict[JobKey, tuple[float, StoreError]] = {}
 
     @property
     def set_aside_count(self) -> int:
         """How many stored values could not be read, wholly or in part, since the start."""
         return self._set_aside_count
+
+    def write_error(self) -> StoreError | None:
+        """Return why states cannot be written at present: what the latest save failed with that is still to be done.
+
+        None where all could be written, or where only a value of the job itself was the cause.
+        """
+        latest = max(self._failures.copy().values(), key=lambda failure: failure[0], default=None)
+        if latest is None or time.monotonic() - latest[0] > _FAILURE_COUNTS_FOR:
+            return None
+        return latest[1]
 
     def load(self, job_key: JobKey) -> JobState:
         """Return what was saved last, also when that could not be written yet; else what is in the database.
@@ -125,9 +140,12 @@ class SqlStateStore:
         except (ConflictError, LeaseLostError) as error:
             self._drop(job_key)
             raise self._explained(job_key, error) from error
-        except StoreError:
+        except StoreError as error:
             self._remember(job_key, _View(state, None), generation)
+            if not isinstance(error, RowError):
+                self._failures[job_key] = (time.monotonic(), error)
             raise
+        self._failures.pop(job_key, None)
         self._remember(job_key, _View(state, stored), generation)
         self._forget_reports(job_key, stored)
 
@@ -176,6 +194,7 @@ class SqlStateStore:
                 self._views[job_key] = view
 
     def _drop(self, job_key: JobKey) -> None:
+        self._failures.pop(job_key, None)
         with self._lock:
             self._views.pop(job_key, None)
 
@@ -207,27 +226,32 @@ class SqlStateStore:
 
     def _report_problems(self, job_key: JobKey, stored: StoredJob) -> None:
         """Log and count what cannot be read, once."""
-        for state_type, part in stored.parts.items():
+        for state_type, problem in _problems(stored).items():
             with self._lock:
-                if part.problem is None or (job_key, state_type) in self._reported:
+                if problem is None or (job_key, state_type) in self._reported:
                     continue
                 self._reported.add((job_key, state_type))
                 self._set_aside_count += 1
-            log.warning("state_set_aside", job_key=job_key, state_type=state_type.value, problem=part.problem)
+            log.warning("state_set_aside", job_key=job_key, state_type=state_type, problem=problem)
 
     def _forget_reports(self, job_key: JobKey, stored: StoredJob) -> None:
         """Report again when a value that was replaced becomes unreadable once more."""
         with self._lock:
-            replaced = {state_type for state_type, part in stored.parts.items() if part.problem is None}
+            replaced = {state_type for state_type, problem in _problems(stored).items() if problem is None}
             self._reported -= {(job_key, state_type) for state_type in replaced}
+
+
+def _problems(stored: StoredJob) -> dict[str, str | None]:
+    """Return what is wrong with each value of a job; None where nothing is."""
+    return {**{kind.value: part.problem for kind, part in stored.parts.items()}, OWN_STATE: stored.damage}
 
 
 def _check_key(job_key: JobKey) -> None:
     """Refuse what would be refused, cut off or changed by one of the databases."""
     if len(job_key) > JOB_KEY_LENGTH:
-        raise StoreError(f"job key '{job_key[:40]}...' has {len(job_key)} characters; at most {JOB_KEY_LENGTH} fit")
+        raise RowError(f"job key '{job_key[:40]}...' has {len(job_key)} characters; at most {JOB_KEY_LENGTH} fit")
     if "\0" in job_key or any("\ud800" <= character <= "\udfff" for character in job_key):
-        raise StoreError(f"job key {job_key!a} has characters that cannot be stored")
+        raise RowError(f"job key {job_key!a} has characters that cannot be stored")
 
 
 def _state(stored: StoredJob) -> JobState:

@@ -86,10 +86,10 @@ def a_run(
     return Run(job)
 
 
-def after_filters(run: Run, plan: Wanted) -> dict[str, int]:
+def after_filters(run: Run, plan: Wanted, at_once: frozenset[str] = frozenset()) -> dict[str, int]:
     metrics = run.job.metrics.vertices
     changes = {v: ScalingSummary(current, new, metrics[v]) for v, (current, new) in plan.items()}
-    run.left = filtered(Plan(changes, metrics, run.delayed), run.job)
+    run.left = filtered(Plan(changes, metrics, run.delayed, at_once=at_once), run.job)
     return {vertex: change.new for vertex, change in run.left.changes.items()}
 
 
@@ -247,6 +247,17 @@ def test_the_wait_after_reversals_is_bounded_by_the_day_in_which_they_count() ->
     run = a_run(DOWN, {"rescale.reversal.window": "1 h"}, past=reversed_soon(10, 25))
 
     assert after_filters(run, DOWN) == {A: 2}
+
+
+@pytest.mark.parametrize(
+    ("at_once", "left"), [({B}, {A: 8, B: 2}), ({A}, {A: 8})], ids=["what goes down is weighed", "what goes up is"]
+)
+def test_reversals_are_no_matter_for_a_scale_down_that_its_policy_has_weighed(
+    at_once: set[str], left: dict[str, int]
+) -> None:
+    run = a_run(MIXED, {"rescale.reversal.window": "1 h"}, past=reversed_soon(1, 0.5))
+
+    assert after_filters(run, MIXED, frozenset(at_once)) == left
 
 
 ECONOMICS = {"scale-down.economics.enabled": "true", "utilization.max": "0.65", "utilization.target": "0.5"}

@@ -99,7 +99,10 @@ def test_a_resource_check_is_asked_about_the_whole_plan(
 ) -> None:
     check = Check(answer=True)
 
-    doubled(job(CHECKED, flink, **resources), Plugins(resource_checks={"mine": check}))
+    doubled(
+        job({**CHECKED, "improvement.sample-doubt": "false"}, flink, **resources),
+        Plugins(resource_checks={"mine": check}),
+    )
 
     assert check.seen == [(expected, CLUSTER)]
 
@@ -214,7 +217,8 @@ def doubled_within(
     resources: Mapping[str, float] = SMALL,
 ) -> PassOutcome:
     """Run a source that wants to go from 4 to 8, by default without a free slot and with one slot per TaskManager."""
-    context = replace(job(options or {}, flink, **resources), headroom=headroom)
+    all_options = {"scale-up.partial.wait": "0", **(options or {})}
+    context = replace(job(all_options, flink, **resources), headroom=headroom)
     readings = [single_source(minute, rate=200.0, busy_ms=1000.0, group="g") for minute in (1, 2, 3)]
     return JobDriver(context).run_each_minute(readings, cluster)
 

@@ -69,6 +69,7 @@ BROKEN: Mapping[str, ScalingPolicy] = {
 class _Contract(ScalingPolicyContract):
     def __init__(self, policy: ScalingPolicy) -> None:
         self._policy = policy
+        self.setup_method()
 
     def make_policy(self) -> ScalingPolicy:
         return self._policy

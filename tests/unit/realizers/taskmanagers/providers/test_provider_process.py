@@ -18,6 +18,7 @@ from flink_autoscaler.core.ports.task_managers import Progress, TaskManagerProvi
 from flink_autoscaler.realizers.taskmanagers.providers import ProcessProvider, ProcessSpec, ProviderLimits
 from flink_autoscaler.realizers.taskmanagers.providers import process_table as processes
 from flink_autoscaler.realizers.testing.provider_contract import TaskManagerProviderContract, ended
+from flink_cluster.waiting import wait_until
 
 # Becomes a program that does nothing, with the id among its arguments' environment.
 IDLE = ("env", "TASKMANAGER={id}", "sleep", "600")
@@ -72,9 +73,12 @@ def test_the_ids_of_its_taskmanagers_are_known(spec: ProcessSpec) -> None:
 
     ids = provider.describe().taskmanager_ids or frozenset()
 
-    commands = [Path(f"/proc/{pid}/environ").read_text() for pid in pids(spec)]
+    def are_in_environments() -> bool:
+        environments = [Path(f"/proc/{pid}/environ").read_text() for pid in pids(spec)]
+        return all(any(f"TASKMANAGER={each}" in text for text in environments) for each in ids)
+
     assert len(ids) == 2
-    assert all(any(f"TASKMANAGER={each}" in command for command in commands) for each in ids)
+    wait_until("env has become what it starts", are_in_environments, 30)
 
 
 def test_victims_are_stopped_and_the_others_stay(spec: ProcessSpec) -> None:

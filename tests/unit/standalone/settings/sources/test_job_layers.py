@@ -2,8 +2,15 @@ from __future__ import annotations
 
 import pytest
 
+from flink_autoscaler.core.errors import ResponseError
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.standalone.settings.sources.job_layers import own_options, with_own_options, with_reported
+from flink_autoscaler.standalone.settings.sources.job_layers import (
+    MOST_CHARACTERS,
+    MOST_OPTIONS,
+    own_options,
+    with_own_options,
+    with_reported,
+)
 
 ENABLED = "job.autoscaler.enabled"
 OLD_ENABLED = "kubernetes.operator.job.autoscaler.enabled"
@@ -60,3 +67,34 @@ def test_an_old_key_of_a_job_counts_whatever_was_set_before() -> None:
     configuration = with_own_options({ENABLED: "false", "a": "1"}, own_options({OLD_ENABLED: "true"}))
 
     assert AutoscalerOptions(configuration).enabled
+
+
+def test_of_much_that_a_job_says_only_what_is_read_is_kept() -> None:
+    own = {ENABLED: "true", "jobmanager.scheduler": "adaptive"}
+    foreign = {f"key{number}": "x" for number in range(MOST_OPTIONS)}
+
+    assert with_reported({"default": "1"}, {**own, **foreign}) == {"default": "1", **own}
+    assert with_reported({}, {**own, "query": "x" * MOST_CHARACTERS}) == own
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        pytest.param({f"{ENABLED}{number}": "x" for number in range(MOST_OPTIONS + 1)}, id="keys"),
+        pytest.param({ENABLED: "x" * MOST_CHARACTERS}, id="characters"),
+    ],
+)
+def test_more_options_than_are_read_are_an_error_that_counts_them(own: dict[str, str]) -> None:
+    with pytest.raises(ResponseError, match=f"has {len(own)} options of .* at most {MOST_OPTIONS} of"):
+        own_options(own)
+    with pytest.raises(ResponseError, match=f"has {len(own)} options of .* at most {MOST_OPTIONS} of"):
+        with_reported({}, own)
+
+
+def test_parameters_of_a_job_that_are_not_options_are_never_too_many() -> None:
+    assert own_options({"query": "x" * MOST_CHARACTERS, ENABLED: "true"}) == {ENABLED: "true"}
+
+
+def test_half_of_a_character_becomes_one_that_can_be_stored() -> None:
+    assert with_reported({}, {"\udfff": "a\ud800b"}) == {"\ufffd": "a\ufffdb"}
+    assert own_options({ENABLED: "\ud800", f"{ENABLED}é": "😀"}) == {ENABLED: "\ufffd", f"{ENABLED}é": "😀"}

@@ -16,7 +16,7 @@ from sql_setup import make_reference_schema, state_rows, write_state
 from sqlalchemy import Connection, delete, text, update
 from watching import LogLines
 
-from flink_autoscaler.core.errors import StoreError
+from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState, ScalingRecord
 from flink_autoscaler.core.ports.deployment import AutoScalerStateStore
@@ -24,6 +24,7 @@ from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.database.failures import ConflictError, LeaseLostError
 from flink_autoscaler.stores.sql.state.codec import StateType
 from flink_autoscaler.stores.sql.state.documents import TEXT_LIMIT
+from flink_autoscaler.stores.sql.state.set_aside import restore
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import JOBS, METADATA, SET_ASIDE, STATE
 from flink_autoscaler.stores.testing.store_contract import AutoScalerStateStoreContract, full_state, same_state
@@ -446,6 +447,36 @@ def test_damage_in_our_own_table_makes_every_sample_incomplete(database: Databas
         connection.execute(update(JOBS).values(own_state="{"))
 
     assert SqlStateStore(database).load("job").samples == samples
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", '{"supervision":{"since_ms":-900000000000000000}}', '{"supervision":{"edit":{"until_ms":1e18}}}'],
+)
+def test_damage_in_our_own_table_is_set_aside_to_the_letter_and_told_once(database: Database, text: str) -> None:
+    samples = (MetricSample(1_704_274_199_000, {VERTEX: {}}, {}, frozenset({VERTEX})),)
+    SqlStateStore(database).save("job", JobState(samples=samples))
+    good = rows_of(database, JOBS)[0]["own_state"]
+    with database.transaction() as connection:
+        connection.execute(update(JOBS).values(own_state=text))
+
+    with LogLines() as lines:
+        store = SqlStateStore(database)
+        for job_id in ("a" * 32, "b" * 32):
+            store.save("job", dataclasses.replace(store.load("job"), job_id=job_id))
+        again = SqlStateStore(database)
+        again.load("job")
+
+    (kept,) = rows_of(database, SET_ASIDE)
+    assert (kept["job_key"], kept["state_type"], kept["state_value"]) == ("job", "ownState", text)
+    assert [line["state_type"] for line in lines.of("state_set_aside")] == ["ownState"]
+    assert (store.set_aside_count, again.set_aside_count) == (1, 0)
+    with pytest.raises(ConfigError, match="cannot be read by this version either"):
+        restore(database, kept["id"])
+    with database.transaction() as connection:
+        connection.execute(update(SET_ASIDE).values(state_value=good))
+    restore(database, kept["id"])
+    assert rows_of(database, JOBS)[0]["own_state"] == good
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,231 @@
+"""Sees to it that the metric store of a JobManager has been filled before jobs are read from it.
+
+Flink gathers metrics when somebody asks for some, at most once per ``metrics.fetcher.update-interval``, and answers
+from what it gathered before: after a quiet time the first answers are as old as that quiet time, or empty. So one cheap
+request wakes the store, and what the jobs say is read when an answer has moved. What moves with every gathering is the
+CPU time of the TaskManagers, whose counters are gathered with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from enum import Enum, auto
+from typing import Final, NamedTuple, Protocol
+
+from flink_autoscaler.clients.flink.decode import Readable
+from flink_autoscaler.core.border import awaited
+from flink_autoscaler.core.errors import AutoscalerError, ConnectError, ResponseError
+from flink_autoscaler.core.model.metrics import Aggregate
+from flink_autoscaler.core.model.syntax import parse_duration
+
+FETCH_INTERVAL: Final = "metrics.fetcher.update-interval"
+DEFAULT_INTERVAL: Final = 10.0
+
+CLOCK: Final = ("Status.JVM.CPU.Time",)
+"""What is different after every gathering: a process that answers needs time."""
+
+ALWAYS_THERE: Final = ("Status.JVM.Memory.Heap.Used",)
+"""What a store has that was filled; without the clock beside it nothing can be proven, now or ever."""
+
+EARLY: Final = 0.2
+"""Seconds that a pass waits until the store takes the next wake-up, when it comes before that."""
+
+STEADY_PATIENCE: Final = 0.25
+"""Seconds in which the store should move where the last pass was lately: what is there then is not old."""
+
+QUIET_PATIENCE: Final = 1.0
+"""The same after a quiet time."""
+
+EMPTY_PATIENCE: Final = 2.0
+"""The same where the store is empty, so that nobody has woken it before."""
+
+MOST_PATIENCE: Final = 11.0
+"""The same where nothing at all is known of the store, as when a process has just begun. Somebody else may have woken
+it, such as an open page of Flink's web interface, and then it moves within an interval."""
+
+LONGEST_ANSWER: Final = 2.0
+"""Seconds that one answer may take. What hangs is found out by the requests that follow."""
+
+LATE: Final = "Flink did not answer in time when it was asked to gather metrics"
+
+OLD: Final = 2.0
+"""Intervals after which what the store says is old."""
+
+_FIRST_PAUSE: Final = 0.02
+_LONGEST_PAUSE: Final = 0.15
+
+
+class Freshness(NamedTuple):
+    """What can be said of metrics that are read now.
+
+    Attributes:
+        doubt: Why nobody can tell that they are fresh; None where they are, or where a cluster does not say what it
+            would take to tell.
+        waited: Seconds that the store was waited for.
+    """
+
+    doubt: str | None
+    waited: float = 0.0
+
+
+class AsksForMetrics(Protocol):
+    """The requests that are needed (see :class:`FlinkRestClient`)."""
+
+    async def taskmanager_metrics(self, names: tuple[str, ...]) -> Readable[Aggregate]:
+        """Return metrics over all TaskManagers."""
+        ...
+
+    async def cluster_configuration(self) -> dict[str, str]:
+        """Return the configuration of the JobManager."""
+        ...
+
+
+class _Look(Enum):
+    """What the store said, compared with when it was asked before."""
+
+    SAME = auto()
+    OTHER = auto()
+    EMPTY = auto()
+    LATE = auto()
+    """Nobody answered, or not in time."""
+    UNKNOWN = auto()
+    """It was refused, or the cluster does not say what it would take to tell."""
+
+
+class MetricStoreWatch:
+    """What one client knows of the metric store behind it. Belongs to one event loop; calls may overlap.
+
+    Args:
+        clock: Seconds of a clock that never goes back.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._interval: float | None = None
+        self._has_clock = True
+        self._woken_at = -math.inf
+        self._seen: Aggregate | None = None
+        self._asked_at = -math.inf
+        self._other_at = -math.inf  # when the store was last seen to say something else than it says now
+        self._doubt: str | None = None
+
+    async def freshen(self, client: AsksForMetrics, seconds: float) -> Freshness:
+        """Wake the store, and wait until it has been filled. Never raises.
+
+        A call that comes before the store takes the next wake-up asks nothing and waits for nothing.
+
+        Args:
+            client: Of the JobManager.
+            seconds: That this may take at most.
+        """
+        async with self._lock:
+            interval = DEFAULT_INTERVAL if self._interval is None else self._interval
+            since = self._clock() - self._woken_at
+            if not self._has_clock or interval <= 0:
+                return Freshness(None)
+            waited = 0.0
+            if self._doubt is not None or since >= interval - EARLY:
+                await asyncio.sleep(max(0.0, min(EARLY, interval - since)))
+                self._doubt, waited = await self._visit(client, since, seconds)
+            elif not self._is_lately(interval):
+                self._doubt = self._reason()
+            return Freshness(self._doubt, waited)
+
+    async def _visit(self, client: AsksForMetrics, since: float, seconds: float) -> Freshness:
+        started = self._clock()
+        first = await self._look(client)
+        if first in (_Look.LATE, _Look.UNKNOWN):
+            return Freshness(None if first is _Look.UNKNOWN else LATE)
+        self._woken_at = started
+        if self._interval is None:
+            self._interval = await _interval(client)
+        until = started + min(seconds, _patience(first, since, self._interval))
+        has_moved = await self._moves(client, until, is_quiet=since > OLD * self._interval)
+        is_fresh = has_moved or first is _Look.OTHER or self._is_lately(self._interval)
+        return Freshness(None if is_fresh else self._reason(), self._clock() - started)
+
+    async def _moves(self, client: AsksForMetrics, until: float, *, is_quiet: bool) -> bool:
+        """Tell whether the store moves in time; after a quiet time also wait for TaskManagers that are behind."""
+        has_moved, pause = False, _FIRST_PAUSE
+        while self._clock() < until:
+            await asyncio.sleep(pause)
+            is_moving = await self._look(client) is _Look.OTHER
+            if has_moved and not is_moving:
+                break
+            has_moved |= is_moving
+            if has_moved and not is_quiet:
+                break
+            pause = _FIRST_PAUSE if has_moved else min(2 * pause, _LONGEST_PAUSE)
+        return has_moved
+
+    async def _look(self, client: AsksForMetrics) -> _Look:
+        """Ask once."""
+        asked_at, before = self._clock(), self._asked_at
+        answer = await _answer(client, CLOCK)
+        if isinstance(answer, AutoscalerError):
+            return _Look.LATE if isinstance(answer, ConnectError) else _Look.UNKNOWN
+        value = answer.values.get(CLOCK[0])
+        if value is None:
+            return await self._without_clock(client, asked_at)
+        is_same = value == self._seen
+        self._other_at = self._other_at if is_same else before
+        self._seen, self._asked_at = value, asked_at
+        return _Look.SAME if is_same or math.isinf(before) else _Look.OTHER
+
+    async def _without_clock(self, client: AsksForMetrics, asked_at: float) -> _Look:
+        """Find out whether the store is empty, or the cluster does not say what it would take to tell."""
+        other = await _answer(client, ALWAYS_THERE)
+        if isinstance(other, AutoscalerError):
+            return _Look.UNKNOWN
+        if other.values:
+            self._has_clock = self._seen is not None
+            return _Look.UNKNOWN
+        self._seen, self._asked_at = None, asked_at
+        return _Look.EMPTY
+
+    def _is_lately(self, interval: float) -> bool:
+        """Tell whether what the store says was gathered within the last two intervals."""
+        return self._seen is not None and self._clock() - self._other_at <= OLD * interval
+
+    def _reason(self) -> str:
+        if self._seen is None:
+            return "Flink has no metrics yet; it gathers them when they are asked for"
+        age = self._clock() - self._other_at
+        limit = "" if math.isinf(age) else f"; those it has may be {age:.0f} s old"
+        return f"Flink has not gathered metrics since it was asked for them{limit}"
+
+
+async def _answer(client: AsksForMetrics, names: tuple[str, ...]) -> Readable[Aggregate] | AutoscalerError:
+    """Return what the TaskManagers say; a JobManager that hangs is left to those that have more time."""
+    try:
+        async with asyncio.timeout(LONGEST_ANSWER):
+            return await awaited(client.taskmanager_metrics(names), ResponseError)
+    except TimeoutError:
+        return ConnectError(LATE)
+
+
+def _patience(first: _Look, since: float, interval: float) -> float:
+    """Return the seconds that the store has to move in: few where it was lately seen to."""
+    if first is _Look.EMPTY:
+        return EMPTY_PATIENCE
+    if math.isinf(since):
+        return min(MOST_PATIENCE, interval + QUIET_PATIENCE)
+    return QUIET_PATIENCE if since > OLD * interval else STEADY_PATIENCE
+
+
+async def _interval(client: AsksForMetrics) -> float:
+    """Return the least seconds between two gatherings; 0 where there are none."""
+    configuration: dict[str, str] | AutoscalerError = {}
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LONGEST_ANSWER):
+            configuration = await awaited(client.cluster_configuration(), ResponseError)
+    text = "" if isinstance(configuration, AutoscalerError) else configuration.get(FETCH_INTERVAL, "").strip()
+    try:
+        return parse_duration(text).exact_seconds if text else DEFAULT_INTERVAL
+    except ValueError:
+        return DEFAULT_INTERVAL

@@ -1,0 +1,103 @@
+"""The border around one entry of a list, one job, one endpoint or one plug-in.
+
+What is raised inside ends there:
+
+- anything may be raised. An error of ours stays as it is; anything else becomes the kind that the border was given, a
+  :class:`PluginError` unless told otherwise, with its cause. What ends the work as a whole goes on its way: Ctrl-C, and
+  that a task is cancelled;
+- the caller goes on with the next entry, job, endpoint or plug-in, and has the error as a value;
+- an error that lasts is told once, see :class:`ToldOnce`; the reports of passes do the same for jobs and clusters.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Self, TypeVar
+
+from flink_autoscaler.core.errors import AutoscalerError, PluginError, described
+
+T = TypeVar("T")
+
+
+def as_ours(error: Exception, kind: type[AutoscalerError] = PluginError, what: str = "") -> AutoscalerError:
+    """Return an error of ours as it is, anything else as a kind of ours with its cause.
+
+    Args:
+        error: As caught.
+        kind: Of what is not ours; has to take a text alone.
+        what: Put before the text of what is not ours, such as ``job x``.
+    """
+    if isinstance(error, AutoscalerError):
+        return error
+    wrapped = kind(f"{what}: {described(error)}" if what else described(error))
+    wrapped.__cause__ = error
+    return wrapped
+
+
+class Border:
+    """Keeps what is raised inside from going further: ``with Border() as border:``, also around ``await``.
+
+    Args:
+        kind: What an exception that is none of ours becomes.
+        what: Put before its text.
+
+    Attributes:
+        error: What was raised inside; None when nothing was.
+    """
+
+    __slots__ = ("_kind", "_what", "error")
+
+    def __init__(self, kind: type[AutoscalerError] = PluginError, what: str = "") -> None:
+        self._kind = kind
+        self._what = what
+        self.error: AutoscalerError | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self.error = as_ours(error, self._kind, self._what)
+        return True
+
+
+def attempted(
+    action: Callable[[], T], kind: type[AutoscalerError] = PluginError, what: str = ""
+) -> T | AutoscalerError:
+    """Return what a call returns, or the error that it ended with."""
+    try:
+        return action()
+    except Exception as error:
+        return as_ours(error, kind, what)
+
+
+async def awaited(
+    answer: Awaitable[T], kind: type[AutoscalerError] = PluginError, what: str = ""
+) -> T | AutoscalerError:
+    """Return what an awaitable gives, or the error that it ended with."""
+    try:
+        return await answer
+    except Exception as error:
+        return as_ours(error, kind, what)
+
+
+class ToldOnce:
+    """Remembers what is wrong with each subject, so that what lasts is told once. From any thread."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def is_news(self, subject: str, error: AutoscalerError | None) -> bool:
+        """Take what is wrong with a subject now, None when nothing is; tell whether that is news."""
+        text = "" if error is None else str(error)
+        with self._lock:
+            before = self._texts.pop(subject, "")
+            if text:
+                self._texts[subject] = text
+        return text != before

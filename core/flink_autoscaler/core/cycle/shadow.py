@@ -1,0 +1,172 @@
+"""Shadow mode: what a second policy would do about a job beside those in charge, on the same samples; nothing is done.
+
+The policy is shown the job as it is, with the size that those in charge have given it, and keeps a memory of its own.
+Whatever it raises stays here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Final
+
+from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.decide.limits.slots import slots_of
+from flink_autoscaler.core.model.events import Event, EventType, Reason
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.policy_values import Proposal, ShadowProposal
+from flink_autoscaler.core.model.state import JobState, PolicyMemories
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.policies.base.proposals import direction_from
+from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
+from flink_autoscaler.core.policies.capacity import CapacityPolicy
+from flink_autoscaler.core.policies.choosing import asked, known_policies
+from flink_autoscaler.core.policies.combining import POLICY_FAILED, combine, failed
+from flink_autoscaler.core.policies.observing import policy_input
+from flink_autoscaler.core.ports.passes import EvaluatedJob
+from flink_autoscaler.core.ports.plugins import Plugins, ScalingPolicy, needs_no_window
+
+MEMORY: Final = "policies.shadow"
+"""Under which the memory of the second policy is kept, beside those of the policies in charge."""
+
+_POLICY: Final = "policy"
+_STATE: Final = "state"
+
+
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """What comes of a second policy in one pass.
+
+    Attributes:
+        proposal: What it would do.
+        state: What to hand back to it in the next pass.
+        events: To be raised.
+    """
+
+    proposal: ShadowProposal
+    state: Mapping[str, Any]
+    events: tuple[Event, ...] = ()
+
+
+def shadow_of(job: EvaluatedJob, plugins: Plugins) -> Shadow | None:
+    """Ask the second policy of a job; None where there is none, or it waits for the metric window.
+
+    Args:
+        job: As it was evaluated.
+        plugins: Of the pass.
+    """
+    name, state = job.context.options.policies_shadow or None, _state_of(job.state.policies)
+    if name is None:
+        return None
+    with Border() as border:
+        policy = known_policies(plugins.policies).get(name)
+        if policy is not None and not (job.is_window_full or needs_no_window(policy)):
+            return None
+        proposal, problem = _proposed(name, policy, job, state)
+        events = () if problem is None else _told(name, problem, job.context.options)
+        return Shadow(_shown(proposal, job), proposal.state, events)
+    problem, held = str(border.error), _slots(job, _sizes(job))
+    reason = Reason(POLICY_FAILED, f"the policy {name} failed: {problem}")
+    return Shadow(ShadowProposal(name, held, (reason,)), state, _told(name, problem, job.context.options))
+
+
+def _proposed(
+    name: str, policy: ScalingPolicy | None, job: EvaluatedJob, state: Mapping[str, Any]
+) -> tuple[Proposal, str | None]:
+    if policy is None:
+        problem = "there is no such policy"
+        return failed(name, problem, state), problem
+    sized = policy.size(job, {}) if isinstance(policy, CapacityPolicy) else None
+    return (sized, None) if sized is not None else asked(name, policy, cache(lambda: policy_input(job)), state)
+
+
+def _shown(proposal: Proposal, job: EvaluatedJob) -> ShadowProposal:
+    """Return a proposal within the bounds of the vertices; no filter and no limit of the job is asked."""
+    current = _sizes(job)
+    held = _slots(job, current)
+    if proposal.targets is None:
+        return ShadowProposal(proposal.policy, held, proposal.reasons)
+    settings = SizingSettings.of(job.context.options, job.restart_time)
+    targets = {
+        v: target if target == current[v] else limits_of(job.topology.vertices[v], current[v], settings).clamp(target)
+        for v, target in combine([proposal], current).targets.items()
+        if v not in job.excluded
+    }
+    return ShadowProposal(
+        policy=proposal.policy,
+        held=held,
+        reasons=proposal.reasons,
+        direction=direction_from(current, targets),
+        wanted=_slots(job, {**current, **targets}),
+        changes={v: target for v, target in targets.items() if target != current[v]},
+    )
+
+
+def _sizes(job: EvaluatedJob) -> dict[VertexId, int]:
+    return {v: vertex.parallelism for v, vertex in job.topology.vertices.items() if not vertex.is_finished}
+
+
+def _slots(job: EvaluatedJob, sizes: Mapping[VertexId, int]) -> int:
+    """Return the slots that vertices of some sizes take, those that have finished none."""
+    return slots_of(job.topology, {vertex_id: sizes.get(vertex_id, 0) for vertex_id in job.topology.vertices})
+
+
+def _told(name: str, problem: str, options: AutoscalerOptions) -> tuple[Event, ...]:
+    if not options.improves(options.problem_events):
+        return ()
+    text = f"policy {name}, which runs beside those in charge, failed: {problem}"
+    return (Event(EventType.WARNING, "PluginProblem", text, f"shadow{name}", options.scaling_event_interval),)
+
+
+def _state_of(memories: PolicyMemories) -> Mapping[str, Any]:
+    match memories.get(MEMORY):
+        case {"state": dict(state)}:
+            return state
+    return {}
+
+
+def kept_shadow(options: AutoscalerOptions, plugins: Plugins) -> frozenset[str]:
+    """Return under what the memory of the second policy is kept where it outlives a change of the job graph."""
+    policy = known_policies(plugins.policies).get(options.policies_shadow or "")
+    return frozenset({MEMORY}) if policy is not None and needs_no_window(policy) else frozenset()
+
+
+def in_roles(memories: PolicyMemories, options: AutoscalerOptions) -> PolicyMemories:
+    """Return what policies remember by the parts that they have now.
+
+    One that was second and is put in charge goes on with what it has learned, and so does one that steps aside.
+
+    Args:
+        memories: After the last pass.
+        options: Of the job.
+
+    Raises:
+        ValueParseError: The choice of policies cannot be read.
+    """
+    name, before = options.policies_shadow or None, memories.get(MEMORY, {}).get(_POLICY)
+    if before == name:
+        return memories
+    chosen, left = options.policies, {key: state for key, state in memories.items() if key != MEMORY}
+    if before in chosen and before not in left:
+        left[before] = _state_of(memories)
+    if name is not None and name not in chosen and name in left:
+        left[MEMORY] = {_POLICY: name, _STATE: left[name]}
+    return memories if left == memories else left
+
+
+def remembering(state: JobState, known: PolicyMemories, name: str | None, shadow: Shadow | None) -> JobState:
+    """Return a state with what the second policy of a job remembers.
+
+    Args:
+        state: Of which the policies in charge have made what they wanted.
+        known: What was remembered at the beginning of the pass.
+        name: Of the second policy; None where there is none.
+        shadow: What came of it in the pass; None where it was not asked.
+    """
+    memory = known.get(MEMORY, {})
+    if shadow is not None:
+        memory = {_POLICY: shadow.proposal.policy, _STATE: dict(shadow.state)} if shadow.state else {}
+    others = {key: each for key, each in state.policies.items() if key != MEMORY}
+    policies = {**others, MEMORY: memory} if name is not None and memory else others
+    return state if policies == state.policies else replace(state, policies=policies)

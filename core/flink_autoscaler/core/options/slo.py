@@ -1,0 +1,52 @@
+"""The options of the ``slo`` policy, besides ``slo.lag``, the acceptable lag, which all policies share."""
+
+from __future__ import annotations
+
+from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.options.declare import number_from, option
+from flink_autoscaler.core.options.option import OptionSet
+
+
+class SloOptions(OptionSet):
+    """What lateness and rescales cost beside the slots that are held."""
+
+    slo_late_weight = option(
+        "slo.late-weight",
+        number_from(0.01, 1000.0),
+        "8",
+        "Price that slo puts on a second above slo.lag, in seconds of the mean size of the job: higher holds more "
+        "slots and is late less often.",
+    )
+    slo_error_budget = option(
+        "slo.error-budget",
+        number_from(0.0001, 0.5),
+        "0.005",
+        "Share of the time, over about seven days, that the lag may be above slo.lag; where it was for longer, "
+        "slo puts up to four times slo.late-weight on lateness.",
+    )
+    slo_rescale_price = option(
+        "slo.rescale-price",
+        syntax.parse_time,
+        "450 s",
+        "Price that slo puts on a rescale besides its outage, in seconds of the size that the job then has.",
+    )
+    slo_rescales_per_day = option(
+        "slo.rescales-per-day",
+        number_from(0.1),
+        "8",
+        "Rescales within 24 hours at which slo doubles slo.rescale-price; the price grows with the square of them and "
+        "forbids none.",
+    )
+    slo_rescale_price_up = option(
+        "slo.rescale-price-up",
+        syntax.parse_time,
+        "60 s",
+        "Price that slo puts on a scale-up that it could do now, instead of slo.rescale-price: when the load outgrows "
+        "the job, a higher one merely delays what cannot be avoided.",
+    )
+    slo_patience = option(
+        "slo.patience",
+        number_from(0.0, 100.0),
+        "0.5",
+        "Share of the price of a scale-down that slo must have forgone by waiting before it scales down.",
+    )

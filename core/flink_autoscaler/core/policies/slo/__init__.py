@@ -1,0 +1,1 @@
+"""The policy ``slo``: the cheapest parallelism that keeps the lag acceptable."""

@@ -1,0 +1,230 @@
+"""The sizes that a job can have, and the demand up to which each keeps pace.
+
+A size is worth as much as its weakest vertex. What alignment would round away is not offered, and where subtasks share
+key groups or partitions, a size counts for what its busiest subtask can do.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
+from typing import Final
+
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.policies.slo.capacity import Capacity, effective
+from flink_autoscaler.core.policies.slo.model import Deviation, Level, Levels, SeenVertex
+
+FINE: Final = 64
+"""Parallelisms up to which each is a size of its own."""
+COARSE: Final = 1.02
+"""Above them the next is this much larger."""
+SPARE: Final = 1.1
+"""What a vertex gets of what it needs where its group has the slots anyway."""
+NEAR: Final = 1.1
+"""A vertex is one of the weakest below this many times what the weakest can do."""
+GREATEST: Final = 32768
+
+
+@dataclass(frozen=True, slots=True)
+class Strength:
+    """What a vertex can do, in demand of the job.
+
+    Attributes:
+        vertex: Its bounds.
+        capacity: Of its subtasks.
+        share: Records/s that one slot equivalent of demand brings it.
+    """
+
+    vertex: SeenVertex
+    capacity: Capacity
+    share: float
+
+    def at(self, parallelism: int) -> float:
+        """Return the demand up to which it keeps pace."""
+        subtasks = effective(parallelism, self.vertex.groups)
+        return self.capacity.rate(subtasks) * subtasks / self.share
+
+    def series(self, grid: Sequence[int]) -> list[float]:
+        """Return the demand up to which it keeps pace with at most as many subtasks, by parallelism."""
+        vertex, slope = self.vertex, self.capacity.slope
+        one = self.capacity.rate(1.0) / self.share
+        usable: Sequence[int] = grid
+        if vertex.allowed or grid[-1] > vertex.greatest:
+            usable = [most_usable(vertex, each) for each in grid]
+        subtasks = usable if vertex.groups is None else [effective(max(each, 1), vertex.groups) for each in usable]
+        reached = [one * each ** (1.0 - slope) for each in subtasks]
+        if not usable[0]:
+            reached = [each if used else 0.0 for each, used in zip(reached, usable, strict=True)]
+        return list(accumulate(reached, max))
+
+    def subtasks_for(self, demand: float) -> int:
+        """Return how many subtasks certainly keep pace, bounds aside."""
+        one = self.capacity.rate(1.0) / self.share
+        exponent = 1.0 / (1.0 - self.capacity.slope)
+        needed = exponent * math.log(max(demand / one, 1.0))
+        uneven = 1 if self.vertex.groups is None else 2
+        return min(uneven * math.ceil(math.exp(min(needed, math.log(GREATEST)))), GREATEST)
+
+
+def most_usable(vertex: SeenVertex, slots: int) -> int:
+    """Return how many subtasks a vertex may have at most in that many slots, 0 where alignment leaves none."""
+    most = min(slots, vertex.greatest)
+    if not vertex.allowed:
+        return most
+    place = bisect_right(vertex.allowed, most)
+    return vertex.allowed[place - 1] if place else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Vertices that share slots.
+
+    Attributes:
+        grid: Slots, ascending.
+        reached: Demand up to which the group keeps pace, by slots.
+        series: The same by vertex; without those of which nothing is known.
+        vertices: All of them.
+    """
+
+    grid: tuple[int, ...]
+    reached: Sequence[float]
+    series: Mapping[VertexId, Sequence[float]]
+    vertices: Mapping[VertexId, SeenVertex]
+
+    def place(self, demand: float) -> int:
+        """Return the first place in the grid that keeps pace with a demand, the last one if none does."""
+        return min(bisect_left(self.reached, demand), len(self.grid) - 1)
+
+    def vector(self, demand: float) -> dict[VertexId, int]:
+        """Return the parallelism of every vertex, some more than it needs where that is free."""
+        place = self.place(demand)
+        return {vertex_id: self._parallelism(vertex_id, demand, place) for vertex_id in self.vertices}
+
+    def _parallelism(self, vertex_id: VertexId, demand: float, place: int) -> int:
+        vertex, series = self.vertices[vertex_id], self.series.get(vertex_id)
+        if series is None:
+            return max(min(vertex.parallelism, self.grid[place]), vertex.least)
+        found = self.grid[bisect_left(series, min(SPARE * demand, series[place]), 0, place)]
+        return max(most_usable(vertex, found), vertex.least)
+
+
+def strengths(
+    vertices: Mapping[VertexId, SeenVertex], capacities: Mapping[VertexId, Capacity], mix: Mapping[VertexId, float]
+) -> dict[VertexId, Strength]:
+    """Return what the vertices can do of which something is known.
+
+    Args:
+        vertices: All of the job.
+        capacities: Of their subtasks.
+        mix: Records/s that one slot equivalent of demand brings to each of them.
+    """
+    return {
+        vertex_id: Strength(vertex, capacities[vertex_id], mix[vertex_id])
+        for vertex_id, vertex in vertices.items()
+        if vertex_id in capacities and mix.get(vertex_id, 0.0) > 0.0
+    }
+
+
+def levels(
+    vertices: Mapping[VertexId, SeenVertex], known: Mapping[VertexId, Strength], reach: tuple[float, float]
+) -> Levels | None:
+    """Return the sizes that the job can have; None where nothing is known of any vertex.
+
+    Args:
+        vertices: All of the job.
+        known: See :func:`strengths`.
+        reach: Least and greatest demand that is of interest. Bounds of vertices may end the levels before.
+    """
+    if not known:
+        return None
+    members: dict[str, dict[VertexId, SeenVertex]] = defaultdict(dict)
+    for vertex_id, vertex in vertices.items():
+        members[vertex.slot_group][vertex_id] = vertex
+    groups = [_group(each, known, reach) for each in members.values()]
+    limit = min(each.reached[-1] for each in groups)
+    found = dict(_sizes(groups, reach, limit))
+    return Levels(
+        tuple(found), tuple(found.values()), partial(_vector, groups), present(vertices, known), limit < reach[1]
+    )
+
+
+def _vector(groups: Iterable[_Group], _slots: int, demand: float) -> dict[VertexId, int]:
+    return {vertex_id: found for group in groups for vertex_id, found in group.vector(demand).items()}
+
+
+def _sizes(groups: Sequence[_Group], reach: tuple[float, float], limit: float) -> Iterable[tuple[int, float]]:
+    """Give slots and capacity of every size, ascending; of equal slots the greatest capacity comes last."""
+    demands = sorted({min(each, limit) for group in groups for each in group.reached if each < math.inf} or {limit})
+    first = bisect_left(demands, reach[0])
+    last = bisect_left(demands, reach[1])
+    for demand in demands[min(first, len(demands) - 1) : last + 1]:
+        yield sum(group.grid[group.place(demand)] for group in groups), demand
+
+
+def _group(
+    vertices: Mapping[VertexId, SeenVertex], known: Mapping[VertexId, Strength], reach: tuple[float, float]
+) -> _Group:
+    strong = {vertex_id: known[vertex_id] for vertex_id in vertices if vertex_id in known}
+    if not strong:
+        slots = max(each.parallelism for each in vertices.values())
+        return _Group((slots,), (math.inf,), {}, vertices)
+    grid = _grid(vertices.values(), strong.values(), reach)
+    series = {vertex_id: each.series(grid) for vertex_id, each in strong.items()}
+    reached = [min(each) for each in zip(*series.values(), strict=True)]
+    start = next((place for place, each in enumerate(reached) if each > 0.0), len(grid) - 1)
+    series = {vertex_id: each[start:] for vertex_id, each in series.items()}
+    return _Group(grid[start:], reached[start:], series, vertices)
+
+
+def _grid(vertices: Iterable[SeenVertex], strong: Iterable[Strength], reach: tuple[float, float]) -> tuple[int, ...]:
+    vertices, strong = tuple(vertices), tuple(strong)
+    least = max([1, *(each.least for each in vertices)])
+    greatest = max([least, *(each.greatest for each in vertices)])
+    low = max(each.subtasks_for(reach[0]) // (1 if each.vertex.groups is None else 2) for each in strong) - 2
+    high = min(max(max(each.subtasks_for(reach[1]) for each in strong) + 1, least), greatest)
+    low = max(min(low, high), least)
+    found = {high, *_steps(low, high)}
+    for each in vertices:
+        found.update(range_of(each.allowed or (), low, high))
+        found.add(min(max(each.greatest, low), high))
+    return tuple(sorted(each for each in found if least <= each <= greatest))
+
+
+def range_of(parallelisms: Sequence[int], low: int, high: int) -> Sequence[int]:
+    """Return those within bounds, and the next one above, since what is allowed may have wide gaps."""
+    return parallelisms[bisect_left(parallelisms, low) : bisect_left(parallelisms, high) + 1]
+
+
+def _steps(low: int, high: int) -> Iterable[int]:
+    each = low
+    while each < high:
+        yield each
+        each = each + 1 if each < FINE else math.ceil(each * COARSE)
+
+
+def present(vertices: Mapping[VertexId, SeenVertex], known: Mapping[VertexId, Strength]) -> Level:
+    """Return the size that the job has."""
+    slots: dict[str, int] = {}
+    for vertex in vertices.values():
+        slots[vertex.slot_group] = max(slots.get(vertex.slot_group, 0), vertex.parallelism)
+    capacity = min((each.at(each.vertex.parallelism) for each in known.values()), default=math.inf)
+    return Level(sum(slots.values()), capacity, {key: each.parallelism for key, each in vertices.items()})
+
+
+def deviation_of(known: Mapping[VertexId, Strength]) -> Deviation:
+    """Return how far the capacity of a level is known: as far as that of the least known of its weakest vertices."""
+
+    def deviation(level: Level) -> float:
+        found = 0.0
+        for vertex_id, parallelism in level.parallelism.items():
+            strength = known.get(vertex_id)
+            if strength is not None and strength.at(parallelism) <= NEAR * level.capacity:
+                found = max(found, strength.capacity.deviation(effective(parallelism, strength.vertex.groups)))
+        return found
+
+    return deviation

@@ -1,0 +1,284 @@
+"""``slo``: the cheapest parallelism that keeps the lag acceptable.
+
+Once a pass it reckons what arrives from the counters of the latest sample, forecasts it in several ways that are
+trusted by how well they did lately, prices every size of the job in slot-seconds (slots, lateness, rescales) and goes
+where that is least: up when that is confirmed, down when waiting has cost enough. There is no utilization target, no
+metric window and no timer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from flink_autoscaler.core.model.events import Reason
+from flink_autoscaler.core.model.policy_values import JobObservation, Outage, PolicyInput, Proposal
+from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.policies.base.proposals import (
+    METRIC_MISSING,
+    abstention,
+    direction_of,
+    missing,
+    not_usable,
+)
+from flink_autoscaler.core.policies.base.quantities import subtasks
+from flink_autoscaler.core.policies.slo.acting import Acting, Moment, price_down
+from flink_autoscaler.core.policies.slo.budget import MOST_REVERSALS, NOTHING_USED, Budget, floor, reversals
+from flink_autoscaler.core.policies.slo.choices import COMMIT, reach
+from flink_autoscaler.core.policies.slo.explained import (
+    cost_reasons,
+    floor_reason,
+    forecast_reason,
+    limited_reason,
+    noise_reason,
+    outcome_reason,
+    price_reason,
+    quiet_reason,
+    size_reason,
+)
+from flink_autoscaler.core.policies.slo.lateness import LagTerms, Spread
+from flink_autoscaler.core.policies.slo.learning import Learned, expected, learn
+from flink_autoscaler.core.policies.slo.levels import deviation_of, levels, present
+from flink_autoscaler.core.policies.slo.model import Level, Levels, Noise, Seen, seen
+from flink_autoscaler.core.policies.slo.price import Prices, mean_slots, rescales_of_the_day
+from flink_autoscaler.core.policies.slo.programme import Outlook, Valuation, valued
+from flink_autoscaler.core.policies.slo.state import Graph, SloState
+
+LEAST_MINUTES: Final = 2
+"""Of history, before anything is said."""
+_SPARE: Final = 1.1
+"""Times the greatest demand of an hour: there the capacity has to be known."""
+_GREATEST_OUTAGE: Final = 3600.0
+_LEARNING: Final = Reason("SLO_LEARNING", "a few minutes of samples are needed before anything can be said")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What is handed back in the next pass.
+
+    Attributes:
+        learned: Of the load and of the capacity.
+        acting: What evaluations have called for.
+        mean: Slots that the job has held lately; None at first.
+        budget: How late it has been lately.
+    """
+
+    learned: SloState
+    acting: Acting
+    mean: float | None = None
+    budget: Budget = NOTHING_USED
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any], now: Seen) -> Memory:
+        """Read what :meth:`as_json` wrote; what cannot be read is forgotten."""
+        mean = stored.get("mean")
+        is_known = isinstance(mean, float) and 0.0 < mean < math.inf
+        learned = SloState.read(stored.get("learned"), Graph.of(now))
+        budget = Budget.read(stored.get("budget"))
+        return cls(learned, Acting.read(stored.get("acting")), mean if is_known else None, budget)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {
+            "learned": self.learned.as_json(),
+            "acting": self.acting.as_json(),
+            "mean": self.mean,
+            "budget": self.budget.as_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """All sizes compared.
+
+    Attributes:
+        moment: The job.
+        outlook: What was weighed.
+        noise: Of demand.
+        deviation: How far the capacity is known that will soon be needed.
+        valuation: What it came to.
+        acting: What this evaluation and those before call for.
+        price: What has to be forgone before a scale-down.
+        wanted: Slots to go to now; None to stay.
+        least: Slots below which the job is not made smaller although that is cheaper; 0 where nothing is kept.
+    """
+
+    moment: Moment
+    outlook: Outlook
+    noise: Noise
+    deviation: float
+    valuation: Valuation
+    acting: Acting
+    price: float
+    wanted: int | None
+    least: int = 0
+
+    @property
+    def target(self) -> Level:
+        """The size to go to now, which may be the present one."""
+        sizes = self.outlook.levels
+        return self.outlook.present if self.wanted is None else sizes.level(sizes.index(self.wanted))
+
+    def reasons(self) -> Iterator[Reason]:
+        """Yield why, what came of it first."""
+        outlook = self.outlook
+        if self.valuation.best != self.moment.slots or not self.least:
+            yield outcome_reason(self.acting, self.moment, self.valuation, self.price, outlook.terms.limit)
+        if self.least:
+            yield floor_reason(self.least, self.moment.slots)
+        if outlook.levels.is_limited and self.moment.demand > outlook.levels.capacities[-1]:
+            yield limited_reason(self.moment, outlook.levels.capacities[-1])
+        yield size_reason(self.moment)
+        yield forecast_reason(outlook.forecasts)
+        yield from cost_reasons(self.valuation, self.moment.slots)
+        yield noise_reason(self.noise, self.deviation)
+        yield price_reason(outlook.prices)
+
+
+class SloPolicy:
+    """Goes where slots, lateness and rescales together cost least."""
+
+    name = "slo"
+    needs_no_window = True
+
+    def propose(self, given: PolicyInput) -> Proposal:
+        """Return what it would do.
+
+        Raises:
+            ConfigError: A setting is invalid.
+        """
+        options, now = AutoscalerOptions(given.config), seen(given)
+        if now is None or _why_not(given.obs, now):
+            return abstention(self.name, _why_not(given.obs, now), given.state)
+        memory = Memory.read(given.state, now)
+        known = learn(memory.learned, now)
+        memory = replace(memory, learned=known.state)
+        size = present(known.seen.vertices, known.strengths)
+        moment = _moment(known, size, given.obs.now)
+        if moment is None:
+            return abstention(self.name, (_LEARNING,), memory.as_json())
+        budget = memory.budget.after(moment.at, moment.lag, options.slo_lag.exact_seconds)
+        memory = replace(memory, budget=budget)
+        if memory.acting.is_quiet(moment, known.noise.s, options.slo_lag.exact_seconds):
+            reasons = (quiet_reason(memory.acting, moment), size_reason(moment))
+            return self._proposal(given.obs, size, reasons, memory)
+        return self._evaluated(given, expected(known), size, moment, memory, options)
+
+    def _evaluated(
+        self,
+        given: PolicyInput,
+        known: Learned,
+        size: Level,
+        moment: Moment,
+        memory: Memory,
+        options: AutoscalerOptions,
+    ) -> Proposal:
+        """Compare all sizes, and go to the cheapest one when it is time."""
+        elapsed = moment.at - (moment.at if memory.acting.at is None else memory.acting.at)
+        memory = replace(memory, learned=known.state, mean=mean_slots(memory.mean, size.slots, elapsed))
+        evaluation = _evaluation(given, known, size, moment, memory, options)
+        if evaluation is None:
+            return abstention(self.name, (_LEARNING,), memory.as_json())
+        memory = replace(memory, acting=evaluation.acting)
+        target = one_way(evaluation.target, size, known.seen)
+        return self._proposal(given.obs, target, evaluation.reasons(), memory)
+
+    def _proposal(self, obs: JobObservation, size: Level, reasons: Iterable[Reason], memory: Memory) -> Proposal:
+        targets = {v: subtasks(each, obs.vertices[v]) for v, each in size.parallelism.items() if v in obs.vertices}
+        capacity = {v: size.capacity * rate for v, rate in memory.learned.mix.items() if v in targets}
+        direction = direction_of(obs, targets)
+        return Proposal(self.name, targets, direction, capacity, 1.0, tuple(reasons), state=memory.as_json())
+
+
+def one_way(target: Level, size: Level, now: Seen) -> Level:
+    """Return a size to go to in which no vertex goes the other way where that saves no slot.
+
+    Args:
+        target: The size.
+        size: The present one.
+        now: The job.
+    """
+    if target.capacity <= size.capacity:  # what each vertex has is enough for less
+        kept = {v: min(each, size.parallelism.get(v, each)) for v, each in target.parallelism.items()}
+        return replace(target, parallelism=kept)
+    slots: dict[str, int] = {}
+    for v, each in target.parallelism.items():
+        group = now.vertices[v].slot_group
+        slots[group] = max(slots.get(group, 0), each)
+    kept = {
+        v: max(each, min(size.parallelism.get(v, each), slots[now.vertices[v].slot_group]))
+        for v, each in target.parallelism.items()
+    }
+    return replace(target, parallelism=kept)
+
+
+def _why_not(obs: JobObservation, now: Seen | None) -> tuple[Reason, ...]:
+    """Return why nothing can be learned from a pass; empty when something can."""
+    if reasons := not_usable(obs):
+        return reasons
+    if now is None:
+        return (Reason(METRIC_MISSING, "there is no sample of all running vertices yet"),)
+    return tuple(
+        missing(obs.vertices[vertex_id], "counter of records read")
+        for vertex_id, vertex in now.vertices.items()
+        if vertex.is_source and vertex.records_in is None
+    )
+
+
+def _moment(known: Learned, size: Level, at: float) -> Moment | None:
+    """Return the job as it is now; None where too little is known of it."""
+    demand, foreseen = known.demand, known.state.foreseen_now
+    is_known = len(known.state.history.minutes) >= LEAST_MINUTES and 0.0 < size.capacity < math.inf
+    if demand is None or not is_known:
+        return None
+    return Moment(
+        at=at,
+        slots=size.slots,
+        capacity=size.capacity,
+        demand=demand,
+        lag=None if known.is_blind else known.backlog / demand,
+        expected=demand if foreseen is None else foreseen,
+        since=known.state.history.since,
+    )
+
+
+def _evaluation(
+    given: PolicyInput, known: Learned, size: Level, moment: Moment, memory: Memory, options: AutoscalerOptions
+) -> Evaluation | None:
+    """Compare all sizes; None where there are none, or nothing to expect."""
+    forecasts, strong = known.forecasts, known.strengths
+    sizes = None if forecasts is None else levels(known.seen.vertices, strong, reach(forecasts))
+    if forecasts is None or sizes is None:
+        return None
+    deviation = deviation_of(strong)(sizes.next_to(_SPARE * max(forecasts.mixed[:COMMIT])))
+    terms = _terms(given.downtime, options.slo_lag.exact_seconds)
+    recent = rescales_of_the_day([past.at for past in given.history], moment.at)
+    prices = Prices.of(options, memory.mean or float(size.slots), forecasts.mixed, recent, memory.budget)
+    spread = Spread.of(known.noise, deviation)
+    outlook = Outlook(sizes, size, forecasts, spread, terms, prices, known.backlog)
+    valuation, least = valued(outlook), _least(given, known, sizes, moment, memory.budget, options)
+    is_held = valuation.best < min(least, size.slots)
+    if is_held:
+        valuation = replace(valuation, best=min(least, size.slots))
+    acting = memory.acting.evaluated(moment, valuation.best)
+    price = price_down(acting, moment, sizes.capacities[sizes.index(acting.target)], terms, prices)
+    wanted = acting.wanted(moment, price, terms.limit)
+    acting = replace(acting, is_due=wanted is not None)
+    kept = least if is_held else 0
+    return Evaluation(moment, outlook, known.noise, deviation, valuation, acting, price, wanted, kept)
+
+
+def _least(
+    given: PolicyInput, known: Learned, sizes: Levels, moment: Moment, budget: Budget, options: AutoscalerOptions
+) -> int:
+    """Return the slots below which a job that goes up and down and is late is not made smaller; 0 for all others."""
+    if budget.factor(options.slo_error_budget) <= 1.0 or reversals(given.history, moment.at) <= MOST_REVERSALS:
+        return 0
+    limit, allowed = options.slo_lag.exact_seconds, options.slo_error_budget
+    return floor(known.state.history.day(), sizes, limit, allowed)
+
+
+def _terms(outage: Outage, limit: float) -> LagTerms:
+    return LagTerms(limit, min(max(outage.mean, 0.0), _GREATEST_OUTAGE), min(max(outage.replay, 0.0), _GREATEST_OUTAGE))

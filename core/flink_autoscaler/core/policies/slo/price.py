@@ -1,0 +1,101 @@
+"""What a second of lateness and a rescale cost, in slot-seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Final, Self
+
+from flink_autoscaler.core.options.slo import SloOptions
+from flink_autoscaler.core.policies.slo.budget import DAY, NOTHING_USED, Budget
+from flink_autoscaler.core.policies.slo.lateness import LEAST_HEADROOM, LagTerms
+
+_MEMORY: Final = 5 * DAY
+_SOON: Final = 24
+"""Buckets of the mix whose mean keeps the price of lateness up while a job that is small grows: 2 hours."""
+_SOON_SHARE: Final = 0.6
+_MOST_LATE: Final = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Prices in slot-seconds, those of rescales by the slot that the job then has.
+
+    Attributes:
+        late: Of a second above the limit.
+        rescale: Of a rescale, besides its outage.
+        first_up: The same of a scale-up that could be done now.
+        patience: Share of a price that has to be forgone before a scale-down.
+        recent: Rescales of the last 24 hours.
+        late_share: Share of the last days that the job was late.
+        urgency: How many times the price of lateness that is.
+    """
+
+    late: float
+    rescale: float
+    first_up: float
+    patience: float = 0.5
+    recent: int = 0
+    late_share: float = 0.0
+    urgency: float = 1.0
+
+    @classmethod
+    def of(
+        cls,
+        options: SloOptions,
+        mean_slots: float,
+        mixed: Sequence[float],
+        recent: int,
+        budget: Budget = NOTHING_USED,
+    ) -> Self:
+        """Set them.
+
+        Args:
+            options: Of the job.
+            mean_slots: What the job has held lately.
+            mixed: Demand that is expected, by bucket.
+            recent: Its rescales of the last 24 hours.
+            budget: How late it has been lately.
+
+        Raises:
+            ValueParseError: A setting cannot be read.
+        """
+        soon, urgency = mixed[:_SOON], budget.factor(options.slo_error_budget)
+        expected = sum(soon) / len(soon) if soon else 0.0
+        return cls(
+            late=urgency * options.slo_late_weight * max(1.0, mean_slots, _SOON_SHARE * expected),
+            rescale=options.slo_rescale_price.exact_seconds * (1.0 + (recent / options.slo_rescales_per_day) ** 2),
+            first_up=options.slo_rescale_price_up.exact_seconds,
+            patience=options.slo_patience,
+            recent=recent,
+            late_share=budget.measured,
+            urgency=urgency,
+        )
+
+    def change(self, slots: int, terms: LagTerms, *, is_first_up: bool = False) -> float:
+        """Return the price of a rescale to some slots, without the lateness that it brings."""
+        return ((self.first_up if is_first_up else self.rescale) + terms.outage) * slots
+
+    def scale_down(self, slots: int, headroom: float, terms: LagTerms) -> float:
+        """Return what has to be forgone before the job goes down to some slots, which leave a head-room."""
+        late = min(terms.excess * (1.0 + 1.0 / max(headroom, LEAST_HEADROOM)), _MOST_LATE)
+        return self.patience * (self.change(slots, terms) + self.late * late)
+
+
+def rescales_of_the_day(instants: Sequence[float], now: float) -> int:
+    """Return how many of some instants are within the last 24 hours."""
+    return sum(1 for at in instants if now - DAY < at <= now)
+
+
+def mean_slots(before: float | None, slots: int, elapsed: float) -> float:
+    """Return the slots that a job has held lately: the mean of the last days, the present ones at first.
+
+    Args:
+        before: What it was when it was looked at last; None at first.
+        slots: Of the job now.
+        elapsed: Seconds since then.
+    """
+    if before is None or not isfinite(before) or before <= 0.0:
+        return float(slots)
+    return before + (slots - before) * min(max(elapsed, 0.0) / _MEMORY, 1.0)

@@ -1,0 +1,206 @@
+"""The cheapest size now: what every size would cost over the next eight hours, under each forecast, one step ahead.
+
+For each course of demand a dynamic programme goes backwards from the horizon: stay, or change to what is cheapest. The
+first step knows the backlog: it follows it as a fluid, for a change now and for one in five minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import inf
+from operator import add
+
+from flink_autoscaler.core.policies.slo.choices import COMMIT, Choices, Course, courses
+from flink_autoscaler.core.policies.slo.grid import CostGrid, Row, grid_step
+from flink_autoscaler.core.policies.slo.lateness import Change, LagTerms, Spread, fluid
+from flink_autoscaler.core.policies.slo.model import BUCKET, Forecasts, Level, Levels
+from flink_autoscaler.core.policies.slo.price import Prices
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What the best size depends on.
+
+    Attributes:
+        levels: Sizes among which to choose.
+        present: The size that the job has.
+        forecasts: Demand that may come.
+        spread: Noise, of demand and of what is known.
+        terms: What is late, and what a rescale does.
+        prices: What that costs.
+        backlog: What waits, slot-seconds.
+    """
+
+    levels: Levels
+    present: Level
+    forecasts: Forecasts
+    spread: Spread
+    terms: LagTerms
+    prices: Prices
+    backlog: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one size would cost over the horizon, in slot-seconds; their sum is what is compared.
+
+    Attributes:
+        slots: The size.
+        held: Its slots, for the first five minutes.
+        late: Lateness of the backlog, of the rescale and of noise in the first five minutes.
+        rescale: Price of going there, and its outage.
+        future: What comes after the first five minutes, with all rescales then.
+        lag: Lag in half an hour, seconds.
+        late_seconds: Expected seconds above the limit, the price of which is in ``late``.
+    """
+
+    slots: int
+    held: float
+    late: float
+    rescale: float
+    future: float
+    lag: float
+    late_seconds: float
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return self.held + self.late + self.rescale + self.future
+
+
+@dataclass(frozen=True, slots=True)
+class Valuation:
+    """What the programmes come to.
+
+    Attributes:
+        best: Slots of the size that is cheapest to have from now on.
+        stay: What it costs to keep the present size at least for five minutes and then to do what is best.
+        costs: By slots, of the present size, the best one and those beside it.
+    """
+
+    best: int
+    stay: float
+    costs: dict[int, Cost]
+
+
+def valued(outlook: Outlook) -> Valuation:
+    """Return the size that is cheapest to have from now on."""
+    return _FirstStep(outlook).valuation()
+
+
+def values(course: Course, grid: CostGrid, sizes: int) -> list[float]:
+    """Return what each size costs from the next bucket to the horizon if demand goes like that; the largest first."""
+    value = [0.0] * sizes
+    for place in reversed(course.grid[COMMIT:]):
+        held, moves = grid.quarter(place)
+        stay = list(map(add, held, value))
+        least = min(map(add, stay, moves))
+        value = [least if each > least else each for each in stay]  # noqa: FURB136 - three times as fast as min
+    value.reverse()
+    for place in reversed(course.grid[1:COMMIT]):
+        value = _upwards(*grid.bucket(place), value)
+    return value
+
+
+def _upwards(held: Row, moves: Row, value: Row) -> list[float]:
+    """Return what each size costs a stage earlier, if it is kept or left for a larger one; the largest first."""
+    least, earlier = inf, []
+    for now, move, later in zip(held, moves, value, strict=True):
+        stay = now + later
+        earlier.append(least if stay > least else stay)  # noqa: FURB136 - the same
+        if stay + move < least:  # noqa: PLR1730 - the same
+            least = stay + move
+    return earlier
+
+
+class _FirstStep:
+    """The costs of going to every size now, or in five minutes."""
+
+    def __init__(self, outlook: Outlook) -> None:
+        self._terms, self._prices, self._backlog = outlook.terms, outlook.prices, outlook.backlog
+        self._choices = Choices.of(outlook.levels, outlook.present, outlook.forecasts)
+        self._courses = courses(outlook.forecasts, grid_step(outlook.spread))
+        self._grid = CostGrid(self._choices, self._courses, outlook.spread, outlook.terms, outlook.prices)
+        sizes = len(self._choices.slots)
+        self._futures = [values(course, self._grid, sizes)[::-1] for course in self._courses]
+        self._shares = [self._grid.share(course.grid[0]) for course in self._courses]
+        self._changes = [self._price(place) for place in range(sizes)]
+        self._least_late = [self._least(course) for course in self._courses]
+        self._fluid = cache(self._followed)
+
+    def _price(self, place: int) -> float:
+        slots, present = self._choices.slots[place], self._choices.present
+        return 0.0 if place == present else self._prices.change(slots, self._terms, is_first_up=place > present)
+
+    def _least(self, course: Course) -> Row:
+        """Return the price of the lateness that a rescale to each size brings at least."""
+        excess, price = self._terms.excess, self._prices.late
+        noise = map(min, self._grid.noise(course.grid[0]), self._grid.noise(course.grid[1]))
+        return [price * (excess + each) for each in noise]
+
+    def valuation(self) -> Valuation:
+        """Compare them."""
+        present = self._choices.present
+        stay = sum(course.weight * self._waiting(number) for number, course in enumerate(self._courses))
+        best, least = present, stay
+        for bound, place in self._ascending(self._bound(place) for place in range(len(self._choices.slots))):
+            if bound >= least:
+                break
+            if place != present and (cost := self._cost(place).total) < least:
+                best, least = place, cost
+        shown = {each for each in (present, best, best - 1, best + 1) if 0 <= each < len(self._choices.slots)}
+        costs = {self._choices.slots[each]: self._cost(each) for each in sorted(shown)}
+        return Valuation(self._choices.slots[best], stay, costs)
+
+    @staticmethod
+    def _ascending(costs: Iterator[float] | Sequence[float]) -> list[tuple[float, int]]:
+        return sorted((cost, place) for place, cost in enumerate(costs))
+
+    def _bound(self, place: int) -> float:
+        """Return what going to a size now costs at least, with what its lateness costs at least."""
+        weighted = (
+            course.weight * (self._futures[n][place] + self._least_late[n][place])
+            for n, course in enumerate(self._courses)
+        )
+        return sum(weighted) + BUCKET * self._choices.slots[place] + self._changes[place]
+
+    def _waiting(self, number: int) -> float:
+        """Return what it costs to stay for five minutes, or longer, if demand takes one course."""
+        future, present = self._futures[number], self._choices.present
+        price = self._prices.late
+        first = BUCKET * (self._choices.slots[present] + price * self._shares[number][present])
+        least = first + future[present] + price * self._fluid(number, present, 0.0)[0]
+        for bound, place in self._ascending(
+            map(sum, zip(future, self._changes, self._least_late[number], strict=True))
+        ):
+            if first + bound >= least:
+                break
+            if place != present:
+                least = min(least, first + bound + price * self._fluid(number, place, BUCKET)[0])
+        return least
+
+    def _cost(self, place: int) -> Cost:
+        """Return what it costs to go to a size now."""
+        late = lag = share = future = 0.0
+        for number, course in enumerate(self._courses):
+            seconds, left = self._fluid(number, place, 0.0)
+            late += course.weight * seconds
+            lag += course.weight * left
+            share += course.weight * self._shares[number][place]
+            future += course.weight * self._futures[number][place]
+        seconds = late + BUCKET * share
+        slots = self._choices.slots[place]
+        held, price = BUCKET * slots, self._prices.late
+        return Cost(slots, held, price * seconds, self._changes[place], future, lag, seconds)
+
+    def _followed(self, number: int, place: int, after: float) -> tuple[float, float]:
+        """Return the late seconds of a change to a size after some seconds, and the lag that is left."""
+        choices, course = self._choices, self._courses[number]
+        capacity = choices.capacities[choices.present]
+        if place == choices.present:
+            return fluid(course.near, self._backlog, capacity, self._terms)
+        change = Change(choices.capacities[place], after)
+        late, lag = fluid(course.near, self._backlog, capacity, self._terms, change)
+        return late + self._grid.noise(course.grid[1 if after else 0])[place], lag

@@ -1,0 +1,65 @@
+"""``meaning``: what a word means that the autoscaler tells, and what to do about it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from flink_autoscaler.standalone.cli.command import EXIT_CONFIG, JsonOption, command
+from flink_autoscaler.standalone.cli.output import print_document, print_error
+
+if TYPE_CHECKING:
+    from flink_autoscaler.core.model.meanings import Kind, Meaning
+
+app = typer.Typer()
+
+_INDENT: Final = "    "
+
+
+@command(
+    app,
+    "flink-autoscaler meaning DOES_NOT_PAY",
+    "flink-autoscaler meaning RescaleRefused probation",
+)
+def meaning(
+    words: Annotated[list[str], typer.Argument(metavar="WORD...", show_default=False, help="As it was told.")],
+    as_json: JsonOption = False,
+) -> int:
+    """Say what a word means that was told, and what to do."""
+    from flink_autoscaler.core.model.meanings import meanings_of
+
+    found = [(word, list(meanings_of(word))) for word in words]
+    told = [entry for _, entries in found for entry in entries]
+    if as_json:
+        print_document({"meanings": [_document(kind, entry) for kind, entry in told]})
+    else:
+        sys.stdout.write("".join(_text(kind, entry) for kind, entry in told))
+    unknown = [word for word, entries in found if not entries]
+    for word in unknown:
+        print_error(_unknown(word))
+    return EXIT_CONFIG if unknown else 0
+
+
+def _document(kind: Kind, entry: Meaning) -> dict[str, Any]:
+    return {"word": entry.word, "kind": kind.value, "means": entry.means, "advice": entry.advice or None}
+
+
+def _text(kind: Kind, entry: Meaning) -> str:
+    from textwrap import fill
+
+    advice = f"To do: {entry.advice}" if entry.advice else ""
+    told = (text.replace("`", "") for text in (entry.means, advice) if text)
+    lines = (fill(text, 110, initial_indent=_INDENT, subsequent_indent=_INDENT) for text in told)
+    return "\n".join([f"{entry.word} ({kind.value})", *lines, ""])
+
+
+def _unknown(word: str) -> str:
+    from difflib import get_close_matches
+
+    from flink_autoscaler.core.model.meanings import CHAPTERS
+
+    known = {each.word.casefold(): each.word for chapter in CHAPTERS for each in chapter.meanings}
+    close = get_close_matches(word.casefold(), known, n=1)
+    return f"nothing is told by the word {word!r}" + (f"; did you mean {known[close[0]]!r}?" if close else "")

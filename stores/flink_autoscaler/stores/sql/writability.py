@@ -1,0 +1,30 @@
+"""Whether the state of jobs can be written at present: found out without changing a row."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import Connection, Table, false, update
+
+from flink_autoscaler.stores.sql.database.database import Database
+from flink_autoscaler.stores.sql.tables import JOBS, ORDERS, SET_ASIDE, STATE, TOMBSTONES
+
+NEEDED: Final[tuple[Table, ...]] = (STATE, JOBS, SET_ASIDE, ORDERS, TOMBSTONES)
+"""Without one of these nothing can be decided, since it could not be recorded or obeyed."""
+
+
+def require_writable(database: Database) -> None:
+    """Make sure that the database answers, can be locked, and takes changes to the tables that are needed.
+
+    A full disk is not found out like this, for nothing is written: the state store knows which writes failed.
+
+    Raises:
+        StoreError: It does not.
+    """
+    database.run(_try_all)
+
+
+def _try_all(connection: Connection) -> None:
+    for table in NEEDED:
+        key = table.c.job_key
+        connection.execute(update(table).where(false()).values({key.name: key}))

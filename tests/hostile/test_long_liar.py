@@ -1,0 +1,83 @@
+"""A cluster that lies for long and then tells the truth: back to normal within a window, and nothing learned stays."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import replace
+from pathlib import Path
+
+from hostile_flink.cluster import HostileCluster
+from hostile_flink.daemon import RunningDaemon, settings_of
+from hostile_flink.judging import Verdict
+from hostile_flink.lies import Scope, catalogue, chosen
+from hostile_flink.server import Servers
+
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.state.store import SqlStateStore
+from flink_cluster.waiting import wait_until
+
+INTERVAL = 0.25
+WINDOW = 6
+"""Passes of a metric window."""
+
+LIES = 60
+OPTIONS = {
+    "job.autoscaler.metrics.window": f"{round(INTERVAL * WINDOW * 1000)} ms",
+    "autoscaler.standalone.control-loop.interval": f"{round(INTERVAL * 1000)} ms",
+    "job.autoscaler.flink.rest-client.timeout": "200 ms",
+}
+
+
+def test_a_cluster_that_lied_for_long_is_back_within_a_window(tmp_path: Path) -> None:
+    verdicts: list[Verdict] = []
+    tracebacks: list[str] = []
+    done = threading.Event()
+    kinds = (Scope.JOB, Scope.ENTRY, Scope.CLUSTER)
+    drawn = chosen(LIES, 7, [lie for lie in catalogue() if lie.scope in kinds])
+    lies = deque(replace(lie, passes=1) for lie in drawn)
+    last = str(lies[-1])
+
+    def take(verdict: Verdict) -> None:
+        verdicts.append(verdict)
+        if verdict.lie == last:
+            done.set()
+
+    cluster = HostileCluster("main", [lies], limit=60.0, on_verdict=take, steps_every=10**9, without_pause=True)
+    with Servers() as servers:
+        settings = settings_of({"main": {"url": servers.listen(cluster.respond)}}, tmp_path, OPTIONS)
+        with RunningDaemon(
+            settings, on_report=cluster.after_pass, on_traceback=lambda *told: tracebacks.append(" ".join(told))
+        ):
+            wait_until("the end of all lies", done.is_set, 120.0)
+    sick, healthy = cluster.sick_jobs()[0], cluster.healthy
+
+    assert (tracebacks, [verdict.lie for verdict in verdicts if verdict.wrong or verdict.missed]) == ([], [])
+    assert verdicts[-1].faults == {}
+    assert 0 < verdicts[-1].back_after <= WINDOW + 4
+    states = {job.name: learned(tmp_path, f"main/{job.name}") for job in (sick, healthy)}
+    assert states[sick.name] == states[healthy.name]
+
+
+def learned(folder: Path, job_key: str) -> dict[str, object]:
+    """Return what the daemon keeps about a job beyond its window."""
+    database = Database(DatabaseSettings(f"jdbc:sqlite:{folder / 'autoscaler.db'}"))
+    store = SqlStateStore(database)
+    state = store.load(job_key)
+    store.close()
+    database.close()
+    supervision = state.supervision
+    return {
+        "history": state.history,
+        "tracking": state.tracking,
+        "overrides": state.overrides,
+        "delayed": state.delayed,
+        "policies": state.policies,
+        "forecast": state.forecast,
+        "past": supervision.past,
+        "current": supervision.current,
+        "quarantine": supervision.quarantine,
+        "pause": supervision.pause,
+        "initial": supervision.initial,
+        "last stable": supervision.last_stable,
+    }

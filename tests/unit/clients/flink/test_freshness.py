@@ -1,0 +1,150 @@
+"""What one client knows of the metric store behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from flink_autoscaler.clients.flink.decode import Readable
+from flink_autoscaler.clients.flink.freshness import CLOCK, FETCH_INTERVAL, Freshness, MetricStoreWatch
+from flink_autoscaler.core.errors import RefusedError
+from flink_autoscaler.core.model.metrics import Aggregate
+
+NOT_GATHERED = "Flink has not gathered metrics since it was asked for them"
+
+
+class Store:
+    """A JobManager with a clock of its own.
+
+    Attributes:
+        takes: Seconds that a request takes.
+        gathers: Whether a request that is due fills the store.
+    """
+
+    def __init__(self, *, interval: str = "10 s", has_clock: bool = True) -> None:
+        self.now = 1000.0
+        self.takes = 0.1
+        self.gathers = True
+        self.has_clock = has_clock
+        self.filled_at = 900.0
+        self.asked = 0
+        self.refuses = False
+        self._interval = interval
+        self.watch = MetricStoreWatch(lambda: self.now)
+
+    async def taskmanager_metrics(self, names: tuple[str, ...]) -> Readable[Aggregate]:
+        self.asked += 1
+        self.now += self.takes
+        if self.refuses:
+            raise RefusedError("no", 500)
+        answer, is_due = self.filled_at, self.now - self.filled_at > 10.0
+        if is_due and self.gathers:
+            self.filled_at = self.now
+        values = {} if names == CLOCK and not self.has_clock else {names[0]: Aggregate(1.0, answer, answer, None, None)}
+        return Readable(values, {})
+
+    async def cluster_configuration(self) -> dict[str, str]:
+        return {FETCH_INTERVAL: self._interval}
+
+    def freshen(self, after: float = 0.0) -> str | None:
+        self.now += after
+        return asyncio.run(self.watch.freshen(self, 30.0)).doubt
+
+
+def test_store_is_fresh_when_an_answer_has_moved() -> None:
+    store = Store()
+
+    assert store.freshen() is None
+    assert store.filled_at > 1000.0
+
+
+def test_pass_within_the_interval_asks_nothing() -> None:
+    store = Store()
+    store.freshen()
+    asked = store.asked
+
+    assert store.freshen(after=5.0) is None
+    assert store.asked == asked
+
+
+def test_steady_pass_asks_twice() -> None:
+    store = Store()
+    store.freshen()
+    asked = store.asked
+
+    assert store.freshen(after=10.0) is None
+    assert store.asked == asked + 2
+
+
+def test_store_that_stands_still_is_in_doubt_after_two_intervals_although_it_is_asked() -> None:
+    store = Store()
+    store.freshen()
+    store.gathers = False
+
+    said = [store.freshen(after=10.0) for _ in range(3)]
+
+    assert said[0] is None
+    assert said[2] is not None
+    assert said[2].startswith(f"{NOT_GATHERED}; those it has may be 3")
+
+
+def test_doubt_ends_with_the_first_answer_that_moves() -> None:
+    store = Store()
+    store.gathers, store.takes = False, 4.0
+    assert store.freshen() == NOT_GATHERED
+
+    store.gathers, store.takes = True, 0.1
+
+    assert store.freshen() is None
+
+
+def without_clock(store: Store) -> None:
+    store.has_clock = False
+
+
+def refusing(store: Store) -> None:
+    store.refuses = True
+
+
+@pytest.mark.parametrize("broken", [without_clock, refusing])
+def test_cluster_that_does_not_tell_is_read_as_it_is(broken: Callable[[Store], None]) -> None:
+    store = Store()
+    broken(store)
+
+    assert store.freshen() is None
+    assert store.asked <= 2
+
+
+def test_cluster_without_clock_is_not_asked_again() -> None:
+    store = Store(has_clock=False)
+    store.freshen()
+    asked = store.asked
+
+    assert store.freshen(after=100.0) is None
+    assert store.asked == asked
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "10000"])
+def test_interval_is_ten_seconds_unless_said_otherwise(text: str) -> None:
+    store = Store(interval=text)
+    store.freshen()
+    asked = store.asked
+
+    store.freshen(after=9.0)
+    is_early = store.asked == asked
+    store.freshen(after=2.0)
+
+    assert is_early
+    assert store.asked > asked
+
+
+def test_calls_at_the_same_time_wake_the_store_once() -> None:
+    store = Store()
+
+    async def together() -> list[Freshness]:
+        return await asyncio.gather(*(store.watch.freshen(store, 30.0) for _ in range(5)))
+
+    assert {each.doubt for each in asyncio.run(together())} == {None}
+    assert store.asked <= 3

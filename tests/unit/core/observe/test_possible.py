@@ -1,0 +1,127 @@
+"""What a cluster cannot be like."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from core_builders import MINUTE, SINGLE_SOURCE_OPTIONS, JobDriver, a_context, full_window, single_source
+
+from flink_autoscaler.core.decide.limits.headroom import TaskManagerSize, room_in
+from flink_autoscaler.core.errors import ResponseError
+from flink_autoscaler.core.evaluate.downtime import possible_state
+from flink_autoscaler.core.model.decision import PassPhase
+from flink_autoscaler.core.model.job import Headroom
+from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleFacts
+from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision, SupervisionPhase
+from flink_autoscaler.core.model.topology import JobDetails
+
+NOW = 1_700_000_000_000
+
+
+def pass_over(details: JobDetails, options: dict[str, str]) -> tuple[PassPhase, str]:
+    driver = JobDriver(a_context({**SINGLE_SOURCE_OPTIONS, **options}))
+    reading = single_source(1, rate=100.0, busy_ms=500.0)
+    outcome = driver.run(MINUTE, replace(reading, details=details))
+    assert outcome.error is None or isinstance(outcome.error, ResponseError)
+    return outcome.phase, str(outcome.error)
+
+
+def some_details(parallelism: int = 4, max_parallelism: int = 128) -> JobDetails:
+    details = single_source(1, rate=100.0, busy_ms=500.0).details
+    assert details is not None
+    (vertex,), (node,) = details.vertices, details.plan
+    vertex = replace(vertex, parallelism=parallelism, max_parallelism=max_parallelism)
+    return replace(details, vertices=(vertex,), plan=(replace(node, parallelism=parallelism),))
+
+
+@pytest.mark.parametrize(
+    ("details", "is_refused"),
+    [
+        pytest.param(some_details(), False, id="as they are"),
+        pytest.param(some_details(4, 4), False, id="as parallel as can be"),
+        pytest.param(some_details(4, -1), False, id="a max parallelism that is not told"),
+        pytest.param(some_details(4, 3), True, id="more parallel than can be"),
+        pytest.param(some_details(0), True, id="no subtask at all"),
+        pytest.param(some_details(-2), True, id="less than no subtask"),
+        pytest.param(replace(some_details(), running_at_ms=-1), True, id="running since before all time"),
+        pytest.param(replace(some_details(), running_at_ms=NOW, now_ms=NOW - 60_000), False, id="clocks a bit apart"),
+        pytest.param(replace(some_details(), running_at_ms=2**53, now_ms=NOW), True, id="running in the future"),
+    ],
+)
+def test_details_that_contradict_themselves_are_none(details: JobDetails, is_refused: bool) -> None:
+    phase, error = pass_over(details, {})
+
+    assert (phase is PassPhase.ERROR) is is_refused
+    assert ("cannot" in error) is is_refused
+
+
+def test_in_the_reference_details_are_taken_as_they_are() -> None:
+    phase, _ = pass_over(some_details(4, 3), {"compat": "reference"})
+
+    assert phase is PassPhase.COLLECTING
+
+
+@pytest.mark.parametrize("cpu", [math.inf, math.nan])
+def test_cpus_that_cannot_be_are_no_limit_and_that_is_said(cpu: float) -> None:
+    room = room_in(Headroom("yarn", cpu=cpu, memory=None), TaskManagerSize(1, 1.0, 0), 0)
+
+    assert (room.taskmanagers, room.unchecked) == (None, ("CPU",))
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [(0, 0), (10**12, 10**12), (-1, None), (2**63, None), (10**400, None), (None, None)],
+)
+def test_a_size_that_no_state_has_is_unknown(size: int | None, expected: int | None) -> None:
+    assert possible_state(CheckpointFacts(state_bytes=size)) == expected
+
+
+@pytest.mark.parametrize(
+    ("running_since_ms", "expected"),
+    [pytest.param(3 * MINUTE + 30_000, 25_000, id="measured"), pytest.param(2**53, None, id="until after the end")],
+)
+def test_an_outage_is_no_longer_than_the_rescale_is_ago(running_since_ms: int, expected: int | None) -> None:
+    driver = JobDriver(a_context(SINGLE_SOURCE_OPTIONS))
+    full_window(driver, rate=100.0, busy_ms=500.0)
+    reading = single_source(4, rate=100.0, busy_ms=500.0)
+    assert reading.details is not None
+    (vertex,) = reading.details.vertices
+    record = RescaleRecord(
+        3 * MINUTE,
+        3 * MINUTE,
+        {vertex.vertex_id: 2},
+        {vertex.vertex_id: 4},
+        stage=Stage.PENDING,
+        accepted_ms=3 * MINUTE,
+    )
+    supervision = Supervision(current=record, phase=SupervisionPhase.PROBATION, asked=record.target)
+    driver.state = replace(driver.state, supervision=supervision, overrides=record.target)
+    facts = RescaleFacts(
+        now_ms=4 * MINUTE,
+        running=record.target,
+        all_running=True,
+        stopped_ms=3 * MINUTE + 5_000,
+        running_since_ms=running_since_ms,
+        requirements={vertex.vertex_id: (1, 4)},
+    )
+
+    driver.run(4 * MINUTE, replace(reading, facts=facts))
+
+    current = driver.state.supervision.current
+    assert current is not None
+    assert (current.stage, current.outage_ms) == (Stage.REACHED, expected)
+
+
+@pytest.mark.parametrize("clock", [2**62, -(2**62), 10**400])
+def test_a_clock_that_cannot_be_is_not_remembered(clock: int) -> None:
+    driver = JobDriver(a_context(SINGLE_SOURCE_OPTIONS))
+    full_window(driver, rate=100.0, busy_ms=500.0)
+    reading: JobReading = single_source(4, rate=100.0, busy_ms=500.0)
+
+    driver.state = replace(driver.state, overrides={"v": 1})
+    driver.run(4 * MINUTE, replace(reading, facts=RescaleFacts(now_ms=clock, requirements={})))
+
+    assert driver.state.supervision.heard_ms is None

@@ -1,0 +1,122 @@
+"""What a subtask can do is learned from busy time, and how far it is known."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flink_autoscaler.core.policies.slo.capacity import Capacity, effective, learned, measured
+
+
+def after(capacity: Capacity, count: int, rate: float, subtasks: float) -> Capacity:
+    for _ in range(count):
+        capacity = capacity.drifted(1.0).corrected(rate, subtasks)
+    return capacity
+
+
+def test_one_measurement_says_less_about_another_parallelism() -> None:
+    capacity = Capacity.first(5000.0, 10.0)
+
+    assert capacity.deviation(10.0) == pytest.approx(0.05)
+    assert capacity.deviation(30.0) == pytest.approx(0.0917, abs=5e-5)
+
+
+def test_thirty_measurements_make_the_present_parallelism_certain_and_another_hardly() -> None:
+    capacity = after(Capacity.first(5000.0, 10.0), 30, 5000.0, 10.0)
+
+    assert capacity.deviation(10.0) == pytest.approx(0.0075, abs=5e-5)
+    assert capacity.deviation(30.0) == pytest.approx(0.0773, abs=5e-5)
+
+
+def test_what_is_lost_with_more_subtasks_is_learned_from_another_parallelism() -> None:
+    capacity = after(after(Capacity.first(5000.0, 10.0), 30, 5000.0, 10.0), 10, 4200.0, 30.0)
+
+    assert [round(capacity.rate(each)) for each in (30.0, 10.0, 20.0)] == [4207, 4989, 4480]
+    assert capacity.slope == pytest.approx(0.155, abs=5e-4)
+    assert capacity.deviation(20.0) == pytest.approx(0.007, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "groups", "expected"),
+    [
+        pytest.param(3, None, 3.0, id="records are spread evenly"),
+        pytest.param(4, 128, 4.0, id="groups are spread evenly"),
+        pytest.param(3, 4, 2.0, id="one subtask has two of four groups"),
+        pytest.param(8, 4, 4.0, id="four of eight have nothing"),
+    ],
+)
+def test_effective_parallelism_is_that_of_even_shares(parallelism: int, groups: int | None, expected: float) -> None:
+    assert effective(parallelism, groups) == expected
+
+
+@pytest.mark.parametrize(
+    ("records", "busy", "expected"),
+    [
+        pytest.param(60_000.0, 0.5, 1000.0, id="half busy: twice as much at full load"),
+        pytest.param(60_000.0, 1.7, 500.0, id="more than always busy: always busy"),
+        pytest.param(60_000.0, 0.004, None, id="hardly busy"),
+        pytest.param(60_000.0, None, None, id="busy time unknown"),
+        pytest.param(0.0, 0.5, None, id="nothing was read"),
+    ],
+)
+def test_rate_at_full_load_is_measured_from_busy_time(
+    records: float, busy: float | None, expected: float | None
+) -> None:
+    assert measured(records, 60.0, busy, 2.0) == expected
+
+
+def test_rough_estimate_gives_way_to_the_first_good_one() -> None:
+    rough = learned(None, 100.0, 4.0, busy=0.05, minutes=1.0)
+    assert rough is not None
+    assert rough.is_rough
+
+    kept = learned(rough, 150.0, 4.0, busy=0.06, minutes=1.0)
+    good = learned(kept, 200.0, 4.0, busy=0.6, minutes=1.0)
+
+    assert kept is not None
+    assert kept.rate(4.0) == pytest.approx(100.0)
+    assert good is not None
+    assert good.rate(4.0) == pytest.approx(200.0)
+
+
+def test_single_outlier_moves_the_rate_by_little() -> None:
+    capacity = after(Capacity.first(5000.0, 10.0), 60, 5000.0, 10.0)
+
+    capacity = after(capacity, 1, 50.0, 10.0)
+
+    assert capacity.rate(10.0) > 4900.0
+
+
+def test_capacity_survives_being_stored() -> None:
+    capacity = after(Capacity.first(5000.0, 10.0), 7, 4000.0, 20.0)
+
+    read = Capacity.read(capacity.as_json())
+
+    assert read is not None
+    assert read.as_json() == capacity.as_json()
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [None, 7, "text", [], [1.0] * 7, [1.0] * 9, [math.nan] * 8, [1, 0, 1, -1, 0, 1, 1, 0], [1, 0, 0, 1, 0, 1, 1, 0]],
+)
+def test_damaged_capacity_is_forgotten(stored: Any) -> None:
+    assert Capacity.read(stored) is None
+
+
+POSITIVE = st.floats(1e-11, 1e11)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(POSITIVE, st.floats(0.5, 40_000.0), st.floats(-10.0, 1e9)), min_size=1, max_size=60))
+def test_no_measurements_make_it_lose_its_senses(measurements: list[tuple[float, float, float]]) -> None:
+    capacity = Capacity.first(*measurements[0][:2])
+    for rate, subtasks, minutes in measurements:
+        capacity = capacity.drifted(minutes).corrected(rate, subtasks)
+
+    assert math.isfinite(capacity.rate(7.0))
+    assert 0.0 <= capacity.deviation(7.0) < math.inf

@@ -1,0 +1,207 @@
+"""Opinions on what comes, and how far they are trusted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from flink_autoscaler.core.policies.slo import forecasts
+from flink_autoscaler.core.policies.slo.forecasts import Match, nearest_hours, paths
+from flink_autoscaler.core.policies.slo.history import DAY, History
+from flink_autoscaler.core.policies.slo.model import HORIZON
+from flink_autoscaler.core.policies.slo.trust import MIX, Trust, due_length
+
+
+def a_history(load: Callable[[float], float], minutes: int) -> History:
+    history = History()
+    for minute in range(minutes):
+        history = history.after(load(float(minute)), 1)
+    return history
+
+
+def day(minute: float) -> float:
+    return 10.0 + 6.0 * math.sin(2.0 * math.pi * minute / 1440.0)
+
+
+def ahead(load: Callable[[float], float], now: float) -> list[float]:
+    return [load(now + 5.0 * place + 2.0) for place in range(HORIZON)]
+
+
+def test_first_minute_is_all_that_is_expected() -> None:
+    found = paths(a_history(lambda _: 7.0, 1), ())
+
+    assert found == {"last": (7.0,) * HORIZON, "slow": (7.0,) * HORIZON}
+
+
+def test_last_and_slow_are_means_of_five_and_thirty_minutes() -> None:
+    found = paths(a_history(lambda minute: minute + 1.0, 29), ())
+
+    assert found["last"][0] == 27.0
+    assert found["slow"][95] == 15.0
+    assert "trend" not in found
+
+
+def test_trend_goes_on_and_fades() -> None:
+    path = paths(a_history(lambda minute: 10.0 + 0.1 * minute, 60), ())["trend"]
+
+    assert path[0] == pytest.approx(15.9 + 0.1 * 60.0 * (1.0 - math.exp(-2.5 / 60.0)))
+    assert path[95] == pytest.approx(15.9 + 6.0, abs=0.01)
+
+
+def test_drift_is_the_line_of_two_hours() -> None:
+    path = paths(a_history(lambda minute: 10.0 + 0.05 * minute, 120), ())["drift"]
+
+    assert path[0] == pytest.approx(16.0 + 0.05 * 2.5, rel=0.01)
+    assert path[95] < 16.0 + 0.05 * 180.0 + 0.1
+
+
+def test_no_path_leaves_what_a_load_can_do() -> None:
+    found = paths(a_history(lambda minute: max(60.0 - minute, 0.0), 60), ())
+
+    assert min(found["trend"]) == 0.001
+    assert max(max(path) for path in found.values()) <= 180.0
+
+
+def test_ramp_follows_a_surprise_only() -> None:
+    calm = a_history(lambda _: 10.0, 20)
+    surprised = calm.after(14.0, 1).watched(None).after(20.0, 1)
+
+    assert "ramp" not in paths(calm, ())
+    assert paths(surprised, ())["ramp"][95] == pytest.approx(20.0 + 4.0 * 8.0)
+    assert paths(surprised.after(18.0, 1), ())["ramp"][95] == 18.0
+
+
+def test_day_repeats_itself() -> None:
+    found = paths(a_history(day, 2 * 1440 + 300), ())
+
+    assert found["day"] == pytest.approx(ahead(day, 300.0), rel=0.02)
+    assert "week" not in found
+
+
+def test_day_that_is_larger_than_the_one_before_stays_so() -> None:
+    found = paths(a_history(lambda minute: day(minute) * (1.5 if minute >= 1440.0 else 1.0), 2 * 1440 + 300 - 1440), ())
+
+    assert "day" not in found or found["day"][0] > 0.0
+    later = paths(a_history(lambda minute: day(minute) * (1.5 if minute >= 1440.0 else 1.0), 1440 + 500), ())
+    assert later["day"] == pytest.approx([1.5 * each for each in ahead(day, 500.0)], rel=0.03)
+
+
+def test_week_repeats_itself() -> None:
+    def week(minute: float) -> float:
+        return day(minute) * (0.3 if minute % 10080.0 < 2880.0 else 1.0)
+
+    history = History()
+    for bucket in range(2016 + 30):
+        history = history.after(week(5.0 * bucket), 5)
+
+    assert paths(history, ())["week"] == pytest.approx(ahead(week, 5.0 * 30), rel=0.02)
+    assert max(paths(history, ())["day"]) > 1.5 * max(paths(history, ())["week"])
+
+
+def test_hours_like_the_last_one_are_found_a_period_ago() -> None:
+    def waves(minute: float) -> float:
+        return 10.0 + 4.0 * math.sin(2.0 * math.pi * minute / 360.0) + minute / 5000.0
+
+    history = a_history(waves, 1440)
+
+    matches = nearest_hours(history)
+
+    assert len(matches) == 3
+    away = [min(abs(each.age - 72 * turn) for turn in (1, 2, 3)) for each in matches]
+    assert away[0] <= 3
+    assert max(away) <= 9
+    expected = ahead(waves, 1440.0)
+    assert paths(history, matches)["analog"][:60] == pytest.approx(expected[:60], rel=0.15)
+
+
+def test_steady_load_has_few_hours_to_compare() -> None:
+    history = History()
+    for _ in range(8 * DAY):
+        history = history.after(10.0, 5)
+
+    matches = nearest_hours(history)
+
+    assert [abs(one.age - two.age) > 6 for one, two in pairwise(matches)] == [True, True]
+    assert paths(history, matches)["analog"] == pytest.approx((10.0,) * HORIZON, rel=0.003)
+
+
+def test_match_that_history_has_lost_says_nothing() -> None:
+    history = a_history(day, 300)
+
+    assert "analog" not in paths(history, (Match(55, 1.0), Match(3, 1.0)))
+
+
+def trusting(actual: Callable[[int], float], said: Callable[[int], float], buckets: int = 300) -> Trust:
+    """Let an expert say something beside the last value, bucket by bucket."""
+    trust = Trust()
+    for bucket in range(buckets):
+        trust = trust.after(actual(bucket))
+        ahead_ = tuple(said(bucket + 1 + place) for place in range(HORIZON))
+        trust = trust.saying({"last": (actual(bucket),) * HORIZON, "day": ahead_}, ahead_)
+    return trust
+
+
+def swing(bucket: int) -> float:
+    return 10.0 + 5.0 * math.sin(bucket / 8.0)
+
+
+EQUAL = {"last": (1.0,) * HORIZON, "day": (1.0,) * HORIZON}
+
+
+def test_experts_of_which_nothing_is_known_are_believed_alike() -> None:
+    assert Trust().weights(EQUAL, is_surprised=False) == {"last": 0.5, "day": 0.5}
+
+
+def test_expert_that_is_right_is_believed() -> None:
+    trust = trusting(swing, swing)
+
+    assert trust.weights(EQUAL, is_surprised=False)["day"] > 0.99
+    assert trust.mix.total / trust.mix.count < 2e-5
+
+
+def test_expert_that_is_wrong_is_not_believed() -> None:
+    trust = trusting(lambda _: 10.0, swing)
+
+    assert trust.weights(EQUAL, is_surprised=False)["last"] > 0.99
+    assert trust.mix.total / trust.mix.count == pytest.approx(0.0144, rel=0.2)
+
+
+def test_what_is_due_is_bounded_and_compared_at_its_time() -> None:
+    trust = trusting(swing, lambda bucket: float(bucket + 1), buckets=40)
+
+    assert {name: len(text) for name, text in trust.due.items()} == {
+        name: due_length(name) for name in ("last", "day", MIX)
+    }
+    after = trust.after(40.5)
+    gained = [
+        new.total - old.total * 0.5 ** (1 / 72)
+        for new, old in zip(after.scores_of("day"), trust.scores_of("day"), strict=True)
+    ]
+    assert gained == pytest.approx([math.log(40.5 / 41.0) ** 2] * 7, abs=2e-3)
+
+
+def test_expert_without_a_path_is_not_scored_for_it() -> None:
+    trust = Trust().saying({"last": (1.0,) * HORIZON}, ()).after(1.0)
+
+    assert [score.count for score in trust.scores_of("last")] == pytest.approx([1, 0, 0, 0, 0, 0, 0], rel=1e-4)
+    assert trust.silent().after(1.0).scores_of("last") == trust.scores_of("last")
+
+
+def test_surprise_gives_half_of_the_weight_to_what_just_happened() -> None:
+    with_ramp = {**EQUAL, "ramp": (1.0,) * HORIZON}
+
+    assert Trust().weights(with_ramp, is_surprised=True) == pytest.approx({"last": 0.45, "day": 0.25, "ramp": 0.3})
+    assert Trust().weights(with_ramp, is_surprised=False)["ramp"] == 0.0
+
+
+def test_half_hour_is_compared_to_the_same_minutes_of_the_other_day() -> None:
+    assert forecasts.HALF_HOUR == 30
+    history = a_history(lambda minute: day(minute) * (2.0 if minute >= 1900.0 else 1.0), 1930)
+
+    path = paths(history, ())["day"]
+
+    assert path[0] == pytest.approx(2.0 * day(1932.0), rel=0.04)
+    assert path[95] == pytest.approx(day(1930.0 + 477.0), rel=0.02)

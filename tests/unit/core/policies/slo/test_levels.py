@@ -1,0 +1,186 @@
+"""The sizes that a job can have, and what each is worth."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flink_autoscaler.core.policies.slo.capacity import Capacity
+from flink_autoscaler.core.policies.slo.levels import deviation_of, levels, strengths
+from flink_autoscaler.core.policies.slo.model import Levels, SeenVertex
+
+EASY = Capacity.first(100.0, 4.0)
+"""100 records/s per subtask, whatever the parallelism."""
+
+
+def sizes(
+    vertices: dict[str, SeenVertex],
+    mix: dict[str, float],
+    reach: tuple[float, float] = (1.0, 20.0),
+    capacity: Capacity = EASY,
+) -> Levels:
+    found = levels(vertices, strengths(vertices, dict.fromkeys(vertices, capacity), mix), reach)
+    assert found is not None
+    return found
+
+
+def test_even_vertex_has_one_level_per_slot() -> None:
+    found = sizes({"map": SeenVertex(4)}, {"map": 100.0}, reach=(3.0, 8.0))
+
+    places = {slots: capacity for slots, capacity in zip(found.slots, found.capacities, strict=True) if slots >= 3}
+    assert list(places) == [3, 4, 5, 6, 7, 8]
+    assert list(places.values()) == pytest.approx([3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
+    assert not found.is_limited
+
+
+def test_level_is_worth_its_weakest_vertex() -> None:
+    vertices = {"source": SeenVertex(4), "window": SeenVertex(4)}
+
+    found = sizes(vertices, {"source": 50.0, "window": 100.0})
+
+    assert dict(zip(found.slots, found.capacities, strict=True))[6] == pytest.approx(6.0)
+    assert found.vector(6) == {"source": 4, "window": 6}
+
+
+def test_spare_slots_of_a_group_go_to_other_vertices_up_to_a_tenth() -> None:
+    vertices = {"source": SeenVertex(4), "window": SeenVertex(4)}
+
+    vector = sizes(vertices, {"source": 50.0, "window": 100.0}, reach=(1.0, 40.0)).vector(40)
+
+    assert vector == {"source": 22, "window": 40}
+
+
+def test_groups_of_slots_add_up() -> None:
+    vertices = {"source": SeenVertex(2, slot_group="a"), "window": SeenVertex(4, slot_group="b")}
+
+    found = sizes(vertices, {"source": 50.0, "window": 100.0})
+
+    assert dict(zip(found.slots, found.capacities, strict=True))[9] == pytest.approx(6.0)
+    assert found.vector(9) == {"source": 3, "window": 6}
+
+
+def test_key_groups_make_levels_that_even_shares_would_not() -> None:
+    found = sizes({"window": SeenVertex(4, groups=12)}, {"window": 100.0})
+
+    assert found.slots == (1, 2, 3, 4, 6, 12)
+    assert found.capacities == pytest.approx((1.0, 2.0, 3.0, 4.0, 6.0, 12.0))
+
+
+def test_what_alignment_would_round_is_not_offered() -> None:
+    found = sizes({"window": SeenVertex(4, allowed=(1, 2, 4, 8, 16))}, {"window": 100.0}, reach=(1.0, 10.0))
+
+    assert found.slots == (1, 2, 4, 8, 16)
+    assert found.vector(5) == {"window": 8}
+
+
+def test_bounds_of_one_vertex_limit_the_job() -> None:
+    vertices = {"source": SeenVertex(4, greatest=6), "window": SeenVertex(4, least=3)}
+
+    found = sizes(vertices, {"source": 100.0, "window": 100.0})
+
+    assert found.slots == (3, 4, 5, 6)
+    assert found.is_limited
+
+
+def test_vertex_of_which_nothing_is_known_stays_as_it_is_within_the_slots() -> None:
+    vertices = {"map": SeenVertex(8), "sink": SeenVertex(5)}
+
+    found = levels(vertices, strengths(vertices, {"map": EASY}, {"map": 100.0}), (1.0, 20.0))
+
+    assert found is not None
+    assert found.vector(3) == {"map": 3, "sink": 3}
+    assert found.vector(12) == {"map": 12, "sink": 5}
+
+
+def test_nothing_is_offered_while_nothing_is_known() -> None:
+    assert levels({"map": SeenVertex(4)}, {}, (1.0, 20.0)) is None
+
+
+def test_present_size_has_the_capacity_of_its_own_vector() -> None:
+    vertices = {"source": SeenVertex(2), "window": SeenVertex(8)}
+
+    found = sizes(vertices, {"source": 100.0, "window": 100.0})
+
+    assert found.present is not None
+    assert found.present.slots == 8
+    assert found.present.capacity == pytest.approx(2.0)
+
+
+def test_loss_with_parallelism_makes_a_level_worth_less() -> None:
+    lossy = Capacity(math.log(100.0), 0.2, 10.0)
+
+    found = sizes({"map": SeenVertex(10)}, {"map": 100.0}, reach=(1.0, 30.0), capacity=lossy)
+
+    capacities = dict(zip(found.slots, found.capacities, strict=True))
+    assert capacities[10] == pytest.approx(10.0)
+    assert capacities[40] == pytest.approx(40.0 * 4.0**-0.2)
+
+
+def test_capacity_of_a_level_is_known_as_far_as_that_of_its_weakest_vertex() -> None:
+    vertices = {"map": SeenVertex(4), "sink": SeenVertex(4)}
+    known = strengths(vertices, {"map": EASY, "sink": Capacity.first(1e6, 1.0)}, {"map": 100.0, "sink": 100.0})
+    found = levels(vertices, known, (1.0, 20.0))
+    assert found is not None
+
+    deviation = deviation_of(known)(found.level(found.index(4)))
+
+    assert deviation == pytest.approx(0.05)
+
+
+def test_thousands_of_slots_are_a_few_hundred_levels() -> None:
+    found = sizes({"map": SeenVertex(2000)}, {"map": 100.0}, reach=(500.0, 6000.0))
+
+    assert 100 < len(found.slots) < 200
+    assert all(after / before < 1.03 for before, after in zip(found.slots[1:-1], found.slots[2:], strict=True))
+
+
+@st.composite
+def seen_vertices(draw: st.DrawFn) -> SeenVertex:
+    least = draw(st.integers(1, 50))
+    greatest = draw(st.integers(least, 3000))
+    groups = draw(st.none() | st.integers(1, 32768))
+    allowed = draw(
+        st.none()
+        | st.lists(st.integers(least, greatest), min_size=1, max_size=20).map(lambda each: tuple(sorted(set(each))))
+    )
+    return SeenVertex(
+        draw(st.integers(1, 3000)),
+        least=least,
+        greatest=greatest,
+        groups=groups,
+        allowed=allowed,
+        slot_group=draw(st.sampled_from("ab")),
+    )
+
+
+STRENGTHS = st.tuples(st.floats(1e-9, 1e9), st.floats(-0.05, 0.8), st.floats(0.5, 3000.0), st.floats(0.0, 1e9))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(seen_vertices(), STRENGTHS), min_size=1, max_size=4), st.floats(1e-3, 1e6), st.floats(1.0, 20.0)
+)
+def test_levels_rise_and_stay_within_bounds(
+    drawn: list[tuple[SeenVertex, tuple[float, float, float, float]]], low: float, factor: float
+) -> None:
+    vertices = {str(place): vertex for place, (vertex, _) in enumerate(drawn)}
+    capacities = {str(place): Capacity(math.log(s[0]), s[1], s[2]) for place, (_, s) in enumerate(drawn)}
+    known = strengths(vertices, capacities, {str(place): s[3] for place, (_, s) in enumerate(drawn)})
+
+    found = levels(vertices, known, (low, low * factor))
+
+    assert (found is None) == (not known)
+    if found is not None:
+        assert list(found.slots) == sorted(set(found.slots))
+        assert list(found.capacities) == sorted(set(found.capacities))
+        for index in (0, len(found.slots) // 2, len(found.slots) - 1):
+            level = found.level(index)
+            assert 0.0 <= deviation_of(known)(level) < math.inf
+            assert all(
+                vertices[key].least <= each <= vertices[key].greatest
+                for key, each in level.parallelism.items()
+                if key in known
+            )

@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import pytest
+
+from flink_autoscaler.core.model.policy_values import Outage, PastRescale, PolicyInput, Proposal, ProposalDirection
+from flink_autoscaler.core.options.option import ValueParseError
+from flink_autoscaler.core.policies.slo.model import Level, Seen, SeenVertex
+from flink_autoscaler.core.policies.slo.policy import SloPolicy, one_way
+from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
+from flink_autoscaler.core.policies.testing.model_job import Meter, ModelJob, ModelVertex
+from flink_autoscaler.core.ports.plugins import ScalingPolicy, confirms_plans, needs_no_window
+
+START = 1_700_000_000.0
+SOURCE, MAP = "a" * 32, "b" * 32
+JOB = ModelJob(
+    (ModelVertex(SOURCE, {}, 500.0, 12, greatest=64), ModelVertex(MAP, {SOURCE: 1.0}, 100.0, 12, greatest=64)), 1000.0
+)
+"""Each of the 12 slots does 100 records/s, and 1000 arrive: 10 slots of work."""
+
+
+class TestSloPolicy(ScalingPolicyContract):
+    interval: ClassVar[float] = 300.0
+    patience: ClassVar[int] = 6
+    needs: ClassVar[tuple[str, ...]] = ("rate_in",)
+
+    def make_policy(self) -> ScalingPolicy:
+        return SloPolicy()
+
+
+class Passes:
+    """One job under the policy, pass after pass; what it proposes is carried out at once."""
+
+    def __init__(self, job: ModelJob = JOB, config: Mapping[str, str] | None = None) -> None:
+        self.job, self.vector, self.config = job, job.parallelism, config or {}
+        self.meter, self.state, self.now = Meter(), dict[str, Any](), START
+        self.rescaled_at: float | None = None
+        self.history: tuple[PastRescale, ...] = ()
+        self.moves: list[tuple[int, dict[str, int]]] = []
+
+    def given(self) -> PolicyInput:
+        obs = self.job.observed(self.vector, self.now, last_rescale_at=self.rescaled_at)
+        sample = self.meter.sample(obs)
+        return PolicyInput(
+            obs, self.history, None, Outage(60.0, 90.0, 0.0, 5.0), self.config, self.state, (sample,), False
+        )
+
+    def once(self) -> Proposal:
+        proposal = SloPolicy().propose(self.given())
+        self.state = json.loads(json.dumps(dict(proposal.state)))
+        if proposal.direction is not ProposalDirection.NONE:
+            self.vector = {**self.vector, **(proposal.targets or {})}
+            self.rescaled_at = self.now
+            self.moves.append((round((self.now - START) / 60), self.vector))
+        self.now += 60.0
+        return proposal
+
+    def passes(self, count: int) -> list[Proposal]:
+        return [self.once() for _ in range(count)]
+
+
+def codes(proposal: Proposal) -> list[str]:
+    return [reason.code for reason in proposal.reasons]
+
+
+def test_it_declares_that_it_needs_no_window() -> None:
+    assert needs_no_window(SloPolicy())
+    assert confirms_plans(SloPolicy())
+
+
+def test_it_has_no_opinion_before_two_minutes_are_known() -> None:
+    first, second, third, fourth = Passes().passes(4)
+
+    assert first.targets is None
+    assert second.targets is None
+    assert codes(first) == ["SLO_LEARNING"]
+    assert third.targets == fourth.targets == JOB.parallelism
+
+
+def test_a_job_of_the_right_size_is_left_alone_and_mostly_not_compared() -> None:
+    passes = Passes()
+
+    proposals = passes.passes(60)
+
+    assert passes.moves == []
+    quiet = [proposal for proposal in proposals if "SLO_QUIET" in codes(proposal)]
+    assert len(quiet) > 40
+
+
+def test_an_evaluation_says_what_it_weighed() -> None:
+    proposal = Passes().passes(3)[-1]
+
+    assert codes(proposal)[0] in {"SLO_STAYS", "SLO_DOWN_WAITS"}
+    assert {"SLO_SIZE", "SLO_NOISE", "SLO_FORECAST", "SLO_COST", "SLO_PRICE"} <= set(codes(proposal))
+
+
+def test_load_that_triples_is_followed_within_three_minutes_with_both_directions_of_vertices() -> None:
+    passes = Passes()
+    passes.passes(30)
+    passes.job = JOB.under(3.0)
+
+    passes.passes(20)
+
+    (minute, vector), *_ = passes.moves
+    assert minute <= 32
+    assert 31 <= vector[MAP] <= 48
+    assert vector[SOURCE] * 500.0 >= 3000.0
+
+
+def test_what_is_too_large_goes_down_once_waiting_has_cost_enough() -> None:
+    passes = Passes(JOB.under(0.3))
+
+    passes.passes(60)
+
+    (minute, vector), *_ = passes.moves
+    assert 5 <= minute <= 40
+    assert vector[MAP] < 6
+
+
+def after_a_busy_hour(*sizes: int, late: float) -> Passes:
+    """Return passes in which the load has just fallen to a third.
+
+    Args:
+        sizes: That the job has had lately.
+        late: Seconds of the last days above the acceptable lag.
+    """
+    passes = Passes()
+    passes.passes(60)
+    passes.state["budget"] = [passes.now - 60.0, late, 500_000.0]
+    changes = enumerate(pairwise(sizes))
+    passes.history = tuple(PastRescale(START + each, {MAP: old}, {MAP: new}) for each, (old, new) in changes)
+    passes.job = JOB.under(0.3)
+    return passes
+
+
+def test_a_restless_job_that_was_late_keeps_what_its_last_day_needed() -> None:
+    restless = after_a_busy_hour(4, 12, 5, 12, 6, 12, late=50_000.0)
+    steady = after_a_busy_hour(4, 12, late=50_000.0)
+    punctual = after_a_busy_hour(4, 12, 5, 12, 6, 12, late=0.0)
+
+    said = {code for proposal in restless.passes(60) for code in codes(proposal)}
+    steady.passes(60)
+    punctual.passes(60)
+
+    assert "SLO_FLOOR" in said
+    assert all(vector[MAP] >= 8 for _, vector in restless.moves)
+    assert steady.moves[-1][1][MAP] < 6
+    assert punctual.moves[-1][1][MAP] < 6
+
+
+def test_measured_lateness_makes_lateness_dearer() -> None:
+    late, punctual = after_a_busy_hour(late=50_000.0).once(), after_a_busy_hour(late=0.0).once()
+
+    dearer, usual = (next(each for each in said.reasons if each.code == "SLO_PRICE") for said in (late, punctual))
+
+    assert dict(dearer.figures)["late"] == pytest.approx(4 * dict(usual.figures)["late"], rel=0.05)
+    assert "4 times as dear" in dearer.text
+
+
+def test_patience_makes_it_wait() -> None:
+    hasty = Passes(JOB.under(0.3), {"job.autoscaler.slo.patience": "0"})
+    patient = Passes(JOB.under(0.3), {"job.autoscaler.slo.patience": "5"})
+
+    hasty.passes(30)
+    patient.passes(30)
+
+    assert hasty.moves
+    assert patient.moves == []
+
+
+def test_bounds_that_are_too_small_are_said() -> None:
+    vertices = tuple(replace(vertex, greatest=8, parallelism=8) for vertex in JOB.vertices)
+    passes = Passes(replace(JOB, vertices=vertices))
+
+    proposals = passes.passes(20)
+
+    assert passes.moves == []
+    assert any("SLO_LIMITED" in codes(proposal) for proposal in proposals)
+
+
+@pytest.mark.parametrize(
+    "state", [{"acting": 3}, {"learned": [1]}, {"mean": "x"}, {"learned": {}, "acting": {}, "mean": -1.0}]
+)
+def test_a_damaged_state_is_forgotten(state: dict[str, Any]) -> None:
+    given = replace(Passes().given(), state=state)
+
+    assert codes(SloPolicy().propose(given)) == ["SLO_LEARNING"]
+
+
+def test_a_setting_that_cannot_be_read_is_an_error() -> None:
+    passes = Passes(config={"job.autoscaler.slo.late-weight": "much"})
+
+    with pytest.raises(ValueParseError, match=r"slo\.late-weight"):
+        passes.passes(4)
+
+
+def test_its_state_is_bounded() -> None:
+    passes = Passes()
+    passes.passes(400)
+
+    assert len(json.dumps(passes.state)) < 8_000
+
+
+SHARED = Seen(0.0, 0.0, {SOURCE: SeenVertex(10, slot_group="g"), MAP: SeenVertex(10, slot_group="g")})
+
+
+@pytest.mark.parametrize(
+    ("target", "kept"),
+    [
+        pytest.param(Level(8, 7.0, {SOURCE: 8, MAP: 12}), {SOURCE: 8, MAP: 10}, id="down: none grows"),
+        pytest.param(Level(15, 14.0, {SOURCE: 4, MAP: 15}), {SOURCE: 10, MAP: 15}, id="up: none shrinks in its slots"),
+        pytest.param(
+            Level(9, 11.0, {SOURCE: 4, MAP: 9}), {SOURCE: 9, MAP: 9}, id="better and smaller: within its slots"
+        ),
+    ],
+)
+def test_no_vertex_goes_the_other_way_for_nothing(target: Level, kept: dict[str, int]) -> None:
+    assert one_way(target, Level(10, 10.0, {SOURCE: 10, MAP: 10}), SHARED).parallelism == kept

@@ -1,0 +1,58 @@
+import pytest
+
+from flink_autoscaler.core.options.slo import SloOptions
+from flink_autoscaler.core.policies.slo.lateness import LagTerms
+from flink_autoscaler.core.policies.slo.price import Prices, mean_slots, rescales_of_the_day
+
+TERMS = LagTerms(60.0, 60.0, 5.0)
+DAY = 86400.0
+
+
+def test_lateness_is_priced_by_the_mean_size() -> None:
+    prices = Prices.of(SloOptions({}), 20.0, [10.0] * 96, 0)
+
+    assert prices.late == 8 * 20.0
+
+
+def test_lateness_of_a_small_job_is_priced_by_what_it_is_about_to_need() -> None:
+    prices = Prices.of(SloOptions({}), 1.0, [50.0] * 24 + [900.0] * 72, 0)
+
+    assert prices.late == pytest.approx(8 * 0.6 * 50.0)
+
+
+@pytest.mark.parametrize(("recent", "seconds"), [(0, 450.0), (4, 562.5), (8, 900.0), (16, 2250.0)])
+def test_each_rescale_of_the_day_makes_the_next_dearer(recent: int, seconds: float) -> None:
+    prices = Prices.of(SloOptions({}), 20.0, [10.0] * 96, recent)
+
+    assert prices.change(1, TERMS) == seconds + 60.0
+    assert prices.change(1, TERMS, is_first_up=True) == 60.0 + 60.0
+
+
+def test_options_set_the_prices() -> None:
+    set_to = {"late-weight": "2", "rescale-price": "100 s", "rescale-price-up": "10 s", "patience": "1"}
+    options = SloOptions({f"job.autoscaler.slo.{key}": value for key, value in set_to.items()})
+
+    assert Prices.of(options, 20.0, [10.0] * 96, 0) == Prices(40.0, 100.0, 10.0, 1.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("slots", "late", "headroom", "price"),
+    [
+        pytest.param(15, 160.0, 0.5, 5025.0, id="510 x 15 + 160 x 15, half of it"),
+        pytest.param(10, 80.0, 0.1, 4750.0, id="5100 + 80 x 55, half of it"),
+        pytest.param(10, 80.0, -0.5, 0.5 * (5100 + 80 * 255), id="no head-room counts as 2 %"),
+    ],
+)
+def test_a_scale_down_has_a_price(slots: int, late: float, headroom: float, price: float) -> None:
+    assert Prices(late, 450.0, 60.0, 0.5).scale_down(slots, headroom, TERMS) == pytest.approx(price)
+
+
+def test_only_rescales_of_the_last_day_count() -> None:
+    assert rescales_of_the_day([0.0, 10.0, DAY, DAY + 5.0, DAY + 90.0], DAY + 10.0) == 2
+
+
+def test_the_mean_size_begins_with_the_present_one_and_follows_it_over_days() -> None:
+    assert mean_slots(None, 12, 0.0) == 12.0
+    assert mean_slots(20.0, 10, 5 * DAY / 10) == 19.0
+    assert mean_slots(20.0, 10, 50 * DAY) == 10.0
+    assert mean_slots(float("nan"), 10, 60.0) == 10.0

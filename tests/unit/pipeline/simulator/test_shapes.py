@@ -1,0 +1,251 @@
+"""Our own workloads: their means and peaks, when what happens in them happens, and how their chance is spread."""
+
+from __future__ import annotations
+
+import cmath
+import math
+from collections.abc import Sequence
+from itertools import groupby, pairwise
+from statistics import mean, pstdev
+
+import pytest
+
+from flink_autoscaler.pipeline.simulator.workloads import (
+    DAY,
+    HOUR,
+    MINUTE,
+    WEEK,
+    WORKLOADS,
+    Workload,
+    bursts,
+    counts,
+    earlier,
+    flat,
+    growth,
+    holiday,
+    launch,
+    made,
+    opposite,
+    recorded,
+    short_spikes,
+    side_by_side,
+    sparse,
+    step,
+    swing,
+    upstream_outage,
+    walk,
+    week_sine,
+)
+
+DATED = ("week-sine", "office", "holiday", "growth", "swing", "step", "launch", "spikes", "bursts", "opposite")
+CHANCY = ("flat-white-10", "flat-white-20", "flat-correlated-10", "flat-correlated-20", "walk", "counts", "sparse")
+SEEDS = (0, 1, 2)
+WEDNESDAY, THURSDAY, FRIDAY = (day * DAY for day in (2, 3, 4))
+
+
+def rates(workload: Workload, source: int = 0) -> list[float]:
+    return [row[source] for row in workload.rows]
+
+
+def around(workload: Workload, instant: float, minutes: int = 30) -> float:
+    """Return the mean rate around an instant, in which noise cancels out."""
+    return mean(sum(workload.at(instant + minute * MINUTE)) for minute in range(-minutes, minutes + 1))
+
+
+def correlation(values: Sequence[float], steps: int) -> float:
+    """Return how much values resemble those so many steps before, -1 to 1."""
+    middle = mean(values)
+    pairs = zip(values, values[steps:], strict=False)
+    return sum((a - middle) * (b - middle) for a, b in pairs) / sum((a - middle) ** 2 for a in values)
+
+
+def power(values: Sequence[float], period: float) -> float:
+    """Return the share of the variance that is a wave of so many steps."""
+    middle = mean(values)
+    wave = sum((value - middle) * cmath.exp(-2j * math.pi * n / period) for n, value in enumerate(values))
+    return 2 * abs(wave) ** 2 / len(values) / sum((value - middle) ** 2 for value in values)
+
+
+@pytest.mark.parametrize("name", [*DATED, *CHANCY, "upstream-outage"])
+def test_longer_workload_begins_as_the_shorter_one(name: str) -> None:
+    short, long = made(name, 3, 1.5 * DAY), made(name, 3, 4 * DAY)
+
+    assert (short.duration, long.duration) == (1.5 * DAY, 4 * DAY)
+    assert long.rows[: len(short.rows)] == short.rows
+
+
+@pytest.mark.parametrize("name", [*DATED, *CHANCY, "upstream-outage"])
+def test_what_arrived_before_is_as_long_as_is_wanted_and_has_other_noise(name: str) -> None:
+    before, now = earlier(name, 3, 1), made(name, 3, WEEK)
+
+    assert before.duration == WEEK
+    assert len(before.rows[0]) == len(now.rows[0])
+    if name == "swing":  # has no noise
+        assert rates(before) == pytest.approx(rates(now), abs=1e-3)
+    else:
+        assert rates(before)[:100] != pytest.approx(rates(now)[:100], abs=1e-3)
+
+
+def test_step_doubles_once_and_stays() -> None:
+    workload = step(seed=1)
+
+    before, after = rates(workload)[: 8 * 60], rates(workload)[8 * 60 :]
+    assert mean(before) == pytest.approx(60e3, rel=0.01)
+    assert mean(after) == pytest.approx(120e3, rel=0.01)
+    assert max(before) < 66e3
+    assert min(after) > 108e3
+    assert max(rates(earlier("step", 1, 1))) < 66e3
+
+
+def test_launch_rises_within_two_hours_to_seven_times_as_much() -> None:
+    workload = launch(seed=1)
+
+    assert [around(workload, hour * HOUR, 5) for hour in (5, 11, 13)] == pytest.approx([20e3, 80e3, 140e3], rel=0.02)
+    assert around(workload, 6 * DAY) == pytest.approx(140e3, rel=0.02)
+    assert max(rates(earlier("launch", 1, 1))) < 22e3
+
+
+@pytest.mark.parametrize(
+    ("workload", "a_day", "minutes", "factor"),
+    [
+        *(pytest.param(short_spikes(seed=seed), 6, 3, 1.8, id=f"spikes {seed}") for seed in SEEDS),
+        *(pytest.param(bursts(seed=seed), 4, 30, 1.9, id=f"bursts {seed}") for seed in SEEDS),
+    ],
+)
+def test_spikes_and_bursts_are_as_many_as_long_and_as_high_as_they_say(
+    workload: Workload, a_day: int, minutes: int, factor: float
+) -> None:
+    values = rates(workload)
+
+    lengths = [len(list(run)) for is_high, run in groupby(rate > 95e3 for rate in values) if is_high]
+    assert sum(lengths) == pytest.approx(7 * a_day * minutes, abs=1)
+    assert len(lengths) == 7 * a_day
+    assert mean(rate for rate in values if rate > 95e3) == pytest.approx(factor * 70e3, rel=0.02)
+    assert mean(rate for rate in values if rate < 95e3) == pytest.approx(70e3, rel=0.01)
+
+
+def test_spikes_of_another_seed_come_at_other_times() -> None:
+    instants = [{n for n, rate in enumerate(rates(bursts(seed=seed))) if rate > 95e3} for seed in SEEDS]
+
+    assert all(len(a & b) < 0.5 * len(a) for a, b in pairwise(instants))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("deviation", [0.1, 0.2])
+@pytest.mark.parametrize("is_correlated", [False, True])
+def test_flat_load_has_the_noise_that_it_says(seed: int, deviation: float, *, is_correlated: bool) -> None:
+    values = rates(flat(seed=seed, deviation=deviation, is_correlated=is_correlated))
+
+    memory = 0.9 if is_correlated else 0.0
+    assert mean(values) == pytest.approx(100e3, rel=0.02)
+    assert pstdev(values) / mean(values) == pytest.approx(deviation, rel=0.1)
+    assert [correlation(values, steps) for steps in (1, 10)] == pytest.approx([memory, memory**10], abs=0.09)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_walk_keeps_to_its_bounds_and_goes_far_by_small_steps(seed: int) -> None:
+    values = rates(walk(seed=seed))
+
+    changes = [math.log(b / a) for a, b in pairwise(values)]
+    assert 30e3 <= min(values) < 55e3
+    assert 2 * min(values) < max(values) <= 150e3
+    assert pstdev(changes) == pytest.approx(0.01, rel=0.05)
+    assert abs(correlation(changes, 1)) < 0.05
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_counts_jump_and_return_and_end_at_their_peak(seed: int) -> None:
+    values = rates(counts(seed=seed))
+
+    points = [math.log(rate) for rate in values[::5]]
+    jumps = [b - a for a, b in pairwise(points)]
+    assert 0.3 <= min(map(abs, jumps)) < 0.4
+    assert 1.3 < max(map(abs, jumps)) <= 1.4
+    assert 100e3 < max(values) <= 125e3 * (1 + 1e-9)
+    assert max(abs(correlation(points, steps)) for steps in (12, 72, 288)) < 0.15
+    assert values[:11] == pytest.approx([*line(values[0], values[5]), *line(values[5], values[10]), values[10]])
+
+
+def line(first: float, last: float) -> list[float]:
+    """Return five values from one to the other, which is left out."""
+    return [first + (last - first) * number / 5 for number in range(5)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_sparse_load_is_mostly_nothing_with_peaks_of_many_times_its_mean(seed: int) -> None:
+    values = rates(sparse(seed=seed))
+
+    assert max(values) == 125e3
+    assert mean(values) == pytest.approx(1.1 * 5000, rel=0.15)
+    assert sum(rate < 100 for rate in values) / len(values) == pytest.approx(0.84, abs=0.03)
+    bursts_of = [len(list(run)) for is_high, run in groupby(rate > 1000 for rate in values) if is_high]
+    assert len(bursts_of) == pytest.approx(430, rel=0.15)
+
+
+def test_holiday_is_a_thursday_as_quiet_as_a_sunday() -> None:
+    workload = holiday(seed=1)
+
+    at_noon = [around(workload, day * DAY + 12 * HOUR) / 1e3 for day in range(7)]
+    assert at_noon == pytest.approx([123, 123, 123, 43, 123, 43, 43], rel=0.08)
+    assert around(holiday(seed=1, weeks=2.0), WEEK + THURSDAY + 12 * HOUR) == pytest.approx(123e3, rel=0.08)
+    assert around(earlier("holiday", 1, 1), THURSDAY + 12 * HOUR) == pytest.approx(123e3, rel=0.08)
+
+
+def test_growth_is_ten_percent_a_week() -> None:
+    workload = growth(seed=1, weeks=3.0)
+
+    weeks = [mean(rates(workload.part(n * WEEK, (n + 1) * WEEK))) for n in range(3)]
+    assert [b / a for a, b in pairwise(weeks)] == pytest.approx([1.1, 1.1], rel=0.01)
+    assert around(growth(seed=1), 0.55 * DAY) == pytest.approx(around(week_sine(seed=1), 0.55 * DAY), rel=0.02)
+
+
+def test_upstream_outage_lets_nothing_through_for_two_hours_and_then_all_of_it() -> None:
+    workload, begin = upstream_outage(seed=1), WEDNESDAY + 10 * HOUR
+
+    held = rates(workload.part(begin, begin + 2 * HOUR))
+    assert held == [0.0] * 120
+    tuesday, wednesday, thursday = (mean(rates(workload.part(day * DAY, (day + 1) * DAY))) for day in (1, 2, 3))
+    assert wednesday == pytest.approx((tuesday + thursday) / 2, rel=0.01)
+    usual = around(workload, begin + 3 * HOUR - DAY)
+    assert around(workload, begin + 3 * HOUR) == pytest.approx(1.5 * usual, rel=0.03)
+    assert around(workload, begin + 8 * HOUR) == pytest.approx(around(workload, begin + 8 * HOUR - DAY), rel=0.03)
+    assert min(rates(earlier("upstream-outage", 1, 1))) > 40e3
+
+
+def test_sources_in_opposite_phase_take_turns() -> None:
+    workload = opposite(seed=1)
+
+    by_day, by_night = rates(workload, 0), rates(workload, 1)
+    middles = mean(by_day), mean(by_night)
+    together = sum((a - middles[0]) * (b - middles[1]) for a, b in zip(by_day, by_night, strict=True)) / len(by_day)
+    assert middles == pytest.approx((60e3, 40e3), rel=0.01)
+    assert (max(by_day), max(by_night)) == pytest.approx((104e3, 68e3), rel=0.05)
+    assert together / pstdev(by_day) / pstdev(by_night) < -0.98
+
+
+def test_swing_is_a_wave_of_six_hours() -> None:
+    values = rates(swing())
+
+    assert (min(values), max(values)) == (0.0, 150e3)
+    assert power(values, 6 * 60) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_days_are_most_of_the_spectrum_of_a_week() -> None:
+    values = rates(week_sine(seed=1))
+
+    assert power(values, 24 * 60) > 0.75
+    assert power(values, 6 * 60) < 0.01
+
+
+def test_workloads_side_by_side_are_sources_of_one() -> None:
+    both = side_by_side("both", recorded("a", [1.0, 2.0]), recorded("b", [3.0, 4.0]))
+
+    assert (both.name, both.rows) == ("both", ((1.0, 3.0), (2.0, 4.0)))
+    with pytest.raises(ValueError, match="shorter"):
+        side_by_side("uneven", recorded("a", [1.0, 2.0]), recorded("b", [3.0]))
+
+
+def test_every_name_is_that_of_its_workload() -> None:
+    ours = [name for name in WORKLOADS if name in {*DATED, *CHANCY, "upstream-outage"}]
+
+    assert [WORKLOADS[name](0).name for name in ours] == ours

@@ -1,0 +1,244 @@
+"""Flink answers from what it gathered when somebody asked before: what is older than a quiet time is no sample."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from fake_flink import FakeFlink, FakeMetricStore, Fault, chain
+
+from flink_autoscaler.core.model.decision import PassPhase
+from flink_autoscaler.core.model.metrics import ScalingMetric
+from flink_autoscaler.core.ports.passes import PassOutcome
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
+from flink_autoscaler.standalone.daemon.wiring import Wiring
+from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+from flink_cluster.waiting import wait_until
+
+RATE = 1000.0
+INTERVAL = 1.0
+QUIET = 2.5
+CLOCK = "/taskmanagers/metrics"
+
+
+@pytest.fixture
+def flink() -> Iterator[FakeFlink]:
+    """A cluster with a job that somebody has once looked at, some time ago."""
+    with FakeFlink(store=FakeMetricStore(INTERVAL)) as fake:
+        job = fake.add_job("orders", chain(vertices=2))
+        for vertex in job.vertices:
+            vertex.records_per_second = RATE
+        yield fake
+
+
+def ask(flink: FakeFlink) -> None:
+    """Do what an open page of Flink's web interface does."""
+    store = flink.store
+    assert store is not None
+    jobs = list(flink.jobs.values())
+    wait_until("a dump", lambda: store.asked(flink.taskmanager_metrics, jobs).at is not None, interval=0.02)
+
+
+def be_quiet(flink: FakeFlink, seconds: float = QUIET) -> None:
+    store = flink.store
+    assert store is not None
+    wait_until("quiet for a while", lambda: time.monotonic() - store.dumps[-1] > seconds, interval=0.02)
+
+
+@contextmanager
+def a_daemon(flink: FakeFlink, **options: str) -> Iterator[ClusterPass]:
+    values = {
+        "autoscaler.clusters.0.name": "main",
+        "autoscaler.clusters.0.url": flink.url,
+        "autoscaler.engine.kind": "inline",
+        "autoscaler.standalone.state-store.type": "heap",
+        "autoscaler.standalone.event-handler.type": "logging",
+        "job.autoscaler.enabled": "true",
+        "job.autoscaler.stabilization.interval": "0 s",
+        **options,
+    }
+    overrides = [f"{key}={value}" for key, value in values.items()]
+    settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    with Wiring(settings) as wiring:
+        yield wiring.cluster_pass(settings.effective_clusters()[0])
+
+
+def one_pass(passes: ClusterPass) -> PassOutcome:
+    return passes.run().reports["main/orders"].outcome
+
+
+def next_pass(flink: FakeFlink, passes: ClusterPass) -> PassOutcome:
+    """Do a pass when the store takes the next wake-up."""
+    be_quiet(flink, INTERVAL)
+    return one_pass(passes)
+
+
+def records(outcome: PassOutcome) -> float:
+    assert outcome.sample is not None
+    (source,) = (each for each in outcome.sample.vertices.values() if ScalingMetric.LAG in each)
+    return source[ScalingMetric.NUM_RECORDS_IN]
+
+
+def rate(earlier: PassOutcome, later: PassOutcome) -> float:
+    assert earlier.sample is not None
+    assert later.sample is not None
+    return 1000 * (records(later) - records(earlier)) / (later.sample.at_ms - earlier.sample.at_ms)
+
+
+def test_first_rate_of_a_daemon_is_right_after_a_quiet_time(flink: FakeFlink) -> None:
+    ask(flink)
+    be_quiet(flink)
+
+    with a_daemon(flink) as passes:
+        first, second = one_pass(passes), next_pass(flink, passes)
+
+    assert (first.phase, second.phase) == (PassPhase.COLLECTING, PassPhase.WINDOW_FILLING)
+    assert rate(first, second) == pytest.approx(RATE, rel=0.25)
+
+
+def test_rates_are_right_after_nothing_was_read_for_a_while(flink: FakeFlink) -> None:
+    with a_daemon(flink) as passes:
+        first = one_pass(passes)
+        be_quiet(flink)
+        flink.pause()
+        assert passes.run().error is not None
+        flink.resume()
+        second = one_pass(passes)
+
+    assert rate(first, second) == pytest.approx(RATE, rel=0.25)
+
+
+def test_job_that_nobody_asked_about_is_read_at_once(flink: FakeFlink) -> None:
+    with a_daemon(flink) as passes:
+        outcome = one_pass(passes)
+
+    assert (outcome.phase, outcome.error) == (PassPhase.COLLECTING, None)
+    assert records(outcome) > 0
+
+
+def test_what_cannot_be_proven_fresh_is_no_sample_and_says_so(flink: FakeFlink) -> None:
+    assert flink.store is not None
+    ask(flink)
+    be_quiet(flink)
+    flink.store.takes = 60.0
+
+    with a_daemon(flink) as passes:
+        outcome = one_pass(passes)
+        flink.store.takes = 0.0
+        healed = one_pass(passes)
+
+    (reason,) = outcome.decision.reasons
+    assert (outcome.phase, outcome.error, outcome.sample) == (PassPhase.NOT_READY, None, None)
+    assert (reason.code, reason.text) == (
+        "METRICS_NOT_FRESH",
+        "Flink has not gathered metrics since it was asked for them; no sample was taken",
+    )
+    assert healed.phase is PassPhase.COLLECTING
+
+
+def test_store_that_stays_empty_is_waited_for_without_an_error(flink: FakeFlink) -> None:
+    assert flink.store is not None
+    flink.store.takes = 60.0
+
+    with a_daemon(flink) as passes:
+        outcome = one_pass(passes)
+
+    assert (outcome.phase, outcome.error) == (PassPhase.NOT_READY, None)
+    assert [reason.code for reason in outcome.decision.reasons] == ["METRICS_NOT_FRESH"]
+
+
+def test_store_that_somebody_else_has_just_woken_is_waited_for(flink: FakeFlink) -> None:
+    ask(flink)
+
+    with a_daemon(flink) as passes:
+        first = one_pass(passes)
+        be_quiet(flink)
+        second = one_pass(passes)
+
+    assert first.phase is PassPhase.COLLECTING
+    assert rate(first, second) == pytest.approx(RATE, rel=0.25)
+
+
+def test_steady_passes_ask_for_little_more_and_do_not_wait(flink: FakeFlink) -> None:
+    with a_daemon(flink) as passes:
+        one_pass(passes)
+        next_pass(flink, passes)
+        flink.requests.clear()
+        started = time.monotonic()
+        one_pass(passes)
+        seconds = time.monotonic() - started
+        hasty = flink.paths().count(CLOCK)
+        be_quiet(flink, INTERVAL)
+        flink.requests.clear()
+        one_pass(passes)
+
+    assert hasty == 1  # what a pass reads of the TaskManagers anyway
+    assert seconds < 0.5
+    assert 2 <= flink.paths().count(CLOCK) <= 6
+
+
+def test_other_clusters_do_not_wait_for_one_that_gathers_slowly(flink: FakeFlink) -> None:
+    assert flink.store is not None
+    flink.store.takes = 60.0
+    with FakeFlink(store=FakeMetricStore(INTERVAL)) as other, a_daemon(flink) as slow, a_daemon(other) as quick:
+        other.add_job("orders")
+        waiting = threading.Thread(target=slow.run)
+        waiting.start()
+        outcome = one_pass(quick)
+        is_waiting = waiting.is_alive()
+        waiting.join(10.0)
+
+    assert outcome.phase is PassPhase.COLLECTING
+    assert is_waiting
+
+
+def test_reference_reads_what_there_is(flink: FakeFlink) -> None:
+    ask(flink)
+    be_quiet(flink)
+
+    with a_daemon(flink, **{"job.autoscaler.compat": "reference"}) as passes:
+        outcome = one_pass(passes)
+
+    assert outcome.phase is not PassPhase.ERROR
+    assert flink.paths().count("/jobmanager/config") == 0
+    assert not any(request.query.get("get") == "Status.JVM.CPU.Time" for request in flink.requests)
+
+
+def test_cluster_that_refuses_the_wake_up_is_read_as_it_is(flink: FakeFlink) -> None:
+    ask(flink)
+    be_quiet(flink)
+    flink.fault(CLOCK, Fault.HTML)
+
+    with a_daemon(flink) as passes:
+        outcome = one_pass(passes)
+
+    assert outcome.phase is PassPhase.COLLECTING
+
+
+def test_job_manager_that_hangs_for_a_moment_gives_no_old_sample(flink: FakeFlink) -> None:
+    ask(flink)
+    be_quiet(flink)
+    flink.fault(CLOCK, Fault.HANG, times=1)
+
+    with a_daemon(flink) as passes:
+        first, second = one_pass(passes), one_pass(passes)
+
+    assert (first.phase, first.error) == (PassPhase.NOT_READY, None)
+    assert [reason.code for reason in first.decision.reasons] == ["METRICS_NOT_FRESH"]
+    assert second.phase is PassPhase.COLLECTING
+
+
+def test_cluster_that_hangs_is_given_up_little_later(flink: FakeFlink) -> None:
+    flink.fault("metrics", Fault.HANG)
+
+    with a_daemon(flink, **{"autoscaler.clusters.0.timeout": "1 s"}) as passes:
+        started = time.monotonic()
+        outcome = one_pass(passes)
+        seconds = time.monotonic() - started
+
+    assert outcome.phase is PassPhase.ERROR
+    assert seconds < 8.0

@@ -1,0 +1,70 @@
+"""What one job says about itself, in a daemon in a process of its own: it harms that job alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_flink import FakeFlink, FakeJob
+from watching.process import DaemonProcess
+
+from flink_cluster.waiting import wait_until
+
+PROMPT = 2.0
+"""Seconds within which a page comes, far less than what hung the daemon."""
+
+
+@pytest.fixture
+def flink() -> Iterator[FakeFlink]:
+    with FakeFlink() as fake:
+        yield fake
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
+    with DaemonProcess(tmp_path) as daemon:
+        yield daemon
+
+
+def readings(flink: FakeFlink, job: FakeJob) -> int:
+    """Return how often the details of a job were read: once in each pass that evaluates it, at least."""
+    return flink.paths("GET").count(f"/jobs/{job.job_id}")
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        pytest.param({"job.autoscaler.utilization.target": "1" * 40_000 + "x"}, id="digits and a letter"),
+        pytest.param({"job.autoscaler.vertex.exclude.ids": "a;" * 400_000}, id="list of 800 kB"),
+        pytest.param({"job.autoscaler.vertex.exclude.names": "[" * 60_000}, id="brackets"),
+        pytest.param({"job.autoscaler.excluded.periods": "0 0 " + "1" * 5000 + " ? * *"}, id="cron of 5,000 digits"),
+        pytest.param({f"job.autoscaler.{number}": "x" for number in range(20_000)}, id="20,000 keys"),
+        pytest.param({"job.autoscaler.scale-up.max-factor": "1\ud800"}, id="half a character"),
+        pytest.param({"job.autoscaler.schedule.plans": "days=mon;" * 7_000}, id="7,000 plans"),
+    ],
+)
+def test_a_parameter_of_a_job_harms_that_job_alone(
+    daemon: DaemonProcess, flink: FakeFlink, own: dict[str, str]
+) -> None:
+    healthy, sick = flink.add_job("healthy"), flink.add_job("sick", user_config=own)
+    daemon.configure({"main": flink.url})
+    daemon.start()
+    daemon.wait_for("the first pass", lambda: readings(flink, healthy) >= 1)
+
+    slowest, passes = 0.0, 1
+    while passes < 6:
+        begin, before = time.monotonic(), passes
+        assert daemon.page("/healthz") == "ok\n"
+        slowest = max(slowest, time.monotonic() - begin)
+        wait_until("a pass", lambda: readings(flink, healthy) > before, 30)  # noqa: B023 - used at once
+        passes = readings(flink, healthy)
+
+    assert slowest < PROMPT
+    assert daemon.stop() == 0
+    assert "Traceback" not in daemon.text()
+    assert daemon.lines("pass_not_recorded") == []
+    assert not [line for line in daemon.lines("job_failed") if line.get("job_key") == "main/healthy"]
+    assert len(daemon.text()) < 200_000
+    assert any(sick.job_id in path for path in flink.paths("GET"))

@@ -1,0 +1,324 @@
+"""A cluster that lies about one job, or beside all of them: every other job is evaluated in every pass."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+from fake_flink import Canned, FakeFlink, FakeJob, Fault, chain
+from fake_flink.answers import details, overview
+from watching import LogLines
+
+from flink_autoscaler.core.errors import AutoscalerError
+from flink_autoscaler.core.model.decision import PassPhase
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassReport
+from flink_autoscaler.standalone.daemon.wiring import Wiring
+from flink_autoscaler.standalone.observability.announcer import Announcer
+from flink_autoscaler.standalone.observability.gauges import Gauges
+from flink_autoscaler.standalone.observability.health import Health
+from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+
+EVALUATED = {PassPhase.COLLECTING, PassPhase.WINDOW_FILLING, PassPhase.EXECUTED}
+SICK, WELL = "main/sick", "main/well"
+PASSES = 3
+
+PAGES = [b"<![foo[", b"<![", b"<html><title>Log in</title>"]
+SLOTS, HEAP, GC = "taskSlotsAvailable", "Status.JVM.Memory.Heap.Used", "Status.JVM.GarbageCollector.All.TimeMsPerSecond"
+
+
+def keep_counting(job: FakeJob) -> None:
+    """Let the counters grow as they do while a job works."""
+    source, work = job.vertices
+    for name in ("Source__source_0.numRecordsIn", "Source__source_0.numRecordsOut"):
+        source.metrics[name] = work.records_in + 100.0
+    source.records_out = work.records_in = work.records_in + 100
+
+
+class Daemon:
+    """The daemon's own parts around a cluster with two jobs, and what it says."""
+
+    def __init__(self, flink: FakeFlink, wiring: Wiring, passes: ClusterPass, lines: LogLines) -> None:
+        self.flink = flink
+        flink.taskmanagers = [{"id": "a", "slotsNumber": 16, "freeSlots": 8}]
+        self.wiring = wiring
+        self.lines = lines
+        self.sick = flink.add_job("sick", chain(sources=1, vertices=2))
+        self.well = flink.add_job("well", chain(sources=1, vertices=2))
+        self._passes = passes
+        self._announcer = Announcer(gauges=Gauges(), health=Health({"main": 60.0}))
+
+    def run(self, passes: int = PASSES) -> list[PassReport]:
+        """Run and announce passes; no line may have a traceback."""
+        reports = []
+        for _ in range(passes):
+            keep_counting(self.sick)
+            keep_counting(self.well)
+            reports.append(self._passes.run())
+            self._announcer.announce(reports[-1])
+        assert [line for line in self.lines.all() if "exception" in line] == []
+        return reports
+
+    def decide(self) -> list[PassReport]:
+        """Run passes until something was decided about the healthy job, for some seconds at most."""
+        deadline = time.monotonic() + 5.0
+        reports = self.run(1)
+        while reports[-1].reports[WELL].outcome.phase is not PassPhase.EXECUTED and time.monotonic() < deadline:
+            reports += self.run(1)
+        return reports
+
+    def spoil_entry(self, change: object) -> None:
+        """Replace the entry of the sick job in the list; a dict changes some of its fields."""
+        answer: Any = overview([self.sick, self.well])
+        entry = answer["jobs"][0]
+        answer["jobs"][0] = {**entry, **change} if isinstance(change, dict) else change
+        self.flink.fault("/jobs/overview", Canned.json(answer))
+
+    def learn(self) -> None:
+        """Let the daemon remember something about both jobs."""
+        self.run(2)
+        assert self.states() == {SICK, WELL}
+
+    def states(self) -> set[str]:
+        """Return the keys of the jobs that something is remembered about."""
+        return set(self.wiring._autoscaler._store.job_keys())
+
+
+@pytest.fixture
+def daemon() -> Iterator[Daemon]:
+    with FakeFlink() as flink, LogLines() as lines:
+        values = {
+            "autoscaler.clusters.0.name": "main",
+            "autoscaler.clusters.0.url": flink.url,
+            "autoscaler.clusters.0.timeout": "2 s",
+            "autoscaler.engine.kind": "inline",
+            "autoscaler.standalone.control-loop.interval": "100 ms",
+            "autoscaler.standalone.state-store.type": "heap",
+            "autoscaler.standalone.event-handler.type": "logging",
+            "job.autoscaler.enabled": "true",
+            "job.autoscaler.metrics.window": "200 ms",
+            "job.autoscaler.stabilization.interval": "0 s",
+        }
+        overrides = [f"{key}={value}" for key, value in values.items()]
+        settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+        with Wiring(settings) as wiring:
+            passes = wiring.cluster_pass(settings.effective_clusters()[0])
+            yield Daemon(flink, wiring, passes, lines)
+
+
+def assert_evaluated(reports: list[PassReport], job_key: str = WELL) -> None:
+    assert [report.error for report in reports] == [None] * len(reports)
+    assert [report.reports[job_key].outcome.phase in EVALUATED for report in reports] == [True] * len(reports)
+
+
+def failure(report: PassReport, job_key: str = SICK) -> AutoscalerError | None:
+    found = report.failures.get(job_key)
+    return found or next(iter(report.reports[job_key].errors), None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"tasks": ""}, {"tasks": 5}, {"state": None}, {"state": {}}, {"name": None}, None, 7, [], {"jid": 5}],
+    ids=str,
+)
+def test_one_bad_entry_of_the_list_concerns_its_job_only_and_is_told_once(daemon: Daemon, change: object) -> None:
+    daemon.learn()
+    daemon.spoil_entry(change)
+
+    reports = daemon.run()
+    daemon.flink.clear_faults()
+    healed = daemon.run(1)
+
+    assert_evaluated(reports)
+    assert [list(report.failures) for report in reports] == [[SICK]] * PASSES
+    assert [report.gone for report in reports] == [()] * PASSES
+    assert daemon.states() == {SICK, WELL}
+    assert len(daemon.lines.of("job_failed", job_key=SICK)) == 1
+    assert_evaluated(healed, SICK)
+    assert len(daemon.lines.of("job_recovered", job_key=SICK)) == 1
+
+
+def test_a_number_of_thousands_of_digits_concerns_its_entry_only(daemon: Daemon) -> None:
+    daemon.learn()
+    answer = json.dumps(overview([daemon.sick, daemon.well])).encode()
+    daemon.flink.fault("/jobs/overview", Canned(answer.replace(b'"total": ', b'"total": ' + b"9" * 5000, 1)))
+
+    reports = daemon.run()
+
+    assert_evaluated(reports)
+    assert [list(report.failures) for report in reports] == [[SICK]] * PASSES
+
+
+def test_an_option_of_flink_that_nobody_can_read_concerns_its_job_only(daemon: Daemon) -> None:
+    daemon.sick.configuration["scheduler-mode"] = "x" * 160_000
+
+    reports = daemon.run()
+
+    assert_evaluated(reports)
+    assert all(failure(report) is not None for report in reports)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"jobType": 5}, {"end-time": 1.5}, {"schedulerType": {}}, {"start-time": 1e308}, {"duration": "x"}],
+    ids=str,
+)
+def test_what_feeds_nothing_in_a_pass_may_be_anything(daemon: Daemon, change: dict[str, object]) -> None:
+    daemon.spoil_entry(change)
+
+    reports = daemon.run()
+
+    assert_evaluated(reports)
+    assert_evaluated(reports, SICK)
+
+
+@pytest.mark.parametrize("status", [200, 302, 401, 404, 500, 503])
+@pytest.mark.parametrize("page", PAGES, ids=repr)
+@pytest.mark.parametrize("path", ["/config", ""], ids=["configuration", "details"])
+def test_a_page_in_place_of_an_answer_about_one_job_concerns_it_only(
+    daemon: Daemon, path: str, page: bytes, status: int
+) -> None:
+    path = f"/jobs/{daemon.sick.job_id}{path}"
+    daemon.flink.fault(path, Canned(page, status, content_type="text/html"))
+
+    reports = daemon.run(2)
+
+    assert_evaluated(reports)
+    assert [failure(report) is None for report in reports] == [False, False]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=repr)
+@pytest.mark.parametrize("path", ["/taskmanagers", "/taskmanagers/metrics", "/jobmanager/metrics"])
+def test_a_page_in_place_of_facts_about_the_cluster_stops_no_job(daemon: Daemon, path: str, page: bytes) -> None:
+    daemon.flink.fault(path, Canned(page, content_type="text/html"))
+
+    reports = daemon.decide()
+
+    assert_evaluated(reports)
+    assert "FACTS_UNKNOWN" in codes(reports[-1])
+
+
+@pytest.mark.parametrize("fault", [Fault.HANG_UP, Fault.TRUNCATED_JSON, Fault.EMPTY, Fault.HUGE, Fault.GZIP_BOMB])
+@pytest.mark.parametrize("path", ["/taskmanagers/metrics", "/jobmanager/metrics"])
+def test_an_endpoint_beside_the_jobs_that_misbehaves_stops_none_of_them(
+    daemon: Daemon, path: str, fault: Fault
+) -> None:
+    daemon.flink.fault(path, fault)
+
+    reports = daemon.decide()
+
+    assert_evaluated(reports)
+    assert "FACTS_UNKNOWN" in codes(reports[-1])
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        ("/jobmanager/metrics", [{"id": SLOTS, "value": 5}]),
+        ("/jobmanager/metrics", [{"id": SLOTS, "value": "many"}]),
+        ("/jobmanager/metrics", [{"id": SLOTS, "value": "Infinity"}]),
+        ("/jobmanager/metrics", [{"id": SLOTS, "value": "-1"}]),
+        ("/jobmanager/metrics", [{"id": SLOTS, "value": ["1"]}]),
+        ("/taskmanagers/metrics", [{"id": HEAP, "max": "much"}, {"id": GC, "max": 5.0}]),
+        ("/taskmanagers/metrics", [{"id": HEAP, "max": {}}]),
+        ("/taskmanagers/metrics", []),
+        ("/taskmanagers/metrics", {}),
+        ("/taskmanagers/metrics", [5]),
+    ],
+    ids=str,
+)
+def test_a_bad_value_beside_the_jobs_is_unknown_and_the_decision_says_so(
+    daemon: Daemon, path: str, answer: object
+) -> None:
+    daemon.flink.fault(path, Canned.json(answer))
+
+    reports = daemon.decide()
+
+    assert_evaluated(reports)
+    assert_evaluated(reports, SICK)
+    assert "FACTS_UNKNOWN" in codes(reports[-1])
+    assert daemon.flink.paths("PUT") == []
+
+
+@pytest.mark.parametrize("change", [{"slotsNumber": -4}, {"freeSlots": 1e308}, {"id": None}, 5], ids=str)
+def test_taskmanagers_that_cannot_be_counted_are_unknown_and_the_decision_says_so(
+    daemon: Daemon, change: object
+) -> None:
+    daemon.flink.taskmanagers = [{"id": "a", "slotsNumber": 1, **change} if isinstance(change, dict) else change]
+
+    reports = daemon.decide()
+
+    assert_evaluated(reports)
+    assert "FACTS_UNKNOWN" in codes(reports[-1])
+    assert len(daemon.lines.of("cluster_fact_unknown")) == 1
+
+
+def test_where_everything_is_known_nothing_is_said_to_be_unknown(daemon: Daemon) -> None:
+    assert "FACTS_UNKNOWN" not in codes(daemon.decide()[-1])
+
+
+def codes(report: PassReport) -> set[str]:
+    return {reason.code for reason in report.reports[WELL].outcome.decision.reasons}
+
+
+def test_a_cluster_that_is_away_altogether_is_not_asked_about_its_jobs(daemon: Daemon) -> None:
+    daemon.flink.fault("/taskmanagers/metrics", Fault.HANG_UP)
+    daemon.flink.fault("/jobmanager/metrics", Fault.HANG_UP)
+
+    reports = daemon.run(2)
+
+    assert [report.reports[WELL].outcome.phase for report in reports] == [PassPhase.ERROR] * 2
+    assert not any("/subtasks/metrics" in path for path in daemon.flink.paths())
+
+
+def test_details_that_contradict_themselves_make_nobody_wait(daemon: Daemon) -> None:
+    daemon.learn()
+    answer: Any = details(daemon.sick)
+    answer["plan"]["nodes"][0]["parallelism"] = 7
+    daemon.flink.fault(f"/jobs/{daemon.sick.job_id}", Canned.json(answer))
+    before = daemon.flink.paths().count(f"/jobs/{daemon.sick.job_id}")
+    started = time.monotonic()
+
+    reports = daemon.run()
+
+    assert time.monotonic() - started < PASSES * 0.8
+    assert_evaluated(reports)
+    assert [report.reports[SICK].outcome.phase for report in reports] == [PassPhase.NOT_READY] * PASSES
+    assert daemon.flink.paths().count(f"/jobs/{daemon.sick.job_id}") == before + PASSES
+
+
+def spoil_details(job: FakeJob, change: Callable[[Any], None]) -> Canned:
+    answer = details(job)
+    change(answer)
+    return Canned.json(answer)
+
+
+def _set(place: Callable[[Any], Any], name: str, value: object) -> Callable[[Any], None]:
+    return lambda answer: place(answer).__setitem__(name, value)
+
+
+PLACES: Mapping[str, Callable[[Any], Any]] = {
+    "timestamps": lambda answer: answer["timestamps"],
+    "vertex": lambda answer: answer["vertices"][0],
+    "plan": lambda answer: answer["plan"]["nodes"][0],
+}
+
+
+@pytest.mark.parametrize(
+    "value", [1e308, -1e308, 2**63, 10**400, -84_637_000_000_000], ids=lambda value: f"{value}"[:16]
+)
+@pytest.mark.parametrize(
+    ("place", "name"), [("timestamps", "RUNNING"), ("vertex", "parallelism"), ("plan", "parallelism")]
+)
+def test_a_number_that_cannot_be_is_an_error_of_its_job(daemon: Daemon, place: str, name: str, value: float) -> None:
+    daemon.learn()
+    spoilt = spoil_details(daemon.sick, _set(PLACES[place], name, value))
+    daemon.flink.fault(f"/jobs/{daemon.sick.job_id}", spoilt)
+
+    reports = daemon.run(2)
+
+    assert_evaluated(reports)
+    assert all(name in str(failure(report)) for report in reports)

@@ -1,0 +1,158 @@
+"""The SQLite file of a running daemon is deleted, moved, replaced, or used by a second daemon."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from databases import rows_of
+from fault_setup import BusyCluster, DaemonProcess
+
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.state.store import SqlStateStore
+from flink_autoscaler.stores.sql.tables import DECISIONS
+
+JOB = "main/orders"
+
+
+class Site:
+    """A cluster whose load goes up and down, and a daemon with a database file."""
+
+    def __init__(self, folder: Path, cluster: BusyCluster) -> None:
+        self.path = folder / "autoscaler.db"
+        self.settings = DatabaseSettings(f"jdbc:sqlite:{self.path}")
+        self.cluster = cluster
+        self._folder = folder
+
+    def daemon(self, name: str = "daemon", **options: str) -> DaemonProcess:
+        given = {f"autoscaler.standalone.jdbc.{key.replace('_', '-')}": value for key, value in options.items()}
+        url = self.cluster.urls[0]
+        return DaemonProcess(self._folder, name, database=self.settings, cluster_url=url, options=given)
+
+    def learned(self) -> set[str]:
+        with closing(Database(self.settings)) as database:
+            state = SqlStateStore(database).load(JOB)
+        return {name for name in ("history", "overrides", "samples") if getattr(state, name)}
+
+    def records(self) -> int:
+        with closing(Database(self.settings)) as database:
+            return len(rows_of(database, DECISIONS))
+
+    def passes_after(self, daemon: DaemonProcess, count: int) -> None:
+        """Wait until so many more passes have ended."""
+        end = _passes(daemon) + count
+        daemon.wait_for(f"{count} more passes", lambda: _passes(daemon) >= end)
+
+
+def _passes(daemon: DaemonProcess) -> float:
+    lines = daemon.get("/metrics")[1].splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith("flink_autoscaler_passes_total"))
+
+
+def readiness(daemon: DaemonProcess) -> tuple[int, str]:
+    status, body = daemon.get("/readyz")
+    return status, json.loads(body)["store"].get("error") or ""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with BusyCluster(tmp_path) as cluster:
+        yield Site(tmp_path, cluster)
+
+
+def test_nothing_is_sent_while_the_file_is_deleted_and_the_daemon_says_so_once(site: Site) -> None:
+    with site.daemon(file_grace="0 s") as daemon:
+        daemon.start()
+        site.cluster.wait_for_puts(2)
+        site.path.unlink()
+        daemon.wait_for("that it is noticed", lambda: daemon.lines("store_away"))
+        before = len(site.cluster.puts())
+        site.passes_after(daemon, 30)
+        sent = len(site.cluster.puts()) - before
+        status, error = readiness(daemon)
+        alive = daemon.get("/healthz")[0]
+        lines = daemon.lines("store_away")
+        code = daemon.stop()
+
+    assert (sent, status, alive, code, len(lines)) == (0, 503, 200, 0, 1)
+    assert f"{site.path}: its file was deleted or moved while it was in use" in error
+    assert "put it back" in lines[0]["error"]
+    assert not site.path.exists()
+
+
+def test_daemon_goes_on_when_the_file_is_back(site: Site) -> None:
+    aside = site.path.with_name("aside.db")
+    with site.daemon() as daemon:
+        daemon.start()
+        site.cluster.wait_for_puts(2)
+        site.path.rename(aside)
+        daemon.wait_for("that it is noticed", lambda: daemon.lines("store_away"))
+        status, _ = readiness(daemon)
+        aside.rename(site.path)
+        daemon.wait_for("that it is back", lambda: daemon.lines("store_back"))
+        site.cluster.wait_for_puts(1)
+        code = daemon.stop()
+
+    assert (status, code) == (503, 0)
+    assert daemon.lines("database_file_written_anew") == []
+    assert site.learned() >= {"history", "samples"}
+
+
+def test_deleted_file_is_written_anew_with_everything_that_was_in_it(site: Site) -> None:
+    with site.daemon(file_grace="1 s") as daemon:
+        daemon.start()
+        site.cluster.wait_for_puts(3)
+        records = site.records()
+        for path in (site.path, *site.path.parent.glob("autoscaler.db-*")):
+            path.unlink()
+        daemon.wait_for("that it is back", lambda: daemon.lines("store_back"))
+        site.cluster.wait_for_puts(1)
+        code = daemon.stop()
+
+    (line,) = daemon.lines("database_file_written_anew")
+    assert line["path"] == str(site.path)
+    assert code == 0
+    assert site.learned() >= {"history", "samples"}
+    assert site.records() >= records > 0
+    assert [path.name for path in site.path.parent.glob("*.new*")] == []
+
+
+def test_replaced_file_is_not_touched_until_the_daemon_is_started_again(site: Site) -> None:
+    with site.daemon(file_grace="1 s") as daemon:
+        daemon.start()
+        site.cluster.wait_for_puts(2)
+        other = site.path.with_name("backup.db")
+        shutil.copy(site.path, other)
+        os.replace(other, site.path)
+        daemon.wait_for("that it is noticed", lambda: daemon.lines("store_away"))
+        content, before = site.path.read_bytes(), len(site.cluster.puts())
+        site.passes_after(daemon, 30)
+        sent = len(site.cluster.puts()) - before
+        status, error = readiness(daemon)
+        is_untouched = site.path.read_bytes() == content
+        code = daemon.stop()
+
+    assert (sent, status, code, is_untouched) == (0, 503, 0, True)
+    assert "its file was replaced by another one while it was in use" in error
+    assert "restart the daemon" in error
+
+
+def test_second_daemon_with_the_file_is_refused_with_what_to_do(site: Site) -> None:
+    with site.daemon() as first, site.daemon("second") as second:
+        first.start()
+        site.cluster.wait_for_puts(1)
+        second.start(wait=False)
+        code = second.exit_code()
+        (line,) = [line for line in second.text().splitlines() if line.startswith("error: ")]
+        first.kill()
+        second.start()
+        site.cluster.wait_for_puts(1)
+
+    assert code == 2
+    assert f"another daemon works with {site.path} already (process {first.pid} on " in line
+    assert "autoscaler.ha.enabled" in line

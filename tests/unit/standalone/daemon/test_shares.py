@@ -1,0 +1,207 @@
+"""Slots that jobs of a cluster share: who has them is told, and who has too many gives some back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from fake_flink import FakeJob
+from slot_setup import FULL, SharedCluster, held
+from watching import LogLines
+
+from flink_autoscaler.core.model.decision import PassPhase
+
+
+@pytest.fixture
+def lines() -> Iterator[LogLines]:
+    with LogLines() as lines:
+        yield lines
+
+
+# --- who has the slots
+
+
+def test_a_scale_up_without_room_says_who_has_the_slots_and_what_would_help() -> None:
+    with SharedCluster(12) as cluster:
+        cluster.add("payments", 7)
+        cluster.add("orders", 4, load=430.0)
+        cluster.add("fraud", 1)
+
+        cluster.run(FULL)
+
+        assert cluster.texts("orders")["HEADROOM_REACHED"] == (
+            "cluster main: 12 slots, none free (payments 7, orders 4, fraud 1): work stays at 4 instead of 8; "
+            "4 slots are missing: 2 more TaskManagers of 2 slots would do, or other jobs that give slots back"
+        )
+
+
+def test_a_job_that_waits_for_slots_says_how_many_are_missing() -> None:
+    with SharedCluster(6) as cluster:
+        cluster.add("payments", 6, options={"dry-run": "true"})
+        cluster.submit("orders", 3)
+
+        cluster.run(2)
+
+        assert cluster.report("orders").outcome.phase is PassPhase.NOT_RUNNING
+        assert cluster.texts("orders")["SLOTS_MISSING"] == (
+            "it needs 1 slot at least to run, 1 is missing; cluster main: 6 slots, none free (payments 6); "
+            "no other job has any to give"
+        )
+
+
+# --- one slot at a time
+
+WAITING = "WAITS_FOR_MORE_SLOTS"
+
+
+def test_a_scale_up_for_which_one_slot_is_free_waits_until_more_come_together() -> None:
+    with SharedCluster(8) as cluster:
+        cluster.add("orders", 7, load=5_000.0)
+
+        cluster.run(FULL + 1)
+        text = cluster.texts("orders")[WAITING]
+        before = cluster.asked("orders")
+        cluster.slots = 10
+        cluster.run()
+
+        assert before == []
+        assert text.startswith("1 of the 6 more slots that it wants can be had: a rescale, with an outage of ")
+        assert cluster.asked("orders") == [10]
+
+
+def test_a_scale_up_does_not_wait_for_more_slots_for_longer_than_it_may() -> None:
+    with SharedCluster(8, {"job.autoscaler.scale-up.partial.wait": "40 s"}) as cluster:
+        cluster.add("orders", 7, load=5_000.0)
+
+        cluster.run(FULL + 3)
+        before = cluster.asked("orders")
+        cluster.run()
+
+        assert (before, cluster.asked("orders")) == ([], [8])
+
+
+def test_every_slot_is_taken_at_once_where_that_is_wanted() -> None:
+    with SharedCluster(8, {"job.autoscaler.scale-up.partial.wait": "0"}) as cluster:
+        cluster.add("orders", 7, load=5_000.0)
+
+        cluster.run(FULL)
+
+        assert cluster.asked("orders") == [8]
+
+
+# --- those who have too many give
+
+
+def test_a_job_that_has_all_slots_is_asked_down_to_its_share_within_two_passes() -> None:
+    with SharedCluster(6) as cluster:
+        cluster.add("payments", 6)
+        first, second = cluster.submit("orders", 3), cluster.submit("fraud", 3)
+
+        took = cluster.run_until(lambda: bool(cluster.asked("payments")), 3)
+        cluster.run_until(lambda: {first.state, second.state} == {"RUNNING"}, 8)
+        cluster.run(5)
+
+        running = [held(job_of(cluster, name)) for name in ("payments", "orders", "fraud")]
+        assert (took, cluster.asked("payments")) == (2, [2])
+        assert sum(running) == 6
+        assert min(running) > 0
+
+
+def test_the_one_that_has_nothing_says_what_it_lacks_and_who_gives() -> None:
+    with SharedCluster(6) as cluster:
+        cluster.add("payments", 6)
+        cluster.submit("orders", 3)
+
+        cluster.run()
+        text = cluster.texts("orders")["SLOTS_MISSING"]
+        cluster.run()
+
+        assert text == (
+            "it needs 1 slot at least to run, 1 is missing; cluster main: 6 slots, none free (payments 6); "
+            "payments is asked down to 3"
+        )
+        assert cluster.texts("payments")["GIVES_SLOTS"] == "it gives 3 of its 6 slots to orders"
+        assert cluster.told.of("orders", "SlotsMissing") == [f"The job has too few slots: {text}"]
+        assert cluster.told.of("payments", "GivesSlots") == [
+            "Other jobs have too few slots: it gives 3 of its 6 slots to orders"
+        ]
+
+
+def test_slots_that_were_given_are_not_taken_back_before_the_other_one_has_them() -> None:
+    with SharedCluster(6) as cluster:
+        cluster.add("payments", 6, load=5_000.0)
+        cluster.run(FULL)
+        orders = cluster.submit("orders", 3)
+
+        cluster.run_until(lambda: orders.state == "RUNNING", 8)
+        cluster.run(FULL)
+
+        assert cluster.asked("payments") == [3]
+
+
+def test_slots_that_flink_has_handed_over_are_not_asked_for_again_while_the_job_starts() -> None:
+    with SharedCluster(8) as cluster:
+        cluster.handing_over = 4
+        cluster.add("payments", 8)
+        orders = cluster.submit("orders", 3)
+
+        cluster.run_until(lambda: orders.state == "RUNNING", 12)
+        cluster.run(2)
+
+        assert cluster.asked("payments") == [5]
+        assert held(orders) == 3
+
+
+def test_nobody_is_asked_where_what_is_free_is_enough() -> None:
+    with SharedCluster(8) as cluster:
+        cluster.add("payments", 6)
+        orders = cluster.submit("orders", 4)
+        orders.requirements = {vertex_id: (2, upper) for vertex_id, (_, upper) in orders.requirements.items()}
+        cluster.dealing = False
+
+        cluster.run(3)
+
+        assert cluster.asked("payments") == []
+        assert "SLOTS_MISSING" not in cluster.texts("orders")
+
+
+@pytest.mark.parametrize(
+    ("options", "needed"),
+    [
+        pytest.param({"dry-run": "true"}, 1, id="nothing is to be changed"),
+        pytest.param({"scale-down.enabled": "false"}, 1, id="it is not to shrink"),
+        pytest.param({"vertex.exclude.names": "work"}, 1, id="its vertex is excluded"),
+        pytest.param({"vertex.bounds": "work=6.."}, 1, id="its bounds"),
+        pytest.param({"capacity.enabled": "false"}, 1, id="it takes no part"),
+        pytest.param({"capacity.priority": "1"}, 1, id="it comes first"),
+        pytest.param({"compat": "reference"}, 1, id="as in the reference"),
+        pytest.param({}, 7, id="no cluster of this size has what the other one needs"),
+    ],
+)
+def test_a_job_that_is_not_to_give_keeps_its_slots(options: dict[str, str], needed: int) -> None:
+    with SharedCluster(6) as cluster:
+        cluster.add("payments", 6, options=options)
+        orders = cluster.submit("orders", 8)
+        orders.requirements = dict.fromkeys(orders.requirements, (needed, 8))
+
+        cluster.run(4)
+
+        assert cluster.asked("payments") == []
+        assert cluster.texts("orders")["SLOTS_MISSING"].endswith("; no other job has any to give")
+
+
+def test_a_job_below_its_least_parallelism_is_given_what_it_lacks() -> None:
+    with SharedCluster(6) as cluster:
+        cluster.add("payments", 5)
+        orders = cluster.add("orders", 1, options={"vertex.bounds": "work=2.."})
+        work = orders.vertices[1].vertex_id
+        orders.requirements[work] = (1, 4)
+        cluster.remember("orders", {work: 4})
+
+        cluster.run_until(lambda: bool(cluster.asked("payments")), 3)
+
+        assert cluster.asked("payments") == [4]
+
+
+def job_of(cluster: SharedCluster, name: str) -> FakeJob:
+    return next(job for job in cluster.flink.jobs.values() if job.name == name)

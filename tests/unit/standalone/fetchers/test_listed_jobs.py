@@ -1,0 +1,126 @@
+"""Jobs whose entry in the list cannot be read: they are there, keep their keys, and nobody else gets those."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fake_flink import Canned, FakeFlink
+from fake_flink.answers import overview
+
+from flink_autoscaler.clients.flink.client_cache import ClientCache
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
+from flink_autoscaler.core.ports.deployment import JobList
+from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
+from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
+from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode
+
+
+class Listing:
+    """A cluster and who lists it; ``spoil`` changes entries of the next lists."""
+
+    def __init__(self, flink: FakeFlink, loop: EventLoopThread, mode: JobKeyMode = JobKeyMode.NAME) -> None:
+        self.flink = flink
+        cluster = Cluster("main", flink.endpoint(), 1.0, EngineKind.INLINE, {}, ClusterSettings(name="main"))
+        self._fetcher = FlinkClusterFetcher(cluster, loop=loop, clients=ClientCache(loop), job_key=mode)
+
+    def fetch(self, spoiled: dict[int, object] | None = None) -> JobList:
+        """Return the list; entries are replaced by their place, or updated where a dict is given."""
+        answer: Any = overview(list(self.flink.jobs.values()))
+        changes = spoiled or {}
+        answer["jobs"] = [_spoilt(entry, changes.get(place, {})) for place, entry in enumerate(answer["jobs"])]
+        self.flink.fault("/jobs/overview", Canned.json(answer), times=1)
+        return self._fetcher.fetch()
+
+
+def _spoilt(entry: dict[str, Any], change: object) -> object:
+    return {**entry, **change} if isinstance(change, dict) else change
+
+
+@pytest.fixture
+def listing() -> Iterator[Listing]:
+    loop = EventLoopThread()
+    with FakeFlink() as flink:
+        yield Listing(flink, loop)
+    loop.close()
+
+
+def keys(job_list: JobList) -> list[str]:
+    return [context.job_key for context in job_list.jobs]
+
+
+@pytest.mark.parametrize("change", [{"tasks": ""}, {"state": None}], ids=str)
+def test_a_job_with_an_unreadable_entry_is_present_under_its_key(listing: Listing, change: dict[str, object]) -> None:
+    listing.flink.add_job("sick")
+    listing.flink.add_job("well")
+
+    job_list = listing.fetch({0: change})
+
+    assert keys(job_list) == ["main/well"]
+    assert list(job_list.unreadable) == ["main/sick"]
+    assert job_list.problems == {}
+
+
+def test_a_job_whose_name_cannot_be_read_any_more_is_known_by_its_id(listing: Listing) -> None:
+    listing.flink.add_job("sick")
+    listing.fetch()
+
+    job_list = listing.fetch({0: {"name": 5}})
+
+    assert (keys(job_list), list(job_list.unreadable), job_list.problems) == ([], ["main/sick"], {})
+
+
+def test_nobody_gets_the_key_of_a_job_of_the_same_name_that_cannot_be_read(listing: Listing) -> None:
+    one, other = listing.flink.add_job("twin"), listing.flink.add_job("twin")
+    before = listing.fetch()
+
+    job_list = listing.fetch({1: {"tasks": 5}})
+
+    assert keys(before) == [f"main/twin#{one.job_id}", f"main/twin#{other.job_id}"]
+    assert keys(job_list) == keys(before)[:1]
+    assert list(job_list.unreadable) == keys(before)[1:]
+
+
+@pytest.mark.parametrize("entry", [None, 5, {"jid": "x"}], ids=str)
+def test_while_an_entry_is_nobodys_every_missing_job_may_be_it(listing: Listing, entry: object) -> None:
+    listing.flink.add_job("sick")
+    listing.flink.add_job("well")
+    listing.fetch()
+
+    job_list = listing.fetch({0: entry})
+    again = listing.fetch({0: entry})
+    healed = listing.fetch()
+
+    for each in (job_list, again):
+        assert keys(each) == ["main/well"]
+        assert list(each.unreadable) == ["main/sick"]
+        assert list(each.problems) == ["entry 1 of the list of jobs"]
+    assert (keys(healed), healed.unreadable, healed.problems) == (["main/sick", "main/well"], {}, {})
+
+
+def test_an_entry_that_never_had_a_name_keeps_everybody_from_being_gone(listing: Listing) -> None:
+    listing.flink.add_job("sick")
+    listing.flink.add_job("well")
+
+    job_list = listing.fetch({0: None})
+
+    assert keys(job_list) == ["main/well"]
+    assert (job_list.unreadable, list(job_list.problems)) == ({}, ["entry 1 of the list of jobs"])
+
+
+def test_a_job_left_out_by_its_name_is_left_out_unreadable_as_well() -> None:
+    loop = EventLoopThread()
+    with FakeFlink() as flink:
+        settings = ClusterSettings(name="main", exclude=("sick*",))
+        cluster = Cluster("main", flink.endpoint(), 1.0, EngineKind.INLINE, {}, settings)
+        flink.add_job("sick one")
+        answer: Any = overview(list(flink.jobs.values()))
+        answer["jobs"][0]["tasks"] = ""
+        flink.fault("/jobs/overview", Canned.json(answer))
+
+        job_list = FlinkClusterFetcher(cluster, loop=loop, clients=ClientCache(loop)).fetch()
+    loop.close()
+
+    assert not job_list.unreadable
+    assert job_list.left_out == {"main/sick one"}
