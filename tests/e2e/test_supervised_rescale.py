@@ -19,8 +19,13 @@ FLOODED = job.ScalingJob(name="flooded", curve="0:20000", cost_micros=1000, spli
 
 
 def limited(most: int, **more: str) -> dict[str, str]:
-    """Return options with which only the work vertex is scaled, up to ``most``."""
-    options = {"job.autoscaler.vertex.max-parallelism": str(most), **ONLY_WORK}
+    """Return options with which only the work vertex is scaled, up to ``most``, and never down again.
+
+    Within the few seconds of these windows the busy time that Flink tells after a restart is behind the counters on a
+    busy machine, which makes subtasks look faster than they are.
+    """
+    only_up = {"job.autoscaler.vertex.max-parallelism": str(most), "job.autoscaler.scale-down.interval": "1 h"}
+    options = {**only_up, **ONLY_WORK}
     return options | {f"job.autoscaler.{key.replace('__', '.').replace('_', '-')}": v for key, v in more.items()}
 
 
