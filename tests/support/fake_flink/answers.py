@@ -60,6 +60,8 @@ def _vertex(vertex: FakeVertex) -> dict[str, object]:
     }
     if vertex.busy_ms is not None:
         metrics["accumulated-busy-time"] = vertex.busy_ms
+    if vertex.waited_ms is not None:
+        metrics |= {"accumulated-idle-time": vertex.waited_ms, "accumulated-backpressured-time": 0.0}
     metrics |= vertex.counters
     return {
         "id": vertex.vertex_id,

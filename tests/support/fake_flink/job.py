@@ -19,6 +19,7 @@ class FakeVertex:
         metrics: Metric id to value per subtask.
         names_without_value: Metric ids that are listed but not answered.
         busy_ms: Accumulated busy time; None leaves the field out.
+        waited_ms: Accumulated time without input; None leaves it out, and that of being held up.
         counters: What the answer has instead of the counters, by their names on the wire.
         slot_sharing_group: Id of the group that the vertex shares its slots with.
         records_per_second: What it takes in, or gives where it is a source; only a metric store lets it grow.
@@ -35,6 +36,7 @@ class FakeVertex:
     records_in: int = 1000
     records_out: int = 1000
     busy_ms: float | str | None = 500.0
+    waited_ms: float | None = None
     is_complete: bool = True
     counters: dict[str, object] = field(default_factory=dict)
     slot_sharing_group: str = "55f9eb5ee17c78b09947ae7f0a6c6678"

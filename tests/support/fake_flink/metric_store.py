@@ -79,6 +79,7 @@ def without_metrics(vertex: FakeVertex) -> FakeVertex:
 def _at(vertex: FakeVertex, passed: float) -> FakeVertex:
     """Return a vertex as it is after so many seconds of its load."""
     copy, records = deepcopy(vertex), round(vertex.records_per_second * passed)
+    copy.waited_ms = round(1000 * passed * vertex.parallelism)
     if not records:
         return copy
     copy.records_out += records

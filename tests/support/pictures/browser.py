@@ -17,13 +17,16 @@ from flink_cluster.waiting import wait_until
 
 _ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars")
 
-# From the top of the first job to the end of its last chart, with a margin.
-_FIRST_JOB = """
-const job = document.querySelector("section.job");
+# From the top of a job, or the first one, to the end of its last chart, with a margin.
+_JOB = """
+const all = [...document.querySelectorAll("section.job")];
+const job = all.find(each => each.querySelector("h2").textContent.includes(arguments[0])) ?? all[0];
 const top = job.getBoundingClientRect().top + scrollY - 8;
 const charts = [...job.querySelectorAll("figure.chart")].map(each => each.getBoundingClientRect().bottom + scrollY);
 return {x: 0, y: top, width: document.documentElement.clientWidth, height: Math.max(...charts) - top + 8};
 """
+
+_ALL_DRAWN = "return window.Bokeh?.documents.length > 0 && Bokeh.documents.every(each => each.is_idle)"
 
 
 @contextmanager
@@ -46,23 +49,44 @@ def chromium() -> Iterator[Chrome]:
         driver.quit()
 
 
-def report_picture(page: Path, picture: Path, *, width: int) -> None:
-    """Take what a report says about its first job: the figures, and the charts below them.
+def report_picture(page: Path, picture: Path, *, width: int, job: str = "") -> None:
+    """Take what a report says about a job: the figures, and the charts below them.
 
     Args:
         page: A file that ``flink-autoscaler report`` wrote.
         picture: The PNG file to write.
         width: Pixels that the page is laid out for.
+        job: Part of its name; empty takes the first one.
     """
     with chromium() as chrome:
-        metrics = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
-        chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        _lay_out(chrome, width)
         chrome.get(page.as_uri())
         charts = chrome.execute_script("return document.querySelectorAll('figure.chart').length")
         for number in range(charts):
             chrome.execute_script("document.querySelectorAll('figure.chart')[arguments[0]].scrollIntoView()", number)
             wait_until(f"chart {number} is drawn", partial(_is_drawn, chrome, number), 20)
-        picture.write_bytes(_screenshot(chrome, chrome.execute_script(_FIRST_JOB)))
+        picture.write_bytes(_screenshot(chrome, chrome.execute_script(_JOB, job)))
+
+
+def plots_picture(page: Path, picture: Path, *, width: int) -> None:
+    """Take a whole page of Bokeh, when all of it is drawn.
+
+    Args:
+        page: The file.
+        picture: The PNG file to write.
+        width: Pixels that the page is laid out for.
+    """
+    with chromium() as chrome:
+        _lay_out(chrome, width)
+        chrome.get(page.as_uri())
+        wait_until("all plots are drawn", lambda: chrome.execute_script(_ALL_DRAWN), 20)
+        height = chrome.execute_script("return document.documentElement.getBoundingClientRect().height")
+        picture.write_bytes(_screenshot(chrome, {"x": 0, "y": 0, "width": width, "height": height}))
+
+
+def _lay_out(chrome: Chrome, width: int) -> None:
+    metrics = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+    chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
 
 def _is_drawn(chrome: Chrome, number: int) -> bool:

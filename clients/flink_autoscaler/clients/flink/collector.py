@@ -167,7 +167,9 @@ def current_memory(request: PassRequest, details: JobDetails) -> CollectorMemory
     is_other_job = state.job_id not in (None, request.context.job_id)
     oldest_ms = state.samples[0].at_ms if state.samples else None
     has_restarted = oldest_ms is not None and (details.running_at_ms or 0) > oldest_ms
-    return EMPTY_MEMORY if is_other_job or has_restarted else request.memory
+    if is_other_job:
+        return EMPTY_MEMORY
+    return CollectorMemory(task_ms=request.memory.task_ms) if has_restarted else request.memory
 
 
 def vertices_to_ask(

@@ -66,10 +66,14 @@ class Freshness(NamedTuple):
         doubt: Why nobody can tell that they are fresh; None where they are, or where a cluster does not say what it
             would take to tell.
         waited: Seconds that the store was waited for.
+        age: Seconds since the store was first seen to say what it says now; 0 where that is not known.
+        interval: Seconds for which a store may say the same; 0 where nobody can tell whether it does.
     """
 
     doubt: str | None
     waited: float = 0.0
+    age: float = 0.0
+    interval: float = 0.0
 
 
 class AsksForMetrics(Protocol):
@@ -112,6 +116,7 @@ class MetricStoreWatch:
         self._seen: Aggregate | None = None
         self._asked_at = -math.inf
         self._other_at = -math.inf  # when the store was last seen to say something else than it says now
+        self._first_at = -math.inf  # when it was first seen to say what it says now
         self._doubt: str | None = None
 
     async def freshen(self, client: AsksForMetrics, seconds: float) -> Freshness:
@@ -134,20 +139,21 @@ class MetricStoreWatch:
                 self._doubt, waited = await self._visit(client, since, seconds)
             elif not self._is_lately(interval):
                 self._doubt = self._reason()
-            return Freshness(self._doubt, waited)
+            return Freshness(self._doubt, waited, self._age(), 0.0 if self._seen is None else interval)
 
-    async def _visit(self, client: AsksForMetrics, since: float, seconds: float) -> Freshness:
+    async def _visit(self, client: AsksForMetrics, since: float, seconds: float) -> tuple[str | None, float]:
+        """Return what is in doubt now, and for how many seconds the store was waited for."""
         started = self._clock()
         first = await self._look(client)
         if first in (_Look.LATE, _Look.UNKNOWN):
-            return Freshness(None if first is _Look.UNKNOWN else LATE)
+            return None if first is _Look.UNKNOWN else LATE, 0.0
         self._woken_at = started
         if self._interval is None:
             self._interval = await _interval(client)
         until = started + min(seconds, _patience(first, since, self._interval))
         has_moved = await self._moves(client, until, is_quiet=since > OLD * self._interval)
         is_fresh = has_moved or first is _Look.OTHER or self._is_lately(self._interval)
-        return Freshness(None if is_fresh else self._reason(), self._clock() - started)
+        return None if is_fresh else self._reason(), self._clock() - started
 
     async def _moves(self, client: AsksForMetrics, until: float, *, is_quiet: bool) -> bool:
         """Tell whether the store moves in time; after a quiet time also wait for TaskManagers that are behind."""
@@ -173,7 +179,8 @@ class MetricStoreWatch:
         if value is None:
             return await self._without_clock(client, asked_at)
         is_same = value == self._seen
-        self._other_at = self._other_at if is_same else before
+        if not is_same:
+            self._other_at, self._first_at = before, asked_at
         self._seen, self._asked_at = value, asked_at
         return _Look.SAME if is_same or math.isinf(before) else _Look.OTHER
 
@@ -191,6 +198,10 @@ class MetricStoreWatch:
     def _is_lately(self, interval: float) -> bool:
         """Tell whether what the store says was gathered within the last two intervals."""
         return self._seen is not None and self._clock() - self._other_at <= OLD * interval
+
+    def _age(self) -> float:
+        is_known = self._doubt is None and self._seen is not None and math.isfinite(self._other_at)
+        return max(0.0, self._clock() - self._first_at) if is_known else 0.0
 
     def _reason(self) -> str:
         if self._seen is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -34,6 +35,11 @@ _SHARE_OF_WAITING: Final = 0.5
 
 _SHORT_WAIT: Final = 0.1
 """Seconds of waiting that do not move a sample: its own requests take as long."""
+
+MOST_LATE_MS: Final = 60_000
+
+_FRESH: Final = 1.0
+"""Seconds for which what a cluster has gathered is as of now."""
 
 Admit = Callable[[], AbstractAsyncContextManager[object, bool | None]]
 
@@ -112,6 +118,7 @@ async def run_passes(
         if cluster is None:
             needs_fresh = any(wants_fresh(requests[index]) for index in waiting)
             cluster = await read_cluster_within(client, min(job_deadline, pass_deadline), is_fresh=needs_fresh)
+            cluster = replace(cluster, waited_ms=max(cluster.waited_ms, late_ms(requests) if needs_fresh else 0))
         reading = _Reading(client, cluster, job_deadline, end, admission or nullcontext)
         queue = iter(waiting)
 
@@ -142,6 +149,15 @@ def wants_fresh(request: PassRequest) -> bool:
     return False
 
 
+def late_ms(requests: Iterable[PassRequest]) -> int:
+    """Return how much later it is than the instant of a pass, which may have waited for Spark; 0 for next to nothing.
+
+    An instant that is none of the last minute is not by this machine's clock, as in a simulation.
+    """
+    late = time.time_ns() // 1_000_000 - max(request.now_ms for request in requests)
+    return late if 1000 * _SHORT_WAIT < late < MOST_LATE_MS else 0
+
+
 async def read_cluster_within(client: FlinkRestClient, seconds: float, *, is_fresh: bool = True) -> ClusterReading:
     """Return cluster-wide metrics; failures are in ``error``. Never raises.
 
@@ -154,9 +170,14 @@ async def read_cluster_within(client: FlinkRestClient, seconds: float, *, is_fre
         async with asyncio.timeout(seconds):
             if not is_fresh:
                 return await read_cluster(client)
-            doubt, waited = await client.store.freshen(client, seconds * _SHARE_OF_WAITING)
-            waited_ms = round(1000 * waited) if waited > _SHORT_WAIT else 0
-            return replace(await read_cluster(client), doubt=doubt or "", waited_ms=waited_ms)
+            store = await client.store.freshen(client, seconds * _SHARE_OF_WAITING)
+            return replace(
+                await read_cluster(client),
+                doubt=store.doubt or "",
+                waited_ms=round(1000 * store.waited) if store.waited > _SHORT_WAIT else 0,
+                age_ms=round(1000 * store.age) if store.age > _FRESH else 0,
+                interval_ms=round(1000 * store.interval),
+            )
     except TimeoutError:
         error = ConnectError(f"the metrics of the cluster were not read within {seconds:.3g} s")
         return ClusterReading(error=error, is_away=True)

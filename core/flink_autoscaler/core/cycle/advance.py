@@ -33,12 +33,12 @@ from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.observe.gathering import stale
 from flink_autoscaler.core.observe.observation import (
     Observed,
     finished_vertices,
     memory_after_failure,
     observe,
-    stale,
     unknown_facts,
     without_sample,
 )

@@ -130,7 +130,7 @@ class SecondLook:
         return plan.explained(CODE, text, figures=figures).told(event).dropped()
 
     def _memory(self, planned: Sizes) -> Mapping[str, Any]:
-        return {"at_ms": self.job.now_ms, "planned": dict(planned)}
+        return {"at_ms": self.samples[-1].at_ms, "planned": dict(planned)}
 
     def _is_repeated(self, planned: Sizes) -> bool:
         """Tell whether an earlier sample of the window has come to the same plan when it was the newest."""

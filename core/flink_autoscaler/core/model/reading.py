@@ -30,6 +30,8 @@ class ClusterReading:
         is_away: Whether nobody answered at all, so that nothing else needs to be asked.
         doubt: Why nobody can tell whether metrics read after this are fresh; empty where they are.
         waited_ms: How much later than the instant of the pass the jobs are read, since the cluster gathered first.
+        age_ms: How much before that instant the cluster gathered the metrics which it answers with; 0 for just now.
+        interval_ms: For how long metrics may stay the same; 0 where nobody can tell whether they were gathered again.
     """
 
     jobmanager: Mapping[str, str] = field(default_factory=dict)
@@ -40,6 +42,8 @@ class ClusterReading:
     is_away: bool = False
     doubt: str = ""
     waited_ms: int = 0
+    age_ms: int = 0
+    interval_ms: int = 0
 
     @property
     def has_taskmanagers(self) -> bool:
@@ -56,12 +60,14 @@ class CollectorMemory:
         partitions: Partitions found per source; sources without are left out.
         names_at_ms: When the names of the sources were last read.
         reports_gc: Whether the TaskManagers report garbage collection; None when not known yet.
+        task_ms: For how long a subtask had run, by Flink's metrics, when they were last read; None when unknown.
     """
 
     names: Mapping[VertexId, MetricNames] = field(default_factory=dict)
     partitions: Mapping[VertexId, int] = field(default_factory=dict)
     names_at_ms: int = 0
     reports_gc: bool | None = None
+    task_ms: float | None = None
 
 
 EMPTY_MEMORY = CollectorMemory()

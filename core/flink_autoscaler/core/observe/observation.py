@@ -22,6 +22,7 @@ from flink_autoscaler.core.model.vertex_patterns import matching
 from flink_autoscaler.core.observe.conversion import Conversion, base_taskmanager_metrics, convert
 from flink_autoscaler.core.observe.counters import CountedWindow, counted
 from flink_autoscaler.core.observe.first_minute import ages_of
+from flink_autoscaler.core.observe.gathering import gathered_ms, task_ms
 from flink_autoscaler.core.observe.history import complete_tracking, prune_history, trim_history, trim_tracking
 from flink_autoscaler.core.observe.possible import check_details, most_of
 from flink_autoscaler.core.observe.window import WindowSettings, full_at_ms, trim
@@ -66,19 +67,6 @@ def finished_vertices(details: JobDetails | None) -> frozenset[VertexId]:
     return frozenset(v.vertex_id for v in details.vertices if v.status == "FINISHED") if details else frozenset()
 
 
-def stale(request: PassRequest, reading: JobReading, cluster: ClusterReading) -> Reason | None:
-    """Return why what was read is no sample: it may be from before a quiet time, or not be there yet.
-
-    What comes from a store that was empty a moment ago is fresh.
-    """
-    options = request.context.options
-    if not cluster.doubt or not options.improves(options.fresh_samples):
-        return None
-    is_missing = isinstance(reading.error, MissingMetricError)
-    is_doubtful = reading.error is None and cluster.has_taskmanagers
-    return Reason("METRICS_NOT_FRESH", f"{cluster.doubt}; no sample was taken") if is_missing or is_doubtful else None
-
-
 def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) -> Observed:
     """Add the sample of this pass and bring history and tracking up to date.
 
@@ -97,10 +85,12 @@ def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) 
     window = _window_settings(options, details.running_at_ms)
     if reading.error is not None:
         raise _or_not_ready(reading.error, is_stabilizing=now_ms < window.stable_at_ms)
-    reading = replace(reading, memory=_with_gc_flag(reading, cluster, options))
+    memory = _with_gc_flag(reading, cluster, options)
+    reading = replace(reading, memory=replace(memory, task_ms=task_ms(details)))
     older = _older_samples(request.state, details)
     conversion = Conversion.of(options, older, ages_of(details, now_ms))
-    sample, unknown = convert(now_ms, topology, reading, cluster, conversion)
+    at_ms = gathered_ms(request, older[-1] if older else None, details, cluster)
+    sample, unknown = convert(at_ms, topology, reading, cluster, conversion)
     window_full_at_ms = full_at_ms(older, window, now_ms)
     is_full = now_ms >= window_full_at_ms
     samples = _with_sample(older, sample)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -192,7 +192,7 @@ class Reporter:
         if flows is not None:
             aggregates = {v.vertex_id: self._aggregates(v, flows, counts) for v in self._job.fluid.model.vertices}
         partitions = {v.vertex_id: v.partitions for v in self._job.fluid.model.vertices if v.partitions}
-        known = CollectorMemory(memory.names, partitions, memory.names_at_ms, memory.reports_gc)
+        known = replace(memory, partitions=partitions)
         facts = self._facts() if with_facts else None
         return JobReading(self._details(counts), aggregates, known, facts=facts)
 

@@ -153,8 +153,8 @@ def test_by_meaning_combines_several_ids_of_one_meaning() -> None:
     ids=lambda name: name[:25],
 )
 def test_names_made_to_be_looked_at_for_long_are_not(name: str) -> None:
-    started = time.process_time()
+    started = time.thread_time()
 
     count_partitions([f"{number}{name}" for number in range(1000)])
 
-    assert time.process_time() - started < 1.0
+    assert time.thread_time() - started < 1.0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from hypothesis import strategies as st
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.model.vertex_patterns import matches, parse_patterns, parse_vertex_bounds
+from flink_autoscaler.core.model.vertex_patterns import Named, matches, parse_patterns, parse_vertex_bounds
 from flink_autoscaler.core.options.calendar import invalid_period
 from flink_autoscaler.core.options.checks import unreadable_options, validate
 from flink_autoscaler.core.options.cron import CronExpression
@@ -61,16 +63,29 @@ def hostile(length: int) -> list[str]:
     return [*texts, "[" + "a," * (length // 2) + "]", "{" + "a: b, " * (length // 6) + "}", "1" + " " * length + "x"]
 
 
+def seconds(call: Callable[[], object], limit: float) -> float:
+    """Return the processor time of a call; one above the limit is tried again: garbage may be collected meanwhile."""
+    took = math.inf
+    for _ in range(3):
+        begin = time.thread_time()
+        with suppress(ValueError):
+            call()
+        took = min(took, time.thread_time() - begin)
+        if took < limit:
+            break
+    return took
+
+
 @pytest.mark.parametrize("name", PARSERS)
 def test_reading_takes_time_in_proportion_to_the_length(name: str) -> None:
     for length in LENGTHS:
+        limit = 0.05 + length * SECONDS_PER_CHARACTER
         for text in hostile(length):
-            begin = time.process_time()
-            with suppress(ValueError):
-                PARSERS[name](text)
-            took = time.process_time() - begin
+            assert seconds(partial(PARSERS[name], text), limit) < limit, (text[:20], len(text))
 
-            assert took < 0.05 + length * SECONDS_PER_CHARACTER, (text[:20], len(text))
+
+def any_matches(vertex: Named, patterns: tuple[str, ...]) -> bool:
+    return any(matches(vertex, pattern) for pattern in patterns)
 
 
 @pytest.mark.parametrize("length", LENGTHS)
@@ -81,12 +96,12 @@ def test_matching_takes_time_in_proportion_to_the_length(length: int) -> None:
             patterns = parse_patterns(text)
         except ValueError:
             continue
-        begin = time.process_time()
+        limit = 0.05 + length * SECONDS_PER_CHARACTER
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            any(matches(vertex, pattern) for pattern in patterns)
+            took = seconds(partial(any_matches, vertex, patterns), limit)
 
-        assert time.process_time() - begin < 0.05 + length * SECONDS_PER_CHARACTER, text[:20]
+        assert took < limit, text[:20]
 
 
 TEXTS = st.one_of(

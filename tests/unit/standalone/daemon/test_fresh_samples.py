@@ -22,6 +22,7 @@ from flink_cluster.waiting import wait_until
 RATE = 1000.0
 INTERVAL = 1.0
 QUIET = 2.5
+LONG_INTERVAL = 3.0
 CLOCK = "/taskmanagers/metrics"
 
 
@@ -31,6 +32,15 @@ def flink() -> Iterator[FakeFlink]:
     with FakeFlink(store=FakeMetricStore(INTERVAL)) as fake:
         job = fake.add_job("orders", chain(vertices=2))
         for vertex in job.vertices:
+            vertex.records_per_second = RATE
+        yield fake
+
+
+@pytest.fixture
+def slow_flink() -> Iterator[FakeFlink]:
+    """The same with a store that is filled less often than passes come."""
+    with FakeFlink(store=FakeMetricStore(LONG_INTERVAL)) as fake:
+        for vertex in fake.add_job("orders", chain(vertices=2)).vertices:
             vertex.records_per_second = RATE
         yield fake
 
@@ -179,6 +189,35 @@ def test_steady_passes_ask_for_little_more_and_do_not_wait(flink: FakeFlink) -> 
     assert hasty == 1  # what a pass reads of the TaskManagers anyway
     assert seconds < 0.5
     assert 2 <= flink.paths().count(CLOCK) <= 6
+
+
+def test_answers_that_were_gathered_once_are_one_sample(slow_flink: FakeFlink) -> None:
+    with a_daemon(slow_flink) as passes:
+        first = one_pass(passes)
+        be_quiet(slow_flink, 1.3)
+        again = one_pass(passes)
+        be_quiet(slow_flink, LONG_INTERVAL)
+        other = one_pass(passes)
+
+    assert [each.phase for each in (first, again)] == [PassPhase.COLLECTING] * 2
+    assert other.phase is PassPhase.WINDOW_FILLING
+    assert rate(first, other) == pytest.approx(RATE, rel=0.1)
+
+
+def test_what_was_gathered_before_a_restart_is_no_sample(slow_flink: FakeFlink) -> None:
+    with a_daemon(slow_flink) as passes:
+        one_pass(passes)
+        be_quiet(slow_flink, 1.3)
+        (job,) = slow_flink.jobs.values()
+        job.running_at_ms = time.time_ns() // 1_000_000 - 200
+        after = one_pass(passes)
+        be_quiet(slow_flink, LONG_INTERVAL)
+        later = one_pass(passes)
+
+    (reason,) = after.decision.reasons
+    assert (after.phase, after.error, reason.code) == (PassPhase.NOT_READY, None, "METRICS_NOT_FRESH")
+    assert "since the job began to run" in reason.text
+    assert later.phase is PassPhase.COLLECTING
 
 
 def test_other_clusters_do_not_wait_for_one_that_gathers_slowly(flink: FakeFlink) -> None:

@@ -58,11 +58,11 @@ def clusters(number: int, name: Callable[[int], str]) -> str:
 )
 def test_much_is_refused_soon_and_in_few_words(tmp_path: Path, text: str, expected: str) -> None:
     file = a_file(tmp_path, text)
-    begin = time.process_time()
+    begin = time.thread_time()
 
     problems = problems_of(file)
 
-    assert time.process_time() - begin < SECONDS
+    assert time.thread_time() - begin < SECONDS
     assert expected in "\n".join(problems)
     assert str(file) in problems[0]
     assert len("\n".join(problems)) < 40_000
@@ -70,12 +70,12 @@ def test_much_is_refused_soon_and_in_few_words(tmp_path: Path, text: str, expect
 
 def test_thousands_of_keys_that_are_not_ours_are_read_soon(tmp_path: Path) -> None:
     keys = ["autoscaller.http.port: 1\n", *(f"autoscaler-like.key{number}: 1\n" for number in range(18_000))]
-    begin = time.process_time()
+    begin = time.thread_time()
 
     configuration = load_configuration(file=a_file(tmp_path, "".join(keys)), environment={}, overrides=[])
     warnings = warnings_of(configuration, load_settings(configuration))
 
-    assert time.process_time() - begin < SECONDS
+    assert time.thread_time() - begin < SECONDS
     assert "did you mean 'autoscaler.http.port'?" in warnings[0]
 
 

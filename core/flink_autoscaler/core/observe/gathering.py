@@ -1,0 +1,85 @@
+"""When Flink gathered what it answers with: it does so when it is asked, and not in every pass.
+
+Answers that were gathered together are one sample, however many passes read them, and what was gathered before a quiet
+time or before a restart is none.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from flink_autoscaler.core.errors import MissingMetricError
+from flink_autoscaler.core.model.events import Reason
+from flink_autoscaler.core.model.metrics import MetricSample
+from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
+from flink_autoscaler.core.model.topology import JobDetails
+from flink_autoscaler.core.ports.passes import PassRequest
+
+_READING_MS: Final = 2000
+"""What a sample may have been labelled too late: its requests take time."""
+
+
+def stale(request: PassRequest, reading: JobReading, cluster: ClusterReading) -> Reason | None:
+    """Return why what was read is no sample: it may be from before a quiet time or a restart, or not be there yet.
+
+    What comes from a store that was empty a moment ago is fresh.
+    """
+    options = request.context.options
+    doubt = cluster.doubt or _before_restart(request, reading.details, cluster)
+    if not doubt or not options.improves(options.fresh_samples):
+        return None
+    is_missing = isinstance(reading.error, MissingMetricError)
+    is_doubtful = reading.error is None and cluster.has_taskmanagers
+    return Reason("METRICS_NOT_FRESH", f"{doubt}; no sample was taken") if is_missing or is_doubtful else None
+
+
+def _before_restart(request: PassRequest, details: JobDetails | None, cluster: ClusterReading) -> str:
+    """Say that metrics were gathered before the job began to run as it does; empty where they were not."""
+    if details is None or details.running_at_ms is None:
+        return ""
+    has_restarted = any(details.running_at_ms > sample.at_ms for sample in request.state.samples[-1:])
+    is_before = 0 < request.now_ms - details.running_at_ms < cluster.age_ms
+    is_same = has_restarted and is_gathered_before(details, request.memory, cluster)
+    return "Flink has not gathered metrics since the job began to run" if is_before or is_same else ""
+
+
+def task_ms(details: JobDetails) -> float | None:
+    """Return for how long a subtask has run, on average, when metrics were gathered; None where that is not known.
+
+    The three times that Flink tells of every vertex, idle, busy and held up, add up to that.
+    """
+    known = [
+        (v.parallelism, v.io.idle_ms + v.io.backpressured_ms + v.io.busy_ms)
+        for v in details.vertices
+        if v.status != "FINISHED" and v.io.idle_ms is not None and v.io.backpressured_ms is not None
+    ]
+    passed = math.fsum(each for _, each in known)
+    count = sum(count for count, _ in known)
+    return passed / count if count and math.isfinite(passed) and passed > 0 else None
+
+
+def is_gathered_before(details: JobDetails, memory: CollectorMemory, cluster: ClusterReading) -> bool:
+    """Tell whether Flink answers with what it had gathered when the last sample was taken."""
+    passed = task_ms(details)
+    return cluster.interval_ms > 0 and passed is not None and passed == memory.task_ms
+
+
+def gathered_ms(request: PassRequest, last: MetricSample | None, details: JobDetails, cluster: ClusterReading) -> int:
+    """Return the instant of a sample: that at which Flink gathered it, so that no time passes between equal counters.
+
+    What was gathered together with the last sample has its instant, and takes its place. For another gathering the
+    tasks tell how much later it was, also where somebody else has asked for it.
+    """
+    now_ms = request.now_ms
+    if not request.context.options.improves(request.context.options.fresh_samples):
+        return now_ms
+    at_ms = now_ms - cluster.age_ms
+    if last is None or not last.at_ms <= now_ms:
+        return at_ms
+    later_ms, before_ms = task_ms(details), request.memory.task_ms
+    if cluster.interval_ms and later_ms is not None and before_ms is not None:
+        told_ms = last.at_ms + round(later_ms - before_ms)
+        if now_ms - cluster.interval_ms <= told_ms <= now_ms + _READING_MS and told_ms >= last.at_ms:
+            return min(told_ms, now_ms)
+    return max(at_ms, last.at_ms + 1)
