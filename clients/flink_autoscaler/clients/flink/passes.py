@@ -118,7 +118,8 @@ async def run_passes(
         if cluster is None:
             needs_fresh = any(wants_fresh(requests[index]) for index in waiting)
             cluster = await read_cluster_within(client, min(job_deadline, pass_deadline), is_fresh=needs_fresh)
-            cluster = replace(cluster, waited_ms=max(cluster.waited_ms, late_ms(requests) if needs_fresh else 0))
+            if cluster.interval_ms:  # what it answers with was gathered after that
+                cluster = replace(cluster, waited_ms=max(cluster.waited_ms, late_ms(requests)))
         reading = _Reading(client, cluster, job_deadline, end, admission or nullcontext)
         queue = iter(waiting)
 
