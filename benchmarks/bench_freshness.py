@@ -1,9 +1,10 @@
 """How true the first rate is after nobody has asked Flink for metrics for a while, and how old samples are.
 
-Run: ``PYTHONPATH=tests/support:. python benchmarks/bench_freshness.py [--flink 2.3] [--quiet 1 --quiet 10]``. Each
-version of Flink has two clusters, whose daemons take samples with and without ``improvement.fresh-samples``. A job reads
-300 records/s from its first second on, so that its counter tells when it was gathered. Minutes of quiet follow one
-another, each with a daemon that has just been started; the clusters do so at the same time.
+Run: ``PYTHONPATH=tests/support:. python benchmarks/bench_freshness.py [--flink 2.3] [--quiet 1 --quiet 10]``.
+
+Each version of Flink has two clusters, whose daemons take samples with and without ``improvement.fresh-samples``. A job
+reads 300 records/s from its first second on, so that its counter tells when it was gathered. Minutes of quiet follow
+one another, each with a daemon that has just been started; the clusters do so at the same time.
 """
 
 from __future__ import annotations
