@@ -11,8 +11,9 @@ ROOTS := core clients stores realizers pipeline standalone
 # The first interpreter that is new enough; `make setup PYTHON=/path/to/python3.12` chooses another.
 PYTHON ?= $(shell .ci/check-tools find-python)
 
-# Length of the demo, in seconds.
-DEMO_SECONDS ?= 300
+# Length of the demo, in seconds (300, with POLICY=slo 720), and the policy that decides in it.
+DEMO_SECONDS ?=
+POLICY ?=
 # What `make run` starts with.
 CONFIG ?= conf/autoscaler.yaml
 ARGS ?=
@@ -56,8 +57,8 @@ check-tools: ## Print what this machine lacks, with the Debian package that has 
 	@.ci/check-tools all "$(PYTHON)"
 
 .PHONY: demo
-demo: jdk $(VENV)/.setup-demo ## Watch a real Flink job being scaled up and down (DEMO_SECONDS=300).
-	@DEMO_SECONDS=$(DEMO_SECONDS) PYTHONPATH=tests/support $(BIN)/python -m demo
+demo: jdk $(VENV)/.setup-demo ## Watch a real Flink job being scaled up and down (DEMO_SECONDS=300, POLICY=slo).
+	@DEMO_SECONDS=$(DEMO_SECONDS) POLICY=$(POLICY) PYTHONPATH=tests/support $(BIN)/python -m demo
 
 .PHONY: run
 run: setup ## Run the daemon: make run CONFIG=conf/autoscaler.yaml ARGS="--dry-run".

@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from demo.daemon import DEFAULT_ENGINE
-from demo.plan import PlanError, parse_seconds, plan_for
+from demo.plan import DEFAULT_SECONDS, SLO, SLO_SECONDS, DemoPlan, PlanError, parse_policy, parse_seconds, plan_for
 from demo.prerequisites import missing_parts
 from demo.show import FLINK_VERSION, Show
 from demo.stop_signals import StoppedError, StopSignals
@@ -27,15 +27,15 @@ _BULKY = ("flink/checkpoints", "flink/savepoints", "flink/tmp", "flink/upload", 
 def main(environ: Mapping[str, str] = os.environ) -> int:
     """Run the demo as the environment says; return the exit status.
 
-    ``DEMO_SECONDS`` is its length, ``DEMO_KEEP=1`` keeps the logs of a success too, ``DEMO_ENGINE=inline`` does
-    without Spark.
+    ``POLICY`` is the one that decides, ``DEMO_SECONDS`` its length, ``DEMO_KEEP=1`` keeps the logs of a success too,
+    ``DEMO_ENGINE=inline`` does without Spark.
 
     Returns:
         0 when the job was scaled up and down, the lag drained and the passes ran where they should, 1 when not, 2 for
         an unusable request, 130 after Ctrl-C, 143 after SIGTERM.
     """
     try:
-        plan = plan_for(parse_seconds(environ.get("DEMO_SECONDS", "")))
+        plan = _plan(environ)
         engine = _engine(environ)
     except PlanError as error:
         print(f"demo: {error}", file=sys.stderr)
@@ -53,6 +53,12 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
         raise
     _tidy(show, is_kept=status != 0 or environ.get("DEMO_KEEP") == "1")
     return status
+
+
+def _plan(environ: Mapping[str, str]) -> DemoPlan:
+    policy = parse_policy(environ.get("POLICY", ""))
+    default = SLO_SECONDS if policy == SLO else DEFAULT_SECONDS
+    return plan_for(parse_seconds(environ.get("DEMO_SECONDS", ""), default), policy)
 
 
 def _engine(environ: Mapping[str, str]) -> str:

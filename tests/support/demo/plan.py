@@ -10,6 +10,12 @@ from flink_cluster.job import ScalingJob
 SHORTEST = 120
 LONGEST = 7200
 DEFAULT_SECONDS = 300
+SLO_SECONDS = 720
+"""Length with the policy ``slo``, which reckons in minutes."""
+
+CAPACITY, SLO = "capacity", "slo"
+SLO_LAG = 60.0
+"""Seconds of lag that are acceptable where the policy is ``slo``."""
 
 BASE_RATE = 150.0
 MIDDLE_RATE = 700.0
@@ -52,11 +58,13 @@ class DemoPlan:
         seconds: Length, without the lead-in.
         curve: Arrivals in records/s from the lead-in on; one or more days that begin and end at the base rate.
         options: What the daemon is told, with waits that fit the length of a day.
+        lag_limit: Seconds of lag above which the job is not to stay; None where nothing is promised.
     """
 
     seconds: int
     curve: Curve
     options: dict[str, str]
+    lag_limit: float | None = None
 
     @property
     def drained_lag(self) -> float:
@@ -76,14 +84,26 @@ class DemoPlan:
         )
 
 
-def parse_seconds(text: str) -> int:
+def parse_policy(text: str) -> str:
+    """Read the policy that decides; empty means the default.
+
+    Raises:
+        PlanError: The demo does not know it.
+    """
+    policy = text.strip() or CAPACITY
+    if policy not in (CAPACITY, SLO):
+        raise PlanError(f"POLICY is {text!r}; it must be {CAPACITY} or {SLO}")
+    return policy
+
+
+def parse_seconds(text: str, default: int = DEFAULT_SECONDS) -> int:
     """Read the length of the demo; empty means the default.
 
     Raises:
         PlanError: Not a whole number, or out of range.
     """
     if not text.strip():
-        return DEFAULT_SECONDS
+        return default
     try:
         seconds = int(text)
     except ValueError:
@@ -93,8 +113,10 @@ def parse_seconds(text: str) -> int:
     return seconds
 
 
-def plan_for(seconds: int) -> DemoPlan:
+def plan_for(seconds: int, policy: str = CAPACITY) -> DemoPlan:
     """Plan a demo: days of some minutes, or one day when there is not time for two."""
+    if policy == SLO:
+        return DemoPlan(seconds, _curve(seconds, days=1), _slo_options(), SLO_LAG)
     days = max(1, seconds // _DAY)
     return DemoPlan(seconds, _curve(seconds, days), _options(seconds / days))
 
@@ -121,6 +143,20 @@ def _options(day: float) -> dict[str, str]:
         # So busy time and records are taken from the counters, and no rate is measured while a source catches up.
         "job.autoscaler.metrics.busy-time.aggregator": "AVG",
         "job.autoscaler.observed-true-processing-rate.lag-threshold": "1 h",
+    }
+
+
+def _slo_options() -> dict[str, str]:
+    """Return what is set for a job with the policy ``slo``: a rescale costs less where a day has minutes."""
+    return {
+        "job.autoscaler.enabled": "true",
+        "job.autoscaler.policies": SLO,
+        "job.autoscaler.slo.lag": f"{SLO_LAG:g} s",
+        "job.autoscaler.slo.rescale-price": "20 s",
+        "job.autoscaler.slo.rescale-price-up": "10 s",
+        "job.autoscaler.stabilization.interval": "5 s",
+        "job.autoscaler.restart.time": "3 s",
+        "job.autoscaler.vertex.max-parallelism": str(SLOTS),
     }
 
 

@@ -18,7 +18,7 @@ from demo.plan import LEAD_IN, SLOTS, DemoPlan
 from demo.screen import Frame, PlainScreen, Screen
 from demo.stop_signals import StopSignals
 from demo.story import Story, shortfalls
-from demo.summary import engine_shortfalls
+from demo.summary import engine_shortfalls, late_shortfalls
 from flink_cluster import FlinkCluster
 from flink_cluster import job as scaling_job
 from flink_cluster.distribution import distribution
@@ -74,7 +74,8 @@ class Show:
             self._watch(self.story, watch, log, require_running)
             self.totals = pages.totals()
             signals.tidy_up()
-        return shortfalls(self.story, self.plan.drained_lag) + engine_shortfalls(self.engine, self.totals)
+        found = shortfalls(self.story, self.plan.drained_lag) + engine_shortfalls(self.engine, self.totals)
+        return found + late_shortfalls(self.story, self.plan, self.start)
 
     def _say(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from demo.daemon_log import Change, Considered, Decision, Fact, Requested, Trouble
@@ -159,6 +159,23 @@ def _slopes(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
         if at - since >= _ARRIVAL_SPAN:
             slopes.append((at, (total - before) / (at - since)))
     return slopes
+
+
+def longest_above(looks: Sequence[Look], most: Callable[[float], float]) -> float:
+    """Return for how many seconds in a row more waited than may; an unknown lag goes on with what was.
+
+    Args:
+        looks: In order.
+        most: Records that may wait at an instant.
+    """
+    since, longest = None, 0.0
+    for look in looks:
+        if look.lag is not None and look.lag <= most(look.at):
+            since = None
+        elif look.lag is not None and since is None:
+            since = look.at
+        longest = max(longest, 0.0 if since is None else look.at - since)
+    return longest
 
 
 def shortfalls(story: Story, drained_lag: float) -> list[str]:

@@ -12,8 +12,12 @@ from rich.text import Text
 
 from demo.daemon import DEFAULT_ENGINE
 from demo.daemon_log import Change
+from demo.plan import DemoPlan
 from demo.screen import count_text
-from demo.story import Rescale, Story
+from demo.story import Rescale, Story, longest_above
+
+ONE_RESCALE: Final = 30.0
+"""Seconds for which a rescale may keep a job above the lag that is promised."""
 
 _PASSES: Final = "flink_autoscaler_passes_total"
 
@@ -83,6 +87,21 @@ def engine_shortfalls(engine: str, totals: Mapping[str, float]) -> list[str]:
     if engine != DEFAULT_ENGINE or totals.get(f"{_PASSES} on {DEFAULT_ENGINE}"):
         return []
     return ["no pass ran on Spark" if totals else "the daemon did not tell what its passes ran on"]
+
+
+def late_shortfalls(story: Story, plan: DemoPlan, start: float) -> list[str]:
+    """Return what is missing where a lag is promised: it is above it for no longer than one rescale takes.
+
+    Args:
+        story: What happened.
+        plan: What was to happen.
+        start: Second 0 of the curve, epoch seconds.
+    """
+    limit = plan.lag_limit
+    if limit is None:
+        return []
+    longest = longest_above(story.looks, lambda at: limit * plan.curve.rate(at - start))
+    return [f"the lag was above {limit:g} s for {longest:.0f} s in a row"] if longest > ONE_RESCALE else []
 
 
 def _counted(count: int, direction: str) -> str:

@@ -9,6 +9,7 @@ from demo.plan import (
     PEAK_RATE,
     SLOTS,
     PlanError,
+    parse_policy,
     parse_seconds,
     plan_for,
 )
@@ -48,9 +49,10 @@ def test_peak_lasts_for_several_metric_windows(seconds: int) -> None:
     assert at_peak / days >= 2 * float(plan.options["job.autoscaler.metrics.window"].removesuffix(" s"))
 
 
+@pytest.mark.parametrize("policy", ["capacity", "slo"])
 @pytest.mark.parametrize("seconds", LENGTHS)
-def test_daemon_accepts_the_options(seconds: int) -> None:
-    options = plan_for(seconds).options
+def test_daemon_accepts_the_options(seconds: int, policy: str) -> None:
+    options = plan_for(seconds, policy).options
 
     assert not [key for key in options if key not in {option.key for option in AutoscalerOptions.declared()}]
     assert validate(AutoscalerOptions(options)) is None
@@ -100,3 +102,21 @@ def test_parse_seconds_reads_a_length(text: str, seconds: int) -> None:
 def test_parse_seconds_says_what_is_wrong(text: str, told: str) -> None:
     with pytest.raises(PlanError, match=told):
         parse_seconds(text)
+
+
+@pytest.mark.parametrize(("text", "policy"), [("", "capacity"), ("slo", "slo"), (" capacity ", "capacity")])
+def test_parse_policy_reads_a_name(text: str, policy: str) -> None:
+    assert parse_policy(text) == policy
+
+
+def test_parse_policy_says_which_there_are() -> None:
+    with pytest.raises(PlanError, match="POLICY is 'ds2'; it must be capacity or slo"):
+        parse_policy("ds2")
+
+
+def test_the_plan_of_slo_promises_a_lag() -> None:
+    plan = plan_for(720, "slo")
+
+    assert plan.lag_limit == 60.0
+    assert plan.options["job.autoscaler.policies"] == "slo"
+    assert plan_for(300).lag_limit is None

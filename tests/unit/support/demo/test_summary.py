@@ -4,8 +4,9 @@ import io
 
 import pytest
 from demo.daemon_log import Change, Decision
+from demo.plan import plan_for
 from demo.story import Look, Story, shortfalls
-from demo.summary import engine_shortfalls, print_summary, rescale_rows, verdict
+from demo.summary import engine_shortfalls, late_shortfalls, print_summary, rescale_rows, verdict
 from rich.console import Console
 
 UP = Decision(110.0, (Change("work", 1, 4, 500.0, 1300.0),))
@@ -108,3 +109,17 @@ def test_summary_of_a_demo_without_rescales_says_so() -> None:
     print_summary(console, story_of(), start=100.0, totals={})
 
     assert "no rescale was decided" in console.export_text()
+
+
+@pytest.mark.parametrize(
+    ("lags", "missing"),
+    [
+        pytest.param([0.0, 9e4, 9e4, None, 9e4], ["the lag was above 60 s for 45 s in a row"], id="late"),
+        pytest.param([0.0, 9e4, 9e4, 100.0, 9e4], [], id="above it twice, each time shortly"),
+    ],
+)
+def test_lag_that_is_promised_is_kept_but_for_one_rescale(lags: list[float | None], missing: list[str]) -> None:
+    story = Story(looks=[Look(15.0 * number, lag=lag) for number, lag in enumerate(lags)])
+
+    assert late_shortfalls(story, plan_for(720, "slo"), start=0.0) == missing
+    assert late_shortfalls(story, plan_for(300), start=0.0) == []
