@@ -119,7 +119,7 @@ class MetricStoreWatch:
         self._first_at = -math.inf  # when it was first seen to say what it says now
         self._doubt: str | None = None
 
-    async def freshen(self, client: AsksForMetrics, seconds: float) -> Freshness:
+    async def freshen(self, client: AsksForMetrics, seconds: float, *, is_provable: bool = False) -> Freshness:
         """Wake the store, and wait until it has been filled. Never raises.
 
         A call that comes before the store takes the next wake-up asks nothing and waits for nothing.
@@ -127,6 +127,8 @@ class MetricStoreWatch:
         Args:
             client: Of the JobManager.
             seconds: That this may take at most.
+            is_provable: Whether what is read afterwards can tell itself how old it is, so that this process does not
+                have to find out.
         """
         async with self._lock:
             interval = DEFAULT_INTERVAL if self._interval is None else self._interval
@@ -136,7 +138,8 @@ class MetricStoreWatch:
             waited = 0.0
             if self._doubt is not None or since >= interval - EARLY:
                 await asyncio.sleep(max(0.0, min(EARLY, interval - since)))
-                self._doubt, waited = await self._visit(client, since, seconds)
+                most = min(seconds, QUIET_PATIENCE) if is_provable else seconds
+                self._doubt, waited = await self._visit(client, since, most)
             elif not self._is_lately(interval):
                 self._doubt = self._reason()
             return Freshness(self._doubt, waited, self._age(), 0.0 if self._seen is None else interval)

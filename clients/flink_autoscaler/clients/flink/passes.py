@@ -117,7 +117,10 @@ async def run_passes(
     if waiting:
         if cluster is None:
             needs_fresh = any(wants_fresh(requests[index]) for index in waiting)
-            cluster = await read_cluster_within(client, min(job_deadline, pass_deadline), is_fresh=needs_fresh)
+            is_provable = all(requests[index].memory.task_ms is not None for index in waiting)
+            cluster = await read_cluster_within(
+                client, min(job_deadline, pass_deadline), is_fresh=needs_fresh, is_provable=is_provable
+            )
             if cluster.interval_ms:  # what it answers with was gathered after that
                 cluster = replace(cluster, waited_ms=max(cluster.waited_ms, late_ms(requests)))
         reading = _Reading(client, cluster, job_deadline, end, admission or nullcontext)
@@ -159,19 +162,22 @@ def late_ms(requests: Iterable[PassRequest]) -> int:
     return late if 1000 * _SHORT_WAIT < late < MOST_LATE_MS else 0
 
 
-async def read_cluster_within(client: FlinkRestClient, seconds: float, *, is_fresh: bool = True) -> ClusterReading:
+async def read_cluster_within(
+    client: FlinkRestClient, seconds: float, *, is_fresh: bool = True, is_provable: bool = False
+) -> ClusterReading:
     """Return cluster-wide metrics; failures are in ``error``. Never raises.
 
     Args:
         client: Of the JobManager.
         seconds: That this may take.
         is_fresh: Whether Flink is asked to gather metrics before, and waited for; that it has not is ``doubt``.
+        is_provable: Whether the jobs can tell how old is what is read about them.
     """
     try:
         async with asyncio.timeout(seconds):
             if not is_fresh:
                 return await read_cluster(client)
-            store = await client.store.freshen(client, seconds * _SHARE_OF_WAITING)
+            store = await client.store.freshen(client, seconds * _SHARE_OF_WAITING, is_provable=is_provable)
             return replace(
                 await read_cluster(client),
                 doubt=store.doubt or "",

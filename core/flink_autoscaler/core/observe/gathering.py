@@ -26,7 +26,8 @@ def stale(request: PassRequest, reading: JobReading, cluster: ClusterReading) ->
     What comes from a store that was empty a moment ago is fresh.
     """
     options = request.context.options
-    doubt = cluster.doubt or _before_restart(request, reading.details, cluster)
+    doubt = "" if _is_proven(request, reading.details, cluster) else cluster.doubt
+    doubt = doubt or _before_restart(request, reading.details, cluster)
     if not doubt or not options.improves(options.fresh_samples):
         return None
     is_missing = isinstance(reading.error, MissingMetricError)
@@ -42,6 +43,31 @@ def _before_restart(request: PassRequest, details: JobDetails | None, cluster: C
     is_before = 0 < request.now_ms - details.running_at_ms < cluster.age_ms
     is_same = has_restarted and is_gathered_before(details, request.memory, cluster)
     return "Flink has not gathered metrics since the job began to run" if is_before or is_same else ""
+
+
+def _is_proven(request: PassRequest, details: JobDetails | None, cluster: ClusterReading) -> bool:
+    """Tell whether the tasks have run for longer than at the last sample, and until lately: they were asked since."""
+    if details is None or not request.state.samples or is_gathered_before(details, request.memory, cluster):
+        return False
+    last = request.state.samples[-1]
+    return (details.running_at_ms or 0) <= last.at_ms and told_ms(request, last, details, cluster) is not None
+
+
+def told_ms(request: PassRequest, last: MetricSample, details: JobDetails, cluster: ClusterReading) -> int | None:
+    """Return when Flink gathered what it answers with by the tasks' own clocks; None where these do not tell.
+
+    Args:
+        request: With what is remembered of the last sample.
+        last: That sample, of this execution.
+        details: The answer.
+        cluster: Tells how old an answer can be.
+    """
+    later_ms, before_ms = task_ms(details), request.memory.task_ms
+    if not cluster.interval_ms or later_ms is None or before_ms is None:
+        return None
+    at_ms = last.at_ms + round(later_ms - before_ms)
+    least_ms = max(request.now_ms - cluster.interval_ms, last.at_ms)
+    return min(at_ms, request.now_ms) if least_ms <= at_ms <= request.now_ms + _READING_MS else None
 
 
 def task_ms(details: JobDetails) -> float | None:
@@ -77,9 +103,5 @@ def gathered_ms(request: PassRequest, last: MetricSample | None, details: JobDet
     at_ms = now_ms - cluster.age_ms
     if last is None or not last.at_ms <= now_ms:
         return at_ms
-    later_ms, before_ms = task_ms(details), request.memory.task_ms
-    if cluster.interval_ms and later_ms is not None and before_ms is not None:
-        told_ms = last.at_ms + round(later_ms - before_ms)
-        if now_ms - cluster.interval_ms <= told_ms <= now_ms + _READING_MS and told_ms >= last.at_ms:
-            return min(told_ms, now_ms)
-    return max(at_ms, last.at_ms + 1)
+    told = told_ms(request, last, details, cluster)
+    return max(at_ms, last.at_ms + 1) if told is None else told

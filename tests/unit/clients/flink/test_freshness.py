@@ -100,6 +100,20 @@ def test_doubt_ends_with_the_first_answer_that_moves() -> None:
     assert store.freshen() is None
 
 
+@pytest.mark.parametrize(("is_provable", "longest"), [(False, 12.0), (True, 1.5)])
+def test_a_store_that_somebody_else_woke_is_waited_for_where_nothing_else_tells_its_age(
+    *, is_provable: bool, longest: float
+) -> None:
+    store = Store()
+    store.gathers = False
+    begun = store.now
+
+    found = asyncio.run(store.watch.freshen(store, 30.0, is_provable=is_provable))
+
+    assert found.doubt == NOT_GATHERED
+    assert longest - 1.5 < store.now - begun < longest
+
+
 def without_clock(store: Store) -> None:
     store.has_clock = False
 

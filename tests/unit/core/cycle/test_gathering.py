@@ -96,6 +96,16 @@ def test_what_is_known_to_be_old_has_its_own_instant() -> None:
     assert passes.instants == [6]
 
 
+def test_a_process_that_cannot_tell_believes_tasks_that_have_run_for_longer_since() -> None:
+    passes = Passes(GATHERS_EVERY_10_S)
+    passes.look(0, 0)
+    passes.cluster = replace(GATHERS_EVERY_10_S, doubt="this process has not asked before")
+    phases = [passes.look(second, gathered).phase for second, gathered in ((5, 0), (12, 11), (40, 11))]
+
+    assert phases == [PassPhase.NOT_READY, PassPhase.WINDOW_FILLING, PassPhase.NOT_READY]
+    assert passes.instants == [0, 11]
+
+
 @pytest.mark.parametrize("age_ms", [0, 6000], ids=["same answer", "known age"])
 def test_what_was_gathered_before_the_job_began_to_run_is_no_sample(age_ms: int) -> None:
     passes = Passes(GATHERS_EVERY_10_S)
