@@ -172,11 +172,13 @@ class ForeignEdit:
     Attributes:
         requirements: As they were found.
         until_ms: How long that is left as it is.
+        before: As they were; empty once two answers have said the same.
     """
 
     at_ms: int
     requirements: Requirements
     until_ms: int
+    before: Requirements = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,10 @@ def notice_edit(state: JobState, given: SupervisionInput) -> Transition:
     if not supervision.seen and state.overrides and not is_ours:
         return Transition(state)  # they are not what we want yet; there is nothing to compare them with
     if dict(found) == dict(supervision.seen):
-        return remember(state, replace(supervision, seen_start_ms=start_ms or supervision.seen_start_ms))
+        edit = supervision.edit and replace(supervision.edit, before={})
+        return remember(state, replace(supervision, seen_start_ms=start_ms or supervision.seen_start_ms, edit=edit))
+    if supervision.edit is not None and dict(found) == dict(supervision.edit.before):
+        return _unsaid(state, found)
     if not supervision.seen or is_ours:
         return remember(state, replace(supervision, seen=dict(found), seen_start_ms=start_ms))
     if start_ms is not None and supervision.seen_start_ms is not None and start_ms > supervision.seen_start_ms:
@@ -100,13 +103,20 @@ def _edited(state: JobState, given: SupervisionInput, found: Requirements) -> Tr
     if supervision.phase is SupervisionPhase.ROLLING_BACK:
         why = "somebody else changed the requirements while a rescale was rolled back"
         supervision = abandoned(supervision, given, why)
-    edit = ForeignEdit(given.now_ms, dict(found), given.now_ms + respect.ms)
+    edit = ForeignEdit(given.now_ms, dict(found), given.now_ms + respect.ms, dict(before))
     supervision = replace(supervision.retired(given.now_ms), seen=dict(found), edit=edit, asked={})
     text = (
         f"Somebody else changed the resource requirements: {_difference(given, before, found)}."
         f" The job is left as it is for {respect}."
     )
     return remember(state, supervision, tell("RequirementsEdited", text, warns=True), overrides={})
+
+
+def _unsaid(state: JobState, found: Requirements) -> Transition:
+    """Forget a change of which one answer alone has told, and the next one nothing any more."""
+    supervision = replace(state.supervision, seen=dict(found), edit=None)
+    text = "The resource requirements are what they were before one answer said otherwise; the job is scaled again"
+    return remember(state, supervision, tell("RequirementsRestored", text))
 
 
 def respect_edit(state: JobState, given: SupervisionInput) -> Transition:

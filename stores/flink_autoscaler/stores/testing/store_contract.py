@@ -148,7 +148,7 @@ def _supervision(parallelism: int) -> Supervision:
         rollbacks_ms=(_NOON_MS - 1,),
         pause=Pause("network-memory", "too few buffers", _NOON_MS, fingerprint, _NOON_MS + 1, for_good=True),
         quarantine=(Quarantined(SOURCE, parallelism, "network-memory", _NOON_MS, 1 << 26),),
-        edit=ForeignEdit(_NOON_MS, {SINK: (1, 4)}, _NOON_MS + 5),
+        edit=ForeignEdit(_NOON_MS, {SINK: (1, 4)}, _NOON_MS + 5, {SINK: (1, 2)}),
         obeyed_ms=_NOON_MS - 7,
         heard_ms=_NOON_MS - 8,
     )

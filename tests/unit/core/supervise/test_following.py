@@ -213,6 +213,30 @@ def test_somebody_elses_change_is_respected_and_reported() -> None:
     assert later.holds == ()
 
 
+def test_a_change_of_which_one_answer_alone_has_told_is_forgotten() -> None:
+    job = a_rescaled_job()
+    job.look(healthy(FOUR))
+    job.look(after=20 * MINUTE)
+
+    edited = job.look(healthy(FOUR, asked={"work": 6}))
+    later = job.look(healthy(FOUR, asked=FOUR))
+
+    assert job.events[-2:] == ["RequirementsEdited", "RequirementsRestored"]
+    assert [hold.code for hold in edited.holds] == ["EDITED_BY_OTHERS"]
+    assert (later.holds, job.supervision.edit) == ((), None)
+
+
+def test_a_change_that_is_taken_back_after_it_was_seen_twice_is_respected() -> None:
+    job = a_rescaled_job()
+    job.look(healthy(FOUR))
+    job.look(after=20 * MINUTE)
+
+    for parallelism in (6, 6, 4):
+        found = job.look(healthy(FOUR, asked={"work": parallelism}))
+
+    assert [hold.code for hold in found.holds] == ["EDITED_BY_OTHERS"]
+
+
 def test_somebody_elses_change_of_a_vertex_beside_a_pinned_one_is_noticed() -> None:
     before, edited = {"work": 2, "sink": 1}, {"work": 2, "sink": 3}
     pinned = Supervision(initial=before, asked={"work": 2}, seen={vertex: (1, p) for vertex, p in before.items()})

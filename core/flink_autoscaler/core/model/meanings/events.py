@@ -46,6 +46,11 @@ _RESCALES: Final = Chapter(
             "Nothing, or `resume` to scale it again at once.",
         ),
         Meaning(
+            "RequirementsRestored",
+            "One answer of the cluster told of a change of the resource requirements, and the next one did not: the "
+            "job is scaled again.",
+        ),
+        Meaning(
             "RescaleNotSupported",
             "The cluster cannot change the parallelism of the job in place.",
             "Flink 1.18 or later with `jobmanager.scheduler: adaptive`.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -105,22 +105,24 @@ def own_state(text: str | None, samples: tuple[MetricSample, ...]) -> OwnState:
 def _read(document: Any) -> tuple[dict[int, frozenset[str]], Supervision]:
     """Return what has to be readable."""
     incomplete = _incomplete(document.get(_INCOMPLETE, {}))
-    remembered = document.get(_SUPERVISION, {})
-    if not all(map(is_instant, _instants(remembered))):
+    supervision = _supervisions().validate_python(document.get(_SUPERVISION, {}))
+    if not all(map(is_instant, _instants(supervision))):
         raise ValueError("an instant is not in the years 1970 to 9999")
-    return incomplete, _supervisions().validate_python(remembered)
+    return incomplete, supervision
 
 
-def _instants(document: Any) -> Iterator[int]:
-    """Yield every number whose name says that it is milliseconds; a duration is none the less one that fits."""
-    if isinstance(document, dict):
-        for name, value in document.items():
-            if name.endswith("_ms") and isinstance(value, int | float):
-                yield int(value)
-            yield from _instants(value)
-    elif isinstance(document, list):
-        for entry in document:
-            yield from _instants(entry)
+def _instants(value: Any) -> Iterator[int]:
+    """Yield every number whose field says that it is milliseconds; a duration is none the less one that fits."""
+    if isinstance(value, tuple):
+        for each in value:
+            yield from _instants(each)
+    elif is_dataclass(value):
+        for field in fields(value):
+            each = getattr(value, field.name)
+            if not field.name.endswith("_ms"):
+                yield from _instants(each)
+            elif each is not None:
+                yield from map(int, each if isinstance(each, tuple) else (each,))
 
 
 def _object(document: Any, name: str) -> dict[str, Any]:

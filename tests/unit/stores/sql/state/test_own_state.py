@@ -33,6 +33,13 @@ def test_supervision_comes_back_as_it_was(supervision: Supervision) -> None:
     assert own_state(text, ()).supervision == supervision
 
 
+def test_names_of_other_people_are_no_names_of_instants() -> None:
+    supervision = Supervision(baseline={"checkpoint_ms": 1e18})
+    text = own_state_text(replace(EMPTY_STATE, supervision=supervision))
+
+    assert own_state(text, ()).supervision == supervision
+
+
 def test_incomplete_vertices_come_back_with_their_samples() -> None:
     bare = tuple(replace(sample, incomplete=frozenset()) for sample in SAMPLES)
 
