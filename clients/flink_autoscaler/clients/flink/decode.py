@@ -85,12 +85,14 @@ class UnreadableJob:
         place: In the list, from 0 on.
         job_id: None where even that cannot be read, or is not one.
         name: None where that cannot be read.
+        claims: Entries that contradict each other about the job; who knows it may know which of them is right.
     """
 
     place: int
     job_id: str | None
     name: str | None
     error: AutoscalerError
+    claims: tuple[JobOverview, ...] = ()
 
 
 class JobListing(NamedTuple):
@@ -135,7 +137,7 @@ def job_listing(answer: object) -> JobListing:
             unreadable.append(_unreadable(place, entry, job))
         elif jobs.setdefault(job.job_id, job) != job:
             twice = ResponseError(f"job {job.job_id} is in the list twice, with contents that contradict each other")
-            unreadable.append(UnreadableJob(place, job.job_id, job.name, twice))
+            unreadable.append(UnreadableJob(place, job.job_id, job.name, twice, (jobs[job.job_id], job)))
     contradicting = {each.job_id for each in unreadable}
     return JobListing(tuple(job for job in jobs.values() if job.job_id not in contradicting), tuple(unreadable))
 

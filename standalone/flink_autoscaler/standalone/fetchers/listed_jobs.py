@@ -59,8 +59,10 @@ class KnownJobs:
         unreadable: dict[str, AutoscalerError] = {}
         problems: dict[str, AutoscalerError] = {}
         for entry in listing.unreadable:
-            job = self._identified(entry)
-            if job is None:
+            job, believed = self._identified(entry), self._believed(entry)
+            if believed is not None and believed.job_id not in unreadable:
+                jobs[believed.job_id] = believed
+            if job is None or believed is not None:
                 problems[f"entry {entry.place + 1} of the list of jobs"] = entry.error
             else:
                 jobs[job.job_id], unreadable[job.job_id] = job, entry.error
@@ -71,6 +73,12 @@ class KnownJobs:
             unreadable |= dict.fromkeys(missing, next(iter(problems.values())))
         self._known = jobs
         return ListedJobs(tuple(jobs.values()), unreadable, problems)
+
+    def _believed(self, entry: UnreadableJob) -> JobOverview | None:
+        """Return the one of two entries with the id of a job that has the name it had before; None where both have."""
+        known = None if entry.job_id is None else self._known.get(entry.job_id)
+        claims = [claim for claim in entry.claims if known is not None and claim.name == known.name]
+        return claims[0] if len(claims) == 1 else None
 
     def _identified(self, entry: UnreadableJob) -> JobOverview | None:
         """Return what is known about a job whose entry cannot be read; None where nobody knows which one it is."""

@@ -62,6 +62,29 @@ def test_a_job_with_an_unreadable_entry_is_present_under_its_key(listing: Listin
     assert job_list.problems == {}
 
 
+def test_a_job_that_claims_the_id_of_another_one_leaves_that_one_alone(listing: Listing) -> None:
+    listing.flink.add_job("sick")
+    well = listing.flink.add_job("well")
+    listing.fetch()
+
+    job_list = listing.fetch({0: {"jid": well.job_id}})
+
+    assert keys(job_list) == ["main/well"]
+    assert list(job_list.unreadable) == ["main/sick"]
+    assert "in the list twice" in str(job_list.unreadable["main/sick"])
+
+
+def test_of_two_entries_with_the_same_id_and_name_none_is_believed(listing: Listing) -> None:
+    well = listing.flink.add_job("well")
+    listing.flink.add_job("sick")
+    listing.fetch()
+
+    job_list = listing.fetch({1: {"jid": well.job_id, "name": "well", "state": "FAILED"}})
+
+    assert keys(job_list) == []
+    assert set(job_list.unreadable) >= {"main/well"}
+
+
 def test_a_job_whose_name_cannot_be_read_any_more_is_known_by_its_id(listing: Listing) -> None:
     listing.flink.add_job("sick")
     listing.fetch()
