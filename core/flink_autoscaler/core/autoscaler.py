@@ -226,7 +226,8 @@ class JobAutoScaler:
 
     def _realize(self, context: JobAutoScalerContext, outcome: PassOutcome, effects: _Effects) -> None:
         if outcome.wanted:
-            terms = RealizationTerms(outcome.least, outcome.found, outcome.is_repair)
+            vertices = frozenset(outcome.topology.vertices if outcome.topology else ())
+            terms = RealizationTerms(outcome.least, outcome.found, outcome.is_repair, vertices)
             effects.realization = self._realizer.realize_overrides(context, outcome.wanted, terms=terms)
             self._tell(context, effects.realization.events, effects)
         if outcome.wanted_config:

@@ -11,7 +11,7 @@ import structlog
 from flink_autoscaler.clients.flink.decode import ParallelismBounds
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.core.errors import FlinkRestError, JobGoneError, RealizeError, RefusedError
+from flink_autoscaler.core.errors import FlinkRestError, JobGoneError, RealizeError, RefusedError, ResponseError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
@@ -169,8 +169,13 @@ async def _change(
     Returns:
         Requirements of all vertices before and after, equal when nothing had to be sent. None instead of the latter
         when a bound differs, but somebody else changed the requirements since they were read for the decision.
+
+    Raises:
+        ResponseError: The answer leaves out a vertex of the job.
     """
     before = await client.resource_requirements(job_id)
+    if left_out := sorted(terms.vertices - before.keys()):
+        raise ResponseError(f"the resource requirements leave out {', '.join(left_out)}, of the job's own vertices")
     after = wanted_requirements(before, overrides, terms.least)
     if after != before:
         if terms.found is not None and terms.found != before:

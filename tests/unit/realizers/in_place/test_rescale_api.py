@@ -107,6 +107,20 @@ def test_who_changed_the_requirements_since_they_were_read_is_not_overruled(
     assert cluster.bodies == [body_of({SOURCE: (1, 4), SINK: (1, 2)})]
 
 
+def test_requirements_that_leave_out_a_vertex_of_the_job_are_not_sent_back(
+    realizer: RescaleApiRealizer, cluster: Cluster
+) -> None:
+    cluster.requirements.update({SOURCE: (1, 2)})
+    cluster.requirements.pop(SINK, None)
+
+    with pytest.raises(RealizeError, match=f"leave out {SINK}"):
+        realizer.realize_overrides(
+            cluster.context(), {SOURCE: 4}, terms=RealizationTerms(vertices=frozenset({SOURCE, SINK}))
+        )
+
+    assert cluster.bodies == []
+
+
 def test_an_unusable_bound_on_the_cluster_is_overwritten(realizer: RescaleApiRealizer, cluster: Cluster) -> None:
     cluster.requirements.update({SOURCE: (1, -1), SINK: (1, 2)})
 
