@@ -155,6 +155,8 @@ class MetricStoreWatch:
             self._interval = await _interval(client)
         until = started + min(seconds, _patience(first, since, self._interval))
         has_moved = await self._moves(client, until, is_quiet=since > OLD * self._interval)
+        if has_moved:
+            self._woken_at = self._first_at  # it was one of these requests that came when the next one was due
         is_fresh = has_moved or first is _Look.OTHER or self._is_lately(self._interval)
         return None if is_fresh else self._reason(), self._clock() - started
 

@@ -16,6 +16,9 @@ from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory,
 from flink_autoscaler.core.model.topology import JobDetails
 from flink_autoscaler.core.ports.passes import PassRequest
 
+_OLD: Final = 2
+"""Intervals after which what a cluster says is old, and nothing that it says tells when it was gathered."""
+
 _READING_MS: Final = 2000
 """What a sample may have been labelled too late: its requests take time."""
 
@@ -66,7 +69,7 @@ def told_ms(request: PassRequest, last: MetricSample, details: JobDetails, clust
     if not cluster.interval_ms or later_ms is None or before_ms is None:
         return None
     at_ms = last.at_ms + round(later_ms - before_ms)
-    least_ms = max(request.now_ms - cluster.interval_ms, last.at_ms)
+    least_ms = max(request.now_ms - _OLD * cluster.interval_ms, last.at_ms)
     return min(at_ms, request.now_ms) if least_ms <= at_ms <= request.now_ms + _READING_MS else None
 
 
@@ -104,4 +107,6 @@ def gathered_ms(request: PassRequest, last: MetricSample | None, details: JobDet
     if last is None or not last.at_ms <= now_ms:
         return at_ms
     told = told_ms(request, last, details, cluster)
-    return max(at_ms, last.at_ms + 1) if told is None else told
+    if told is not None:
+        return told
+    return max(at_ms, last.at_ms + 1) if cluster.age_ms else now_ms

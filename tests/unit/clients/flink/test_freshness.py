@@ -114,6 +114,20 @@ def test_a_store_that_somebody_else_woke_is_waited_for_where_nothing_else_tells_
     assert longest - 1.5 < store.now - begun < longest
 
 
+def test_a_store_that_was_waited_for_is_woken_an_interval_after_it_was_filled() -> None:
+    store, begun = Store(), 1000.0
+    store.filled_at = begun - 5.0  # by somebody else, so that the next one is due in five seconds
+    assert store.freshen() is None
+    asked, filled_at = store.asked, store.filled_at
+
+    assert store.freshen(after=begun + 10.0 - store.now) is None
+    too_early = store.asked - asked
+    assert store.freshen(after=filled_at + 10.0 - store.now) is None
+
+    assert too_early == 0
+    assert store.filled_at > filled_at
+
+
 def without_clock(store: Store) -> None:
     store.has_clock = False
 

@@ -59,10 +59,11 @@ def a_reading(gathered: int, running_since: int, memory: CollectorMemory) -> Job
 
 def test_what_was_gathered_together_is_one_sample_with_the_instant_of_the_first() -> None:
     passes = Passes(GATHERS_EVERY_10_S)
-    phases = [passes.look(second, second // 10 * 10).phase for second in (0, 5, 10, 15, 20)]
+    looks = ((0, 0), (5, 0), (11, 0), (15, 15), (20, 15), (26, 25))
+    phases = [passes.look(second, gathered).phase for second, gathered in looks]
 
-    assert passes.instants == [0, 10, 20]
-    assert phases == [PassPhase.COLLECTING, PassPhase.COLLECTING, *[PassPhase.WINDOW_FILLING] * 3]
+    assert passes.instants == [0, 15, 25]
+    assert phases == [*[PassPhase.COLLECTING] * 3, *[PassPhase.WINDOW_FILLING] * 3]
 
 
 def test_equal_counters_of_another_gathering_are_another_sample() -> None:
