@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hour import ORDERS, PAYMENTS, PAYMENTS_RATE, QUIET_SECONDS, Site, daemon, opened, widths
 from hour.picture import beside
+from pyarrow import dataset
 
 from flink_cluster.job import WORK_VERTEX
 
@@ -89,7 +90,7 @@ def a_pin_is_checked(site: Site) -> None:
     unknown = site.diary.run("pin", PAYMENTS, "wrok=2", *reason)
 
     assert (wide.code, unknown.code) == (1, 1)
-    assert "120" in wide.err or "12" in wide.err
+    assert "'work' may have 1 to 12 (vertex.max-parallelism), not 999" in wide.err
     assert "did you mean 'work'" in unknown.err
 
 
@@ -137,7 +138,10 @@ def a_rollback_is_told_when_it_is_true(site: Site) -> None:
     after = site.work(ORDERS)
 
     site.diary.say(f"told: rolled back; Flink runs {after} where {now} ran")
+    told = site.event(ORDERS, "RolledBack")
     assert after != now
+    assert told is not None
+    assert f"{WORK_VERTEX} {after}" in told["message"]
     assert site.diary.run("resume", ORDERS).code == 0
 
 
@@ -173,6 +177,20 @@ def the_log_can_be_read(site: Site) -> None:
     assert widths(site.log) == {}
 
 
+def reached_by_history(site: Site) -> int:
+    """Return how many rescales of orders came true by the history that reports are made from."""
+    table = dataset.dataset(site.folder / "history" / "rescales", partitioning="hive").to_table()
+    rows = table.select(["job_key", "stage", "decided_at"]).to_pylist()
+    return len(
+        {row["decided_at"] for row in rows if (row["job_key"], row["stage"]) == (f"session/{ORDERS}", "reached")}
+    )
+
+
+def reached_by_events(site: Site) -> int:
+    """Return how many of them were told."""
+    return sum(each["count"] for each in site.events(ORDERS) if each["reason"] == "RescaleReached")
+
+
 def the_report_says_what_flink_says(site: Site) -> None:
     site.diary.say("a report of it all")
     page = site.folder / "report.html"
@@ -181,5 +199,6 @@ def the_report_says_what_flink_says(site: Site) -> None:
 
     assert ran.code == 0, ran.err
     assert "Warning" not in ran.err
+    assert reached_by_history(site) >= reached_by_events(site) > 0
     beside(page, site.seen, ORDERS, site.folder / "beside.png")
     site.diary.write(f"\npictures of both: {(site.folder / 'beside.png').stat().st_size / 1000:.0f} kB\n")

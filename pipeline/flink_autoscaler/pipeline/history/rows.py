@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from flink_autoscaler.core.evaluate.evaluation import output_ratio
 from flink_autoscaler.core.forecast.arrivals import recent
@@ -23,6 +23,8 @@ from flink_autoscaler.pipeline.history.schema import DECISIONS, RESCALES, SAMPLE
 Row = dict[str, Any]
 NamedRow = tuple[str, Row]
 """The name of a table, and a row of it."""
+
+_LONGEST_PASS_MS: Final = 300_000
 
 Mask = Callable[[str], str]
 """Replaces secrets in a text for people."""
@@ -65,10 +67,15 @@ def settled(outcome: PassOutcome, now_ms: int) -> Iterator[RescaleRecord]:
     supervision = outcome.state.supervision
     current, past = supervision.current, supervision.past
     records = past if current is None else (*past, current)
-    yield from (record for record in records if record.stage.is_final and record.settled_ms == now_ms)
-    goes_back = current is not None and current.origin is Origin.ROLLBACK and current.decided_ms == now_ms
-    if goes_back and past and past[-1].reverted and past[-1].settled_ms != now_ms:
+    yield from (record for record in records if record.stage.is_final and _is_now(record.settled_ms, now_ms))
+    goes_back = current is not None and current.origin is Origin.ROLLBACK and _is_now(current.decided_ms, now_ms)
+    if goes_back and past and past[-1].reverted and not _is_now(past[-1].settled_ms, now_ms):
         yield past[-1]
+
+
+def _is_now(at_ms: int | None, now_ms: int) -> bool:
+    """Tell whether something happened in a pass, which is later than its instant where it had to wait for answers."""
+    return at_ms is not None and 0 <= at_ms - now_ms <= _LONGEST_PASS_MS
 
 
 def _known(value: float | None) -> float | None:

@@ -222,7 +222,7 @@ def _outcome(document: Json, request: PassRequest, samples: tuple[MetricSample, 
     return replace(
         outcome,
         state=replace(outcome.state, samples=samples, **kept),
-        sample=samples[-1] if samples and samples[-1].at_ms == request.now_ms else None,
+        sample=samples[-1] if samples and outcome.sample_count is not None else None,
         evaluation=evaluation,
     )
 

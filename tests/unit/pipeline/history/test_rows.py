@@ -146,6 +146,17 @@ def test_a_rescale_is_written_in_the_pass_that_settles_it_and_in_no_other() -> N
     assert {"vertex_id": ENRICH, "parallelism": 7} in rescale["target"]
 
 
+def test_a_rescale_that_settles_in_a_pass_that_had_to_wait_is_written_in_it_and_in_no_other() -> None:
+    *_, record = scaled_up().records
+    context, at_ms = record.request.context, record.request.now_ms
+    counts = [
+        sum(name == "rescales" for name, _ in rows_of(record.outcome, context, at_ms + late_ms, span_ms=60_000))
+        for late_ms in (-11_000, -150, 0, 5_000)
+    ]
+
+    assert counts == [1, 1, 1, 0]
+
+
 def test_a_rescale_that_is_rolled_back_is_written_as_reverted_and_so_is_the_rollback() -> None:
     written = [row for record in rolled_back().records for row in rows_of_record(record)["rescales"]]
 

@@ -84,7 +84,7 @@ def _of_slots(after: Orders, job: PinnedJob) -> Iterator[str]:
     if not room.holds(then - now):
         added = f" and {room.taskmanagers} more TaskManagers can be had" if room.taskmanagers else ""
         yield (
-            f"the job has {now} slots and would take {then}, {then - now} more; "
+            f"the job has {now} {'slot' if now == 1 else 'slots'} and would take {then}, {then - now} more; "
             f"{room.free_slots} are free in {room_for.source}{added}"
         )
 
