@@ -116,7 +116,7 @@ class SparkCluster:
         try:
             with urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=10) as answer:
                 state: dict[str, Any] = json.load(answer)
-        except OSError:  # a master that is starting has no such page yet
+        except (OSError, ValueError):  # a master that is starting has no such page yet, or another one in its place
             return -1
         return sum(worker["state"] == "ALIVE" for worker in state["workers"])
 

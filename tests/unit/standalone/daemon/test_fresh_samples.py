@@ -22,7 +22,7 @@ from flink_cluster.waiting import wait_until
 RATE = 1000.0
 INTERVAL = 1.0
 QUIET = 2.5
-LONG_INTERVAL = 3.0
+LONG_INTERVAL = 8.0
 CLOCK = "/taskmanagers/metrics"
 
 
