@@ -25,6 +25,8 @@ NamedRow = tuple[str, Row]
 """The name of a table, and a row of it."""
 
 _LONGEST_PASS_MS: Final = 300_000
+_BACK: Final = (Origin.ROLLBACK, Origin.OPERATOR)
+"""Who undoes a rescale: the autoscaler, or a person by an order."""
 
 Mask = Callable[[str], str]
 """Replaces secrets in a text for people."""
@@ -68,7 +70,7 @@ def settled(outcome: PassOutcome, now_ms: int) -> Iterator[RescaleRecord]:
     current, past = supervision.current, supervision.past
     records = past if current is None else (*past, current)
     yield from (record for record in records if record.stage.is_final and _is_now(record.settled_ms, now_ms))
-    goes_back = current is not None and current.origin is Origin.ROLLBACK and _is_now(current.decided_ms, now_ms)
+    goes_back = current is not None and current.origin in _BACK and _is_now(current.decided_ms, now_ms)
     if goes_back and past and past[-1].reverted and not _is_now(past[-1].settled_ms, now_ms):
         yield past[-1]
 
