@@ -21,6 +21,7 @@ from flink_autoscaler.core.border import awaited
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, ResponseError
 from flink_autoscaler.core.model.metrics import Aggregate
 from flink_autoscaler.core.model.syntax import parse_duration
+from flink_autoscaler.core.observe.gathering import OLD
 
 FETCH_INTERVAL: Final = "metrics.fetcher.update-interval"
 DEFAULT_INTERVAL: Final = 10.0
@@ -51,9 +52,6 @@ LONGEST_ANSWER: Final = 2.0
 """Seconds that one answer may take. What hangs is found out by the requests that follow."""
 
 LATE: Final = "Flink did not answer in time when it was asked to gather metrics"
-
-OLD: Final = 2.0
-"""Intervals after which what the store says is old."""
 
 _FIRST_PAUSE: Final = 0.02
 _LONGEST_PAUSE: Final = 0.15

@@ -16,8 +16,8 @@ from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory,
 from flink_autoscaler.core.model.topology import JobDetails
 from flink_autoscaler.core.ports.passes import PassRequest
 
-_OLD: Final = 2
-"""Intervals after which what a cluster says is old, and nothing that it says tells when it was gathered."""
+OLD: Final = 2
+"""Intervals after which what a cluster says is old."""
 
 _READING_MS: Final = 2000
 """What a sample may have been labelled too late: its requests take time."""
@@ -28,10 +28,12 @@ def stale(request: PassRequest, reading: JobReading, cluster: ClusterReading) ->
 
     What comes from a store that was empty a moment ago is fresh.
     """
-    options = request.context.options
-    doubt = "" if _is_proven(request, reading.details, cluster) else cluster.doubt
-    doubt = doubt or _before_restart(request, reading.details, cluster)
-    if not doubt or not options.improves(options.fresh_samples):
+    options, details = request.context.options, reading.details
+    if not options.improves(options.fresh_samples):
+        return None
+    doubt = "" if cluster.doubt and _is_proven(request, details, cluster) else cluster.doubt
+    doubt = doubt or _before_restart(request, details, cluster)
+    if not doubt:
         return None
     is_missing = isinstance(reading.error, MissingMetricError)
     is_doubtful = reading.error is None and cluster.has_taskmanagers
@@ -42,8 +44,8 @@ def _before_restart(request: PassRequest, details: JobDetails | None, cluster: C
     """Say that metrics were gathered before the job began to run as it does; empty where they were not."""
     if details is None or details.running_at_ms is None:
         return ""
-    has_restarted = any(details.running_at_ms > sample.at_ms for sample in request.state.samples[-1:])
     is_before = 0 < request.now_ms - details.running_at_ms < cluster.age_ms
+    has_restarted = any(details.running_at_ms > sample.at_ms for sample in request.state.samples[-1:])
     is_same = has_restarted and is_gathered_before(details, request.memory, cluster)
     return "Flink has not gathered metrics since the job began to run" if is_before or is_same else ""
 
@@ -69,7 +71,7 @@ def told_ms(request: PassRequest, last: MetricSample, details: JobDetails, clust
     if not cluster.interval_ms or later_ms is None or before_ms is None:
         return None
     at_ms = last.at_ms + round(later_ms - before_ms)
-    least_ms = max(request.now_ms - _OLD * cluster.interval_ms, last.at_ms)
+    least_ms = max(request.now_ms - OLD * cluster.interval_ms, last.at_ms)
     return min(at_ms, request.now_ms) if least_ms <= at_ms <= request.now_ms + _READING_MS else None
 
 

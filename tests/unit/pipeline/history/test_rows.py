@@ -13,6 +13,7 @@ from recorded_passes import ENRICH, START_MS, beside_another, rolled_back, scale
 
 from flink_autoscaler.core.forecast.arrivals import recent
 from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.supervision import Origin
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.pipeline.history.rows import Row, rows_of
@@ -162,6 +163,18 @@ def test_a_rescale_that_is_rolled_back_is_written_as_reverted_and_so_is_the_roll
 
     last = {row["decided_at"]: row for row in written}
     assert [(row["origin"], row["reverted"]) for row in last.values()] == [("autoscaler", True), ("rollback", False)]
+
+
+def test_a_rescale_that_a_person_has_undone_is_written_as_reverted() -> None:
+    counts = []
+    for record in rolled_back().records:
+        supervision = record.outcome.state.supervision
+        current = supervision.current and replace(supervision.current, origin=Origin.OPERATOR)
+        state = replace(record.outcome.state, supervision=replace(supervision, current=current))
+        ordered = replace(record, outcome=replace(record.outcome, state=state))
+        counts.append(sum(row["reverted"] for row in rows_of_record(ordered)["rescales"]))
+
+    assert sum(counts) == 1
 
 
 def test_a_job_that_is_not_looked_after_leaves_no_trace() -> None:
