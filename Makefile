@@ -18,9 +18,16 @@ POLICY ?=
 CONFIG ?= conf/autoscaler.yaml
 ARGS ?=
 # What make test leaves out, but for one test of each kind, marked as guard; each has a target of its own.
-LONG_SUITES := yarn or kerberos or rescue or cluster or long or hour
+LONG_SUITES := yarn or kerberos or rescue or cluster or long or hour or agreement or kafka or docker or systemd
 # Handed to the harness of make test-hostile.
 HOSTILE_ARGS ?=
+# Which Debian package make deb builds: spark or inline.
+DEB ?= spark
+# Handed to what builds a release, such as --no-deb; to what checks where packages come from, such as --offline.
+RELEASE_ARGS ?=
+SUPPLY_ARGS ?=
+# Handed to what writes the lock files, such as --upgrade.
+LOCK_ARGS ?=
 # Handed to pytest, such as PYTEST_ARGS="-x -k transport".
 PYTEST_ARGS ?=
 # Where it is set, every process of every test would compile every module anew.
@@ -91,6 +98,10 @@ $(VENV)/.setup-kerberos: $(VENV)/.setup-test
 test-kerberos: $(VENV)/.setup-kerberos ## Run the tests with a real KDC (check-tools skips names the Debian packages).
 	$(BIN)/python -m pytest -m kerberos $(PYTEST_ARGS)
 
+.PHONY: test-kafka
+test-kafka: jdk $(VENV)/.setup-test ## Run the tests with a real Kafka broker (needs Maven the first time).
+	$(BIN)/python -m pytest -m kafka $(PYTEST_ARGS)
+
 .PHONY: test-rescue
 test-rescue: jdk $(VENV)/.setup-test ## Run the tests of rescales that go wrong, on real Flink (about 20 min).
 	$(BIN)/python -m pytest -s -m rescue $(PYTEST_ARGS)
@@ -111,6 +122,10 @@ test-cluster: jdk $(VENV)/.setup-test ## Run passes, profiles and backtests on r
 test-hour: jdk $(VENV)/.setup-test ## Do what a new user does in the first hour, on real Flink, in a quarter of it; diary and log in build/hour.
 	$(BIN)/python -m pytest -s -m hour $(PYTEST_ARGS)
 
+.PHONY: test-agreement
+test-agreement: jdk $(VENV)/.setup-test ## Scale two jobs on real Flink for half an hour, and compare with the simulator; table in build/agreement.
+	$(BIN)/python -m pytest -s -m agreement $(PYTEST_ARGS)
+
 .PHONY: test-long
 test-long: jdk $(VENV)/.setup-test ## Run what make test leaves out to stay short: more combinations on real Flink (about 6 min).
 	$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
@@ -123,6 +138,37 @@ test-faults: $(VENV)/.setup-test ## Kill, stop and cut off real daemons and data
 test-hostile: $(VENV)/.setup-test ## Tell a daemon 20,000 lies (HOSTILE_ARGS="--lies 500 --seed 3", or --only 'a lie' to tell one again).
 	PYTHONPATH=tests/support $(BIN)/python -m hostile_flink $(HOSTILE_ARGS)
 
+.PHONY: test-docker
+test-docker: jdk $(VENV)/.setup-test ## Build the images and run them, in a Docker of its own (root and debootstrap; the first time about 15 min).
+	@.ci/check-tools machines
+	$(BIN)/python -m pytest -s -m docker $(PYTEST_ARGS)
+
+.PHONY: test-systemd
+test-systemd: $(VENV)/.setup-test ## Run the unit on a real systemd that is booted for it (root, debootstrap, systemd-container; about 5 min).
+	@.ci/check-tools machines
+	$(BIN)/python -m pytest -s -m systemd $(PYTEST_ARGS)
+
+.PHONY: lock
+lock: $(VENV)/.setup-test ## Write the lock files of deployments in requirements/ (LOCK_ARGS=--upgrade takes what is new).
+	PYTHONPATH=tests/support $(BIN)/python -m locks $(LOCK_ARGS)
+
+.PHONY: deb
+deb: $(VENV)/.setup-test ## Build a Debian package with unit, configuration and environment into dist (DEB=inline: without Spark).
+	PYTHONPATH=tests/support $(BIN)/python -m releasing.deb $(DEB)
+
+.PHONY: release
+release: $(VENV)/.setup-test ## Build all that is released into dist, try it in empty environments; checksums and notes.
+	PYTHONPATH=tests/support $(BIN)/python -m releasing $(RELEASE_ARGS)
+
+.PHONY: check-supply
+check-supply: $(VENV)/.setup-test ## Known vulnerabilities and licences of what is pinned (SUPPLY_ARGS=--offline: licences alone).
+	PYTHONPATH=tests/support $(BIN)/python -m supply $(SUPPLY_ARGS)
+
+# PySpark is not the lowest one: it would be built anew.
+.PHONY: test-lowest
+test-lowest: $(VENV)/.setup-test ## Run the unit tests with the lowest versions that are allowed (PYTHON=python3.13: another Python).
+	PYTHONPATH=tests/support $(BIN)/python -m releasing.lowest "$(PYTHON)" $(PYTEST_ARGS)
+
 .PHONY: bench
 bench: jdk $(VENV)/.setup-test ## Run the benchmarks, one after the other (about 40 min).
 	@.ci/check-tools nginx
@@ -133,9 +179,13 @@ docs: setup ## Build the documentation as a site in build/site; a broken link fa
 	PYTHONPATH=tests/support $(BIN)/python -m docs_site $(BUILD)
 
 .PHONY: pictures
-pictures: setup ## Make the README's pictures from a real demo (16 min; needs chromium and chromium-driver).
+pictures: setup pictures-page ## Make the pictures of README and guide, also from a real demo (17 min; needs chromium and chromium-driver).
 	@.ci/check-tools jdk
 	PYTHONPATH=tests/support $(BIN)/python -m pictures
+
+.PHONY: pictures-page
+pictures-page: setup ## Make the pictures of the page in its guide, on a fake cluster (1 min).
+	PYTHONPATH=tests/support:. $(BIN)/python -m pictures.page
 
 .PHONY: diagrams
 diagrams: setup ## Draw the Mermaid diagrams of docs/ as SVG (needs npm, chromium and chromium-driver).

@@ -2,7 +2,8 @@
 
 Run: ``PYTHONPATH=tests/support:. python benchmarks/bench_history.py [--jobs 1000] [--vertices 10] [--minutes 1440]
 [--daemon-jobs 40] [--daemon-seconds 30]``. A pass a minute is kept, written every few minutes as the daemon does by
-default. Compaction and reading run in a process of their own each, so that their greatest memory is theirs alone.
+default. Compaction and reading run in a process of their own each, so that their greatest memory is theirs alone; once
+more the day is compacted by Spark, in the heap that its JVM has by default.
 A thousand jobs of ten vertices make 14.4 million rows of ``vertices`` a day; ``--daemon-jobs 0`` leaves the daemon out.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import io
 import random
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +42,9 @@ from flink_autoscaler.pipeline.history.files import LocalFiles
 from flink_autoscaler.pipeline.history.layout import Selection, new_id
 from flink_autoscaler.pipeline.history.rows import NamedRow, rows_of
 from flink_autoscaler.pipeline.history.schema import TABLES, VERTICES, HistoryTable
-from flink_autoscaler.pipeline.history.storage import ArrowParts, Batch, HistoryStorage, append
+from flink_autoscaler.pipeline.history.spark_files import HadoopFiles, SparkParts
+from flink_autoscaler.pipeline.history.storage import ArrowParts, Batch, HistoryStorage, append, own_session
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.history.sink import LeftOut, Turns
 
 DAY_MS: Final = 86_400_000
@@ -180,6 +184,16 @@ def compact_day(root: str, large_rows: int) -> tuple[int, int]:
     return done.before, done.after
 
 
+def compact_on_spark(root: str, large_rows: int) -> tuple[int, int]:
+    """Compact the day through a session of Spark with its defaults; return the files before and after."""
+    with own_session(SparkSettings()) as spark:
+        files = HadoopFiles(f"file://{root}", spark)
+        done = maintain(
+            HistoryStorage(files, SparkParts(spark, files)), Upkeep(START_MS + 2 * DAY_MS, large_rows=large_rows)
+        )
+    return done.before, done.after
+
+
 def read_part(root: str, wanted: ExportSelection) -> tuple[int, int, int]:
     """Read rows of vertices; return rows, files and bytes."""
     storage = a_storage(root)
@@ -207,16 +221,22 @@ def _memory(name: str) -> float:
 
 def a_day(fleet: Fleet, large_rows: int) -> list[Sequence[str]]:
     """Write, compact and read a day."""
-    with tempfile.TemporaryDirectory() as root:
+    with tempfile.TemporaryDirectory() as root, tempfile.TemporaryDirectory() as copy:
         written = alone(write_day, root, fleet)
         batches, seconds = written.result
-        compacted = alone(compact_day, root, large_rows)
-        before, after = compacted.result
+        shutil.copytree(root, copy, dirs_exist_ok=True)
         return [
             (f"writing {batches} batches", f"{seconds:.1f} s", f"{written.memory:.0f} MB with making them up"),
-            (f"compacting {before} files to {after}", f"{compacted.seconds:.1f} s", f"{compacted.memory:.0f} MB"),
+            compacting("", alone(compact_day, root, large_rows)),
+            compacting(" on Spark, with its start", alone(compact_on_spark, copy, large_rows)),
             *(reading(root, what, wanted) for what, wanted in parts_of_day(fleet)),
         ]
+
+
+def compacting(where: str, cost: Cost) -> Sequence[str]:
+    """Return the row of the table about a compaction; the memory is that of Python."""
+    before, after = cost.result
+    return f"compacting {before} files to {after}{where}", f"{cost.seconds:.1f} s", f"{cost.memory:.0f} MB"
 
 
 def parts_of_day(fleet: Fleet) -> Iterator[tuple[str, ExportSelection]]:

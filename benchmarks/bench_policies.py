@@ -23,13 +23,27 @@ from rich.console import Console
 from rich.table import Table
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
+from flink_autoscaler.core.model.load_profile import ProfileResult
+from flink_autoscaler.pipeline.backtest.arrivals import Quarters, Sample
 from flink_autoscaler.pipeline.backtest.compare import MOST_ERRORS
 from flink_autoscaler.pipeline.backtest.computing import problem_of
-from flink_autoscaler.pipeline.backtest.subject import chain
+from flink_autoscaler.pipeline.backtest.nights import nights_of
+from flink_autoscaler.pipeline.backtest.subject import PAST_WEEKS, Subject, chain
 from flink_autoscaler.pipeline.simulator import JobModel, RescaleTerms, Simulation, run
 from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, area, instant, static_peak
 from flink_autoscaler.pipeline.simulator.play import OracleCache, PlayTerms
-from flink_autoscaler.pipeline.simulator.workloads import DAY, WEEK, WORKLOADS, Workload, made, office, read_trace
+from flink_autoscaler.pipeline.simulator.run import MONDAY_MS
+from flink_autoscaler.pipeline.simulator.workloads import (
+    DAY,
+    MINUTE,
+    WEEK,
+    WORKLOADS,
+    Workload,
+    earlier,
+    made,
+    office,
+    read_trace,
+)
 
 HOUR: Final = 3600.0
 PREFIX: Final = "job.autoscaler."
@@ -39,6 +53,7 @@ LATE_WEIGHT: Final = 150.0
 ORACLE_LAG: Final = 30.0
 TRACES: Final = Path(__file__).parent / "traces"
 TRACE: Final = "trace:"
+PROFILES: Final = PREFIX + "forecast.enabled"
 TRACE_PEAK: Final = 125e3
 """Records/s: 25 slots."""
 
@@ -57,6 +72,7 @@ OURS: Final = (
     "bursts",
     "upstream-outage",
     "opposite",
+    "three-sources",
     "flat-white-10",
     "flat-white-20",
     "flat-correlated-10",
@@ -81,19 +97,24 @@ POLICIES: Final[Mapping[str, Mapping[str, str]]] = {
     "backlog-time": {"policies": "backlog-time"},
     "threshold": {"policies": "threshold"},
     "slo": {"policies": "slo"},
+    "slo, profiles": {"policies": "slo", "forecast.enabled": "true"},
     "capacity; backlog-time": {"policies": "capacity;backlog-time"},
 }
 
 
 @dataclass(frozen=True)
 class Case:
-    """A load, and what a rescale costs. ``key_groups`` of every vertex that has keys; 0 divides them evenly."""
+    """A load, and what a rescale costs. ``key_groups`` of every vertex that has keys; 0 divides them evenly.
+
+    With ``branches`` every source has a map of its own, the first one the slowest.
+    """
 
     shape: str
     seed: int
     days: float
     outage: float
     key_groups: int
+    branches: bool = False
 
     def workload(self) -> Workload:
         """Return what arrives. Of the office it is a fifth week; of a recorded load the seed takes later days."""
@@ -108,12 +129,44 @@ class Case:
 
     def job(self, workload: Workload) -> JobModel:
         """Return the job that it arrives at."""
-        job, groups = chain(workload), self.key_groups
+        job, groups = branched(chain(workload)) if self.branches else chain(workload), self.key_groups
         if not groups:
             return job
         keyed = {v.vertex_id: 0 if v.vertex_id in job.sources else groups for v in job.vertices}
         vertices = (replace(v, max_parallelism=groups, key_groups=keyed[v.vertex_id]) for v in job.vertices)
         return JobModel(tuple(vertices), job.edges)
+
+    def profiles(
+        self, job: JobModel, workload: Workload, configuration: Mapping[str, str]
+    ) -> tuple[ProfileResult, ...]:
+        """Return what the nightly job makes of four weeks before and of the days themselves."""
+        if self.shape.startswith(TRACE) or self.shape in PUBLISHED:
+            before: Sequence[Sequence[float]] = ()
+        elif self.shape == "office":
+            before = office(seed=self.seed, weeks=4.0).rows
+        else:
+            before = earlier(self.shape, self.seed, PAST_WEEKS).rows
+        since = MONDAY_MS / 1000 - len(before) * MINUTE
+        columns = zip(*before, *workload.rows, strict=True)
+        past = [
+            Quarters.of(Sample(since + n * MINUTE, MINUTE, each) for n, each in enumerate(column)) for column in columns
+        ]
+        subject = Subject(f"{self.shape}/{self.seed}", job, workload, past=dict(zip(job.sources, past, strict=True)))
+        return tuple(night.result for night in nights_of(subject, configuration))
+
+
+def branched(job: JobModel) -> JobModel:
+    """Give every source a map of its own instead of a common one, each twice as fast as the one before."""
+    (common, window), sources = job.vertices[-2:], job.vertices[:-2]
+    maps = [
+        replace(common, vertex_id=f"b{number}".rjust(32, "0"), name=f"map {number}", rate=common.rate * 2.0**number)
+        for number in range(len(sources))
+    ]
+    pairs = {(source.vertex_id, each.vertex_id): 1.0 for source, each in zip(sources, maps, strict=True)}
+    selectivity = job.edges[common.vertex_id, window.vertex_id]
+    return JobModel(
+        (*sources, *maps, window), pairs | {(each.vertex_id, window.vertex_id): selectivity for each in maps}
+    )
 
 
 @dataclass(frozen=True)
@@ -163,14 +216,16 @@ def trace_name(path: Path) -> str:
 def simulated(case: Case, policy: str) -> Answer:
     """Run one backtest of a policy."""
     begun, workload = time.process_time(), case.workload()
-    settings = POLICIES.get(policy, {"policies": policy})
+    configuration = {PREFIX + key: value for key, value in POLICIES.get(policy, {"policies": policy}).items()}
+    job = case.job(workload)
     backtest = Simulation(
-        case.job(workload),
+        job,
         workload,
-        {PREFIX + key: value for key, value in settings.items()},
+        configuration,
         installed_plugins(),
         terms=RescaleTerms(case.outage, replay=REPLAY),
         slo_lag=LATE_AFTER,
+        profiles=case.profiles(job, workload, configuration) if PROFILES in configuration else (),
     )
     result = run(replace(backtest, outages=()) if policy == NEW else backtest)
     m, seconds = result.measures, time.process_time() - begun
@@ -286,6 +341,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=1, help="how many of each; figures are means")
     parser.add_argument("--outage", type=float, default=60.0, help="seconds that a rescale takes")
     parser.add_argument("--key-groups", type=int, default=0, help="of vertices with keys; 0 divides them evenly")
+    parser.add_argument("--branches", action="store_true", help="every source has a map of its own")
     parser.add_argument("--jobs-in-parallel", type=int, default=2, help="processes")
     parser.add_argument("--cache", type=Path, default=kept, help="folder in which oracles are kept")
     parser.add_argument("--markdown", action="store_true", help="print tables for a page")
@@ -315,7 +371,7 @@ def submitted(pool: ProcessPoolExecutor, arguments: argparse.Namespace) -> dict[
     asked: dict[Future[Answer], tuple[Case, str]] = {}
     for shape in arguments.shapes:
         for seed in range(arguments.seeds):
-            case = Case(shape, seed, arguments.days, arguments.outage, arguments.key_groups)
+            case = Case(shape, seed, arguments.days, arguments.outage, arguments.key_groups, arguments.branches)
             asked[pool.submit(bounded, case, arguments.cache)] = case, "bounds"
             asked |= {pool.submit(simulated, case, policy): (case, policy) for policy in arguments.policies}
     return asked

@@ -7,6 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from hypothesis import settings
 
 pytest_plugins = ["databases.fixtures", "flink_cluster.fixtures", "parallel_run"]
 
@@ -15,6 +16,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let processes that tests start hear Ctrl-C: who is started in the background of a script ignores it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # How long an example takes tells how busy the machine is.
+    settings.register_profile("untimed", deadline=None)
+    settings.load_profile("untimed")
     # What a daemon that a test starts learns must not be in the home of whoever runs the tests.
     folder = tempfile.TemporaryDirectory(prefix="flink-autoscaler-state-")
     config.add_cleanup(folder.cleanup)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from pathlib import Path
@@ -37,6 +38,10 @@ def test_the_first_hour_of_a_new_user(tmp_path: Path) -> None:
                 process.terminate()
                 assert process.wait(30) == 0
             the_log_can_be_read(site)
+            slots_come_together(site)
+            an_idle_source_stays_narrow(site)
+            the_words_are_true(site)
+            a_short_history_says_what_is_missing(site)
             the_report_says_what_flink_says(site)
     finally:
         shutil.rmtree(KEPT, ignore_errors=True)
@@ -124,10 +129,12 @@ def a_rise_is_followed(site: Site) -> None:
     site.diary.say("orders: 200 records/s rise to 2,600, of which a subtask sustains 1,000")
     site.wait_until("orders has three subtasks or more", lambda: site.runs(ORDERS) and site.work(ORDERS) >= 3, 360)
     site.diary.say(f"orders runs with {site.work(ORDERS)}")
-    site.diary.run("explain", f"session/{ORDERS}")
+    explained = site.diary.run("explain", f"session/{ORDERS}")
     report = site.event(ORDERS, "ScalingReport")
 
     assert report is not None
+    assert re.search(r"UTC, \d+ s ago", explained.out)
+    assert "100%" not in explained.out
 
 
 def a_rollback_is_told_when_it_is_true(site: Site) -> None:
@@ -149,7 +156,7 @@ def a_fall_is_followed(site: Site) -> None:
     site.diary.say("orders: the load is still there, so it goes up again; after the peak one subtask is enough")
     site.wait_until("orders has three subtasks or more", lambda: site.runs(ORDERS) and site.work(ORDERS) >= 3, 240)
     site.diary.say(f"orders runs with {site.work(ORDERS)}")
-    site.wait_until("orders has two subtasks or fewer", lambda: site.runs(ORDERS) and 1 <= site.work(ORDERS) <= 2, 420)
+    site.wait_until("orders has two subtasks or fewer", lambda: site.runs(ORDERS) and 1 <= site.work(ORDERS) <= 2, 600)
     site.diary.run("events", "--job", f"session/{ORDERS}")
 
 
@@ -167,14 +174,62 @@ def a_lost_taskmanager_starves_nobody(site: Site) -> None:
 
     site.diary.say(f"all three run again after {time.monotonic() - begun:.0f} s")
     site.after_passes(4)
-    site.diary.run("jobs")
+    jobs = site.diary.run("jobs")
     assert all(map(site.runs, site.ids))
+    assert f"work {site.work(ORDERS)} → 7" in jobs.out
     assert sum(site.work(name) for name in site.ids) <= 6
 
 
 def the_log_can_be_read(site: Site) -> None:
     assert "Traceback" not in site.log
     assert widths(site.log) == {}
+
+
+def slots_come_together(site: Site) -> None:
+    """Load takes each step at once: one slot at a time would be an outage for each of them."""
+    steps = [(int(before), int(after)) for before, after in _BY_LOAD.findall(flat(site.log))]
+    rises = [after - before for before, after in steps if after > before]
+
+    site.diary.say(f"by load: {', '.join(f'{before} → {after}' for before, after in steps)}")
+    assert rises
+    assert min(rises) > 1
+
+
+def an_idle_source_stays_narrow(site: Site) -> None:
+    """Sources that are busy for 2 % of the time are never wanted wider, however short the window is."""
+    wanted = {int(text) for text in re.findall(r"Source: orders: needs [^;]*?, wanted (\d+)", flat(site.log))}
+    planned = [each["message"] for name in site.ids for each in site.events(name) if each["reason"] == "ScalingReport"]
+
+    assert wanted == {1}
+    assert all(len(_VERTICES.findall(message)) == 1 for message in planned)
+
+
+def the_words_are_true(site: Site) -> None:
+    """A report promises as much more capacity as there are more subtasks; no instant is the beginning of time."""
+    messages = [each["message"] for name in site.ids for each in site.events(name) if each["reason"] == "ScalingReport"]
+    reports = [list(map(float, found)) for message in messages for found in _VERTICES.findall(message)]
+
+    assert reports
+    assert all(after / before == pytest.approx(to / width, rel=0.01) for width, to, before, after in reports)
+    assert "1970-01-01" not in site.log + site.diary.text
+
+
+def a_short_history_says_what_is_missing(site: Site) -> None:
+    site.diary.say("what would another configuration have come to? Too early to say, and that is said at once")
+    ran = site.diary.run("tune")
+
+    assert ran.code != 0
+    assert re.search(r"\d+ minutes are recorded, and a backtest needs 60", ran.err)
+    assert ran.took < 20
+
+
+def flat(log: str) -> str:
+    """Return a log for people as one line: texts that were broken to fit are whole again."""
+    return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", log).split())
+
+
+_BY_LOAD = re.compile(rf"job_rescale_requested job_key=session/{ORDERS} cause=load text='work (\d+) → (\d+)'")
+_VERTICES = re.compile(r"Parallelism (\d+) -> (\d+) \| Processing capacity ([\d.]+) -> ([\d.]+)")
 
 
 def reached_by_history(site: Site) -> int:

@@ -63,7 +63,7 @@ def rolled_back(passes: SupervisedPasses, job_id: str) -> tuple[int, int]:
     work_id = passes.cluster.rest.vertices(job_id)[job.WORK_VERTEX]["id"]
     failed, undone = supervision.past[-2:]
     much, back = failed.target[work_id], undone.target[work_id]
-    assert passes.reasons()[-4:] == ["Scaling", "RollbackStarted", "Scaling", "RolledBack"]
+    assert told(passes)[-4:] == ["Scaling", "RollbackStarted", "Scaling", "RolledBack"]
     assert f"work {much} -> {back}, because of network-memory" in passes.messages("RollbackStarted")[0]
     assert (failed.origin, failed.stage, failed.reverted) == (Origin.AUTOSCALER, Stage.SUPERSEDED, True)
     assert (undone.origin, undone.stage, undone.reverted) == (Origin.ROLLBACK, Stage.REACHED, False)
@@ -90,7 +90,13 @@ def test_a_job_that_lacks_network_memory_gets_its_old_parallelism_back(cluster: 
 
     assert left_alone == back
     assert again < much
-    assert passes.reasons()[-3:] == ["ScalingResumed", "ParallelismQuarantined", "Scaling"]
+    assert "ScalingResumed" in told(passes)
+    assert told(passes)[-2:] == ["ParallelismQuarantined", "Scaling"]
+
+
+def told(passes: SupervisedPasses) -> list[str]:
+    """Return what was told, without that a plan waited for a pass because it hung on one sample."""
+    return [reason for reason in passes.reasons() if reason != "SampleDoubted"]
 
 
 @ON_BOTH

@@ -112,8 +112,8 @@ class Daemon:
         return "" if answer.is_success else answer.text
 
     def _url(self) -> str:
-        (url,) = re.findall(r'"url": "(http://[^"]+)"', self._log.read_text())[:1]
-        return str(url)
+        listening = re.compile(r'"url": "(http://[^"]+)"')
+        return str(self.wait_for("the address of its page", lambda: listening.search(self._log.read_text()))[1])
 
 
 @dataclass(frozen=True)

@@ -226,8 +226,9 @@ class JobAutoScaler:
 
     def _realize(self, context: JobAutoScalerContext, outcome: PassOutcome, effects: _Effects) -> None:
         if outcome.wanted:
-            vertices = frozenset(outcome.topology.vertices if outcome.topology else ())
-            terms = RealizationTerms(outcome.least, outcome.found, outcome.is_repair, vertices)
+            known = outcome.topology.vertices if outcome.topology else {}
+            names = {vertex_id: vertex.name for vertex_id, vertex in known.items()}
+            terms = RealizationTerms(outcome.least, outcome.found, outcome.is_repair, names)
             effects.realization = self._realizer.realize_overrides(context, outcome.wanted, terms=terms)
             self._tell(context, effects.realization.events, effects)
         if outcome.wanted_config:

@@ -36,6 +36,12 @@ def described(error: BaseException) -> str:
 class AutoscalerError(Exception):
     """Anything the autoscaler raises on purpose; the message is written for the operator."""
 
+    @property
+    def code(self) -> str:
+        """The kind of error in a word, such as ``CONFIG``: that of the nearest class of this module."""
+        kind = next(each for each in type(self).__mro__ if each.__module__ == __name__)
+        return kind.__name__.removesuffix("Error").upper()
+
 
 class ConfigError(AutoscalerError):
     """The configuration must change. The message names the key, the value and what is allowed."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import insort
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
+from flink_autoscaler.core.cycle.recording import StoredRecord
 from flink_autoscaler.core.model.job import JobKey, cluster_of
 from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.core.model.metrics import VertexId
@@ -125,6 +128,65 @@ class HeapOrderBook:
             self._orders.pop(job_key, None)
         else:
             self._orders[job_key] = orders
+
+
+class HeapRecordStore:
+    """Keeps the newest records of every job until the process ends (``RecordStore``).
+
+    Args:
+        most_bytes: Characters of all records of one job; the newest one is kept whatever it takes.
+    """
+
+    def __init__(self, most_bytes: int = 50_000) -> None:
+        self._most_bytes = most_bytes
+        self._lock = threading.Lock()
+        self._records: dict[JobKey, list[StoredRecord]] = {}
+
+    def add(self, records: Sequence[StoredRecord]) -> None:
+        """Keep records, and forget the oldest ones of jobs that have too many by now."""
+        with self._lock:
+            for record in records:
+                kept = self._records.setdefault(record.job_key, [])
+                insort(kept, record, key=_instant)
+                while len(kept) > 1 and sum(len(each.text) for each in kept) > self._most_bytes:
+                    del kept[0]
+
+    def latest(self, job_key: JobKey, at_ms: int | None = None) -> StoredRecord | None:
+        """Return the newest record of a job, of those at or before an instant where one is given."""
+        with self._lock:
+            found = [each for each in self._records.get(job_key, ()) if at_ms is None or each.at_ms <= at_ms]
+        return found[-1] if found else None
+
+    def listed(self, job_key: JobKey, before_ms: int | None, limit: int) -> Sequence[tuple[int, str, str]]:
+        """Return instant, phase and decision of the newest records of a job before an instant, the newest first."""
+        with self._lock:
+            found = [each for each in self._records.get(job_key, ()) if before_ms is None or each.at_ms < before_ms]
+        return [(each.at_ms, each.phase, each.decision) for each in reversed(found)][:limit]
+
+    def job_keys(self) -> frozenset[JobKey]:
+        """Return the keys of all jobs that have a record."""
+        with self._lock:
+            return frozenset(self._records)
+
+    def expire(self, before_ms: int) -> int:
+        """Forget the records of passes before an instant; return how many there were."""
+        with self._lock:
+            before = sum(map(len, self._records.values()))
+            left = {key: [each for each in kept if each.at_ms >= before_ms] for key, kept in self._records.items()}
+            self._records = {key: kept for key, kept in left.items() if kept}
+            return before - sum(map(len, self._records.values()))
+
+    def shrink(self, most_bytes: int) -> int:
+        """Forget the oldest records, of whatever job, until the others take no more; return how many there were."""
+        with self._lock:
+            newest = sorted((each for kept in self._records.values() for each in kept), key=_instant, reverse=True)
+        sizes = accumulate(len(each.text) for each in newest)
+        last = next((each.at_ms for each, size in zip(newest, sizes, strict=True) if size > most_bytes), None)
+        return 0 if last is None else self.expire(last + 1)
+
+
+def _instant(record: StoredRecord) -> int:
+    return record.at_ms
 
 
 class HeapForecastStore:

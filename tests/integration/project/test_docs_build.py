@@ -14,11 +14,13 @@ PROJECT = Path(__file__).parents[3]
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """Return a repository with the configuration of this one and a few pages."""
+    """Return a repository with the configuration of this one, the names of its decisions and a few pages."""
     root = tmp_path / "project"
-    shutil.copytree(PROJECT / "docs" / "decisions", root / "docs" / "decisions")
+    (root / "docs" / "decisions").mkdir(parents=True)
     shutil.copy(PROJECT / "docs" / "zensical.toml", root / "docs" / "zensical.toml")
-    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/index.md", "docs/decisions/extra.md"):
+    decisions = [str(each.relative_to(PROJECT)) for each in PROJECT.glob("docs/decisions/*.md")]
+    pages = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/index.md", "docs/decisions/extra.md")
+    for name in (*pages, *decisions):
         (root / name).write_text("# A page\n\n## A section\n")
     return root
 

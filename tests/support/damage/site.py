@@ -28,6 +28,7 @@ from flink_autoscaler.stores.sql.tables import (
     FORECAST_META,
     FORECAST_PROFILE,
     LEASE,
+    NOTIFICATIONS,
     ORDERS,
     SCALINGS,
     SET_ASIDE,
@@ -78,6 +79,7 @@ class Site:
             for job_key in (SICK, HEALTHY):
                 _fill(connection, job_key)
             connection.execute(insert(EVENT_FIGURES).values(event_id=1, name="saved", value=1.0))
+            connection.execute(insert(NOTIFICATIONS).values(**_notice()))
             connection.execute(insert(LEASE).values(name="other", owner="a", token=1, expires_at=1, renewed_at=1))
 
     def copy(self) -> Path:
@@ -96,6 +98,7 @@ class Site:
         with LogLines() as lines, Wiring(settings) as wiring:
             passes = wiring.cluster_pass(chosen_clusters(settings, None)[0])
             wiring.storage.start()
+            wiring.notifier.start()
             reports = tuple(passes.run() for _ in range(count))
             set_aside = wiring.set_aside_count()
         return Seen(reports, tuple(lines.all()), set_aside)
@@ -114,6 +117,9 @@ class Site:
             "autoscaler.standalone.event-handler.type": "JDBC",
             "autoscaler.standalone.jdbc.url": f"jdbc:sqlite:{path}",
             "autoscaler.standalone.jdbc.event-handler.ttl": "0 s",
+            "autoscaler.notifications.targets.0.name": "ops",
+            "autoscaler.notifications.targets.0.type": "webhook",
+            "autoscaler.notifications.targets.0.url": f"{self._flink.url}/hook",
         }
         overrides = [f"{key}={value}" for key, value in values.items()]
         return load_settings(load_configuration(file=None, environment={}, overrides=overrides))
@@ -121,6 +127,13 @@ class Site:
 
 def _database(path: Path) -> Database:
     return Database(DatabaseSettings(f"jdbc:sqlite:{path}"))
+
+
+def _notice() -> dict[str, Any]:
+    """Return a row of a notice that waits for a target."""
+    texts = {"notice_id": "n", "writer": "flink-autoscaler", "target": "ops", "identity": "i", "claim": ""}
+    instants = ("added_ms", "repeat_until_ms", "claimed_until_ms", "settled_ms")
+    return {**texts, **dict.fromkeys(instants, 0), "added_ms": 1, "notice": "{}"}
 
 
 def _fill(connection: Connection, job_key: str) -> None:

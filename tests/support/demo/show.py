@@ -103,7 +103,9 @@ class Show:
             daemon.require_running()
             return pages.is_ready()
 
-        pages = DaemonPages(wait_until("the daemon listens", listening, _DAEMON_TIMEOUT))
+        url = wait_until("the daemon listens", listening, _DAEMON_TIMEOUT)
+        self._say(f"the daemon's page: {url}")
+        pages = DaemonPages(url)
         wait_until("the daemon has looked at the cluster", is_ready, _DAEMON_TIMEOUT)
         return daemon, log, pages
 

@@ -13,6 +13,7 @@
 * ``flink.pause()`` / ``flink.resume()``: refuse connections, on the same port.
 * ``FakeFlink(store=FakeMetricStore(interval=1.0))``: metrics are gathered on request, at most once per interval, and
   answered from what was gathered before; ``vertex.records_per_second`` lets counters grow between.
+* ``/metrics``: what Flink's PrometheusReporter says of the jobs, as they are now, all on one TaskManager.
 * ``flink.delay``: seconds before every answer. ``flink.connections``, ``flink.most_at_once``: what was counted.
 """
 

@@ -13,6 +13,7 @@ from fake_flink import answers
 from fake_flink.faults import Canned, Fault, flink_error
 from fake_flink.job import FakeJob, FakeVertex, MetricValue, chain
 from fake_flink.metric_store import FakeMetricStore, MetricDump, without_metrics
+from fake_flink.reporter import reporter_text
 from fake_flink.server import FakeRequest, Server
 from flink_autoscaler.core.model.job import Endpoint
 
@@ -163,6 +164,8 @@ class FakeFlink:
                 names = self.jobmanager_metrics if get is None else get.split(",")
                 known = {name: self.jobmanager_metrics[name] for name in names if name in self.jobmanager_metrics}
                 return Canned.json([{"id": name, "value": value} for name, value in known.items()])
+            case "/metrics":
+                return Canned(reporter_text(list(self.jobs.values()), self).encode(), content_type="text/plain")
             case "/taskmanagers" if self.taskmanagers is not None:
                 return Canned.json({"taskmanagers": self.taskmanagers})
             case "/taskmanagers/metrics":

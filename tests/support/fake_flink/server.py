@@ -24,7 +24,7 @@ _ABORT = struct.pack("ii", 1, 0)
 
 @dataclass(frozen=True)
 class FakeRequest:
-    """A request that arrived; ``body`` is decoded JSON, None without one; ``target`` is path and query as sent.
+    """A request that arrived; ``body`` is decoded JSON or a form, or None; ``target`` is path and query as sent.
 
     ``at`` is when, by the monotonic clock.
     """
@@ -122,7 +122,9 @@ async def parsed(head: bytes, reader: asyncio.StreamReader) -> FakeRequest:
     body = await reader.readexactly(int(headers.get("content-length", "0")))
     parts = urlsplit(target)
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
-    return FakeRequest(method, parts.path, query, headers, json.loads(body) if body else None, target)
+    is_form = headers.get("content-type", "").startswith("application/x-www-form-urlencoded")
+    decoded = dict(parse_qsl(body.decode())) if is_form else json.loads(body) if body else None
+    return FakeRequest(method, parts.path, query, headers, decoded, target)
 
 
 async def _send(writer: asyncio.StreamWriter, behaviour: Canned | Fault, right: Canned) -> bool:

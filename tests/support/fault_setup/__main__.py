@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import select
 import sys
 import time
@@ -13,8 +12,8 @@ from pathlib import Path
 
 from fake_flink import Canned, FakeFlink, FakeJob, FakeRequest, Fault
 
-CAPACITY = 100.0
-"""Records/s that one subtask can take."""
+from fault_setup.driving import drive, up_and_down
+
 _TICK = 0.01
 
 
@@ -34,26 +33,6 @@ class _Address(FakeFlink):
         return super()._respond(request)
 
 
-def _load(seconds: float, period: float) -> float:
-    """Return the records/s that arrive: a new amount in every period, up and down."""
-    step = int(seconds / period) % 4
-    return (150.0, 350.0, 90.0, 500.0)[step]
-
-
-def _drive(job: FakeJob, seconds: float, period: float) -> None:
-    rate = _load(seconds, period)
-    for vertex in job.vertices:
-        busy = min(1.0, rate / (CAPACITY * vertex.parallelism))
-        vertex.metrics["busyTimeMsPerSecond"] = busy * 1000.0
-        vertex.records_in += math.ceil(rate * _TICK) if vertex.inputs else 0
-        vertex.records_out += math.ceil(rate * _TICK)
-        for name, value in list(vertex.metrics.items()):
-            if name.endswith(("numRecordsIn", "numRecordsOut")) and isinstance(value, float):
-                vertex.metrics[name] = value + rate * _TICK / vertex.parallelism
-            elif name.endswith("numRecordsInPerSecond"):
-                vertex.metrics[name] = rate / vertex.parallelism
-
-
 def _serve(log: Path, addresses: int, period: float) -> None:
     with ExitStack() as parts:
         fakes = [parts.enter_context(_Address(number, log)) for number in range(addresses)]
@@ -68,7 +47,7 @@ def _serve(log: Path, addresses: int, period: float) -> None:
 def _drive_until_closed(job: FakeJob, period: float) -> None:
     started = time.monotonic()
     while not select.select([sys.stdin], [], [], _TICK)[0]:
-        _drive(job, time.monotonic() - started, period)
+        drive(job, up_and_down(time.monotonic() - started, period), _TICK)
 
 
 if __name__ == "__main__":

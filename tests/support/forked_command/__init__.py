@@ -24,7 +24,6 @@ PRELOADED: Final = (
     "flink_autoscaler.standalone.daemon.service",
     "flink_autoscaler.stores.sql.schema",
     "flink_autoscaler.stores.sql.lease",
-    "aiohttp",
     "alembic.command",
     "httpx",
     "psycopg",

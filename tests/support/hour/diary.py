@@ -39,6 +39,11 @@ class Diary:
         self._begun = time.monotonic()
         file.write_text("", encoding="utf-8")
 
+    @property
+    def text(self) -> str:
+        """All of it so far."""
+        return self.file.read_text(encoding="utf-8")
+
     def say(self, text: str) -> None:
         """Write a line with the minutes since the beginning, here and on the screen."""
         seconds = int(time.monotonic() - self._begun)

@@ -99,7 +99,7 @@ def spark_range(pyproject: Path) -> tuple[Version, Version]:
     Raises:
         ValueError: The range is written in another way.
     """
-    for requirement in tomllib.loads(pyproject.read_text())["project"]["dependencies"]:
+    for requirement in tomllib.loads(pyproject.read_text())["project"]["optional-dependencies"]["spark"]:
         if found := _RANGE.match(requirement):
             at_least, below = (tuple(int(part) for part in text.split(".")) for text in found.groups())
             return at_least, below

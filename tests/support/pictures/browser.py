@@ -59,7 +59,7 @@ def report_picture(page: Path, picture: Path, *, width: int, job: str = "") -> N
         job: Part of its name; empty takes the first one.
     """
     with chromium() as chrome:
-        _lay_out(chrome, width)
+        lay_out(chrome, width)
         chrome.get(page.as_uri())
         charts = chrome.execute_script("return document.querySelectorAll('figure.chart').length")
         for number in range(charts):
@@ -77,14 +77,31 @@ def plots_picture(page: Path, picture: Path, *, width: int) -> None:
         width: Pixels that the page is laid out for.
     """
     with chromium() as chrome:
-        _lay_out(chrome, width)
+        lay_out(chrome, width)
         chrome.get(page.as_uri())
         wait_until("all plots are drawn", lambda: chrome.execute_script(_ALL_DRAWN), 20)
         height = chrome.execute_script("return document.documentElement.getBoundingClientRect().height")
         picture.write_bytes(_screenshot(chrome, {"x": 0, "y": 0, "width": width, "height": height}))
 
 
-def _lay_out(chrome: Chrome, width: int) -> None:
+def top_picture(chrome: Chrome, picture: Path, *, width: int, height: int) -> None:
+    """Take the top of the page that a browser shows."""
+    picture.write_bytes(_screenshot(chrome, {"x": 0, "y": 0, "width": width, "height": height}))
+
+
+def type_into(chrome: Chrome, selector: str, *keys: str) -> None:
+    """Go to a part of a form, and type."""
+    chrome.execute_script("document.querySelector(arguments[0]).focus()", selector)
+    chrome.switch_to.active_element.send_keys(*keys)
+
+
+def text_of(chrome: Chrome, selector: str) -> str:
+    """Return the text of an element, whether it is seen or not."""
+    return str(chrome.execute_script("return document.querySelector(arguments[0]).textContent", selector))
+
+
+def lay_out(chrome: Chrome, width: int) -> None:
+    """Have pages laid out for so many pixels."""
     metrics = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
     chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 

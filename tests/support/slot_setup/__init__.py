@@ -73,6 +73,7 @@ class SharedCluster:
     Attributes:
         dealing: Whether jobs that wait are started where there are slots; Flink takes its time for that.
         handing_over: Passes for which a job that waits has slots already, and does not run.
+        aside: Slots that Flink keeps for jobs that run until it rescales them.
     """
 
     def __init__(self, slots: int, options: Mapping[str, str] | None = None, *, per_taskmanager: int = 2) -> None:
@@ -82,6 +83,7 @@ class SharedCluster:
         self.store = HeapStateStore()
         self.dealing = True
         self.handing_over = 0
+        self.aside = 0
         self._handed: dict[str, tuple[int, int]] = {}
         self.loads: dict[str, float | None] = {}
         self.counted: dict[str, float] = {}
@@ -141,7 +143,7 @@ class SharedCluster:
     def free(self) -> int:
         """Slots that no job holds."""
         handed = sum(slots for slots, _ in self._handed.values())
-        return self.slots - handed - sum(held(job) for job in self.flink.jobs.values())
+        return self.slots - self.aside - handed - sum(held(job) for job in self.flink.jobs.values())
 
     def run(self, times: int = 1) -> PassReport:
         """Do passes; between them the cluster deals out what is free."""

@@ -34,6 +34,9 @@ class DaemonProcess:
         folder: For configuration and log.
         name: Of the log file.
         file: The configuration; one in the folder unless given.
+
+    Attributes:
+        environment: Of the process, and of commands that are to find what it keeps.
     """
 
     def __init__(self, folder: Path, name: str = "daemon", *, file: Path | None = None) -> None:
@@ -45,7 +48,7 @@ class DaemonProcess:
         self._systemd.setblocking(False)
         self._messages: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
-        self._environment = {
+        self.environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith(("AUTOSCALER", "FLINK"))},
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
             "NOTIFY_SOCKET": str(folder / f"{name}.notify"),
@@ -77,9 +80,13 @@ class DaemonProcess:
         """Start; with ``wait`` return once it is ready."""
         command = [sys.executable, "-m", "flink_autoscaler.standalone", "run", "--config", str(self.file)]
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(command, env=self._environment, stdout=log, stderr=log)
+            self._process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
         if wait:
             self.wait_for("readiness", lambda: any(message.startswith("READY=1") for message in self.messages()))
+
+    def take_state_of(self, other: DaemonProcess) -> None:
+        """Work with the state that another run has left, once that has ended."""
+        self.environment["STATE_DIRECTORY"] = other.environment["STATE_DIRECTORY"]
 
     def children(self, name: str) -> list[int]:
         """Return the ids of its child processes with a name, such as ``java``."""

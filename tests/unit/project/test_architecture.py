@@ -26,7 +26,7 @@ ALLOWED = {
 CONFINED = {
     "pyspark": "pipeline/",
     "httpx": "clients/flink_autoscaler/clients/http/",
-    "httpx_aiohttp": "clients/flink_autoscaler/clients/http/",
+    "uvloop": "clients/flink_autoscaler/clients/http/",
     "gssapi": "clients/flink_autoscaler/clients/auth/kerberos.py",
     "krb5": "clients/flink_autoscaler/clients/auth/kerberos.py",
 }

@@ -249,7 +249,6 @@ def _settings(examples: int) -> settings:
     return settings(
         max_examples=examples,
         stateful_step_count=RULES_PER_EXAMPLE,
-        deadline=None,
         database=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),

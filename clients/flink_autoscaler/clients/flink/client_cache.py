@@ -12,9 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
+from flink_autoscaler.clients.flink.rest_source import RestMetricSource
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.clients.http.transport import HttpTransport, MayWrite
+from flink_autoscaler.clients.prometheus.source import PrometheusMetricSource
 from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.ports.metric_source import MetricSource
 
 IDLE_SECONDS: Final = 600.0
 """Time unused after which a client goes: a YARN application has a new URL after every restart, a cluster another
@@ -77,6 +80,11 @@ class _Kept:
     client: FlinkRestClient
     connections: int
     used_at: float
+    source: MetricSource
+
+    async def aclose(self) -> None:
+        await self.source.aclose()
+        await self.client.aclose()
 
 
 class ClientCache:
@@ -123,13 +131,18 @@ class ClientCache:
             kept = self._replace(endpoint)
         kept.used_at = self._clock()
         self._clients.move_to_end(endpoint)
-        for client in self._outdated():
-            await client.aclose()
+        for outdated in self._outdated():
+            await outdated.aclose()
         return kept.client
 
     def __call__(self, endpoint: Endpoint) -> FlinkRestClient:
         """Return the client of an endpoint, from any thread but the loop's."""
         return self._loop.run(self.get(endpoint))
+
+    def metrics(self, endpoint: Endpoint) -> MetricSource | None:
+        """Return where the metrics of the jobs behind an endpoint come from; None where it has no client yet."""
+        kept = self._clients.get(endpoint)
+        return None if kept is None else kept.source
 
     def connections(self, endpoint: Endpoint) -> int:
         """Return how many requests to an endpoint may be under way at the same time."""
@@ -150,7 +163,8 @@ class ClientCache:
             self._retired.append(self._clients.pop(endpoint))
         connections = min(endpoint.max_connections, self._share(len(self._clients) + 1))
         transport = HttpTransport(replace(endpoint, max_connections=connections), may_write=self._may_write)
-        self._clients[endpoint] = kept = _Kept(FlinkRestClient(endpoint, transport), connections, self._clock())
+        client = FlinkRestClient(endpoint, transport)
+        self._clients[endpoint] = kept = _Kept(client, connections, self._clock(), _source_of(client))
         return kept
 
     def _is_fit(self, kept: _Kept) -> bool:
@@ -163,14 +177,14 @@ class ClientCache:
         """Return the connections of one of so many endpoints: a power of two, so that it seldom changes."""
         return 1 << (max(1, self._most_connections // max(1, endpoints)).bit_length() - 1)
 
-    def _outdated(self) -> list[FlinkRestClient]:
+    def _outdated(self) -> list[_Kept]:
         """Take out the clients that nobody uses any more."""
         oldest = self._clock() - IDLE_SECONDS
         clients = []
         while self._retired and self._retired[0].used_at < oldest:
-            clients.append(self._retired.popleft().client)
+            clients.append(self._retired.popleft())
         while len(self._clients) > MOST_CLIENTS or next(iter(self._clients.values())).used_at < oldest:
-            clients.append(self._clients.popitem(last=False)[1].client)
+            clients.append(self._clients.popitem(last=False)[1])
         return clients
 
     async def _aclose(self) -> None:
@@ -178,7 +192,13 @@ class ClientCache:
         self._retired.clear()
         self._clients.clear()
         for each in kept:
-            await each.client.aclose()
+            await each.aclose()
+
+
+def _source_of(client: FlinkRestClient) -> MetricSource:
+    """Return where the metrics of the jobs of a client come from. May raise :class:`ConfigError`."""
+    prometheus = client.endpoint.prometheus
+    return RestMetricSource(client) if prometheus is None else PrometheusMetricSource(prometheus, client)
 
 
 def _allowed_connections() -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -51,6 +52,21 @@ REFRESH_MS: Final = 300_000
 
 REFRESH_WITHOUT_LAG_MS: Final = 60_000
 """The same while a source reports no pending records: Kafka's reader registers them with the first record only."""
+
+
+SHORT_WAIT: Final = 0.1
+"""Seconds of waiting that do not move a sample: its own requests take as long."""
+
+MOST_LATE_MS: Final = 60_000
+
+
+def late_ms(requests: Iterable[PassRequest]) -> int:
+    """Return how much later it is than the instant of a pass, which may have waited for Spark; 0 for next to nothing.
+
+    An instant that is none of the last minute is not by this machine's clock, as in a simulation.
+    """
+    late = time.time_ns() // 1_000_000 - max(request.now_ms for request in requests)
+    return late if 1000 * SHORT_WAIT < late < MOST_LATE_MS else 0
 
 
 async def read_cluster(client: FlinkRestClient) -> ClusterReading:
@@ -115,7 +131,7 @@ async def read_job(client: FlinkRestClient, request: PassRequest) -> JobReading:
     with Border(what=f"job {request.context.job_key}") as border:
         options = request.context.options
         is_cached = options.improves(options.cached_metric_names)
-        details = await _details(client, request)
+        details = await read_details(client, request)
         memory = current_memory(request, details)
         topology = build_topology(details)
         asked = vertices_to_ask(topology, memory, now_ms=request.now_ms, is_cached=is_cached)
@@ -133,7 +149,7 @@ async def read_job(client: FlinkRestClient, request: PassRequest) -> JobReading:
     return JobReading(details, aggregates, memory)
 
 
-async def _details(client: FlinkRestClient, request: PassRequest) -> JobDetails:
+async def read_details(client: FlinkRestClient, request: PassRequest) -> JobDetails:
     """Return the details of the job as it is now.
 
     After a rescale Flink serves a copy of the details that is up to 3 s old. Details that contradict the list of

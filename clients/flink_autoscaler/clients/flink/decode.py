@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from flink_autoscaler.clients.flink.decode_plain import plain_aggregates, plain_node, plain_vertex
 from flink_autoscaler.clients.http.json_object import JsonObject, objects_in, or_unknown, wrong
 from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.errors import AutoscalerError, ResponseError
@@ -227,6 +228,11 @@ def _check_length(vertices: Sequence[VertexDetails], plan: Sequence[PlanNode]) -
 
 
 def _vertex(entry: JsonObject) -> VertexDetails:
+    return plain_vertex(entry) or careful_vertex(entry)
+
+
+def careful_vertex(entry: JsonObject) -> VertexDetails:
+    """Decode a vertex that may be anything."""
     vertex_id = entry.text("id")
     where = f"vertex {vertex_id}"
     entry = entry.named(where)
@@ -265,6 +271,11 @@ def _io_metrics(metrics: JsonObject) -> IoMetrics:
 
 
 def _plan_node(node: JsonObject) -> PlanNode:
+    return plain_node(node) or careful_node(node)
+
+
+def careful_node(node: JsonObject) -> PlanNode:
+    """Decode a plan node that may be anything."""
     vertex_id = node.text("id")
     where = f"plan node {vertex_id}"
     node = node.named(where)
@@ -336,6 +347,12 @@ def _readable(answer: object, decoder: Callable[[JsonObject], T | None]) -> Read
 
 def aggregates(answer: object) -> dict[str, Aggregate]:
     """Decode an array of ``{"id", "min", "max", "avg", "sum", "skew"}``; aggregates that are not there are None."""
+    plain = plain_aggregates(answer)
+    return careful_aggregates(answer) if plain is None else plain
+
+
+def careful_aggregates(answer: object) -> dict[str, Aggregate]:
+    """Decode aggregates that may be anything."""
     return {entry.text("id"): _aggregate(entry) for entry in objects_in(answer, "metrics", "metric")}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
@@ -22,19 +22,26 @@ from flink_autoscaler.core.supervise.supervised import FactsWanted, facts_wanted
 
 T = TypeVar("T")
 
+ReadMetrics = Callable[[FlinkRestClient, PassRequest], Awaitable[JobReading]]
+
 _NOT_FOUND: Final = 404
 
 
-async def read_followed(client: FlinkRestClient, request: PassRequest) -> JobReading:
+async def read_followed(client: FlinkRestClient, request: PassRequest, read: ReadMetrics = read_job) -> JobReading:
     """Read a job and, where its rescale is followed, what tells how that goes.
 
     Of a job that does not run only the latter is read. Failures are in the reading; never raises.
+
+    Args:
+        client: Of the JobManager.
+        request: The job.
+        read: Reads the metrics of a job that runs; never raises.
     """
     wanted = facts_wanted(request)
     if request.context.status is not JobStatus.RUNNING:
         details = await _details(client, request)
         return JobReading(details, memory=request.memory, facts=await read_facts(client, request, details, wanted))
-    reading = await read_job(client, request)
+    reading = await read(client, request)
     if wanted is FactsWanted.NOTHING:
         return reading
     return replace(reading, facts=await read_facts(client, request, reading.details, wanted))

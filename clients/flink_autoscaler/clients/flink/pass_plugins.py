@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -13,6 +13,9 @@ from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.ports.plugins import Plugins
 
 log = structlog.get_logger(__name__)
+
+POLICIES: Final = "flink_autoscaler.policies"
+"""The group of entry points that policies are in."""
 
 
 @lru_cache(maxsize=1)
@@ -29,7 +32,7 @@ def installed_plugins() -> Plugins:
         alignment_modes=_by_identity("flink_autoscaler.alignment_modes"),
         resource_checks=_by_name("flink_autoscaler.resource_checks"),
         error_checkers=_by_name("flink_autoscaler.error_checkers"),
-        policies=_by_name("flink_autoscaler.policies"),
+        policies=_by_name(POLICIES),
     )
 
 

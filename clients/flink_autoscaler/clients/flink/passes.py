@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -13,10 +12,10 @@ from time import perf_counter
 from typing import Final
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
-from flink_autoscaler.clients.flink.collector import read_cluster
-from flink_autoscaler.clients.flink.facts import read_followed
+from flink_autoscaler.clients.flink.collector import late_ms
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
+from flink_autoscaler.clients.flink.rest_source import RestMetricSource
 from flink_autoscaler.core.border import Border, attempted, awaited
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.cycle.ending import failed, is_only_waiting, waiting, without_reading
@@ -24,22 +23,12 @@ from flink_autoscaler.core.cycle.recording import is_worth
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
+from flink_autoscaler.core.ports.metric_source import MetricSource, ReadJob
 from flink_autoscaler.core.ports.passes import PassInputs, PassOutcome, PassRequest
 
 JOBS_PER_CONNECTION: Final = 2
 """Jobs that are read at the same time, per connection: enough that no connection idles while a job is between two
 requests, and few enough that no request waits for its connection until it times out."""
-
-_SHARE_OF_WAITING: Final = 0.5
-"""Of the time for reading a cluster, what waiting for its metrics may take."""
-
-_SHORT_WAIT: Final = 0.1
-"""Seconds of waiting that do not move a sample: its own requests take as long."""
-
-MOST_LATE_MS: Final = 60_000
-
-_FRESH: Final = 1.0
-"""Seconds for which what a cluster has gathered is as of now."""
 
 Admit = Callable[[], AbstractAsyncContextManager[object, bool | None]]
 
@@ -72,6 +61,7 @@ async def passes_behind(
         pass_deadline=pass_deadline,
         admission=clients.admission,
         connections=clients.connections(endpoint),
+        source=clients.metrics(endpoint),
     )
 
 
@@ -97,6 +87,7 @@ async def run_passes(
     pass_deadline: float = math.inf,
     admission: Admit | None = None,
     connections: int | None = None,
+    source: MetricSource | None = None,
 ) -> list[PassOutcome]:
     """Return one outcome per request, in the same order. Never raises: a job that fails has its error in the outcome.
 
@@ -110,20 +101,23 @@ async def run_passes(
         pass_deadline: Seconds that all of it may take; jobs not read by then have an error.
         admission: Gives what is held while a job is read; None does not bound what all clusters have under way.
         connections: Of the client; None takes those of its endpoint.
+        source: Where the metrics come from; None asks the cluster for them.
     """
     end = None if math.isinf(pass_deadline) else asyncio.get_running_loop().time() + pass_deadline
     outcomes = settled(requests)
+    source = source or RestMetricSource(client)
     waiting = [index for index in range(len(requests)) if index not in outcomes]
     if waiting:
         if cluster is None:
             needs_fresh = any(wants_fresh(requests[index]) for index in waiting)
             is_provable = all(requests[index].memory.task_ms is not None for index in waiting)
-            cluster = await read_cluster_within(
-                client, min(job_deadline, pass_deadline), is_fresh=needs_fresh, is_provable=is_provable
+            cluster = await source.read_cluster(
+                min(job_deadline, pass_deadline), is_fresh=needs_fresh, is_provable=is_provable
             )
             if cluster.interval_ms:  # what it answers with was gathered after that
                 cluster = replace(cluster, waited_ms=max(cluster.waited_ms, late_ms(requests)))
-        reading = _Reading(client, cluster, job_deadline, end, admission or nullcontext)
+        read = await source.prepare([requests[index] for index in waiting], min(job_deadline, pass_deadline))
+        reading = _Reading(read, cluster, job_deadline, end, admission or nullcontext)
         queue = iter(waiting)
 
         async def work() -> None:
@@ -153,52 +147,16 @@ def wants_fresh(request: PassRequest) -> bool:
     return False
 
 
-def late_ms(requests: Iterable[PassRequest]) -> int:
-    """Return how much later it is than the instant of a pass, which may have waited for Spark; 0 for next to nothing.
-
-    An instant that is none of the last minute is not by this machine's clock, as in a simulation.
-    """
-    late = time.time_ns() // 1_000_000 - max(request.now_ms for request in requests)
-    return late if 1000 * _SHORT_WAIT < late < MOST_LATE_MS else 0
-
-
-async def read_cluster_within(
-    client: FlinkRestClient, seconds: float, *, is_fresh: bool = True, is_provable: bool = False
-) -> ClusterReading:
-    """Return cluster-wide metrics; failures are in ``error``. Never raises.
-
-    Args:
-        client: Of the JobManager.
-        seconds: That this may take.
-        is_fresh: Whether Flink is asked to gather metrics before, and waited for; that it has not is ``doubt``.
-        is_provable: Whether the jobs can tell how old is what is read about them.
-    """
-    try:
-        async with asyncio.timeout(seconds):
-            if not is_fresh:
-                return await read_cluster(client)
-            store = await client.store.freshen(client, seconds * _SHARE_OF_WAITING, is_provable=is_provable)
-            return replace(
-                await read_cluster(client),
-                doubt=store.doubt or "",
-                waited_ms=round(1000 * store.waited) if store.waited > _SHORT_WAIT else 0,
-                age_ms=round(1000 * store.age) if store.age > _FRESH else 0,
-                interval_ms=round(1000 * store.interval),
-            )
-    except TimeoutError:
-        error = ConnectError(f"the metrics of the cluster were not read within {seconds:.3g} s")
-        return ClusterReading(error=error, is_away=True)
-
-
 @dataclass(frozen=True, slots=True)
 class _Reading:
     """Reads jobs of one cluster.
 
     Attributes:
+        read: Reads one of them.
         end: When the pass has to end, by the clock of the event loop; None never.
     """
 
-    client: FlinkRestClient
+    read: ReadJob
     cluster: ClusterReading
     job_deadline: float
     end: float | None
@@ -232,7 +190,7 @@ class _Reading:
     async def _read(self, request: PassRequest) -> JobReading:
         try:
             async with asyncio.timeout(self.job_deadline):
-                return await read_followed(self.client, request)
+                return await self.read(request)
         except TimeoutError:
             error = _not_read(request, f"within {self.job_deadline:.3g} s")
             return JobReading(None, memory=request.memory, error=error)

@@ -171,7 +171,9 @@ def _errors(answer: Answer) -> list[str]:
         decoded = _decoded(answer.body)
     except (ValueError, ResponseError):
         return []
-    errors = decoded.get("errors") if isinstance(decoded, dict) else None
+    if not isinstance(decoded, dict):
+        return []
+    errors = decoded.get("errors", [decoded.get("error")])  # Prometheus has one, which is a text
     return [text for text in errors if isinstance(text, str) and text] if isinstance(errors, list) else []
 
 

@@ -72,6 +72,11 @@ class BodyReader:
             raise self._too_long()
         self._parts.append(decoded)
 
+    def taken(self) -> bytes:
+        """Return what has been taken since this was asked last, for those who decode an answer piece by piece."""
+        parts, self._parts = self._parts, []
+        return b"".join(parts)
+
     def announced(self, length: str | None) -> None:
         """Take the length that the answer announces. Raises ResponseError: That is longer than the limit."""
         if (

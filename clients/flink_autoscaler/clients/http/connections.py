@@ -6,21 +6,17 @@ import asyncio
 import base64
 import re
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-import aiohttp
 import httpx
-from httpx_aiohttp import AiohttpTransport
 
 from flink_autoscaler.clients.auth.tls import client_context
+from flink_autoscaler.clients.http.kept import KeptConnections, Server
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint
-
-KEEP_ALIVE: Final = 60.0
-"""Seconds that an idle connection is kept: longer than a usual pass interval, shorter than Flink's five minutes."""
 
 MOST_COOKIES: Final = 20
 LONGEST_COOKIE: Final = 4096
@@ -101,23 +97,19 @@ def _no_url(url: str) -> ConfigError:
 
 
 class Connections:
-    """Connections to one endpoint, by httpx's transports without ``httpx.AsyncClient``.
-
-    The client's redirects, cookies, authentication and log line per request are not wanted here, and cost a third of
-    the time of a request.
+    """Connections to one endpoint.
 
     Attributes:
         reading: For GET: connections are kept, and a request on one that turns out to be closed is silently repeated.
-        writing: For PUT: a fresh connection each, which cannot be one that the server is just about to close. aiohttp
-            would silently repeat a PUT after a lost connection, httpcore does not.
+        writing: For PUT: a fresh connection each, which cannot be one that the server is just about to close, by
+            httpx's transport without ``httpx.AsyncClient``, whose redirects, cookies and authentication are not wanted.
     """
 
-    def __init__(self, context: ssl.SSLContext | None) -> None:
-        # httpx would make a context of its own for each of them, which takes longer than a request.
-        verify = context or _trusting_nobody()
-        self.reading: httpx.AsyncBaseTransport = _KeptConnections(verify)
+    def __init__(self, endpoint: Endpoint, context: ssl.SSLContext | None) -> None:
+        self.reading = KeptConnections(_server(endpoint, context), limit=endpoint.max_response_bytes)
+        # httpx would make a context of its own, which takes longer than a request.
         self.writing: httpx.AsyncBaseTransport = httpx.AsyncHTTPTransport(
-            verify=verify, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0)
+            verify=context or trusting_nobody(), trust_env=False, limits=httpx.Limits(max_keepalive_connections=0)
         )
 
     @classmethod
@@ -129,7 +121,7 @@ class Connections:
         """
         urls = (endpoint.url, endpoint.put_url or "")
         is_tls = any(url.startswith("https:") for url in urls)
-        return cls(await asyncio.to_thread(client_context, endpoint.tls) if is_tls else None)
+        return cls(endpoint, await asyncio.to_thread(client_context, endpoint.tls) if is_tls else None)
 
     async def aclose(self) -> None:
         """Close all. May be called more than once."""
@@ -137,21 +129,16 @@ class Connections:
         await self.writing.aclose()
 
 
+def _server(endpoint: Endpoint, context: ssl.SSLContext | None) -> Server:
+    url = httpx.URL(address_of(endpoint).url)
+    is_tls = url.scheme == "https"
+    return Server(url.raw_host.decode("ascii"), url.port or (443 if is_tls else 80), context if is_tls else None)
+
+
 @cache
-def _trusting_nobody() -> ssl.SSLContext:
+def trusting_nobody() -> ssl.SSLContext:
     """Return a context for where there is no TLS."""
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
-
-class _KeptConnections(AiohttpTransport):
-    """httpx's transport by aiohttp, without aiohttp's own limit and cookies."""
-
-    def __init__(self, verify: ssl.SSLContext) -> None:
-        super().__init__(verify=verify, trust_env=False)
-
-    def get_client(self) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, ssl=self.ssl_context)
-        return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
 
 
 class KeptCookies:
@@ -161,11 +148,11 @@ class KeptCookies:
         self._cookies = httpx.Cookies()
         self._are_any = False
 
-    def take(self, response: httpx.Response) -> None:
-        """Keep what an answer sets and forget what it takes back."""
-        if "set-cookie" not in response.headers:
+    def take(self, cookies: Sequence[str], url: str) -> None:
+        """Keep what the answer of a URL sets and forget what it takes back."""
+        if not cookies:
             return
-        self._cookies.extract_cookies(_with_dates(response))
+        self._cookies.extract_cookies(_with_dates(cookies, url))
         kept = 0
         for cookie in list(self._cookies.jar):
             if kept < MOST_COOKIES and len(cookie.name) + len(cookie.value or "") <= LONGEST_COOKIE:
@@ -174,14 +161,16 @@ class KeptCookies:
                 self._cookies.delete(cookie.name, cookie.domain, cookie.path)
         self._are_any = kept > 0
 
-    def add_to(self, request: httpx.Request) -> None:
-        """Put the cookies that are meant for a request into its header."""
-        if self._are_any:
-            self._cookies.set_cookie_header(request)
+    def of(self, url: str) -> str:
+        """Return the cookies that are meant for a URL, as a header; empty where there are none."""
+        if not self._are_any:
+            return ""
+        request = httpx.Request("GET", url)
+        self._cookies.set_cookie_header(request)
+        return str(request.headers.get("cookie", ""))
 
 
-def _with_dates(response: httpx.Response) -> httpx.Response:
+def _with_dates(cookies: Sequence[str], url: str) -> httpx.Response:
     """Return the cookies of an answer as Python's cookie jar takes them: in ASCII, without times that are no dates."""
-    cookies = [cookie for cookie in response.headers.get_list("set-cookie") if cookie.isascii()]
-    kept = [("set-cookie", _NO_DATE.sub("", cookie)) for cookie in cookies]
-    return httpx.Response(response.status_code, headers=kept, request=response.request)
+    kept = [("set-cookie", _NO_DATE.sub("", cookie)) for cookie in cookies if cookie.isascii()]
+    return httpx.Response(httpx.codes.OK, headers=kept, request=httpx.Request("GET", url))

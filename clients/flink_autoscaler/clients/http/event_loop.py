@@ -8,7 +8,9 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import CancelledError
 from functools import partial
-from typing import TypeVar
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TypeVar, cast
 
 from flink_autoscaler.core.errors import ConnectError
 
@@ -16,11 +18,18 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """Return an event loop; one of uvloop where that is installed, which takes less time for the same."""
+    if find_spec("uvloop") is None:
+        return asyncio.new_event_loop()
+    return cast("asyncio.AbstractEventLoop", import_module("uvloop").new_event_loop())
+
+
 class EventLoopThread:
     """An event loop in a daemon thread. Starts at once; usable from any other thread until closed."""
 
     def __init__(self, name: str = "flink-rest") -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_event_loop()
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 

@@ -7,27 +7,26 @@ import ssl
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-import aiohttp
 import httpx
 
+from flink_autoscaler.clients.http.kept import CutOffError, HungUpError
 from flink_autoscaler.core.errors import ConnectError, FlinkRestError, RefusedError, ResponseError, described
 
 FOREIGN_ERRORS: Final = (
     httpx.HTTPError,
     httpx.InvalidURL,
     httpx.StreamError,
-    aiohttp.ClientError,
     OSError,
     ValueError,
 )
 """What sending a request and reading its answer raises when the network or the other side fails. What is raised
 besides comes from an answer that a library did not expect."""
 
-_UNREADABLE: Final = (httpx.DecodingError, aiohttp.ClientResponseError)
-"""Not HTTP, or not compressed as announced."""
+_UNREADABLE: Final = httpx.DecodingError
+"""Not compressed as announced."""
 
 _CLOSED: Final = (
-    aiohttp.ServerDisconnectedError,
+    HungUpError,
     ConnectionResetError,
     BrokenPipeError,
     httpx.ReadError,
@@ -87,16 +86,18 @@ def wrapped(error: Exception, what: str, *, is_tls_untried: bool, has_certificat
     if not isinstance(error, FOREIGN_ERRORS) or any(isinstance(each, _UNREADABLE) for each in chain):
         return ResponseError(f"{what}: the answer cannot be read ({_described(chain[-1])})")
     for each in chain:
-        # aiohttp's own subclasses of ssl.SSLError lack the details.
-        if isinstance(each, ssl.SSLError) and not isinstance(each, aiohttp.ClientError):
+        if isinstance(each, ssl.SSLError):
             return ConnectError(f"{what}: {_tls_failure(each, has_certificate=has_certificate)}")
     hint = _closed_by_server(has_certificate=has_certificate) if is_tls_untried and _is_closed(chain) else ""
     return ConnectError(f"{what}: {_cause(chain)}{hint}")
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
+    """Give an error and its causes, each once: a library may let two of them be the cause of each other."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
         yield error
+        seen.add(id(error))
         error = error.__cause__ or error.__context__
 
 
@@ -126,9 +127,9 @@ def _known_cause(error: BaseException) -> str:
         return f"the host name is not known ({error.strerror})"
     if isinstance(error, ConnectionResetError | BrokenPipeError):
         return "the connection was reset by the server"
-    if isinstance(error, aiohttp.ServerDisconnectedError) or _is_hang_up(error):
+    if isinstance(error, HungUpError) or _is_hang_up(error):
         return "the connection was closed without an answer"
-    if isinstance(error, aiohttp.ClientPayloadError) or _is_cut_off(error):
+    if isinstance(error, CutOffError) or _is_cut_off(error):
         return "the connection was closed in the middle of the answer"
     return ""
 

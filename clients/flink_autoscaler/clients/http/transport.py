@@ -1,10 +1,16 @@
-"""Requests to a JobManager, bounded in time, size and number. The modules of this package alone know httpx."""
+"""Requests to a JobManager, bounded in time, size and number.
+
+A GET goes over kept connections of our own, see :mod:`.kept`; a PUT goes by httpx, which the modules of this package
+alone know.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import chain
 from typing import Final, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -23,14 +29,23 @@ from flink_autoscaler.clients.http.answers import APPROVAL, Answer, json_of, ref
 from flink_autoscaler.clients.http.bounds import BodyReader
 from flink_autoscaler.clients.http.connections import Address, Connections, KeptCookies, address_of, put_address_of
 from flink_autoscaler.clients.http.failures import is_transient, wrapped
+from flink_autoscaler.clients.http.kept import KeptConnections
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, FlinkRestError, NotLeaderError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
 
 ATTEMPTS: Final = 3
-"""Times that a GET is tried; aiohttp itself repeats one at once when a kept connection turns out to be closed."""
+"""Times that a GET is tried; one on a kept connection that turns out to be closed is repeated at once besides."""
 
 MayWrite = Callable[[float], bool]
 """Tells whether something may be changed by a request that takes at most so many seconds."""
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.,~-]*")
+"""What needs no quoting in a query."""
+
+_PLAIN_TARGET: Final = re.compile(r"(?:/(?!\.)[A-Za-z0-9_.,~-]*)+(?:\?[A-Za-z0-9_.,~=&%-]*)?")
+"""A path and a query that httpx would send as they are."""
+
+_LONGEST_TARGET: Final = 1 << 15
 
 _LAST_MOMENTS: Final = ("http11.send_request_headers.started", "http11.send_request_body.started")
 """After them the bytes go to the socket at once; a PUT without its body is no request yet."""
@@ -74,8 +89,12 @@ class _Sending(NamedTuple):
 
     @property
     def url(self) -> str:
-        query = urlencode(self.query, safe=",", quote_via=quote)
-        return f"{self.address.url}{self.path}{'?' if query else ''}{query}"
+        return f"{self.address.url}{self.target}"
+
+    @property
+    def target(self) -> str:
+        """Path and query below the base URL."""
+        return f"{self.path}?{_query(self.query)}" if self.query else self.path
 
 
 class HttpTransport:
@@ -101,6 +120,7 @@ class HttpTransport:
         self._address = address_of(endpoint)
         self._put_address = put_address_of(endpoint)
         self.url = self._address.url
+        self._base_path, self._head = _head_of(self._address)
         self._slots = asyncio.Semaphore(endpoint.max_connections)
         self._opening = asyncio.Lock()
         self._connections: Connections | None = None
@@ -220,13 +240,13 @@ class HttpTransport:
 
     async def _send(self, sending: _Sending) -> Answer:
         connections = self._connections or await self._open()
-        request = self._request(sending)
         try:
-            transport = connections.reading if sending.body is None else connections.writing
-            return await self._read(transport, request, sending)
+            if sending.body is None:
+                return await self._read(connections.reading, sending)
+            return await self._write(connections.writing, sending)
         except AutoscalerError:
             raise
-        except Exception as exc:  # the border of an endpoint: httpx, aiohttp, httpcore and zlib raise what they like
+        except Exception as exc:  # the border of an endpoint: httpx, httpcore, ssl and zlib raise what they like
             raise wrapped(
                 exc,
                 sending.what,
@@ -243,20 +263,19 @@ class HttpTransport:
         return self._connections
 
     def _request(self, sending: _Sending) -> httpx.Request:
-        try:
-            request = httpx.Request(sending.method, sending.url, headers=sending.address.headers, content=sending.body)
-        except httpx.InvalidURL as exc:  # a metric name of the cluster may be absurdly long
-            raise ResponseError(
-                f"{sending.method} {sending.address.url}: this URL cannot be sent ({exc}): {sending.url[:200]!r}"
-            ) from exc
-        if sending.proof is not None:
-            request.headers.update(sending.proof.headers)
-        if sending.is_own:
-            self._cookies.add_to(request)
-        if sending.body is not None:
-            request.headers["Content-Type"] = "application/json"
-            request.extensions["trace"] = self._guard(sending)
+        """Make a PUT."""
+        url, headers = _sendable(sending), sending.address.headers
+        request = httpx.Request(sending.method, url, headers=headers, content=sending.body)
+        request.headers.update(self._shown(sending))
+        request.headers["Content-Type"] = "application/json"
+        request.extensions["trace"] = self._guard(sending)
         return request
+
+    def _shown(self, sending: _Sending) -> dict[str, str]:
+        """Return the headers of a request that are not the same for all: proof of who this side is, and cookies."""
+        headers = {} if sending.proof is None else dict(sending.proof.headers)
+        cookies = self._cookies.of(sending.url) if sending.is_own else ""
+        return {**headers, "Cookie": cookies} if cookies else headers
 
     def _guard(self, sending: _Sending) -> Callable[[str, object], Awaitable[None]]:
         """Make what httpcore calls at each step: a process may have been paused since it was decided to send."""
@@ -267,17 +286,31 @@ class HttpTransport:
 
         return step
 
-    async def _read(self, transport: httpx.AsyncBaseTransport, request: httpx.Request, sending: _Sending) -> Answer:
-        response = await transport.handle_async_request(request)
+    async def _read(self, connections: KeptConnections, sending: _Sending) -> Answer:
+        """Send a GET and read its answer."""
+        lines = "".join(f"{name}: {value}\r\n" for name, value in self._shown(sending).items())
+        request = f"GET {self._base_path}{_sendable_target(sending)}{self._head}{lines}\r\n"
+        try:
+            head, body = await connections.get(request.encode("ascii"))
+        except ResponseError as exc:
+            raise ResponseError(f"{sending.what}: {exc}") from exc
+        self._answered.add(sending.address.url)
+        self._cookies.take(head.texts(b"set-cookie"), sending.url)
+        return Answer(
+            head.status, head.text(b"content-type"), body, head.text(b"location"), head.text(b"www-authenticate")
+        )
+
+    async def _write(self, transport: httpx.AsyncBaseTransport, sending: _Sending) -> Answer:
+        """Send a PUT and read its answer."""
+        response = await transport.handle_async_request(self._request(sending))
         try:
             body = await self._body(response, sending.what)
         finally:
             await response.aclose()
         self._answered.add(sending.address.url)
-        if sending.is_own:
-            response.request = request
-            self._cookies.take(response)
         headers = response.headers
+        if sending.is_own:
+            self._cookies.take(headers.get_list("set-cookie"), sending.url)
         content_type, location = headers.get("content-type", ""), headers.get("location", "")
         return Answer(response.status_code, content_type, body, location, headers.get("www-authenticate", ""))
 
@@ -300,3 +333,36 @@ async def _in_time(sending: _Sending, answer: Awaitable[Answer]) -> Answer:
             return await answer
     except TimeoutError as exc:
         raise ConnectError(f"{sending.what}: no complete answer within {sending.seconds:g} s") from exc
+
+
+def _query(query: Mapping[str, str]) -> str:
+    """Return parameters as they stand in a URL; those of nearly all requests need no quoting."""
+    if all(map(_PLAIN.fullmatch, chain(query.keys(), query.values()))):
+        return "&".join(f"{name}={value}" for name, value in query.items())
+    return urlencode(query, safe=",", quote_via=quote)
+
+
+def _sendable(sending: _Sending) -> httpx.URL:
+    """Return the URL of a request. Raises ResponseError: A metric name of the cluster may be absurdly long."""
+    try:
+        return httpx.URL(sending.url)
+    except httpx.InvalidURL as exc:
+        raise ResponseError(
+            f"{sending.method} {sending.address.url}: this URL cannot be sent ({exc}): {sending.url[:200]!r}"
+        ) from exc
+
+
+def _sendable_target(sending: _Sending) -> str:
+    """Return path and query as they go over the wire; only those that are not plain are looked at by httpx."""
+    target = sending.target
+    if len(target) <= _LONGEST_TARGET and _PLAIN_TARGET.fullmatch(target):
+        return target
+    base = httpx.URL(sending.address.url).raw_path.rstrip(b"/")
+    return _sendable(sending).raw_path.removeprefix(base).decode("ascii")
+
+
+def _head_of(address: Address) -> tuple[str, str]:
+    """Return what is the same in all GETs to an address: the beginning of the path, and what follows the path."""
+    request = httpx.Request("GET", address.url, headers=address.headers)
+    lines = "".join(f"{name.decode('ascii')}: {value.decode('ascii')}\r\n" for name, value in request.headers.raw)
+    return request.url.raw_path.decode("ascii").rstrip("/"), f" HTTP/1.1\r\n{lines}"

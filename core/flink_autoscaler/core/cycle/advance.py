@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flink_autoscaler.core.cycle.doubt import SecondLook
+from flink_autoscaler.core.cycle.early import early_reasons, look_again
 from flink_autoscaler.core.cycle.ending import (
     PassEnd,
     failed,
@@ -20,6 +21,7 @@ from flink_autoscaler.core.cycle.ending import (
 )
 from flink_autoscaler.core.cycle.evaluated import Found, counted, evaluated, forecasted, memories_of, of_this_graph
 from flink_autoscaler.core.cycle.giving import giving
+from flink_autoscaler.core.cycle.lags import supplemented, told
 from flink_autoscaler.core.cycle.shadow import MEMORY, in_roles, kept_shadow, remembering, shadow_of
 from flink_autoscaler.core.cycle.wanted import realizable, under_pins
 from flink_autoscaler.core.decide.decision import Look, decide
@@ -70,9 +72,13 @@ def advance(
     Returns:
         The outcome; errors of any kind are in it.
     """
-    request = replace(request, now_ms=request.now_ms + cluster.waited_ms)
+    if cluster.waited_ms:
+        request = replace(request, now_ms=request.now_ms + cluster.waited_ms)
     try:
-        return _advanced(request, reading, cluster, plugins)
+        if not request.lags:
+            return _advanced(request, reading, cluster, plugins)
+        given = supplemented(request, reading)
+        return told(_advanced(given.request, given.reading, cluster, plugins), given)
     except AutoscalerError as error:
         return failed(request, error)
     except _SURPRISES as error:
@@ -100,7 +106,7 @@ def _advanced(request: PassRequest, reading: JobReading, cluster: ClusterReading
         end = replace(end, decision=replace(end.decision, reasons=reasons))
     wants = _wants(request, reading, watched, found, end)
     taken = follow_up(wants, end.state.supervision, request, reading, cluster)
-    outcome = _outcome(watched, found, end, wants, taken)
+    outcome = replace(_outcome(watched, found, end, wants, taken), origins=reading.origins)
     return replace(outcome, waits_for=need_of(request, reading)) if waits_for_slots(request) else outcome
 
 
@@ -158,6 +164,7 @@ def _outcome(watched: Followed, found: Found, end: PassEnd, wants: PassWants, ta
         is_repair=watched.is_repair,
         excluded=end.excluded,
         shadow=found.shadow.proposal if found.shadow else None,
+        look_again=end.look_again,
     )
 
 
@@ -197,6 +204,7 @@ def _looked_at(
         found, job = evaluated(found, observed, reading, cluster, plugins)
         found, forecast = forecasted(found, job, plugins)
         job = replace(job, state=counted(found.request.state, observed), demand=forecast.demand)
+        job = replace(job, profiles=forecast.profiles)
         found = _shadowed(found, job, plugins)
         if not (observed.is_window_full or early):
             return found, standing(found.request, PassPhase.WINDOW_FILLING, _filling(observed), observed.excluded)
@@ -239,8 +247,8 @@ def _second_look(
 
     def without(index: int) -> EvaluatedJob:
         _, other = evaluated(found, without_sample(observed, index), reading, cluster, plugins)
-        demand = pass_forecast(other, found.request.profiles, plugins.policies).demand
-        return replace(other, demand=demand)
+        forecast = pass_forecast(other, found.request.profiles, plugins.policies)
+        return replace(other, demand=forecast.demand, profiles=forecast.profiles)
 
     return SecondLook(job, observed.state.samples, without, plugins)
 
@@ -265,13 +273,16 @@ def _decided(
 ) -> tuple[Found, PassEnd]:
     """Decide, and say what there is to say about forecasts; what is remembered are the samples as they are."""
     decided, before = decide(job, plugins, look), found.request.state
-    decision = replace(decided.decision, reasons=(*decided.decision.reasons, *forecast.reasons))
+    wish = look_again(decided, job)
+    reasons = (*decided.decision.reasons, *early_reasons(found.request, wish), *forecast.reasons)
+    decision = replace(decided.decision, reasons=reasons)
     request = replace(found.request, state=replace(decided.state, samples=before.samples))
     end = replace(
         standing(request, PassPhase.EXECUTED, decision, job.excluded),
         events=decided.events,
         report=decided.report,
         undecided=_undecided(before, decided.state, job, plugins) if isinstance(decision, Rescale) else None,
+        look_again=wish,
     )
     evaluation = Evaluation(decided.metrics, job.topology, job.restart_time, is_window_full=job.is_window_full)
     return replace(found, evaluation=evaluation), end

@@ -9,6 +9,7 @@ from flink_autoscaler.core.cycle.wanted import wanted_now
 from flink_autoscaler.core.decide.limits.needs import need_of, waits_for_slots
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, NotReadyError
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
+from flink_autoscaler.core.model.early import LookAgain
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport, exception_event
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
@@ -40,6 +41,7 @@ class PassEnd:
     excluded: frozenset[VertexId] = frozenset()
     undecided: JobState | None = None
     gives: bool = False
+    look_again: LookAgain | None = None
 
 
 def without_reading(request: PassRequest) -> PassOutcome | None:
@@ -145,7 +147,7 @@ def failure(request: PassRequest, error: AutoscalerError, excluded: frozenset[Ve
         events = (*events, error_event(request.context, other))
     return PassEnd(
         phase=PassPhase.ERROR if is_ready else PassPhase.NOT_READY,
-        decision=Hold.because(type(error).__name__.removesuffix("Error").upper(), str(error)),
+        decision=Hold.because(error.code, str(error)),
         state=request.state,
         memory=request.memory,
         wanted=wanted,

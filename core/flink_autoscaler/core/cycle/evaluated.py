@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from flink_autoscaler.core.cycle.shadow import Shadow
+from flink_autoscaler.core.cycle.shadow import Shadow, kept_shadow
+from flink_autoscaler.core.decide.sizing.alignment import aligned_sizes
 from flink_autoscaler.core.errors import EvaluationError, NotReadyError
 from flink_autoscaler.core.evaluate.evaluation import (
     CustomEvaluation,
@@ -78,7 +79,9 @@ def evaluated(
         if settings.is_strict and not observed.is_window_full:
             raise NotReadyError(str(error)) from error
         raise
-    if observed.is_window_full or windowless(request.context.options, plugins.policies):
+    options = request.context.options
+    is_windowless = windowless(options, plugins.policies) or kept_shadow(options, plugins)
+    if observed.is_window_full or windowless(options, plugins.policies):
         metrics = with_present_parallelism(metrics)
     job = EvaluatedJob(
         context=request.context,
@@ -92,6 +95,8 @@ def evaluated(
         orders=request.orders,
         reading=reading,
         is_window_full=observed.is_window_full,
+        is_early=bool(request.early),
+        aligned=aligned_sizes(observed.topology, options, assumed) if is_windowless else {},
     )
     evaluation = Evaluation(metrics, observed.topology, assumed, observed.is_window_full)
     events = _plugin_events(request.context, custom.problems) if custom.problems else ()

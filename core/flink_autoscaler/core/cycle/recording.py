@@ -120,6 +120,10 @@ class RecordStore(Protocol):
         """Return the newest record of a job, of those at or before an instant where one is given."""
         ...
 
+    def listed(self, job_key: JobKey, before_ms: int | None, limit: int) -> Sequence[tuple[int, str, str]]:
+        """Return instant, phase and decision of the newest records of a job before an instant, the newest first."""
+        ...
+
     def job_keys(self) -> frozenset[JobKey]:
         """Return the keys of all jobs that have a record."""
         ...

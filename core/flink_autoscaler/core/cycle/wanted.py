@@ -10,7 +10,7 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Supervision, SupervisionPhase, Vector
-from flink_autoscaler.core.model.topology import JobDetails
+from flink_autoscaler.core.model.topology import JobDetails, VertexDetails
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassRequest
 
@@ -82,10 +82,13 @@ def realizable(
         wanted = {**wanted, **_pinned(supervision, request, details)}
     if not options.improves(options.supervised_rescales):
         return wanted
-    most = {vertex.vertex_id: vertex.max_parallelism for vertex in details.vertices}
-    return {
-        v: min(parallelism, most[v]) if most[v] > 0 else parallelism for v, parallelism in wanted.items() if v in most
-    }
+    most = {vertex.vertex_id: _most(vertex) for vertex in details.vertices}
+    return {v: min([parallelism, *most[v]]) for v, parallelism in wanted.items() if v in most}
+
+
+def _most(vertex: VertexDetails) -> tuple[int, ...]:
+    """Return the max parallelism of a vertex, if that can be true: no vertex runs with more than that."""
+    return (vertex.max_parallelism,) if vertex.max_parallelism >= max(1, vertex.parallelism) else ()
 
 
 def under_pins(state: JobState, request: PassRequest, details: JobDetails | None) -> JobState:

@@ -23,7 +23,7 @@ from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric
 from flink_autoscaler.core.model.numbers import plain
-from flink_autoscaler.core.model.policy_values import Proposal
+from flink_autoscaler.core.model.policy_values import EarlyWish, Proposal
 from flink_autoscaler.core.model.state import ConfigChanges, JobState, PolicyMemories, ScalingRecord
 from flink_autoscaler.core.observe.history import add_to_history
 from flink_autoscaler.core.options import calendar
@@ -37,13 +37,14 @@ from flink_autoscaler.core.ports.plugins import Plugins
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The result of :func:`decide`: the decision, what to remember, and what to tell."""
+    """The result of :func:`decide`: the decision, what to remember, what to tell, and who wants to look again."""
 
     decision: Hold | Rescale
     state: JobState
     metrics: EvaluatedMetrics
     events: tuple[Event, ...] = ()
     report: ScalingReport | None = None
+    look_again: EarlyWish | None = None
 
 
 class Looked(NamedTuple):
@@ -77,6 +78,11 @@ def decide(
         heard = hear(lambda: policy_input(job), options, plugins.policies, memories)
         return _held(replace(plan, reasons=(*plan.reasons, *heard.reasons)), job, heard.memories)
     chosen = choose(lambda: policy_input(job), options, plugins.policies, memories, job, confirmed)
+    return replace(_decided(chosen, job, plugins, look), look_again=chosen.look_again)
+
+
+def _decided(chosen: Chosen, job: EvaluatedJob, plugins: Plugins, look: Look | None) -> Decided:
+    """Return what is left of what the policies want."""
     plan = in_whole_taskmanagers(changes_of(chosen, job, plugins), job)
     if not plan.changes:
         return _held(plan, job, chosen.memories)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.evaluate.downtime import expected_outage
 from flink_autoscaler.core.forecast.arrivals import arrival_rates
-from flink_autoscaler.core.forecast.guard import Issued, Score, SourceState, distrust, issue, observe
+from flink_autoscaler.core.forecast.guard import OLDEST, Issued, Score, SourceState, distrust, issue, observe
 from flink_autoscaler.core.forecast.online import Bucket, Horizons, OpenBucket, source_forecast
 from flink_autoscaler.core.model.events import Event, EventType, Reason
-from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
+from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult, zone_named
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.numbers import r3
-from flink_autoscaler.core.model.policy_values import DemandForecast, SourceForecast
+from flink_autoscaler.core.model.policy_values import DemandForecast, LoadProfiles, SourceForecast
 from flink_autoscaler.core.model.state import ForecastMemory
 from flink_autoscaler.core.options.forecast import ForecastSettings, forecast_settings
 from flink_autoscaler.core.options.job import AutoscalerOptions
@@ -149,14 +149,16 @@ def _forecast(
 UNUSED: Final = "FORECAST_UNUSED"
 """Code of the reason why forecasts have no effect."""
 
-_LISTENER: Final = "proactive"
-"""The built-in policy that looks at forecasts."""
+_PLANNER: Final = "proactive"
+"""The built-in policy that plans with forecasts that are trusted."""
+_WEIGHER: Final = "slo"
+"""The built-in policy that looks at every profile and judges it by itself."""
 
 _SOURCES: Final = "sources"
 _IS_TOLD: Final = "is_told"
 _TO_USE: Final = (
     f"{AutoscalerOptions.forecast_enabled.key} has no effect: no policy of the job looks at forecasts. Choose "
-    f"'{_LISTENER}' in {AutoscalerOptions.policies.key}"
+    f"'{_PLANNER}' or '{_WEIGHER}' in {AutoscalerOptions.policies.key}"
 )
 
 Profiles = Mapping[VertexId, ProfileResult]
@@ -171,12 +173,14 @@ class PassForecast:
         memory: What to remember.
         reasons: Why sources are planned without a forecast.
         events: To be told.
+        profiles: Those that are neither too old nor of a time zone that is not known here, trusted or not.
     """
 
     demand: DemandForecast | None
     memory: ForecastMemory
     reasons: tuple[Reason, ...] = ()
     events: tuple[Event, ...] = ()
+    profiles: LoadProfiles = field(default_factory=dict)
 
 
 def profiles_around(results: Profiles, now: float) -> dict[VertexId, ProfileResult]:
@@ -189,6 +193,20 @@ def _around(result: ProfileResult, now: float) -> ProfileResult:
         return result if result.profile is None else replace(result, profile=result.profile.around(now))
     except ConfigError:
         return result  # the pass comes upon it, too, and tells
+
+
+def usable(results: Profiles, now: float) -> LoadProfiles:
+    """Return the profiles with which something can be expected, whether they have been right lately or not."""
+    found = {source: each.profile for source, each in results.items() if each.profile is not None}
+    return {source: each for source, each in found.items() if now - each.asof <= OLDEST and _is_known(each.timezone)}
+
+
+def _is_known(timezone: str) -> bool:
+    try:
+        zone_named(timezone)
+    except ConfigError:
+        return False
+    return True
 
 
 def pass_forecast(job: EvaluatedJob, profiles: Profiles, plugins: Collection[str]) -> PassForecast:
@@ -208,19 +226,23 @@ def pass_forecast(job: EvaluatedJob, profiles: Profiles, plugins: Collection[str
     step = forecast_demand(
         arrival_rates(job.topology, job.state.samples),
         profiles,
-        _states(memory),
+        remembered(memory),
         now=job.now_ms / 1000,
         horizons=Horizons.of(expected_outage(job), options.catch_up_duration.exact_seconds),
         settings=forecast_settings(options),
     )
-    is_used = _is_used((*options.policies, options.policies_shadow or DEFAULT_POLICY), plugins)
+    found, chosen = usable(profiles, job.now_ms / 1000), {*options.policies, options.policies_shadow or DEFAULT_POLICY}
+    is_planned, is_weighed = not _deaf(plugins).issuperset(chosen), _WEIGHER in chosen
+    is_used = is_planned or is_weighed
     kept = {_SOURCES: forecast_document(step.states), _IS_TOLD: not is_used}
     reasons = step.reasons if is_used else (Reason(UNUSED, _TO_USE),)
+    if not is_planned:
+        reasons = tuple(each for each in reasons if each.vertex_id not in found)
     events = () if is_used or memory.get(_IS_TOLD) else (Event(EventType.NORMAL, "ForecastUnused", _TO_USE),)
-    return PassForecast(step.demand, kept, reasons, events)
+    return PassForecast(step.demand, kept, reasons, events, found)
 
 
-def _states(memory: ForecastMemory) -> Mapping[VertexId, SourceState]:
+def remembered(memory: ForecastMemory) -> Mapping[VertexId, SourceState]:
     """Return the states that were kept; none where that cannot be read, so that forecasts begin anew."""
     try:
         return forecast_states(memory.get(_SOURCES, {}))
@@ -228,7 +250,6 @@ def _states(memory: ForecastMemory) -> Mapping[VertexId, SourceState]:
         return {}
 
 
-def _is_used(chosen: Collection[str], plugins: Collection[str]) -> bool:
-    """Tell whether a policy of the job may look at forecasts; of plug-ins that is not known."""
-    deaf = OPTIONS_OF.keys() - {_LISTENER} - set(plugins)
-    return not deaf.issuperset(chosen)
+def _deaf(plugins: Collection[str]) -> set[str]:
+    """Return the policies that plan without forecasts; of plug-ins that is not known."""
+    return OPTIONS_OF.keys() - {_PLANNER} - set(plugins)

@@ -113,6 +113,7 @@ class Endpoint:
         user_name: Sent as ``user.name`` in the query, Hadoop's simple authentication; None sends none.
         put_url: Base URL for a PUT that ``url`` answers with 405, as YARN's older web proxies do; None has no other.
         approves_proxy: Whether to confirm the warning page that YARN's web proxy shows to others than the owner.
+        prometheus: Where the metrics of the cluster's jobs are, when it is not asked for them itself; None asks it.
     """
 
     url: str
@@ -125,6 +126,31 @@ class Endpoint:
     user_name: str | None = None
     put_url: str | None = None
     approves_proxy: bool = False
+    prometheus: PrometheusSource | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PrometheusSource:
+    """A server with the HTTP API of Prometheus that has the metrics of a Flink cluster.
+
+    Attributes:
+        endpoint: The server, to which ``/api/v1/query`` is added, with the limits of requests.
+        max_age: Seconds since the oldest scrape of a job's tasks after which its metrics are unknown.
+        selector: Labels that the series of this cluster have, and their values; ``~`` in front makes one a pattern.
+        names: Metrics that are stored under another name than Flink's reporter gives, and that name.
+        labels: The same of labels.
+        replica_labels: Labels in which the same series differ when several servers have scraped it.
+        is_pushed: Whether a gateway is scraped that Flink pushes to, so that ``push_time_seconds`` tells how old a
+            series is, and not the instant of the scrape.
+    """
+
+    endpoint: Endpoint
+    max_age: float = 120.0
+    selector: tuple[tuple[str, str], ...] = ()
+    names: tuple[tuple[str, str], ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
+    replica_labels: tuple[str, ...] = ("prometheus_replica", "replica")
+    is_pushed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,11 @@ def ceil_decimals(value: float, decimals: int) -> float:
     return float(Decimal(repr(value)).quantize(Decimal(1).scaleb(-decimals), ROUND_CEILING, _WIDE))
 
 
+def three_digits(value: float) -> str:
+    """Print a finite number for people: three digits at least, whole from a hundred on, with commas."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"  # noqa: PLR2004 - three digits are enough
+
+
 def two_decimals(value: float) -> str:
     """Print with two decimals, half up on the decimal text; ``NaN``, ``Infinity`` for those."""
     if value - value != 0.0:

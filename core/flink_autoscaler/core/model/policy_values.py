@@ -5,13 +5,14 @@ Rates are records/s, shares are 0..1, sizes bytes, times epoch seconds and durat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import JobKey, JobStatus
+from flink_autoscaler.core.model.load_profile import LoadProfile
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.reading import JobReading
 
@@ -40,6 +41,8 @@ class VertexObs:
         complete: False when a metric of the window was incomplete.
         spread: Key groups or partitions that are spread over the subtasks, of which the fullest has the most: the
             capacity is that of ``spread / ceil(spread / parallelism)`` subtasks. None where none are.
+        aligned: Every parallelism that alignment can come to, ascending; others are aligned to one of these. None where
+            targets stay as they are.
     """
 
     vertex_id: VertexId
@@ -62,6 +65,7 @@ class VertexObs:
     skew: float | None = None
     complete: bool = True
     spread: int | None = None
+    aligned: Sequence[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +166,10 @@ class SourceForecast:
 
 
 DemandForecast = Mapping[VertexId, SourceForecast]
+
+
+LoadProfiles = Mapping[VertexId, LoadProfile]
+"""By source; for a pass, each knows the quarter hours around it."""
 
 
 NO_READING: Final = JobReading(None)
@@ -266,6 +274,8 @@ class PolicyInput:
         samples: The latest ones of the present execution, at most :data:`LATEST_SAMPLES`, oldest first, the last one
             of this pass. What was before a restart of the job is for a policy to remember.
         is_window_full: Whether ``obs`` covers a whole metric window; else what there is of it.
+        profiles: What the sources usually have to take, whether that is trusted or not; of those of which it is known.
+        is_early: Whether the pass came before it was due, since a policy had asked for that.
     """
 
     obs: JobObservation
@@ -276,6 +286,8 @@ class PolicyInput:
     state: Mapping[str, Any] = field(default_factory=dict)
     samples: tuple[JobSample, ...] = ()
     is_window_full: bool = True
+    profiles: LoadProfiles = field(default_factory=dict)
+    is_early: bool = False
 
 
 class ProposalDirection(StrEnum):
@@ -303,6 +315,8 @@ class Proposal:
         state: JSON values, handed back in the next pass.
         sizings: How each vertex was sized, of a policy that sizes all of them at once; None of others. These go before
             ``targets``: where a vertex is outside of its band, the others change with it.
+        look_again_at: When the policy wants to look again, epoch seconds, at the earliest; None to wait for the next
+            pass. It is a wish: how soon and how often it is granted, options of the job bound.
     """
 
     policy: str
@@ -314,6 +328,14 @@ class Proposal:
     blocks_down: bool = False
     state: Mapping[str, Any] = field(default_factory=dict)
     sizings: Mapping[VertexId, VertexSizing] | None = None
+    look_again_at: float | None = None
+
+
+class EarlyWish(NamedTuple):
+    """That a policy wants to look at a job again, and when at the earliest, epoch seconds."""
+
+    policy: str
+    at: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
@@ -14,6 +15,15 @@ MetricNames = Mapping[str, FlinkMetric]
 """Metric id on the wire to its meaning."""
 
 VertexAggregates = Mapping[FlinkMetric, Aggregate]
+
+REST: Final = "rest"
+"""The origin of values that Flink's REST API gave."""
+
+Origins = Mapping[VertexId, Mapping[FlinkMetric, str]]
+"""Where values came from, for people: ``kafka``, ``prometheus``, ``http``, or the name of a plug-in.
+
+What is not in it came from Flink's REST API, or is not known at all: a reading over REST alone has none.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +62,21 @@ class ClusterReading:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptDetails:
+    """Job details that are used as long as the job does not change.
+
+    Attributes:
+        details: As they were read; their counters are of that moment.
+        modified_ms: When the job last changed before that, by the list of jobs.
+        read_ms: The instant of the pass that read them.
+    """
+
+    details: JobDetails
+    modified_ms: int
+    read_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class CollectorMemory:
     """What the collector remembers about a job from pass to pass.
 
@@ -61,6 +86,7 @@ class CollectorMemory:
         names_at_ms: When the names of the sources were last read.
         reports_gc: Whether the TaskManagers report garbage collection; None when not known yet.
         task_ms: For how long a subtask had run, by Flink's metrics, when they were last read; None when unknown.
+        kept: The details of the job, where its metrics come from somewhere else; None when they are read every time.
     """
 
     names: Mapping[VertexId, MetricNames] = field(default_factory=dict)
@@ -68,6 +94,7 @@ class CollectorMemory:
     names_at_ms: int = 0
     reports_gc: bool | None = None
     task_ms: float | None = None
+    kept: KeptDetails | None = None
 
 
 EMPTY_MEMORY = CollectorMemory()
@@ -84,6 +111,9 @@ class JobReading:
         memory: What to hand to the collector in the next pass.
         error: What ended the reading early; the fields before it in the order of requests are filled.
         facts: About a rescale that is followed; None when nothing was asked about it.
+        at_ms: The instant that the metrics are of, by the clock of the pass, where their source tells; None otherwise.
+        doubt: Why the metrics are no sample, such as that they are too old; empty where they are one.
+        origins: Where values of ``aggregates`` came from, as far as it was not Flink's REST API.
     """
 
     details: JobDetails | None
@@ -91,3 +121,6 @@ class JobReading:
     memory: CollectorMemory = EMPTY_MEMORY
     error: AutoscalerError | None = None
     facts: RescaleFacts | None = None
+    at_ms: int | None = None
+    doubt: str = ""
+    origins: Origins = field(default_factory=dict)

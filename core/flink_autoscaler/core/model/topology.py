@@ -157,12 +157,10 @@ class JobTopology:
 
     def with_partitions(self, partitions: Mapping[VertexId, int]) -> JobTopology:
         """Return the topology with the number of partitions of some sources filled in."""
-        return JobTopology(
-            {
-                vertex_id: replace(vertex, source_partitions=partitions.get(vertex_id, 0))
-                for vertex_id, vertex in self.vertices.items()
-            }
-        )
+        counts = {vertex_id: partitions.get(vertex_id, 0) for vertex_id in self.vertices}
+        if all(vertex.source_partitions == counts[vertex_id] for vertex_id, vertex in self.vertices.items()):
+            return self
+        return JobTopology({v: replace(vertex, source_partitions=counts[v]) for v, vertex in self.vertices.items()})
 
 
 def build_topology(details: JobDetails) -> JobTopology:

@@ -76,14 +76,23 @@ def _newest_first(samples: Samples, vertex_id: VertexId, metric: ScalingMetric) 
 
 def _is_odd(samples: Samples, vertex_id: VertexId, most: float) -> bool:
     """Tell whether a counter of a vertex went back lately, or on faster than possible; what is older was dealt with."""
-    for metric in RECORD_COUNTERS:
-        later: _Point | None = None
-        for number, point in enumerate(_newest_first(samples, vertex_id, metric)):
-            if later is not None and not _goes_on(point, later, most):
-                return True
-            if number > BACK_WITHIN:
-                break
-            later = point
+    return any(_is_odd_lately(samples, vertex_id, metric, most) for metric in RECORD_COUNTERS)
+
+
+def _is_odd_lately(samples: Samples, vertex_id: VertexId, metric: ScalingMetric, most: float) -> bool:
+    """Tell that of one counter, without a :class:`_Point` for every value: nearly all counters are in order."""
+    later, later_ms, known = NAN, 0, 0
+    for sample in reversed(samples):
+        vertex = sample.vertices.get(vertex_id)
+        value = NAN if vertex is None else vertex.get(metric, NAN)
+        if math.isnan(value):
+            continue
+        growth = later - value
+        if known and not (growth >= 0 and growth * 1000.0 <= most * (later_ms - sample.at_ms)):
+            return True
+        if known > BACK_WITHIN:
+            return False
+        later, later_ms, known = value, sample.at_ms, known + 1
     return False
 
 

@@ -32,24 +32,30 @@ _SINCE: Final[Mapping[FlinkMetric, int]] = {
 _UNKNOWN: Final = Aggregate()
 
 
-def ages_of(details: JobDetails, now_ms: int) -> dict[VertexId, float]:
-    """Return for how many milliseconds the tasks of each vertex run: none while one of them is not running yet.
+def ages_of(details: JobDetails, now_ms: int, passed_ms: int = 0) -> dict[VertexId, float]:
+    """Return for how many milliseconds the tasks of each vertex had run when they were measured.
+
+    None while one of them is not running yet.
 
     Clocks that contradict each other tell nothing, which counts as long enough.
 
     Args:
         details: Of a job that runs.
         now_ms: The instant of the pass, for a JobManager that does not tell the time.
+        passed_ms: For how long what Flink answers with had been gathered by then.
     """
     now_ms = now_ms if details.now_ms is None else details.now_ms
     running_at_ms = details.running_at_ms or 0
-    return {vertex.vertex_id: _age(vertex, now_ms - max(running_at_ms, vertex.start_ms)) for vertex in details.vertices}
+    return {
+        vertex.vertex_id: _age(vertex, now_ms - max(running_at_ms, vertex.start_ms), passed_ms)
+        for vertex in details.vertices
+    }
 
 
-def _age(vertex: VertexDetails, age_ms: int) -> float:
+def _age(vertex: VertexDetails, age_ms: int, passed_ms: int) -> float:
     if not vertex.is_settled:
         return 0.0
-    return age_ms if age_ms >= 0 else INFINITY
+    return max(0, age_ms - passed_ms) if age_ms >= 0 else INFINITY
 
 
 def measured_by(age_ms: float, answers: VertexAggregates) -> VertexAggregates:

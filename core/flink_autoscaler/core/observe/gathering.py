@@ -29,6 +29,8 @@ def stale(request: PassRequest, reading: JobReading, cluster: ClusterReading) ->
     What comes from a store that was empty a moment ago is fresh.
     """
     options, details = request.context.options, reading.details
+    if reading.at_ms is not None or reading.doubt:
+        return _not_of_now(request, reading)
     if not options.improves(options.fresh_samples):
         return None
     doubt = "" if cluster.doubt and _is_proven(request, details, cluster) else cluster.doubt
@@ -38,6 +40,21 @@ def stale(request: PassRequest, reading: JobReading, cluster: ClusterReading) ->
     is_missing = isinstance(reading.error, MissingMetricError)
     is_doubtful = reading.error is None and cluster.has_taskmanagers
     return Reason("METRICS_NOT_FRESH", f"{doubt}; no sample was taken") if is_missing or is_doubtful else None
+
+
+def _not_of_now(request: PassRequest, reading: JobReading) -> Reason | None:
+    """Return why metrics whose source tells of which instant they are, are no sample."""
+    running_at_ms = None if reading.details is None else reading.details.running_at_ms
+    doubt, at_ms = reading.doubt, reading.at_ms
+    if not doubt and at_ms is not None and at_ms < (running_at_ms or 0):
+        doubt = "the metrics are from before the job began to run"
+    if (
+        not doubt
+        and at_ms is not None
+        and any(at_ms < sample.at_ms - _READING_MS for sample in request.state.samples[-1:])
+    ):
+        doubt = "the metrics are from before those of the pass before"
+    return Reason("METRICS_NOT_FRESH", f"{doubt}; no sample was taken") if doubt and reading.error is None else None
 
 
 def _before_restart(request: PassRequest, details: JobDetails | None, cluster: ClusterReading) -> str:

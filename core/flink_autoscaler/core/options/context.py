@@ -33,6 +33,7 @@ class JobAutoScalerContext:
         headroom: What the resource manager can still give to the job; None where that is not known or not asked.
         capacity: The TaskManagers of the cluster; None when not known.
         share: The slots that it may keep where other jobs of the cluster have too few; None asks it for none.
+        modified_ms: When the job or one of its tasks last changed, by the list of jobs; None when not known.
         unknown: What was asked about the surroundings of the job but is not known, and why, for its decisions.
     """
 
@@ -52,6 +53,7 @@ class JobAutoScalerContext:
     capacity: Capacity | None = None
     unknown: Mapping[str, str] = field(default_factory=dict)
     share: SlotShare | None = None
+    modified_ms: int | None = None
 
     @cached_property
     def options(self) -> AutoscalerOptions:

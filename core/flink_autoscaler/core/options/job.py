@@ -8,6 +8,7 @@ from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.options.declare import number_from, one_of, option, unset
 from flink_autoscaler.core.options.forecast import ForecastOptions
 from flink_autoscaler.core.options.improvements import ImprovementOptions
+from flink_autoscaler.core.options.lag import LagOptions
 from flink_autoscaler.core.options.policies import PolicyOptions
 from flink_autoscaler.core.options.safety import SafetyOptions
 
@@ -34,7 +35,7 @@ class RestartTimeSource(StrEnum):
     OPTION = "option"
 
 
-class AutoscalerOptions(ImprovementOptions, ForecastOptions, PolicyOptions, SafetyOptions):
+class AutoscalerOptions(ImprovementOptions, ForecastOptions, PolicyOptions, SafetyOptions, LagOptions):
     """The options of the autoscaler core for one job."""
 
     enabled = option("enabled", syntax.parse_bool, "false", "Whether the job is looked after at all.")

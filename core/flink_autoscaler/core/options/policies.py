@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.options.declare import number_from, one_of, option, positive_duration
+from flink_autoscaler.core.options.declare import count_from, number_from, one_of, option, positive_duration
 from flink_autoscaler.core.options.ds2 import Ds2Options
 from flink_autoscaler.core.options.hpa import HpaOptions
 from flink_autoscaler.core.options.option import OptionSet
@@ -20,6 +20,24 @@ class CapacityMode(StrEnum):
 
     ADDITIVE = "additive"
     INTEGRAL = "integral"
+
+
+class EarlyPassOptions(OptionSet):
+    """How soon and how often policies may look again before a pass is due."""
+
+    early_pass_delay = option(
+        "early-pass.delay",
+        positive_duration,
+        "15 s",
+        "Time after a pass before which a policy that suspects an overload has no early one; never less than 5 s and "
+        "the interval in which Flink gathers metrics. Of two passes in a row at most one is early.",
+    )
+    early_pass_per_hour = option(
+        "early-pass.per-hour",
+        count_from(0),
+        "12",
+        "Early passes that a job may ask for within an hour; 0 for none.",
+    )
 
 
 class CapacityOptions(OptionSet):
@@ -214,6 +232,7 @@ class PolicyOptions(
     ProactiveOptions,
     Ds2Options,
     CapacityOptions,
+    EarlyPassOptions,
     ChoiceOptions,
 ):
     """The choice of policies, and what each of them goes by; declared from the last of these classes to the first."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.vertex_patterns import parse_patterns, parse_vertex_bounds
 from flink_autoscaler.core.options.declare import improvement, one_of, option, unset
 from flink_autoscaler.core.options.option import LEGACY_PREFIX, PREFIX, OptionSet
+
+DOWN_SHARE: Final = 0.75
+"""Share of the rescales of a day after which the others are kept for scale-ups."""
 
 
 class LowerBound(StrEnum):

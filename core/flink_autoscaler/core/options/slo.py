@@ -21,8 +21,8 @@ class SloOptions(OptionSet):
         "slo.error-budget",
         number_from(0.0001, 0.5),
         "0.005",
-        "Share of the time, over about seven days, that the lag may be above slo.lag; where it was for longer, "
-        "slo puts up to four times slo.late-weight on lateness.",
+        "Share of the time, over about seven days, that the lag may be above slo.lag; from three fifths of it on slo "
+        "puts more on lateness, up to four times slo.late-weight.",
     )
     slo_rescale_price = option(
         "slo.rescale-price",
@@ -41,8 +41,8 @@ class SloOptions(OptionSet):
         "slo.rescale-price-up",
         syntax.parse_time,
         "60 s",
-        "Price that slo puts on a scale-up that it could do now, instead of slo.rescale-price: when the load outgrows "
-        "the job, a higher one merely delays what cannot be avoided.",
+        "Price that slo puts on a scale-up instead of slo.rescale-price: when the load outgrows the job, a higher one "
+        "merely delays what cannot be avoided.",
     )
     slo_patience = option(
         "slo.patience",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -14,6 +15,7 @@ from flink_autoscaler.core.errors import AutoscalerError, ConfigError, PluginErr
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import (
+    EarlyWish,
     JobObservation,
     PolicyInput,
     Proposal,
@@ -108,6 +110,7 @@ class Chosen:
         failures: What is to be told about policies that failed, by name.
         confirmed: What those policies propose, by name, that confirm their plans over several passes themselves.
         is_confirmed: Whether all policies of the job do.
+        look_again: Which of them wants to look again first, and when; None where none does.
     """
 
     plan: CombinedPlan
@@ -115,6 +118,7 @@ class Chosen:
     failures: Mapping[str, str]
     confirmed: Mapping[str, Proposal] = field(default_factory=dict)
     is_confirmed: bool = False
+    look_again: EarlyWish | None = None
 
     @property
     def is_sure(self) -> bool:
@@ -186,7 +190,12 @@ def choose(
         plan, states[WINDOW_FILTER] = hpa_window(plan, shown().obs, options.configuration, window)
     sure = {name: each for name, each in zip(policies, proposals, strict=True) if confirms_plans(policies[name])}
     memories = {name: state for name, state in states.items() if state}
-    return Chosen(plan, memories, failures, sure, is_confirmed=len(sure) == len(policies))
+    return Chosen(plan, memories, failures, sure, len(sure) == len(policies), _first_wish(proposals))
+
+
+def _first_wish(proposals: Sequence[Proposal]) -> EarlyWish | None:
+    wishes = [EarlyWish(each.policy, each.look_again_at) for each in proposals if each.look_again_at is not None]
+    return min(wishes, key=lambda wish: wish.at, default=None)
 
 
 def asked(
@@ -307,6 +316,8 @@ def _checked(name: str, proposal: object, obs: JobObservation) -> Proposal:
     for vertex_id, target in (proposal.targets or {}).items():
         if vertex_id not in obs.vertices or type(target) is not int or target < 1:
             raise PluginError(f"its target {target!r} for {vertex_id!r} is no parallelism of a vertex of the job")
+    if proposal.look_again_at is not None and not math.isfinite(proposal.look_again_at):
+        raise PluginError(f"it wants to look again at {proposal.look_again_at!r}, which is no instant")
     state: dict[str, Any] = json.loads(json.dumps(dict(proposal.state), allow_nan=False))
     reasons = tuple(replace(reason, text=f"{name}: {reason.text}") for reason in proposal.reasons)
     return replace(proposal, policy=name, reasons=reasons, state=state)

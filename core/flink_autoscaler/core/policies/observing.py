@@ -54,6 +54,8 @@ def policy_input(job: EvaluatedJob) -> PolicyInput:
         config=job.context.configuration,
         samples=latest_samples(job),
         is_window_full=job.is_window_full,
+        profiles=job.profiles,
+        is_early=job.is_early,
     )
 
 
@@ -203,6 +205,7 @@ class SeenVertices:
             lag_slope=self._lag_slope(vertex),
             complete=self._is_complete(vertex),
             spread=_spread(vertex),
+            aligned=self._job.aligned.get(vertex_id),
         )
 
     def _bounds(self, vertex: Vertex) -> tuple[int, int]:

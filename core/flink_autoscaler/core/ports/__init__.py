@@ -18,6 +18,9 @@ from flink_autoscaler.core.ports.deployment import (
 from flink_autoscaler.core.ports.forecast_store import (
     ForecastStore,
 )
+from flink_autoscaler.core.ports.metric_source import (
+    MetricSource,
+)
 from flink_autoscaler.core.ports.order_book import (
     OrderBook,
     Ordered,
@@ -73,6 +76,7 @@ __all__ = [
     "JobTombstones",
     "MetricCollector",
     "MetricEvaluator",
+    "MetricSource",
     "OperationState",
     "OrderBook",
     "Ordered",

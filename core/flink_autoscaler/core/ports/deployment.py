@@ -228,13 +228,13 @@ class RealizationTerms:
             is something else by now, somebody else was faster: nothing is changed before the next pass has seen that.
             None when not known.
         is_repair: Whether this undoes a rescale that the job did not survive: then it need not be running.
-        vertices: All vertices of the job; empty where they are not known.
+        vertices: The names of all vertices of the job; empty where they are not known.
     """
 
     least: Mapping[VertexId, int] = field(default_factory=dict)
     found: Mapping[VertexId, tuple[int, int]] | None = None
     is_repair: bool = False
-    vertices: frozenset[VertexId] = frozenset()
+    vertices: Mapping[VertexId, str] = field(default_factory=dict)
 
 
 NO_TERMS = RealizationTerms()

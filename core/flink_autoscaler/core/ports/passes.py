@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, Rescale, RestartBasis
+from flink_autoscaler.core.model.early import LookAgain
 from flink_autoscaler.core.model.events import Event, ScalingReport
 from flink_autoscaler.core.model.job import JobKey, SlotNeed
 from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, MetricSample, VertexId
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
-from flink_autoscaler.core.model.policy_values import NO_READING, DemandForecast, ShadowProposal
-from flink_autoscaler.core.model.reading import EMPTY_MEMORY, ClusterReading, CollectorMemory, JobReading
+from flink_autoscaler.core.model.policy_values import NO_READING, DemandForecast, LoadProfiles, ShadowProposal
+from flink_autoscaler.core.model.reading import EMPTY_MEMORY, ClusterReading, CollectorMemory, JobReading, Origins
+from flink_autoscaler.core.model.source_lag import SourceLag
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -49,6 +51,8 @@ class PassRequest:
         profiles: What is known about the usual load of the sources, as much of it as matters now.
         outages: Milliseconds that rescales took other jobs of the cluster away, one figure per job; empty once the job
             was measured often enough itself.
+        early: Who has had this pass brought forward, for people; empty for one that comes when it is due.
+        lags: What others than Flink say about the lag of sources, in the order in which they are believed.
     """
 
     context: JobAutoScalerContext
@@ -60,6 +64,8 @@ class PassRequest:
     recorded: Recorded | None = None
     profiles: Mapping[VertexId, ProfileResult] = field(default_factory=dict)
     outages: tuple[int, ...] = ()
+    early: str = ""
+    lags: tuple[SourceLag, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +126,8 @@ class PassOutcome:
         engine: Where the job was read and evaluated; None where there was nothing to read.
         waits_for: The slots that the job waits for; None where it waits for none, or nobody knows.
         shadow: What the second policy of the job would do; None where it has none, or it was not asked.
+        look_again: When a policy wants the next pass at the earliest, before it is due; None where none does.
+        origins: Where the values of this pass came from, as far as it was not Flink's REST API.
     """
 
     job_key: JobKey
@@ -149,6 +157,8 @@ class PassOutcome:
     engine: EngineUse | None = None
     waits_for: SlotNeed | None = None
     shadow: ShadowProposal | None = None
+    look_again: LookAgain | None = None
+    origins: Origins = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +178,10 @@ class EvaluatedJob:
         reading: What the cluster said about the job.
         demand: What is expected to arrive at the sources; None when that is not known.
         is_window_full: Whether the metrics are those of a whole window; else only policies that need none are asked.
+        profiles: What the sources usually have to take, as far as that can be used.
+        is_early: Whether the pass came before it was due.
+        aligned: Every parallelism that alignment can come to, ascending, by vertex; without those whose targets it
+            leaves as they are. Known where a policy needs no window.
     """
 
     context: JobAutoScalerContext
@@ -182,3 +196,6 @@ class EvaluatedJob:
     reading: JobReading = NO_READING
     demand: DemandForecast | None = None
     is_window_full: bool = True
+    profiles: LoadProfiles = field(default_factory=dict)
+    is_early: bool = False
+    aligned: Mapping[VertexId, Sequence[int]] = field(default_factory=dict)

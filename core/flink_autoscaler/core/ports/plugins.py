@@ -281,6 +281,9 @@ class ScalingPolicy(Protocol):
       rescales hold for them as for all others.
 
     Beside policies that need a window, nothing goes down before these are asked, too.
+
+    A policy that suspects what the next sample would tell says so with ``Proposal.look_again_at``: the next pass is
+    brought forward, within the bounds of ``early-pass.delay`` and ``early-pass.per-hour``.
     """
 
     @property

@@ -114,7 +114,7 @@ class Comparison:
         """What went wrong, in full sentences: runs without a result, and such in which most passes ended in errors."""
         runs = (run for job in self.jobs for run in (*job.runs.values(), job.bounds) if run is not None)
         return tuple(
-            f"{run.job_key}, {run.configuration or 'bounds'}: {text}" for run in runs if (text := _problem(run))
+            f"{run.job_key}, {run.configuration or 'bounds'}: {text}" for run in runs if (text := run_problem(run))
         )
 
     def document(self) -> dict[str, Any]:
@@ -145,7 +145,8 @@ def compared(plan: BacktestPlan, outcomes: Iterable[Outcome]) -> Comparison:
     return Comparison(jobs, totals, _sum(whole), plan.left_out, plan.size - len(found))
 
 
-def _problem(run: Outcome) -> str | None:
+def run_problem(run: Outcome) -> str | None:
+    """Return why a run says nothing, or little; None where nothing is wrong with it."""
     if run.figures is None:
         return run.problem
     ended = sum(run.errors.values())

@@ -19,7 +19,7 @@ from flink_autoscaler.pipeline.backtest.plan import Bounds, Curves, Outcome, Pie
 from flink_autoscaler.pipeline.backtest.subject import Subject
 from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, area, busy_slots, instant, oracle, static_peak
 from flink_autoscaler.pipeline.simulator.measures import Measures, Trace, measure
-from flink_autoscaler.pipeline.simulator.run import ENABLED, BacktestResult, Simulation, run
+from flink_autoscaler.pipeline.simulator.run import ENABLED, BacktestResult, Simulation, Watch, run
 from flink_autoscaler.pipeline.simulator.workloads import DAY, HOUR
 
 T = TypeVar("T")
@@ -34,8 +34,13 @@ _SHARE: Final = 1 / 3
 _WEEK: Final = 7
 
 
-def computed(piece: Piece) -> Outcome:
-    """Run a piece with the plug-ins of this process; what goes wrong is in the outcome."""
+def computed(piece: Piece, watch: Watch | None = None) -> Outcome:
+    """Run a piece with the plug-ins of this process; what goes wrong is in the outcome.
+
+    Args:
+        piece: What is computed.
+        watch: Sees the passes in their order.
+    """
     subject = piece.subject
     if piece.configuration is None:
         return _bounded(subject)
@@ -43,7 +48,7 @@ def computed(piece: Piece) -> Outcome:
         if problem := problem_of(piece.options):
             return Outcome(subject.job_key, piece.configuration, problem=problem)
         nights = nights_of(subject, piece.options)
-        result = run(_backtest(piece, [night.result for night in nights]))
+        result = run(_backtest(piece, [night.result for night in nights]), watch)
     except Exception as error:  # policies of plug-ins run in it, and one broken job must not end all others
         return Outcome(subject.job_key, piece.configuration, problem=f"{type(error).__name__}: {error}")
     return Outcome(

@@ -32,6 +32,7 @@ DEFAULT_MAX_PARALLELISM: Final = 128
 
 _BUSIEST: Final = 0.1
 _MICROS: Final = 1e6
+_NO_OUTAGE: Final = f"No rescale was recorded: each is taken to last {OUTAGE:.0f} s."
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "vertices": (
@@ -114,11 +115,35 @@ def fit(records: Records, terms: FitTerms) -> Subject | LeftOut:
         return LeftOut(records.job_key, str(error))
 
 
+@dataclass(frozen=True)
+class FittedModel:
+    """What a job is made of, whatever arrived.
+
+    Attributes:
+        outages: Seconds that it was away for rescales, oldest first; empty where none was measured.
+        notes: What had to be assumed, in full sentences.
+    """
+
+    model: JobModel
+    windows: Windows
+    outages: tuple[float, ...]
+    notes: tuple[str, ...]
+
+
+def fitted_model(records: Records, now: float) -> FittedModel:
+    """Make a model of a job without its arrivals; what is later than now was written by a clock that is wrong.
+
+    Raises:
+        ValueError: That cannot be done; the message says why.
+    """
+    windows, notes = windows_of(records.vertices, now), list[str]()
+    model = _model(windows, _partitions(records.samples), notes)
+    return FittedModel(model, windows, _outages(records.rescales), tuple(notes))
+
+
 def _fitted(records: Records, terms: FitTerms) -> Subject:
-    windows = windows_of(records.vertices, terms.now)
-    partitions = _partitions(records.samples)
-    notes: list[str] = []
-    model = _model(windows, partitions, notes)
+    found = fitted_model(records, terms.now)
+    model, windows = found.model, found.windows
     samples = _samples(records.samples, model.sources)
     arrivals = arrivals_of(records.job_key, _since(terms.since, samples), terms.now)
     first_ms = round(arrivals.start * 1000)
@@ -128,10 +153,10 @@ def _fitted(records: Records, terms: FitTerms) -> Subject:
         arrivals.workload,
         cluster=windows.newest[0]["cluster"],
         initial=windows.sizes_at(arrivals.start, model),
-        outage=_outage(records.rescales, notes),
+        outage=float(median(found.outages)) if found.outages else OUTAGE,
         start_ms=first_ms,
         past=past_of(samples, terms.now) if terms.with_past else {},
-        notes=(*notes, *arrivals.notes),
+        notes=(*found.notes, *(() if found.outages else (_NO_OUTAGE,)), *arrivals.notes),
     )
 
 
@@ -249,14 +274,11 @@ def _partitions(samples: pa.Table) -> dict[VertexId, int]:
     return {row["source_id"]: row["partitions"] for row in rows if row["partitions"]}
 
 
-def _outage(rescales: pa.Table, notes: list[str]) -> float:
-    """Return the median of the measured outages; a rescale counts once, however often it was written."""
+def _outages(rescales: pa.Table) -> tuple[float, ...]:
+    """Return the measured outages; a rescale counts once, however often it was written."""
     rows = sorted(numbered_rows(rescales), key=lambda row: int(row["ts"]))
     outages = {row["decided_at"]: row["outage"] for row in rows if row["outage"] is not None}
-    if outages:
-        return float(median(outages.values()))
-    notes.append(f"No rescale was recorded: each is taken to last {OUTAGE:.0f} s.")
-    return OUTAGE
+    return tuple(map(float, outages.values()))
 
 
 def windows_of(vertices: pa.Table, now: float) -> Windows:

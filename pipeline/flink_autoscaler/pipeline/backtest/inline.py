@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flink_autoscaler.core.model.load_profile import WEEK
 from flink_autoscaler.pipeline.backtest.computing import computed
 from flink_autoscaler.pipeline.backtest.fitting import COLUMNS, FitTerms, Records, fit
-from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Outcome
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Outcome
 from flink_autoscaler.pipeline.backtest.subject import FittedHistory
 from flink_autoscaler.pipeline.history.catalog import Progress, find, require, unheard
 from flink_autoscaler.pipeline.history.export import ExportSelection, chosen
@@ -19,6 +20,7 @@ from flink_autoscaler.pipeline.history.files import HistoryError
 from flink_autoscaler.pipeline.history.layout import EVERYTHING, Selection
 from flink_autoscaler.pipeline.history.schema import SAMPLES, TABLES
 from flink_autoscaler.pipeline.history.storage import HistoryStorage, opened
+from flink_autoscaler.pipeline.profiles import BACKTEST_WEEKS
 
 _KEY = "job_key"
 
@@ -62,13 +64,23 @@ class Choice:
         return "^([^/]*/)?" + "".join(parts.get(c) or re.escape(c) for c in self.jobs) + "$"
 
 
+def past_needed(candidates: Iterable[Candidate]) -> float | None:
+    """Return the seconds of arrivals that the profiles of some configurations look back; None where none has forecasts.
+
+    Raises:
+        ValueParseError: An option cannot be read.
+    """
+    weeks = max((weeks for each in candidates if (weeks := each.forecast_weeks) is not None), default=None)
+    return None if weeks is None else (weeks + BACKTEST_WEEKS) * WEEK
+
+
 class InlineRunner:
     """Does everything in this process (a ``Runner``)."""
 
     def fleet(self, path: str, choice: Choice, now: float, progress: Progress = unheard) -> FittedHistory:
         """Do what ``Runner`` says, of a history on a local path."""
         with opened(path) as storage:
-            records, damaged = _read(storage, choice, progress)
+            records, damaged = read_records(storage, choice, progress)
         return FittedHistory.of((fit(each, choice.terms(now)) for each in records), tuple(damaged))
 
     def outcomes(self, plan: BacktestPlan) -> Iterator[Outcome]:
@@ -76,7 +88,9 @@ class InlineRunner:
         yield from map(computed, plan.pieces())
 
 
-def _read(storage: HistoryStorage, choice: Choice, progress: Progress) -> tuple[list[Records], list[str]]:
+def read_records(
+    storage: HistoryStorage, choice: Choice, progress: Progress = unheard
+) -> tuple[list[Records], list[str]]:
     """Read what fitting needs, and what is wrong with damaged files, which are left out."""
     require(storage.files)
     paths = [

@@ -14,12 +14,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import reduce
 from pathlib import Path
 from typing import Any, Final
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from flink_autoscaler.pipeline.history.catalog import (
     FolderListing,
@@ -43,13 +39,13 @@ from flink_autoscaler.pipeline.history.layout import (
     new_id,
 )
 from flink_autoscaler.pipeline.history.schema import TABLES, HistoryTable
-from flink_autoscaler.pipeline.history.storage import HistoryStorage
+from flink_autoscaler.pipeline.history.storage import HistoryStorage, Merged
 
 STALE_MS: Final = 6 * 3_600_000
 """A lock that old was left behind; no compaction takes so long."""
 
 LARGE_ROWS: Final = 100_000
-"""Rows of a compacted file at most: so many are in memory at once, and take about 1 kB each while they are sorted."""
+"""Rows of a compacted file at most. Where no Spark merges them they are in memory at once, about 1 kB each."""
 LEFT_BEHIND_MS: Final = 86_400_000
 """Files in the staging folder that are so old belong to a process that has ended."""
 
@@ -234,51 +230,42 @@ def _bins(files: Files, found: FolderListing, large_rows: int, done: Maintained)
 
 def _merge(storage: HistoryStorage, folder: Folder, names: Sequence[str], upkeep: Upkeep, done: Maintained) -> None:
     """Replace files by one."""
-    read, rows = _read(storage, folder, names, done)
-    if len(read) < 2:  # noqa: PLR2004 - one file alone stays as it is
+    files, identity = storage.files, f"{new_id(upkeep.now_ms)}-compacted"
+    read, merged = _merged(storage, folder, names, f"{STAGING}/{identity}", done)
+    if merged is None:
         return
-    distinct = distinct_rows(TABLES[folder.table], rows)
-    duplicates = len(rows) - len(distinct)
-    del rows  # so that they are not in memory twice while they are written
-    files = storage.files
-    identity = f"{new_id(upkeep.now_ms)}-compacted"
     compacted = f"{identity}{SUFFIX}"
-    [staged] = storage.parts.write([distinct], f"{STAGING}/{identity}")
     note = f"{folder.path}/{note_of(compacted)}"
     files.create(note, json.dumps(sorted(read)).encode())
-    files.move(staged, f"{folder.path}/{compacted}")
+    files.move(merged.path, f"{folder.path}/{compacted}")
     for name in read:
         files.remove(f"{folder.path}/{name}")
     files.remove(note)
     files.remove(f"{STAGING}/{identity}")
     done.before += len(read)
     done.after += 1
-    done.duplicates += duplicates
+    done.duplicates += merged.duplicates
 
 
-def _read(
-    storage: HistoryStorage, folder: Folder, names: Sequence[str], done: Maintained
-) -> tuple[Sequence[str], pa.Table]:
-    """Return the names of the files that can be read, and their rows."""
+def _merged(
+    storage: HistoryStorage, folder: Folder, names: Sequence[str], staging: str, done: Maintained
+) -> tuple[Sequence[str], Merged | None]:
+    """Return the names of the files that can be read, and what became of them where they are several."""
     table = TABLES[folder.table]
-    with suppress(HistoryError):  # one of them is damaged, or all are gone: then each by itself
-        return names, storage.parts.read_all([f"{folder.path}/{name}" for name in names], table)
-    pieces: dict[str, pa.Table] = {}
-    for name in names:
-        try:
-            pieces[name] = storage.parts.read(f"{folder.path}/{name}", table)
-        except HistoryError as error:
-            done.damaged.append(str(error))
-    return list(pieces), pa.concat_tables([table.schema.empty_table(), *pieces.values()])
+    with suppress(HistoryError):  # one of them is damaged, or all are gone: then each is looked at by itself
+        return names, storage.parts.merge([f"{folder.path}/{name}" for name in names], table, staging)
+    readable = [name for name in names if _is_readable(storage, f"{folder.path}/{name}", table, done)]
+    if len(readable) < 2:  # noqa: PLR2004 - one file alone stays as it is
+        return readable, None
+    storage.files.remove(staging)
+    return readable, storage.parts.merge([f"{folder.path}/{name}" for name in readable], table, staging)
 
 
-def distinct_rows(table: HistoryTable, rows: pa.Table) -> pa.Table:
-    """Return rows sorted by their key, of those with equal keys the latest one."""
-    # Only the key is sorted and compared; the other columns are copied once, at the end.
-    order = [*table.key, *({"ts"} - set(table.key))]
-    places = pc.sort_indices(rows.select(order), [(name, "ascending") for name in order])
-    if len(rows) > 1:
-        columns = [rows.column(name).combine_chunks().take(places) for name in table.key]
-        differs = reduce(pc.or_, [pc.fill_null(pc.not_equal(column[:-1], column[1:]), True) for column in columns])
-        places = places.filter(pa.concat_arrays([differs, pa.array([True])]))
-    return rows.take(places)
+def _is_readable(storage: HistoryStorage, path: str, table: HistoryTable, done: Maintained) -> bool:
+    """Tell whether a file can be read; where not, note why."""
+    try:
+        storage.parts.read(path, table)
+    except HistoryError as error:
+        done.damaged.append(str(error))
+        return False
+    return True

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from flink_autoscaler.pipeline.history.catalog import FolderListing, Progress, find, require, unheard
-from flink_autoscaler.pipeline.history.compact import distinct_rows
+from flink_autoscaler.pipeline.history.distinct import distinct_rows
 from flink_autoscaler.pipeline.history.files import GoneError, HistoryError
 from flink_autoscaler.pipeline.history.layout import EVERYTHING, Selection
 from flink_autoscaler.pipeline.history.schema import HistoryTable

@@ -54,7 +54,7 @@ def rows_of(
     known = counted_window(outcome.state.samples, outcome.topology, context.options).counted
     measured = _Measured(outcome, outcome.topology, recent(known, span_ms))
     for vertex in outcome.topology.vertices.values():
-        yield VERTICES.name, who | measured.vertex(vertex)
+        yield VERTICES.name, who | measured.vertex(vertex) | {"origins": _origins(outcome, vertex.vertex_id)}
         if vertex.is_source:
             yield SAMPLES.name, who | measured.source(vertex)
 
@@ -87,6 +87,10 @@ def _known(value: float | None) -> float | None:
 def _whole(value: float | None) -> int | None:
     known = _known(value)
     return None if known is None else round(known)
+
+
+def _origins(outcome: PassOutcome, vertex_id: VertexId) -> list[Row]:
+    return [{"metric": m.value, "origin": origin} for m, origin in outcome.origins.get(vertex_id, {}).items()]
 
 
 class _Measured:

@@ -123,6 +123,11 @@ VERTICES: Final = HistoryTable(
             pa.list_(pa.struct([("vertex_id", _TEXT), ("ship_strategy", _TEXT), ("selectivity", _RATE)])),
             "Upstream vertices; `selectivity` is records along the edge per record the upstream vertex read.",
         ),
+        Column(
+            "origins",
+            pa.list_(pa.struct([("metric", _TEXT), ("origin", _TEXT)])),
+            "Where values came from, such as `kafka`; empty where all came from Flink's REST API.",
+        ),
     ),
     key=("job_key", "vertex_id", "ts"),
 )

@@ -12,13 +12,14 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql.functions import row_number
 from pyspark.sql.types import StructType
 
 from flink_autoscaler.pipeline.history.files import GONE, FileEntry, Files, GoneError, HistoryError
 from flink_autoscaler.pipeline.history.layout import STAGING, SUFFIX, new_id
 from flink_autoscaler.pipeline.history.schema import HistoryTable
-from flink_autoscaler.pipeline.history.storage import COMPRESSION
+from flink_autoscaler.pipeline.history.storage import COMPRESSION, Merged, footer
 from flink_autoscaler.pipeline.spark.supply import reason_of
 
 _CONFIGURATION: Final = "HADOOP_CONF_DIR"
@@ -44,6 +45,9 @@ _WHERE: Final = " in autoscaler.engine.spark-config (Spark Connect: of the serve
 FAILURES: Final = (Py4JError, PySparkException, OSError, pa.ArrowException)
 """What Spark raises, also when its JVM is gone."""
 _MISSING: Final = "java.io.FileNotFoundException"
+BLOCK_BYTES: Final = 8 << 20
+"""Of a file that is written from others: so much of it is in memory before it is written."""
+
 _INDEX: Final = "part"
 _PLACE: Final = "place"
 _GONE: Final = ("PATH_NOT_FOUND", "FILE_NOT_EXIST", "FileNotFoundException")
@@ -230,15 +234,30 @@ class SparkParts:
 
     def read(self, path: str, table: HistoryTable) -> pa.Table:
         """Return the rows of one file of any version, with the columns of this one."""
-        return self.read_all([path], table)
+        with self._naming([path]):
+            return table.conform(self._frame([path], table).toArrow())
 
-    def read_all(self, paths: Sequence[str], table: HistoryTable) -> pa.Table:
-        """Return the rows of several files, at least one, in no order: one Spark job."""
+    def merge(self, paths: Sequence[str], table: HistoryTable, folder: str) -> Merged:
+        """Write the rows of several files into one: a Spark job, which sorts on the disk what memory cannot hold."""
+        before = sum(footer(self._files, path).num_rows for path in paths)
+        with self._naming(paths):
+            distinct = _distinct(self._frame(paths, table), table)
+            writer = distinct.write.option("compression", COMPRESSION).option("parquet.block.size", BLOCK_BYTES)
+            writer.parquet(uri(self._files, folder))
+        path = self._written(folder)
+        return Merged(path, before - footer(self._files, path).num_rows)
+
+    def _frame(self, paths: Sequence[str], table: HistoryTable) -> DataFrame:
         uris = [uri(self._files, path) for path in paths]
-        told = uris[0] if len(uris) == 1 else f"{uris[0]} and {len(uris) - 1} more"
+        return self._spark.read.schema(spark_schema(self._spark, table)).parquet(*uris)
+
+    @contextmanager
+    def _naming(self, paths: Sequence[str]) -> Iterator[None]:
+        """Have errors name what was read."""
+        first = uri(self._files, paths[0])
+        told = first if len(paths) == 1 else f"{first} and {len(paths) - 1} more"
         try:
-            reader = self._spark.read.schema(spark_schema(self._spark, table))
-            return table.conform(reader.parquet(*uris).toArrow())
+            yield
         except FAILURES as error:
             if any(text in str(error) for text in _GONE):
                 raise GoneError(f"{told}: {GONE}") from error
@@ -249,6 +268,13 @@ class SparkParts:
         if len(found) != 1:
             raise HistoryError(f"{uri(self._files, folder)}: Spark left {len(found)} files instead of one")
         return found[0]
+
+
+def _distinct(rows: DataFrame, table: HistoryTable) -> DataFrame:
+    """Return rows as one part, sorted by their key, of those with equal keys the latest one."""
+    latest = row_number().over(Window.partitionBy(*table.key).orderBy(rows.ts.desc()))
+    distinct = rows.withColumn(_PLACE, latest).where(f"{_PLACE} = 1").drop(_PLACE)
+    return distinct.coalesce(1).sortWithinPartitions(*table.key, *({"ts"} - set(table.key)))
 
 
 def uri(files: Files, path: str) -> str:

@@ -13,9 +13,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from flink_autoscaler.pipeline.history import Partition, Writer
+from flink_autoscaler.pipeline.history.distinct import distinct_rows
 from flink_autoscaler.pipeline.history.files import GONE, Files, GoneError, HistoryError, LocalFiles, is_local
 from flink_autoscaler.pipeline.history.layout import NO_CLUSTER, STAGING, SUFFIX, Folder
 from flink_autoscaler.pipeline.history.schema import TABLES, HistoryTable
+from flink_autoscaler.pipeline.spark.environment import require_packages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +33,19 @@ _LONGEST_FOOTER: Final = 1 << 26
 
 Sessions = Callable[[], AbstractContextManager["SparkSession"]]
 """Lends a Spark session; may raise anything when there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """One file that stands for several.
+
+    Attributes:
+        path: Relative to the root.
+        duplicates: Rows that are left out, since they were written twice.
+    """
+
+    path: str
+    duplicates: int
 
 
 class ParquetFiles(Protocol):
@@ -49,8 +64,14 @@ class ParquetFiles(Protocol):
         """Return the rows of one file of any version, with the columns of this one."""
         ...
 
-    def read_all(self, paths: Sequence[str], table: HistoryTable) -> pa.Table:
-        """Return the rows of several files, at least one, in no order; an error may be about any of them."""
+    def merge(self, paths: Sequence[str], table: HistoryTable, folder: str) -> Merged:
+        """Write the rows of several files, at least two, into one: sorted by their key, of equal ones the latest.
+
+        Args:
+            paths: An error may be about any of them.
+            table: What they are of, in any version.
+            folder: Takes the file; relative to the root, nothing is there yet.
+        """
         ...
 
 
@@ -82,9 +103,12 @@ class ArrowParts:
         except (OSError, pa.ArrowException) as error:
             raise HistoryError(f"{self._files.path(path)}: {' '.join(str(error).split())}") from error
 
-    def read_all(self, paths: Sequence[str], table: HistoryTable) -> pa.Table:
-        """Return the rows of several files, at least one, in their order."""
-        return pa.concat_tables([self.read(path, table) for path in paths])
+    def merge(self, paths: Sequence[str], table: HistoryTable, folder: str) -> Merged:
+        """Write the rows of several files into one; they are in memory meanwhile."""
+        rows = pa.concat_tables([self.read(path, table) for path in paths])
+        before, rows = len(rows), distinct_rows(table, rows)
+        [path] = self.write([rows], folder)
+        return Merged(path, before - len(rows))
 
 
 def _write_durably(rows: pa.Table, path: str) -> None:
@@ -166,9 +190,10 @@ def own_session(settings: SparkSettings) -> Iterator[SparkSession]:
     """Lend a Spark session that ends afterwards, with its JVM.
 
     Raises:
-        ConfigError: Java is missing or too old.
+        ConfigError: PySpark is missing, or Java is missing or too old.
         SparkLostError: Spark did not start, or this process has a session already.
     """
+    require_packages()
     # Imported here, as above.
     from flink_autoscaler.pipeline.spark.driver import DriverSession  # noqa: PLC0415
     from flink_autoscaler.pipeline.spark.session import leave_pandas_alone  # noqa: PLC0415

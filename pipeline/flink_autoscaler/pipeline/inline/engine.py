@@ -10,7 +10,8 @@ from time import perf_counter
 from typing import Final
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
-from flink_autoscaler.clients.flink.passes import by_endpoint, client_of, passes_behind, read_cluster_within, settled
+from flink_autoscaler.clients.flink.passes import by_endpoint, client_of, passes_behind, settled
+from flink_autoscaler.clients.flink.rest_source import RestMetricSource
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.cycle.ending import failed
@@ -195,4 +196,5 @@ async def _read(clients: ClientCache, endpoint: Endpoint, deadlines: Deadlines, 
     client = await client_of(clients, endpoint)
     if isinstance(client, AutoscalerError):
         return ClusterReading(error=client)
-    return await read_cluster_within(client, min(deadlines.job, deadlines.pass_), is_fresh=is_fresh)
+    source = clients.metrics(endpoint) or RestMetricSource(client)
+    return await source.read_cluster(min(deadlines.job, deadlines.pass_), is_fresh=is_fresh)

@@ -13,6 +13,7 @@ from typing import Final
 import jinja2
 from markupsafe import Markup
 
+from flink_autoscaler.core.model.numbers import three_digits
 from flink_autoscaler.pipeline.reports.charts import script
 from flink_autoscaler.pipeline.reports.measures import instant
 
@@ -77,7 +78,7 @@ def number(value: float | None) -> str:
     if abs(value) >= _LARGE:
         size, unit = next((size, unit) for size, unit in _UNITS if abs(value) >= size)
         return f"{value / size:.3g} {unit}" if abs(value) < 1000 * size else f"{value / size:,.0f} {unit}"
-    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"  # noqa: PLR2004
+    return three_digits(value)
 
 
 def share(value: float | None) -> str:

@@ -1,9 +1,9 @@
 """Backtests: what a policy would have done to a job, with the very objects that decide in production.
 
 A job is modelled as a fluid (:mod:`.model`), rescaled with delays and outages (:mod:`.rescales`), reports the metrics
-that Flink would (:mod:`.metrics`) under a recorded or made-up workload (:mod:`.workloads`), and every simulated minute
-the pass of the daemon decides about it (:mod:`.run`). :mod:`.measures` says how well that went, :mod:`.bounds` how well
-it could have gone.
+that Flink would (:mod:`.metrics`, by its :mod:`.meters`) under a recorded or made-up workload (:mod:`.workloads`), and
+every simulated minute the pass of the daemon decides about it (:mod:`.run`). :mod:`.measures` says how well that went,
+:mod:`.bounds` how well it could have gone.
 """
 
 from flink_autoscaler.pipeline.simulator.measures import Measures

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
@@ -14,13 +14,14 @@ from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory,
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleFacts, TaskManagerFacts
 from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, PlanNode, VertexDetails
 from flink_autoscaler.core.observe import metric_names
+from flink_autoscaler.pipeline.simulator.meters import METER_STEP, NOTHING, Meters, MeterSettings, VertexFlow
 from flink_autoscaler.pipeline.simulator.model import VertexModel
 from flink_autoscaler.pipeline.simulator.rescales import RescalingJob
 
 JOB_ID: Final = "5" * 32
 _MS: Final = 1000.0
-_SATURATED: Final = 0.999
 _HEAP: Final = 1e9
+_ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,9 @@ class ReportSettings:
             system does that keeps no account of restarts.
         slots_per_taskmanager: TaskManagers come and go with the slots that the job needs.
         checkpoint_interval: Seconds between checkpoints.
+        meter_window: Seconds over which rates and busy times are means: 60 for Flink's own meters, which are updated
+            every five seconds and begin anew with every execution. 0: since they were last read, which is as good
+            where a minute passes between two readings.
     """
 
     noise: float = 0.0
@@ -41,121 +45,12 @@ class ReportSettings:
     feeds_zeros: bool = False
     slots_per_taskmanager: int = 1
     checkpoint_interval: float = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class VertexFlow:
-    """One vertex between two reports.
-
-    Attributes:
-        rate: Records/s received.
-        busy: Share of its time that the hottest subtask was busy.
-        busy_mean: The same on average over the subtasks.
-        backpressured: Share of time that the average subtask waited for those behind it.
-    """
-
-    rate: float
-    busy: float
-    busy_mean: float
-    backpressured: float
+    meter_window: float = 0.0
 
     @property
-    def idle(self) -> float:
-        """Share of time that the average subtask waited for input."""
-        return max(0.0, 1 - self.busy_mean - self.backpressured)
-
-
-_NOTHING: Final = VertexFlow(0.0, 0.0, 0.0, 0.0)
-
-
-class SpentTime(NamedTuple):
-    """How the subtasks of a vertex have spent their time since its execution began, seconds summed over them."""
-
-    busy: float = 0.0
-    idle: float = 0.0
-    backpressured: float = 0.0
-
-
-class Meters:
-    """The meters of one job, read again and again.
-
-    Args:
-        job: The job.
-        settings: How it reports. The meters begin anew with every execution, except those that feed zeros: they run on
-            through an outage, and take for busy what is neither idle nor backpressured, as Flink does.
-    """
-
-    def __init__(self, job: RescalingJob, settings: ReportSettings) -> None:
-        self._job, self._noise, self._runs_on = job, settings.noise, settings.feeds_zeros
-        self._chance = random.Random(settings.seed)  # noqa: S311 - a simulation has to be repeatable
-        self._read_at = 0.0
-        self._served = list(job.fluid.served)
-        self._execution = job.running_since
-        self._spent: dict[VertexId, SpentTime] = {}
-
-    def spent(self, vertex_id: VertexId) -> SpentTime:
-        """Return how a vertex has spent its time until the meters were last read."""
-        return self._spent.get(vertex_id, SpentTime())
-
-    def read(self) -> dict[VertexId, VertexFlow] | None:
-        """Return what happened at every vertex since the last time; None while the job is away.
-
-        Only the time that the present execution has worked counts, as for Flink's own meters.
-        """
-        job, fluid, model = self._job, self._job.fluid, self._job.fluid.model
-        since, base = self._since()
-        self._read_at, self._served = fluid.now, list(fluid.served)
-        seconds = fluid.now - since
-        if not fluid.is_running or seconds <= 0:
-            if self._runs_on:
-                for vertex_id in model.gains:
-                    self._spend(vertex_id, _NOTHING, seconds, 0.0)
-            return None
-        taken = [max(0.0, s - b) / seconds for s, b in zip(fluid.served, base, strict=True)]
-        rates = model.demand(taken)
-        busy = {v: min(1.0, rate / fluid.capacity[v]) for v, rate in rates.items()}
-        saturated = {v for v, share in busy.items() if share >= _SATURATED}
-        flows = {}
-        for vertex in model.vertices:
-            v = vertex.vertex_id
-            mean, is_blocked = busy[v] / self._hottest(vertex), bool(model.behind[v] & saturated)
-            flow = VertexFlow(rates[v], busy[v], mean, 1 - mean if is_blocked else 0.0)
-            self._spend(v, flow, seconds, fluid.now - max(since, job.running_since))
-            flows[v] = self._as_measured(vertex, flow)
-        return flows
-
-    def _since(self) -> tuple[float, list[float]]:
-        """Return since when the meters count, and what had been served by then."""
-        job = self._job
-        if self._runs_on:
-            return self._read_at, self._served
-        if job.running_since != self._execution or not job.fluid.is_running:
-            self._execution, self._spent = job.running_since, {}
-        if job.running_since > self._read_at:
-            return job.running_since, job.served_before
-        return self._read_at, self._served
-
-    def _spend(self, vertex_id: VertexId, flow: VertexFlow, seconds: float, running: float) -> None:
-        """Count time of all subtasks: so many seconds, of which the job was running for some."""
-        before, parallelism = self.spent(vertex_id), self._job.fluid.parallelism[vertex_id]
-        blocked = flow.backpressured * running
-        idle = max(0.0, running - flow.busy_mean * seconds - blocked)
-        self._spent[vertex_id] = SpentTime(
-            before.busy + parallelism * (seconds - idle - blocked),
-            before.idle + parallelism * idle,
-            before.backpressured + parallelism * blocked,
-        )
-
-    def _as_measured(self, vertex: VertexModel, flow: VertexFlow) -> VertexFlow:
-        if not self._noise:
-            return flow
-        busy = min(1.0, max(0.0, flow.busy * (1 + self._noise * self._chance.gauss(0, 1))))
-        rate = max(0.0, flow.rate * (1 + self._noise * self._chance.gauss(0, 1)))
-        mean = busy / self._hottest(vertex)
-        return VertexFlow(rate, busy, mean, 1 - mean if flow.backpressured else 0.0)
-
-    def _hottest(self, vertex: VertexModel) -> float:
-        return vertex.hottest(self._job.fluid.parallelism[vertex.vertex_id])
+    def meters(self) -> MeterSettings:
+        """What of it the meters are told."""
+        return MeterSettings(self.meter_window, self.noise, self.seed, self.feeds_zeros)
 
 
 class Reporter:
@@ -169,8 +64,21 @@ class Reporter:
 
     def __init__(self, job: RescalingJob, settings: ReportSettings, start_ms: int) -> None:
         self._job, self._settings, self._start_ms = job, settings, start_ms
-        self._meters = Meters(job, settings)
+        self._meters = Meters(job, settings.meters)
         self._greatest = list(job.fluid.served)
+
+    def updates(self, until: float) -> Iterator[float]:
+        """Yield the instants from now on, up to one, at which the meters have to be updated."""
+        if not self._settings.meter_window:
+            return
+        number = math.floor(self._job.fluid.now / METER_STEP + _ROUNDING) + 1
+        while number * METER_STEP <= until:
+            yield number * METER_STEP
+            number += 1
+
+    def update(self) -> None:
+        """Update the meters."""
+        self._meters.update()
 
     def at_ms(self, instant: float) -> int:
         """Return epoch milliseconds of an instant of the simulation."""
@@ -188,7 +96,7 @@ class Reporter:
         aggregates: dict[VertexId, VertexAggregates] = {}
         counts = self._counts()
         if flows is None and self._settings.feeds_zeros:
-            flows = dict.fromkeys(counts, _NOTHING)
+            flows = dict.fromkeys(counts, NOTHING)
         if flows is not None:
             aggregates = {v.vertex_id: self._aggregates(v, flows, counts) for v in self._job.fluid.model.vertices}
         partitions = {v.vertex_id: v.partitions for v in self._job.fluid.model.vertices if v.partitions}

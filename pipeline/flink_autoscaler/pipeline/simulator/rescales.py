@@ -18,11 +18,18 @@ class RescaleTerms:
         outage: Seconds that the job is away.
         delay: Seconds from the request to the outage, in which the job works on as before.
         replay: Age in seconds of the checkpoint that is restored.
+        outages: Seconds of one rescale after the other, such as those that were recorded, and again from the first on
+            when all were had; empty: each takes ``outage``.
     """
 
     outage: float = 60.0
     delay: float = 0.0
     replay: float = 0.0
+    outages: tuple[float, ...] = ()
+
+    def outage_of(self, number: int) -> float:
+        """Return the seconds that the job is away for a rescale, counted from 0."""
+        return self.outages[number % len(self.outages)] if self.outages else self.outage
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +103,7 @@ class RescalingJob:
             self.rejected += 1
             return RescaleAnswer.REJECTED
         fluid, stops = self.fluid, self.fluid.now + self.terms.delay
-        starts, slots = stops + self.terms.outage, fluid.model.slots(target)
+        starts, slots = stops + self.terms.outage_of(len(self.rescales)), fluid.model.slots(target)
         self._course = SimulatedRescale(fluid.now, stops, starts, fluid.parallelism, target, self.slots, slots)
         return RescaleAnswer.ACCEPTED
 

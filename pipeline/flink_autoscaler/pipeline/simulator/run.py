@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from flink_autoscaler.core.cycle.ending import without_reading
 from flink_autoscaler.core.evaluate.restart_time import ENOUGH
 from flink_autoscaler.core.forecast.pass_forecast import Profiles, profiles_around
 from flink_autoscaler.core.model.decision import Hold, Rescale
+from flink_autoscaler.core.model.early import EarlyPasses
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.model.load_profile import ProfileResult, bucket_start
 from flink_autoscaler.core.model.metrics import VertexId
@@ -51,6 +53,9 @@ class Simulation:
         reports: How the cluster reports.
         initial: Parallelism at the beginning; None sizes the job for its first arrivals at the utilization target.
         interval: Seconds between passes.
+        jitter: Seconds by which a pass may be late, evenly and by the seed of the reports. The passes of a daemon are,
+            so that a metric window that is a multiple of the interval is full in one pass or only in the next one;
+            with 0 it is full in the first of them.
         dt: Longest step of the simulation in seconds; passes and changes of the arrivals fall between steps.
         start_ms: Epoch milliseconds of the beginning.
         slo_lag: Lag in seconds above which the job is too late; None takes ``slo.lag`` of the job.
@@ -67,6 +72,7 @@ class Simulation:
     reports: ReportSettings = field(default_factory=ReportSettings)
     initial: Mapping[VertexId, int] | None = None
     interval: float = 60.0
+    jitter: float = 0.0
     dt: float = 5.0
     start_ms: int = MONDAY_MS
     slo_lag: float | None = None
@@ -99,6 +105,7 @@ class BacktestResult:
         errors: Passes that an error ended, by text.
         rejected: Requests that came while a rescale was under way.
         final: What the autoscaler would remember.
+        early_passes: Passes that policies had brought forward.
     """
 
     measures: Measures
@@ -109,6 +116,7 @@ class BacktestResult:
     errors: Mapping[str, int]
     rejected: int
     final: JobState
+    early_passes: int = 0
 
 
 Watch = Callable[[PassOutcome, JobAutoScalerContext, int], None]
@@ -149,6 +157,8 @@ class _Run:
         self._decisions: list[SimulatedDecision] = []
         self._holds: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
+        self._granted, self._early_passes = EarlyPasses(), 0
+        self._chance = random.Random(backtest.reports.seed)  # noqa: S311 - a simulation has to be repeatable
 
     def _first_size(self) -> dict[VertexId, int]:
         job, target = self._given.job, max(_MINIMUM_UTILIZATION, self._context.options.utilization_target)
@@ -159,18 +169,45 @@ class _Run:
         """Go through the whole workload."""
         end, interval = self._given.workload.duration, self._given.interval
         for number in range(1, math.ceil(end / interval) + 1):
-            instant = min(end, number * interval)
-            flow_until(self._job, self._given.workload, instant, self._trace, dt=self._given.dt)
-            self._take(self._look())
+            outcome = self._pass_at(min(end, number * interval + self._late()))
+            self._have_early_pass(outcome, min(end, (number + 1) * interval))
         return self._result()
 
-    def _look(self) -> PassOutcome:
+    def _pass_at(self, instant: float, early: str = "") -> PassOutcome:
+        """Go on to an instant and do a pass there."""
+        for due in self._reporter.updates(instant):
+            self._flow_until(due)
+            self._reporter.update()
+        self._flow_until(instant)
+        outcome = self._look(early)
+        self._take(outcome)
+        return outcome
+
+    def _have_early_pass(self, outcome: PassOutcome, due: float) -> None:
+        """Do a pass before the next one that is due, as the daemon does where a policy asks for it."""
+        if outcome.look_again is None:
+            return
+        now_ms, due_ms = self._reporter.at_ms(self._job.fluid.now), self._reporter.at_ms(due)
+        early, self._granted = self._granted.after({JOB_KEY: outcome.look_again}, now_ms=now_ms, due_ms=due_ms)
+        if early is not None:
+            self._early_passes += 1
+            self._pass_at((early.at_ms - self._given.start_ms) / 1000, early.asked_by)
+
+    def _late(self) -> float:
+        """Return by how many seconds a pass is late."""
+        jitter = self._given.jitter
+        return self._chance.uniform(0.0, jitter) if jitter else 0.0
+
+    def _flow_until(self, instant: float) -> None:
+        flow_until(self._job, self._given.workload, instant, self._trace, dt=self._given.dt)
+
+    def _look(self, early: str) -> PassOutcome:
         """Do one pass as the daemon does, with the answers of the simulated cluster."""
         now_ms = self._reporter.at_ms(self._job.fluid.now)
         profiles = self._profiles(now_ms / 1000)
         outages = self._given.known_outages
         request = PassRequest(
-            self._context_now(), self._state, now_ms, self._memory, profiles=profiles, outages=outages
+            self._context_now(), self._state, now_ms, self._memory, profiles=profiles, outages=outages, early=early
         )
         reading = self._reporter.read(self._memory, with_facts=facts_wanted(request) is not FactsWanted.NOTHING)
         outcome = without_reading(request)
@@ -219,6 +256,7 @@ class _Run:
             dict(self._errors),
             job.rejected,
             self._state,
+            self._early_passes,
         )
 
 

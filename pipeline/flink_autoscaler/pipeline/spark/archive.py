@@ -18,9 +18,7 @@ import flink_autoscaler
 DISTRIBUTION: Final = "flink-autoscaler"
 
 LIBRARIES: Final = {
-    "aiohttp": "aiohttp",
     "httpx": "httpx",
-    "httpx-aiohttp": "httpx_aiohttp",
     "stamina": "stamina",
     "structlog": "structlog",
 }

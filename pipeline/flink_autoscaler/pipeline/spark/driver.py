@@ -11,6 +11,7 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +30,9 @@ from flink_autoscaler.pipeline.spark.task import OutcomeRow, PartitionPlan, Pass
 
 STOP_SECONDS: Final = 3.0
 """How long a JVM may take to end by itself before it is killed."""
+
+START_SECONDS: Final = 20.0
+"""How long whoever was interrupted waits for a JVM that starts, to end it."""
 
 _log = structlog.get_logger(__name__)
 
@@ -55,7 +59,7 @@ class DriverSession:
         self._process: subprocess.Popen[bytes] | None = None
         try:
             with _variables(jvm_variables(settings)):
-                self._gateway = launch_gateway(conf, popen_kwargs=self._output.popen_kwargs())  # type: ignore[no-untyped-call]
+                self._gateway = _launched(conf, self._output.popen_kwargs())
             self._process = self._gateway.proc
             self._output.seal()
             self.spark = self._start(settings, conf)
@@ -68,6 +72,9 @@ class DriverSession:
             reason = reason_of(exc)
             self.close()
             raise SparkLostError(f"{reason}; its last output: {self._output.tail()}") from exc
+        except BaseException:  # this process is told to end; a JVM with half a session may not end by itself
+            self.close()
+            raise
 
     def _start(self, settings: SparkSettings, conf: SparkConf) -> SparkSession:
         if not settings.is_yarn:
@@ -138,6 +145,29 @@ class DriverSession:
             self._process.kill()
             self._process.wait()
         self.close()
+
+
+def _launched(conf: SparkConf, popen_kwargs: Mapping[str, Any]) -> Any:
+    """Start a JVM and return the way to it; whoever is interrupted meanwhile ends it.
+
+    A thread starts it: pyspark, interrupted while it waits, removes the folder that the JVM wants to write its port to,
+    and a JVM that cannot write it runs for ever.
+    """
+    starting: Future[Any] = Future()
+
+    def start() -> None:
+        try:
+            starting.set_result(launch_gateway(conf, popen_kwargs=dict(popen_kwargs)))  # type: ignore[no-untyped-call]
+        except BaseException as error:  # handed to the one who waits
+            starting.set_exception(error)
+
+    threading.Thread(target=start, name="spark-start", daemon=True).start()
+    try:
+        return starting.result()
+    except BaseException:
+        with contextlib.suppress(BaseException):
+            _end(starting.result(START_SECONDS).proc)
+        raise
 
 
 def _has_executors(context: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What this machine must have for a Spark driver: a Java that is new enough, and where YARN is."""
+"""What this machine must have for Spark: the packages of the extra, a Java that is new enough, and where YARN is."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
+
+PACKAGES: Final = ("pyspark", "pyarrow")
+"""Of the extra ``spark``: the program works without them where nothing is evaluated on Spark."""
+
+EXTRA: Final = "pip install 'flink-autoscaler[spark]'"
 
 OLDEST_JAVA: Final = 17
 """Spark 4 runs on Java 17 and 21 (https://spark.apache.org/docs/latest/)."""
@@ -31,16 +37,31 @@ _ADVICE: Final = (
 
 
 def require_environment(settings: SparkSettings) -> None:
-    """Check that this machine has what a driver needs; a client of Spark Connect needs nothing.
+    """Check that this machine has what a driver needs; a client of Spark Connect needs nothing but packages.
 
     Raises:
-        ConfigError: Java is missing or too old, or YARN is the master and its configuration is not there.
+        ConfigError: Packages are missing, Java is missing or too old, or YARN is the master and its configuration is
+            not there.
     """
+    require_packages()
     if settings.is_connect:
         return
     require_java()
     if settings.is_yarn:
         require_yarn(settings.conf)
+
+
+def require_packages() -> None:
+    """Check that the extra ``spark`` is installed, without loading it.
+
+    Raises:
+        ConfigError: It is not; the message says how to install it, and how to do without.
+    """
+    if missing := [name for name in PACKAGES if find_spec(name) is None]:
+        raise ConfigError(
+            f"the Spark engine needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not "
+            f"installed: {EXTRA}, or set autoscaler.engine.kind: inline, which needs neither Spark nor Java"
+        )
 
 
 def require_java() -> None:

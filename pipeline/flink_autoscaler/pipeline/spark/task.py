@@ -9,7 +9,6 @@ costs altogether. Spark Connect knows nothing but frames; there the same task is
 
 from __future__ import annotations
 
-import gc
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.pipeline.inline.engine import Answer, Deadlines, Group, evaluate_groups
+from flink_autoscaler.pipeline.inline.garbage import spare_collector
 from flink_autoscaler.pipeline.spark.codec import Encoded, decode, encode, encode_outcome, portable
 
 REQUESTS: Final = pa.schema(
@@ -127,8 +127,8 @@ def _row(position: int, request: PassRequest, answer: Answer) -> OutcomeRow:
 
 @cache
 def _spare_collector() -> None:
-    """Let the garbage collection that Spark's workers run after every task pass over what has been imported."""
-    gc.freeze()
+    """Let garbage collection, which Spark's workers also run after every task, pass over what has been imported."""
+    spare_collector()
 
 
 @cache

@@ -110,7 +110,7 @@ class RescaleApiRealizer:
         if after is None:
             log.info("requirements_changed_meanwhile", cluster=context.cluster, job_key=context.job_key)
             return UNCHANGED
-        return _realization(before, after, overrides)
+        return _realization(before, after, overrides, terms.vertices)
 
     def realize_config(self, context: JobAutoScalerContext, changes: ConfigChanges) -> Realization:
         """Refuse: a job that is rescaled in place keeps its configuration."""
@@ -174,7 +174,7 @@ async def _change(
         ResponseError: The answer leaves out a vertex of the job.
     """
     before = await client.resource_requirements(job_id)
-    if left_out := sorted(terms.vertices - before.keys()):
+    if left_out := sorted(terms.vertices.keys() - before.keys()):
         raise ResponseError(f"the resource requirements leave out {', '.join(left_out)}, of the job's own vertices")
     after = wanted_requirements(before, overrides, terms.least)
     if after != before:
@@ -195,10 +195,12 @@ def _lasting_reason(error: FlinkRestError) -> str | None:
     return NOT_SUPPORTED if text.startswith("not found") else None
 
 
-def _realization(before: Requirements, after: Requirements, overrides: Mapping[VertexId, int]) -> Realization:
+def _realization(
+    before: Requirements, after: Requirements, overrides: Mapping[VertexId, int], names: Mapping[VertexId, str]
+) -> Realization:
     if after == before:
         return UNCHANGED
-    text = f"Requested new bounds of the parallelism: {describe_change(before, after)}"
+    text = f"Requested new bounds of the parallelism: {describe_change(before, after, names)}"
     requested = {vertex_id: bounds.upper for vertex_id, bounds in after.items() if vertex_id in overrides}
     return Realization(RealizeResult.REQUESTED, requested, (Event(EventType.NORMAL, SCALING, text),))
 
@@ -218,13 +220,12 @@ def wanted_requirements(
     return wanted
 
 
-def describe_change(current: Requirements, wanted: Requirements) -> str:
-    """Return one entry per vertex: ``id 1..2 -> 1..4``, or ``id 1..2`` where it stays."""
+def describe_change(current: Requirements, wanted: Requirements, names: Mapping[VertexId, str]) -> str:
+    """Return an entry per vertex that gets other bounds, such as ``work 1..2 -> 1..4``; its id where it has no name."""
     return ", ".join(
-        f"{vertex_id} {_text(bounds)}"
-        if bounds == wanted[vertex_id]
-        else f"{vertex_id} {_text(bounds)} -> {_text(wanted[vertex_id])}"
+        f"{names.get(vertex_id) or vertex_id} {_text(bounds)} -> {_text(wanted[vertex_id])}"
         for vertex_id, bounds in current.items()
+        if bounds != wanted[vertex_id]
     )
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.model.load_profile import WEEK
 from flink_autoscaler.core.options.option import PREFIX
 from flink_autoscaler.pipeline.backtest.fitting import COLUMNS
-from flink_autoscaler.pipeline.backtest.inline import Choice, InlineRunner
+from flink_autoscaler.pipeline.backtest.inline import Choice, InlineRunner, past_needed
 from flink_autoscaler.pipeline.backtest.plan import Candidate
 from flink_autoscaler.pipeline.backtest.runner import Runner
 from flink_autoscaler.pipeline.backtest.subject import FittedHistory, builtin
@@ -20,7 +19,6 @@ from flink_autoscaler.pipeline.backtest.tune import DEFAULT_GRID, Grid
 from flink_autoscaler.pipeline.history.catalog import find
 from flink_autoscaler.pipeline.history.files import HistoryError, LocalFiles, MissingHistoryError, is_local
 from flink_autoscaler.pipeline.history.schema import TABLES
-from flink_autoscaler.pipeline.profiles import BACKTEST_WEEKS
 from flink_autoscaler.standalone.cli.backtest import Extent, MaterialOrigin
 from flink_autoscaler.standalone.cli.backtest_view import print_damaged
 from flink_autoscaler.standalone.cli.command import HistorySelection
@@ -125,16 +123,15 @@ def source_of(origin: MaterialOrigin, extent: Extent, settings: Settings, candid
     Raises:
         ConfigError: It is not clear which.
     """
-    weeks = max((weeks for each in candidates if (weeks := each.forecast_weeks) is not None), default=None)
+    past = past_needed(candidates)
     if origin.workload is not None:
-        return _workload(origin.workload, origin, extent, with_past=weeks is not None)
+        return _workload(origin.workload, origin, extent, with_past=past is not None)
     if extent.days is not None:
         raise ConfigError("--days is the length of a --workload; use --since and --until for a history")
     path = origin.history or settings.history.path
     if path is None:
         raise ConfigError("which jobs? Give --history or --workload, or set autoscaler.history.path")
     part = HistorySelection(path, extent.since, extent.until)
-    past = None if weeks is None else (weeks + BACKTEST_WEEKS) * WEEK
     choice = Choice(selection_of(part, time.time()), extent.jobs, past)
     found = _recorded(InlineRunner(), path, choice) if is_local(path) and _is_small(path, choice) else None
     return Source(lambda runner: _recorded(runner, path, choice), found)

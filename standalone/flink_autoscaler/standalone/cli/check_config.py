@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from io import StringIO
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -17,13 +17,13 @@ from flink_autoscaler.standalone.cli.output import print_error, table_of
 
 if TYPE_CHECKING:
     from flink_autoscaler.standalone.cli.start_trial import Tried
+    from flink_autoscaler.standalone.settings.effective import EffectiveValue
     from flink_autoscaler.standalone.settings.schema.clusters import AccessSettings, YarnSettings
     from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
     from flink_autoscaler.standalone.settings.sources.configuration import Configuration
 
 app = typer.Typer()
 
-DEFAULT: Final = "default"
 _WIDTH: Final = 160
 
 
@@ -41,6 +41,7 @@ def check_config(
         bool, typer.Option("--connect", help="Also try the database and every cluster; changes nothing there.")
     ] = False,
     as_json: JsonOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show only what is wrong.")] = False,
 ) -> int:
     """Check the configuration as run does at its start, and show where every value comes from.
 
@@ -57,51 +58,11 @@ def check_config(
     configure_logging(log_format=settings.log.format.value, level="error")
     problems = start_problems(settings)
     tried = connections(settings) if connect and not problems else []
-    sys.stdout.write(render_effective(configuration, settings, as_json, problems=problems, tried=tried))
+    if not quiet:
+        sys.stdout.write(render_effective(configuration, settings, as_json, problems=problems, tried=tried))
     for problem in problems:
         print_error(problem)
     return EXIT_CONFIG if problems else 0 if all(each.is_fine for each in tried) else EXIT_FAILED
-
-
-@dataclass(frozen=True, slots=True)
-class EffectiveValue:
-    """One line of the effective configuration.
-
-    Attributes:
-        key: The key.
-        value: Its text with secrets masked; None when it is unset.
-        origin: Where the text comes from; ``default`` where nobody set it.
-    """
-
-    key: str
-    value: str | None
-    origin: str
-
-
-def effective_values(configuration: Configuration) -> list[EffectiveValue]:
-    """Return a line for every option without placeholders and for every other key that is set, sorted by key.
-
-    An old key that sets an option is named in the origin.
-    """
-    from flink_autoscaler.standalone.settings.schema.options import daemon_keys, daemon_options, job_keys
-
-    plain = [option for option in daemon_options() if not option.is_pattern]
-    declared = {option.key: (option.keys, option.default_text) for option in job_keys().values()}
-    declared |= {option.key: ((option.key, *option.old_keys), option.default_text) for option in plain}
-    others = configuration.values.keys() - job_keys().keys() - daemon_keys().keys()
-    options = {**declared, **{key: ((key,), "") for key in others}}
-    return [_line(key, keys, default, configuration) for key, (keys, default) in sorted(options.items())]
-
-
-def _line(key: str, keys: Sequence[str], default: str, configuration: Configuration) -> EffectiveValue:
-    from flink_autoscaler.standalone.settings.secrets import shown
-
-    for candidate in keys:
-        if candidate in configuration.values:
-            value = configuration.values[candidate]
-            origin = value.origin if candidate == key else f"{value.origin}, as {candidate}"
-            return EffectiveValue(key, shown(candidate, value.text), origin)
-    return EffectiveValue(key, default or None, DEFAULT)
 
 
 def render_effective(
@@ -125,6 +86,7 @@ def render_effective(
     Returns:
         Text that ends with a line end. Secrets are masked.
     """
+    from flink_autoscaler.standalone.settings.effective import effective_values
     from flink_autoscaler.standalone.settings.loading import warnings_of
 
     lines = effective_values(configuration)

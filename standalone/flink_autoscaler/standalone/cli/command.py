@@ -42,6 +42,15 @@ ClusterOption = Annotated[str | None, valued("--cluster", metavar="NAME", text="
 ClustersOption = Annotated[
     list[str] | None, valued("--cluster", metavar="NAME", text="Only this cluster; may be repeated.")
 ]
+UrlOption = Annotated[
+    str | None,
+    valued(
+        "--url",
+        metavar="URL",
+        text="Ask the daemon at this address, such as http://127.0.0.1:8484, instead of its database; "
+        "FLINK_AUTOSCALER_TOKEN holds the token where it wants one.",
+    ),
+]
 HistoryPathOption = Annotated[
     str | None, valued("--path", metavar="PATH", text="Folder or URL of the history; unset takes the configured one.")
 ]
@@ -237,13 +246,13 @@ def _run_to_exit(work: Callable[[], int], *, is_debug: bool) -> None:
 def _told(error: Exception) -> int:
     """Show an error and return its exit code."""
     from flink_autoscaler.core.errors import ConfigError
+    from flink_autoscaler.standalone.extras import missing_library
     from flink_autoscaler.standalone.observability.logs import masked
 
     is_mistake = isinstance(error, ConfigError) or _is_set_up_wrongly(error)
     text = masked(str(error)) or type(error).__name__
-    if isinstance(error, ModuleNotFoundError) and error.name in ("alembic", "sqlalchemy"):
-        extras = "flink-autoscaler[postgresql], [mysql] or [sql]"
-        is_mistake, text = True, f"{error.name} is not installed, which a database needs: install {extras}"
+    if isinstance(error, ModuleNotFoundError) and (missing := missing_library(error)):
+        is_mistake, text = True, missing
     for line in text.splitlines():
         typer.echo(f"error: {line}", err=True)
     return EXIT_CONFIG if is_mistake else EXIT_FAILED

@@ -16,6 +16,7 @@ from flink_autoscaler.standalone.cli.command import (
     ClusterOption,
     GivenSettings,
     JsonOption,
+    UrlOption,
     command,
     mistake,
     read_instant,
@@ -51,6 +52,7 @@ _HOW_TO_RECORD: Final = (
     "flink-autoscaler explain main/orders --config autoscaler.yaml",
     "flink-autoscaler explain orders --at '10m ago' --vertex 'Source: orders'",
     "flink-autoscaler explain orders --at 2026-01-31T12:00 --export pass.json",
+    "flink-autoscaler explain orders --url http://127.0.0.1:8484",
     short_help="Tell why a job was or was not rescaled.",
 )
 def explain(
@@ -63,15 +65,18 @@ def explain(
     cluster: ClusterOption = None,
     as_json: JsonOption = False,
     export: Annotated[Path | None, valued("--export", metavar="FILE", text="Write the record as JSON instead.")] = None,
+    url: UrlOption = None,
 ) -> int:
     """Tell why a job was or was not rescaled: what was measured, every term of the formula, and what limited it.
 
     Reads what the daemon has recorded in the database; passes that came to nothing new are recorded now and then.
+    With --url the daemon itself is asked, which knows them without a database, too.
     """
-    from flink_autoscaler.standalone.cli.explain_view import explanation_document, print_explanation
+    from flink_autoscaler.standalone.cli.explain_view import print_explanation
     from flink_autoscaler.standalone.records import explain as explaining
+    from flink_autoscaler.standalone.records.document import explanation_document
 
-    record, newest = _found(given, job, at, cluster)
+    record, newest = _found(given, job, at, cluster) if url is None else _fetched(url, job, at)
     if export is not None:
         _export(record, export)
         return 0
@@ -172,6 +177,16 @@ def _found(given: GivenSettings, job: str, at: str | None, cluster: str | None) 
         raise StoreError(f"no pass over {key}{when} is recorded (any more)")
     record = decode(found.text)
     return record, record if found == newest else decode(newest.text)
+
+
+def _fetched(url: str, job: str, at: str | None) -> tuple[PassRecord, PassRecord]:
+    """Return the pass that was asked for and the newest one of the job, from a running daemon."""
+    from flink_autoscaler.standalone.records.codec import read_export
+    from flink_autoscaler.standalone.web.client import fetch, key_of
+
+    key, at_ms = key_of(url, job), None if at is None else read_instant(at, time.time())
+    newest = read_export(fetch(url, "/api/v1/record", job=key))
+    return newest if at_ms is None else read_export(fetch(url, "/api/v1/record", job=key, at_ms=at_ms)), newest
 
 
 def _export(record: PassRecord, path: Path) -> None:

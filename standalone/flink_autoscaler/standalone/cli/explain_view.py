@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
 from datetime import datetime
-from enum import Enum
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
 from flink_autoscaler.core.model.metrics import ScalingMetric
+from flink_autoscaler.core.model.numbers import three_digits
 from flink_autoscaler.core.model.orders import PauseScope, Signed
 from flink_autoscaler.core.model.supervision import RescaleRecord, SupervisionPhase
 from flink_autoscaler.standalone.cli.output import Row, table_of
@@ -61,6 +60,7 @@ def _sections(explained: Explanation, vertex: str | None, now_ms: int | None) ->
     yield "in shadow mode", list(_in_shadow(explained))
     if explained.vertices:
         yield _VERTICES, []
+    yield "not from Flink's REST API", list(_origins(explained))
     yield "planned for a restart", [explained.restart] if explained.restart else []
     for story in explained.vertices:
         if (
@@ -72,6 +72,13 @@ def _sections(explained: Explanation, vertex: str | None, now_ms: int | None) ->
     yield "afterwards", list(_afterwards(explained))
     yield "told", [f"{event.reason}: {event.message}" for event in explained.outcome.events]
     yield "in force", list(_in_force(explained))
+
+
+def _origins(explained: Explanation) -> Iterator[str]:
+    """Yield where the values of a vertex came from that Flink's REST API did not give."""
+    for story in explained.vertices:
+        for metric, origin in story.origins.items():
+            yield f"{story.name}: {metric.replace('_', ' ').lower()} from {origin}"
 
 
 def _in_shadow(explained: Explanation) -> Iterator[str]:
@@ -124,7 +131,7 @@ def number(value: float | None) -> str:
         return "-"
     if math.isinf(value):
         return "unlimited"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"  # noqa: PLR2004 - three digits are enough
+    return three_digits(value)
 
 
 def moment(at_ms: int) -> str:
@@ -228,47 +235,3 @@ def _in_force(explained: Explanation) -> Iterator[str]:
 def _signed(signed: Signed) -> str:
     at = f" at {moment(signed.at_ms)}" if signed.at_ms else ""  # what the settings say was ordered at no instant
     return f"by {signed.who}{at}: {signed.reason}"
-
-
-def explanation_document(explained: Explanation) -> dict[str, Any]:
-    """Return an explanation as a document for JSON; numbers that JSON does not know are null."""
-    return {
-        "job_key": explained.request.context.job_key,
-        "job_id": explained.request.context.job_id,
-        "at": datetime.fromtimestamp(explained.request.now_ms / 1000).astimezone().isoformat(timespec="milliseconds"),
-        "at_ms": explained.request.now_ms,
-        "phase": explained.outcome.phase.value,
-        "headline": masked(explained.headline),
-        "decided_by": masked(deciding_sentence(explained)) or None,
-        "because": [masked(text) for text in explained.because],
-        "shadow": _document(explained.outcome.shadow),
-        "samples": explained.outcome.sample_count,
-        "is_window_full": explained.outcome.is_window_full,
-        "restart_time": explained.outcome.restart_time,
-        "restart_basis": _document(explained.outcome.restart_basis),
-        "vertices": [_document(story) for story in explained.vertices],
-        "follow_up": _document(explained.follow_up),
-        "undone_by": _document(explained.undone_by),
-        "events": [
-            {"type": e.type.value, "reason": e.reason, "message": masked(e.message)} for e in explained.outcome.events
-        ],
-        "supervision": _document(explained.outcome.state.supervision),
-        "orders": _document(explained.request.orders),
-    }
-
-
-def _document(value: Any) -> Any:
-    """Return a value of the core in terms of JSON."""
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if is_dataclass(value):
-        return {part.name: _document(getattr(value, part.name)) for part in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): _document(entry) for key, entry in value.items()}
-    if isinstance(value, frozenset):
-        return sorted(map(str, value))
-    if isinstance(value, tuple | list):
-        return [_document(entry) for entry in value]
-    return masked(value) if isinstance(value, str) else value

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from flink_autoscaler.standalone.cli.command import ClusterOption, GivenSettings, JsonOption, command
+from flink_autoscaler.standalone.cli.command import ClusterOption, GivenSettings, JsonOption, UrlOption, command
 from flink_autoscaler.standalone.cli.output import Rows, print_document, print_error, print_table
 
 if TYPE_CHECKING:
@@ -25,9 +25,14 @@ _LABELS = {"yarn_application_id": "APPLICATION", "yarn_queue": "QUEUE", "yarn_us
     app,
     "flink-autoscaler jobs --config autoscaler.yaml",
     "flink-autoscaler jobs --set autoscaler.standalone.fetcher.flink-cluster.host=flink --json",
+    "flink-autoscaler jobs --url http://127.0.0.1:8484",
 )
-def jobs(given: GivenSettings, cluster: ClusterOption = None, as_json: JsonOption = False) -> int:
-    """List the jobs of all clusters."""
+def jobs(
+    given: GivenSettings, cluster: ClusterOption = None, as_json: JsonOption = False, url: UrlOption = None
+) -> int:
+    """List the jobs of all clusters: as they are now, or with --url as the daemon found them in its last passes."""
+    if url is not None:
+        return _print_remote(url, cluster, as_json=as_json)
     from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters, list_jobs
     from flink_autoscaler.standalone.settings.schema.clusters import EngineKind
 
@@ -47,6 +52,26 @@ def jobs(given: GivenSettings, cluster: ClusterOption = None, as_json: JsonOptio
     else:
         print_table(*job_table(documents), if_empty="no jobs")
     return 0 if is_complete else 1
+
+
+def _print_remote(url: str, cluster: str | None, *, as_json: bool) -> int:
+    from flink_autoscaler.standalone.web.client import ask
+
+    found = ask(url, "/api/v1/jobs", cluster=cluster, limit=1000, sort="name")["jobs"]
+    documents = [
+        {
+            **{name: job[name] for name in ("job_key", "job_id", "status", "labels", "parallelism")},
+            "enabled": job["phase"] not in ("disabled", None),
+            "left_alone": [{"what": each["text"], "ends": ""} for each in job["left_alone"]],
+            "wanted": job["wanted"],
+        }
+        for job in found
+    ]
+    if as_json:
+        print_document({"jobs": found})
+    else:
+        print_table(*job_table(documents), if_empty="no jobs")
+    return 0
 
 
 def job_table(jobs: Sequence[Mapping[str, Any]]) -> Rows:
@@ -73,12 +98,17 @@ def job_table(jobs: Sequence[Mapping[str, Any]]) -> Rows:
 
 def _changes(job: Mapping[str, Any]) -> str:
     """Return the vertices of which something else is wanted than they have, such as ``work 1 → 4``."""
+    if "wanted" in job:  # as the daemon tells it
+        return ", ".join(f"{name} → {number}" for name, number in job["wanted"].items())
     vertices = (each for each in job.get("vertices", ()) if each["wanted"] not in (None, each["parallelism"]))
     return ", ".join(f"{each['name']} {each['parallelism']} → {each['wanted']}" for each in vertices)
 
 
 def _left_alone_text(job: Mapping[str, Any]) -> str:
-    return "; ".join(f"{each['what']} until {each['ends']}" for each in job.get("left_alone", ())) or "-"
+    reasons = job.get("left_alone", ())
+    return (
+        "; ".join(f"{each['what']} until {each['ends']}" if each["ends"] else each["what"] for each in reasons) or "-"
+    )
 
 
 def _add_left_alone(given: GivenSettings, documents: Sequence[dict[str, Any]]) -> bool:

@@ -18,6 +18,7 @@ from flink_autoscaler.standalone.cli import (
     init,
     jobs,
     meaning,
+    notify,
     report,
     run,
 )
@@ -39,7 +40,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-for module in (run, init, jobs, check_config, events, orders, explain, meaning, backtest, report):
+for module in (run, init, jobs, check_config, events, orders, explain, meaning, notify, backtest, report):
     app.add_typer(module.app)
 for name, group in {"db": db.app, "forecast": forecast.app, "history": history.app}.items():
     app.add_typer(group, name=name)

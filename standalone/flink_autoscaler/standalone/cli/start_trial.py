@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
+from flink_autoscaler.pipeline.spark.environment import require_environment
+from flink_autoscaler.standalone.daemon.live_spark import live_spark_settings
 from flink_autoscaler.standalone.daemon.storage import needs_database
 from flink_autoscaler.standalone.daemon.wiring import Wiring, list_jobs
 from flink_autoscaler.standalone.ha.databases import open_database
@@ -54,6 +56,7 @@ def _problems(settings: Settings) -> Iterator[str]:
         with Wiring(plain, engine=EngineKind.INLINE) as wiring:
             yield from _cluster_problems(plain, wiring)
             yield from _file_problems(wiring)
+            yield from _engine_problems(plain)
     except AutoscalerError as error:
         yield str(error)
 
@@ -65,6 +68,15 @@ def _cluster_problems(settings: Settings, wiring: Wiring) -> Iterator[str]:
         except AutoscalerError as error:
             text = str(error)
             yield text if cluster.name in text else f"cluster '{cluster.name}': {text}"
+
+
+def _engine_problems(settings: Settings) -> Iterator[str]:
+    """Yield why jobs cannot be evaluated on Spark, where they have to be; Java is asked for its version."""
+    if any(cluster.engine is EngineKind.SPARK for cluster in settings.effective_clusters()):
+        try:
+            require_environment(live_spark_settings(settings))
+        except ConfigError as error:
+            yield str(error)
 
 
 def _file_problems(wiring: Wiring) -> Iterator[str]:

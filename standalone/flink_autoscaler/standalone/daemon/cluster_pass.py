@@ -17,6 +17,7 @@ from flink_autoscaler.core.border import Border, ToldOnce, attempted
 from flink_autoscaler.core.decide.limits.shares import more_slots
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, StoreError
 from flink_autoscaler.core.model.decision import PassPhase
+from flink_autoscaler.core.model.early import EarlyPass, LookAgain
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -27,8 +28,10 @@ from flink_autoscaler.core.supervise.left_alone import left_alone
 from flink_autoscaler.core.supervise.order_book import held
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
 from flink_autoscaler.standalone.daemon.ledger import SlotLedger, SlotSource
+from flink_autoscaler.standalone.daemon.slot_holders import SlotPromise
 from flink_autoscaler.standalone.daemon.vanished import Roster, VanishedJobs
 from flink_autoscaler.standalone.ha.leadership import Leadership
+from flink_autoscaler.standalone.lags.book import LagBook
 from flink_autoscaler.standalone.records.writer import PassRecorder
 from flink_autoscaler.stores.heap import HeapOrderBook, HeapTombstones
 
@@ -44,6 +47,7 @@ class PassReport:
 
     Attributes:
         jobs: The readable jobs, in the cluster's order.
+        requests: What the engine was asked, by job.
         reports: What was found out, by job; jobs that failed before are missing.
         failures: Why a job has no report, by job key; also of jobs that could not be read.
         gaps: Parts of the cluster that could not be listed, and why.
@@ -51,12 +55,14 @@ class PassReport:
         deleted: Jobs whose state was deleted, because they have been gone for long enough.
         seconds: How long the pass took.
         engine: Where its jobs were evaluated, and why there; None where there was none to read.
+        promised: Slots that jobs are about to have, where the daemon keeps count of them.
         is_acting: Whether what was decided was carried out; a daemon that stands by only looks on.
         error: Why the pass did not get to the jobs at all; None when it did.
     """
 
     cluster: str
     jobs: tuple[JobAutoScalerContext, ...] = ()
+    requests: Mapping[JobKey, PassRequest] = field(default_factory=dict)
     reports: Mapping[JobKey, JobPassReport] = field(default_factory=dict)
     failures: Mapping[JobKey, AutoscalerError] = field(default_factory=dict)
     gaps: Mapping[str, AutoscalerError] = field(default_factory=dict)
@@ -64,6 +70,7 @@ class PassReport:
     deleted: tuple[JobKey, ...] = ()
     seconds: float = 0.0
     engine: EngineUse | None = None
+    promised: tuple[SlotPromise, ...] = ()
     is_acting: bool = True
     error: AutoscalerError | None = None
 
@@ -72,6 +79,12 @@ class PassReport:
         """Whether cluster and jobs could be read and nothing failed."""
         is_whole = self.error is None and not self.failures and not self.gaps
         return is_whole and not any(problems(each) for each in self.reports.values())
+
+    @property
+    def wishes(self) -> dict[JobKey, LookAgain]:
+        """Jobs that a policy wants to look at again before the next pass is due; none where nothing is carried out."""
+        wishes = {job_key: each.outcome.look_again for job_key, each in self.reports.items() if self.is_acting}
+        return {job_key: wish for job_key, wish in wishes.items() if wish is not None}
 
     @property
     def stuck(self) -> int:
@@ -106,6 +119,7 @@ class PassDependencies:
         forecasts: Tells what the usual load of jobs is; None where nobody does.
         recorder: Keeps passes for those who ask later; None keeps none.
         history: Keeps what was measured and decided; None keeps nothing.
+        lags: Knows the lag of jobs from elsewhere than Flink.
     """
 
     leadership: Leadership = field(default_factory=Leadership)
@@ -117,6 +131,7 @@ class PassDependencies:
     history: HistorySink | None = None
     slot_source: SlotSource | None = None
     forecasts: JobForecasts | None = None
+    lags: LagBook = field(default_factory=lambda: LagBook({}))
 
 
 class ClusterPass:
@@ -160,11 +175,17 @@ class ClusterPass:
         self._ledger = SlotLedger(around.slot_source)
         self._workers = ThreadPoolExecutor(parallelism, thread_name_prefix=f"job-{cluster}")
 
-    def run(self) -> PassReport:
-        """Look at every job of the cluster once. Never raises; failures are in the report."""
+    def run(self, early: EarlyPass | None = None) -> PassReport:
+        """Look at every job of the cluster once. Never raises; failures are in the report.
+
+        Args:
+            early: Why this is done before it is due; None where it is due.
+        """
         started = time.monotonic()
         with bound_contextvars(cluster=self.cluster):
-            found = attempted(self._run)  # a fetcher or an engine that breaks its contract must not end the passes
+            found = attempted(
+                partial(self._run, early)
+            )  # a fetcher or an engine that breaks its contract must not end the passes
             report = PassReport(self.cluster, error=found) if isinstance(found, AutoscalerError) else found
         return replace(report, seconds=time.monotonic() - started)
 
@@ -186,7 +207,7 @@ class ClusterPass:
         self._workers.shutdown(wait=False, cancel_futures=True)
         self._fetcher.close()
 
-    def _run(self) -> PassReport:
+    def _run(self, early: EarlyPass | None) -> PassReport:
         term = self._leadership.term()
         now_ms = self._around.now_ms()
         orders = self._read_orders(now_ms)
@@ -194,9 +215,9 @@ class ClusterPass:
         gone, deleted = self._clean_up(job_list, term, now_ms)
         selected = tuple(context for context in job_list.jobs if self._selects(context))
         failures = dict(job_list.unreadable)
-        requests = self._ledger.limit(
-            self._with_profiles(self._requests(selected, failures, term, now_ms, orders), now_ms), failures
-        )
+        asked = self._requests(selected, failures, term, now_ms, orders)
+        asked = asked if early is None else [replace(request, early=early.asked_by) for request in asked]
+        requests = self._ledger.limit(self._around.lags.added(self._with_profiles(asked, now_ms)), failures)
         outcomes = self._ledger.settle(requests, self._engine.evaluate(requests), failures) if requests else ()
         requests, outcomes = _without(failures, requests, outcomes)
         if term is not None and term == self._leadership.term():
@@ -208,12 +229,14 @@ class ClusterPass:
         return PassReport(
             self.cluster,
             selected,
+            {request.context.job_key: request for request in requests},
             reports,
             failures,
             job_list.problems,
             gone,
             deleted,
             engine=next((outcome.engine for outcome in outcomes if outcome.engine is not None), None),
+            promised=self._ledger.promised(),
             is_acting=is_acting,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Protocol, TypeVar
@@ -20,7 +20,7 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.realizers.taskmanagers.slots import Released, SlotsComing
 from flink_autoscaler.standalone.daemon.slot_deals import NO_DEAL, dealt, has_given
-from flink_autoscaler.standalone.daemon.slot_holders import SlotHolders, told_missing
+from flink_autoscaler.standalone.daemon.slot_holders import SlotHolders, SlotPromise, told_missing
 
 log = structlog.get_logger(__name__)
 
@@ -103,6 +103,7 @@ class SlotLedger:
         self._holders = SlotHolders()
         self._deal = NO_DEAL
         self._promised: dict[JobKey, _Promise] = {}
+        self._taking: dict[JobKey, int] = {}
 
     def limit(
         self, requests: Sequence[PassRequest], failures: MutableMapping[JobKey, AutoscalerError] | None = None
@@ -115,6 +116,7 @@ class SlotLedger:
         """
         capacities = (request.context.capacity for request in requests)
         capacity = next((each for each in capacities if each is not None and each.is_fixed), None)
+        self._taking = {}
         if capacity is None:
             return list(requests)
         self._expire()
@@ -164,6 +166,22 @@ class SlotLedger:
                 settled.append(self._waiting(claim, share, outcome, coming))
         self._holders.note(requests, outcomes)
         return self._with_missing(requests, settled)
+
+    def promised(self) -> tuple[SlotPromise, ...]:
+        """Return what jobs are about to have, as the last pass left it; nothing where slots are not counted."""
+        return tuple(each for each in self._promises() if each.slots > 0)
+
+    def _promises(self) -> Iterator[SlotPromise]:
+        taking = {**self._taking, **{job_key: each.slots for job_key, each in self._granted.items()}}
+        for job_key, slots in taking.items():
+            yield SlotPromise(job_key, slots, "its rescale takes them")
+        for job_key, allotment in self._allotted.items():
+            yield SlotPromise(job_key, allotment.slots, "its share, until it has decided again")
+        waiting = {
+            job_key: self._deal.shares[job_key] for job_key, claim in self._deal.starving.items() if not claim.held
+        }
+        for job_key, slots in {**waiting, **{key: each.slots for key, each in self._promised.items()}}.items():
+            yield SlotPromise(job_key, slots, "kept free until it runs")
 
     def _with_missing(
         self, requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome]
@@ -270,8 +288,10 @@ class SlotLedger:
             return 0
         grant = self._granted.get(job_key)
         if grant is not None and grant.decided_ms == current.decided_ms:
-            return grant.slots
-        return max(0, _widest(current.target) - _widest(current.before))
+            self._taking[job_key] = grant.slots
+        else:
+            self._taking[job_key] = max(0, _widest(current.target) - _widest(current.before))
+        return self._taking[job_key]
 
     def _with_limit(self, request: PassRequest) -> PassRequest:
         share = self._deal.share_of(request)

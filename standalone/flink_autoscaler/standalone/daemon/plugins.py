@@ -22,6 +22,7 @@ class PluginGroup(StrEnum):
     REALIZERS = "flink_autoscaler.realizers"
     FETCHERS = "flink_autoscaler.fetchers"
     TASK_MANAGER_PROVIDERS = "flink_autoscaler.task_manager_providers"
+    LAG_SOURCES = "flink_autoscaler.lag_sources"
 
 
 def plugin_names(group: str) -> tuple[str, ...]:

@@ -20,6 +20,18 @@ log = structlog.get_logger(__name__)
 _STANDALONE: Final = ("control_loop_interval", "host", "port")
 """Options of the Java process that can change at run time: those about clusters."""
 
+_ACCESS: Final = (
+    "allowed_hosts",
+    "viewer_token_file",
+    "viewer_token_env_variable",
+    "operator_token_file",
+    "operator_token_env_variable",
+    "user_header",
+    "trusted_proxies",
+    "operators",
+)
+"""Options of the HTTP endpoint that can change at run time: who may do what."""
+
 
 class Clusters(Protocol):
     """What a reload changes: makes what looks after clusters, and has the daemon take it or leave it."""
@@ -30,6 +42,13 @@ class Clusters(Protocol):
 
     def release(self, watch: Watch) -> None:
         """Close what :meth:`make` made."""
+        ...
+
+    def prepare(self, settings: Settings) -> Callable[[], None]:
+        """Read what other settings point to, and return what puts it in force.
+
+        May raise :class:`ConfigError`; nothing has changed then.
+        """
         ...
 
     def follow(self, settings: Settings) -> None:
@@ -90,6 +109,7 @@ class Reload:
             wanted = self._load()
             settings = applicable(self.settings, wanted)
             _check_lease(settings)
+            put_in_force = self._clusters.prepare(settings)
             changes = ClusterChanges.between(self.settings.effective_clusters(), settings.effective_clusters())
             watches = self._make((*changes.added, *changes.changed))
         except AutoscalerError as error:
@@ -100,6 +120,7 @@ class Reload:
             log.exception("reload_refused", problems=[f"{type(error).__name__}: {error}"])
             return False
         self.settings = settings
+        put_in_force()
         # Health and the like first: it must know a cluster before its first pass.
         self._clusters.follow(settings)
         for name in changes.removed:
@@ -122,12 +143,14 @@ class Reload:
 
 
 def applicable(running: Settings, wanted: Settings) -> Settings:
-    """Return what a daemon can run with: the clusters and the loop as wanted, everything else as it is."""
+    """Return what a daemon can run with: clusters, loop, notifications and rights as wanted, the rest as it is."""
     standalone = {name: getattr(wanted.standalone, name) for name in _STANDALONE}
     changes = {
         "clusters": wanted.clusters,
         "job_defaults": wanted.job_defaults,
         "loop": wanted.loop,
+        "notifications": wanted.notifications,
+        "http": running.http.model_copy(update={name: getattr(wanted.http, name) for name in _ACCESS}),
         "standalone": running.standalone.model_copy(update=standalone),
         "engine": running.engine.model_copy(update={"kind": wanted.engine.kind}),
     }

@@ -139,20 +139,23 @@ def _claim(request: PassRequest, outcome: PassOutcome, promised: int) -> Claim |
         return replace(claim, wanted=outcome.waits_for.most, least=outcome.waits_for.least)
     if outcome.topology is None:
         return None
-    vertices = outcome.topology.vertices.values()
+    vertices, soon = outcome.topology.vertices.values(), _held_soon(outcome, held)
     need = slots_needed(vertices, outcome.found, options) if outcome.found else None
-    if need is not None and need.least > held:
+    if need is not None and need.least > max(held, soon):
         return replace(claim, wanted=need.least, least=need.least)
-    held = _held_soon(outcome, held)
+    held = min(held, soon)
     least = min(held, least_slots(vertices, request))
     return replace(claim, held=held, wanted=held, least=least) if can_give(request) else None
 
 
 def _held_soon(outcome: PassOutcome, held: int) -> int:
-    """Return the slots that a job has once a rescale that is under way has taken some from it."""
+    """Return the slots that a job has once a rescale that is under way is through.
+
+    Flink sets them aside for it before it runs with them: they are neither free then, nor missing.
+    """
     under_way = outcome.state.supervision.under_way
     if under_way is None or outcome.topology is None:
         return held
     vertices = outcome.topology.vertices
     target = {v: under_way.target.get(v, vertex.parallelism) for v, vertex in vertices.items()}
-    return min(held, slots_in_groups(vertices.values(), target))
+    return slots_in_groups(vertices.values(), target)

@@ -60,6 +60,19 @@ def held_slots(outcome: PassOutcome) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotPromise:
+    """Slots that a job is about to have: others may not take them meanwhile.
+
+    Attributes:
+        because: Why it gets them, for people.
+    """
+
+    job_key: JobKey
+    slots: int
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
 class SlotLack:
     """What a job lacks.
 

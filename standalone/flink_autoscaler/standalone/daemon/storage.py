@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from flink_autoscaler.core.cycle.recording import RecordStore
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler, AutoScalerStateStore, JobTombstones
 from flink_autoscaler.core.ports.forecast_store import ForecastStore
@@ -23,8 +24,10 @@ from flink_autoscaler.standalone.ha.databases import (
 )
 from flink_autoscaler.standalone.ha.file_lock import FileLock
 from flink_autoscaler.standalone.ha.leadership import RENEWALS, GuardedEventHandler, Leadership, LeaseLeadership
+from flink_autoscaler.standalone.notifications.delivery import Outbox
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.stores.heap import HeapForecastStore, HeapOrderBook, HeapTombstones
+from flink_autoscaler.stores.heap import HeapForecastStore, HeapOrderBook, HeapRecordStore, HeapTombstones
+from flink_autoscaler.stores.outbox import HeapOutbox
 
 if TYPE_CHECKING:
     from flink_autoscaler.standalone.records.writer import PassRecorder
@@ -65,9 +68,18 @@ class Storage:
         self.order_book: OrderBook = HeapOrderBook()
         self.orders_set_aside: Callable[[], int] = lambda: 0
         self.forecasts: ForecastStore = HeapForecastStore()
+        self.outbox: Outbox = HeapOutbox() if self._database is None else self._make_outbox(self._database)
         self.recorder: PassRecorder | None = None
+        self.records: RecordStore | None = None
         if self._database is not None and self._watch is not None and settings.standalone.state_store == JDBC:
             self._keep_in_database(self._database, self._watch)
+        elif settings.records.enabled and settings.http.enabled:
+            self.recorder = self._make_recorder(HeapRecordStore())
+
+    @property
+    def events_database(self) -> Database | None:
+        """The database where it keeps events."""
+        return self._database if JDBC in self._settings.event_handler_names else None
 
     def offered(self) -> Mapping[str, object]:
         """Return what plug-ins may ask for by name."""
@@ -166,6 +178,13 @@ class Storage:
         self._fence = LeaseFence(lease, leadership.acting_term)
         return leadership
 
+    def _make_outbox(self, database: Database) -> Outbox:
+        """Let notifications outlive the process."""
+        from flink_autoscaler.stores.sql.outbox import SqlOutbox  # noqa: PLC0415
+
+        outbox = SqlOutbox(database, writer=self._settings.ha.name, fence=self._fence)
+        return outbox if self._watch is None else watched(outbox, self._watch)
+
     def _keep_in_database(self, database: Database, watch: StoreWatch) -> None:
         """Keep what is known about jobs beside their states where those are."""
         from flink_autoscaler.stores.sql.forecasts import SqlForecastStore  # noqa: PLC0415
@@ -178,14 +197,16 @@ class Storage:
         self.orders_set_aside = lambda: book.set_aside_count
         self.forecasts = SqlForecastStore(database)
         if self._settings.records.enabled:
-            self.recorder = self._make_recorder(database)
+            from flink_autoscaler.stores.sql.records import SqlRecordStore  # noqa: PLC0415
 
-    def _make_recorder(self, database: Database) -> PassRecorder:
+            most, writer = self._settings.records.max_per_job, self._settings.ha.name
+            self.recorder = self._make_recorder(SqlRecordStore(database, most_per_job=most, writer=writer))
+
+    def _make_recorder(self, store: RecordStore) -> PassRecorder:
         from flink_autoscaler.standalone.records.writer import PassRecorder  # noqa: PLC0415
-        from flink_autoscaler.stores.sql.records import SqlRecordStore  # noqa: PLC0415
 
         records = self._settings.records
-        store = SqlRecordStore(database, most_per_job=records.max_per_job, writer=self._settings.ha.name)
+        self.records = store
         recorder = PassRecorder(
             store, interval=records.interval, retention=records.retention, max_size=records.max_size
         )

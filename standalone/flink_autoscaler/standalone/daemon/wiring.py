@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, closing
@@ -19,25 +20,37 @@ from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Signed
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.option import nearest
-from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobList, JobListFetcher, ScalingRealizer
+from flink_autoscaler.core.ports.deployment import (
+    AutoScalerEventHandler,
+    EvaluationEngine,
+    JobList,
+    JobListFetcher,
+    ScalingRealizer,
+)
 from flink_autoscaler.pipeline.inline.engine import CONFIGURED, InlineEngine
+from flink_autoscaler.pipeline.spark.environment import require_packages
 from flink_autoscaler.realizers import LogOnlyRealizer
 from flink_autoscaler.realizers.taskmanagers.slots import SlotSupply
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
+from flink_autoscaler.standalone.daemon.live_spark import live_spark_settings
 from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.daemon.providers import NONE as NO_PROVIDER
 from flink_autoscaler.standalone.daemon.providers import Supplies
 from flink_autoscaler.standalone.daemon.service_events import ServiceEvents
 from flink_autoscaler.standalone.daemon.storage import HEAP, Storage
 from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
+from flink_autoscaler.standalone.extras import missing_library
 from flink_autoscaler.standalone.ha.leadership import GuardedRealizer
+from flink_autoscaler.standalone.lags.book import LagBook
+from flink_autoscaler.standalone.lags.sources import build_sources
+from flink_autoscaler.standalone.notifications.notifier import Notifier
 from flink_autoscaler.standalone.settings.schema.clusters import EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
+from flink_autoscaler.standalone.web.recent_events import RecentEvents
 
 if TYPE_CHECKING:
     from flink_autoscaler.pipeline.spark.live import SparkEngine, SparkStatus
-    from flink_autoscaler.pipeline.spark.settings import SparkSettings
     from flink_autoscaler.standalone.history.sink import HistorySink
     from flink_autoscaler.standalone.history.status import HistoryStatus
 
@@ -48,9 +61,9 @@ MOST_AT_ONCE: Final = 16
 
 WHY_NOT_SPARK: Final = "a single pass does not wait for Spark to start"
 
-LEAST_CUT: Final = 1.0
-MOST_CUT: Final = 5.0
-"""Bounds of the seconds that a cluster may take in a Spark job beside others; between them half of an interval."""
+_NOTIFICATIONS: Final = " notifications"
+_RECENT: Final = " recent events"
+"""These stand where event handlers have the name of a plug-in; none has a blank in it."""
 
 
 class Wiring(AbstractContextManager["Wiring"]):
@@ -95,7 +108,10 @@ class Wiring(AbstractContextManager["Wiring"]):
             self.on_close(self.clients.close)
             self.supplies = Supplies(self.loop, may_write=self.storage.leadership.may_act)
             self.on_close(self.supplies.close)
+            self._lags = LagBook(build_sources(settings, self.loop))
+            self.on_close(self._lags.close)
             self.realizer = self._build_realizer()
+            self.notifier = self._build_notifier()
             self._autoscaler = self._build_autoscaler()
             undo.pop_all()
 
@@ -104,9 +120,18 @@ class Wiring(AbstractContextManager["Wiring"]):
         self.close()
 
     def cluster_pass(
-        self, cluster: Cluster, *, selects: Callable[[JobAutoScalerContext], bool] = lambda _: True
+        self,
+        cluster: Cluster,
+        *,
+        selects: Callable[[JobAutoScalerContext], bool] = lambda _: True,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> ClusterPass:
         """Make the passes of a cluster; they are closed by :meth:`release`, or else with the rest.
+
+        Args:
+            cluster: The cluster.
+            selects: Tells which of its jobs to look at.
+            now_ms: The clock, epoch milliseconds.
 
         Raises:
             ConfigError: A part of them cannot be built; nothing of them is left open.
@@ -124,12 +149,14 @@ class Wiring(AbstractContextManager["Wiring"]):
             dependencies=PassDependencies(
                 self.storage.leadership,
                 self._vanished_jobs(cluster),
+                now_ms,
                 standing=standing_orders(self._settings),
                 order_book=self.storage.order_book,
                 recorder=self.storage.recorder,
                 history=self._history_sink(),
                 slot_source=self._slot_source(cluster),
                 forecasts=JobForecasts(self.storage.forecasts, is_ready=self._is_store_up),
+                lags=self._lags,
             ),
         )
         self._passes.add(passes)
@@ -163,6 +190,13 @@ class Wiring(AbstractContextManager["Wiring"]):
         realizer: ScalingRealizer = self._plugin(PluginGroup.REALIZERS, self._settings.realizer)
         return GuardedRealizer(realizer, self.storage.leadership) if self.storage.is_shared else realizer
 
+    def _build_notifier(self) -> Notifier:
+        storage, settings = self.storage, self._settings
+        may_act = storage.leadership.may_act
+        notifier = Notifier(settings.notifications, storage.outbox, source=settings.ha.name, may_act=may_act)
+        self.on_close(notifier.close)
+        return notifier
+
     def _build_autoscaler(self) -> JobAutoScaler:
         settings = self._settings.standalone
         plain_store = self._plugin(PluginGroup.STORES, settings.state_store or HEAP)
@@ -170,7 +204,11 @@ class Wiring(AbstractContextManager["Wiring"]):
         self.set_aside_count: Callable[[], int] = lambda: int(getattr(plain_store, "set_aside_count", 0)) + orders()
         store = self.storage.watched_store(plain_store)
         names = self._settings.event_handler_names
-        handlers = {name: self._plugin(PluginGroup.EVENT_HANDLERS, name) for name in names}
+        handlers: dict[str, AutoScalerEventHandler] = {
+            name: self._plugin(PluginGroup.EVENT_HANDLERS, name) for name in names
+        }
+        handlers[_NOTIFICATIONS] = self.notifier
+        handlers[_RECENT] = self.recent_events = RecentEvents()
         handler = self.storage.guarded_events(handlers)
         self.events = ServiceEvents(handler, self._settings.ha.name)
         return JobAutoScaler(store=store, realizer=self.realizer, event_handler=handler)
@@ -233,14 +271,14 @@ class Wiring(AbstractContextManager["Wiring"]):
             return self._inline_engine()
         if kind is EngineKind.SPARK:
             return self._spark_engine()
-        # Imported here: the inline engine must not pay for pyspark and pyarrow.
-        from flink_autoscaler.pipeline.spark.auto import AutoEngine  # noqa: PLC0415
-
         try:
             spark = self._spark_engine()
         except ConfigError as error:
             log.warning("spark_not_chosen", reason=str(error), effect="the engine auto evaluates in the daemon process")
             return self._inline_engine()
+        # Imported here: the inline engine must not pay for pyspark and pyarrow.
+        from flink_autoscaler.pipeline.spark.auto import AutoEngine  # noqa: PLC0415
+
         return AutoEngine(spark, self._inline_engine(), min_jobs=self._settings.engine.spark_min_jobs)
 
     def _inline_engine(self) -> InlineEngine:
@@ -257,12 +295,13 @@ class Wiring(AbstractContextManager["Wiring"]):
 
     def _spark_engine(self) -> SparkEngine:
         """Return the one engine whose session all have: there can be but one in a process."""
+        require_packages()
         from flink_autoscaler.pipeline.spark.live import SparkEngine  # noqa: PLC0415
 
         engine = self._settings.engine
         if self._spark is None:
             self._spark = SparkEngine(
-                self._spark_settings(),
+                live_spark_settings(self._settings),
                 self._inline_engine(),
                 job_deadline=engine.job_deadline,
                 pass_deadline=engine.pass_deadline,
@@ -278,7 +317,8 @@ class Wiring(AbstractContextManager["Wiring"]):
                 # Imported here: who keeps no history does not pay for pyarrow.
                 from flink_autoscaler.standalone.history.sink import HistorySink  # noqa: PLC0415
             except ImportError as error:
-                log.warning("history_not_kept", error=str(error), effect="the daemon goes on without a history")
+                why = missing_library(error) or str(error)
+                log.warning("history_not_kept", error=why, effect="the daemon goes on without a history")
                 self._is_history_broken = True
                 return None
             self._history = HistorySink(
@@ -294,22 +334,7 @@ class Wiring(AbstractContextManager["Wiring"]):
         """Lend the session of the Spark engine, or one that ends afterwards where there is no such engine."""
         from flink_autoscaler.pipeline.history.storage import own_session  # noqa: PLC0415
 
-        return own_session(self._spark_settings()) if self._spark is None else self._spark.lend()
-
-    def _spark_settings(self) -> SparkSettings:
-        from flink_autoscaler.pipeline.spark.settings import SparkSettings  # noqa: PLC0415
-
-        engine = self._settings.engine
-        clusters = self._settings.effective_clusters()
-        on_spark = [cluster.interval for cluster in clusters if cluster.engine is not EngineKind.INLINE]
-        return SparkSettings(
-            master=engine.spark_master,
-            driver_memory=f"{engine.driver_memory >> 20}m",
-            concurrent_passes=max(1, len(on_spark)),
-            cut_after=max(LEAST_CUT, min([MOST_CUT, *(interval / 2 for interval in on_spark)])),
-            python_files=engine.python_files,
-            conf=engine.spark_config,
-        )
+        return own_session(live_spark_settings(self._settings)) if self._spark is None else self._spark.lend()
 
     def on_close(self, close: Callable[[], object]) -> None:
         """Have something closed with the rest, before everything that is open already."""

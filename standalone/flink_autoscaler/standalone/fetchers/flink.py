@@ -23,6 +23,7 @@ from flink_autoscaler.standalone.fetchers.access import Access
 from flink_autoscaler.standalone.fetchers.job_contexts import JobContexts
 from flink_autoscaler.standalone.fetchers.job_keys import keyed_jobs, selected_jobs
 from flink_autoscaler.standalone.fetchers.listed_jobs import KnownJobs, tell_unknown
+from flink_autoscaler.standalone.fetchers.metrics import MetricAccess
 from flink_autoscaler.standalone.settings.schema.clusters import Growth
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode
 
@@ -59,6 +60,7 @@ class JobManagers:
         self._loop = loop
         self._clients = clients
         self._access = Access(cluster.settings, f"cluster '{cluster.name}': ")
+        self._metrics = MetricAccess(cluster.settings, f"cluster '{cluster.name}': ")
         self._endpoint = cluster.endpoint
         self._urls = cluster.settings.url or (cluster.endpoint.url,)
         self._url = self._urls[0]
@@ -73,7 +75,7 @@ class JobManagers:
             return self._ask_others(error)
 
     def _client(self, url: str) -> FlinkRestClient:
-        return self._clients(self._access.secured(replace(self._endpoint, url=url)))
+        return self._clients(self._metrics.sourced(self._access.secured(replace(self._endpoint, url=url))))
 
     def _ask_alone(self, client: FlinkRestClient) -> Listing:
         try:

@@ -108,6 +108,7 @@ class JobContexts:
                 configuration=known[job.job_id].configuration,
                 job_name=job.name,
                 task_count=job.tasks.get("total"),
+                modified_ms=job.last_modification_ms if job.last_modification_ms > 0 else None,
             )
             for job_key, job in jobs.items()
             if job.job_id not in errors

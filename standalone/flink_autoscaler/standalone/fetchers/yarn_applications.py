@@ -40,6 +40,7 @@ from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.standalone.fetchers.access import DELEGATION_TOKEN, Access
 from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER
 from flink_autoscaler.standalone.fetchers.listed_jobs import KnownJobs, ListedJobs
+from flink_autoscaler.standalone.fetchers.metrics import MetricAccess
 from flink_autoscaler.standalone.settings.schema.clusters import JobManagerAccess
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 
@@ -106,6 +107,7 @@ class YarnEndpoints:
         self._settings = cluster.settings.yarn
         self._plain = replace(cluster.endpoint, url="")
         self._access = Access(cluster.settings, f"cluster '{cluster.name}': ")
+        self._metrics = MetricAccess(cluster.settings, f"cluster '{cluster.name}': ")
         self._yarn_access = Access(self._settings, f"cluster '{cluster.name}': yarn.")
         # Over http anybody on the way could read what is meant to be encrypted.
         self._schemes = (_HTTPS,) if cluster.settings.tls.model_fields_set else ("http", _HTTPS)
@@ -115,8 +117,9 @@ class YarnEndpoints:
 
     def renew(self) -> None:
         """Read credentials from where the settings say. May raise :class:`ConfigError`."""
-        self._jobmanager = self._access.secured(self._plain)
-        self._resource_manager = self._yarn_access.secured(self._plain)
+        plain = self._metrics.sourced(self._plain)
+        self._jobmanager = self._access.secured(plain)
+        self._resource_manager = self._yarn_access.secured(plain)
         self.resource_managers = tuple(replace(self._resource_manager, url=url) for url in self._settings.url)
 
     def ways(self, application: Application) -> Ways:

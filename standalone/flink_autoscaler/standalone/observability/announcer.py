@@ -182,6 +182,8 @@ class Announcer:
                 self._announce_list(report)
                 if report.is_acting:
                     self._announce_jobs(report)
+                else:
+                    self._gauges.forget_jobs(report.cluster)
             use = report.engine
             if use is not None and report.is_acting and self._engines.is_news(report.cluster, use):
                 log.info("passes_evaluated_on", engine=use.engine, reason=use.reason, jobs=len(report.jobs))

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 
 from flink_autoscaler.core.autoscaler import JobPassReport
-from flink_autoscaler.core.errors import NotReadyError
+from flink_autoscaler.core.errors import ConfigError, NotReadyError
 from flink_autoscaler.core.model.decision import Evaluation, PassPhase, Rescale
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, EvaluatedVertex, ScalingMetric, VertexId
@@ -21,6 +21,7 @@ from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.history.status import HistoryMetrics, HistoryStatus
+from flink_autoscaler.standalone.observability.job_series import JobSeries
 
 Family = TypeVar("Family", bound=MetricWrapperBase)
 
@@ -47,6 +48,7 @@ CURRENT_ONLY: Final = {
     ScalingMetric.EXPECTED_PROCESSING_RATE: "Processing rate in records/s expected at the recommended parallelism.",
 }
 FOLLOWED: Final = {
+    "loop_up": "Whether schedules are kept; what /healthz says.",
     "store_up": "Whether the state store works; without it nothing is scaled.",
     "leader": "Whether this daemon leads; the others of its group stand by.",
     "values_set_aside": "Stored values that could not be read and were kept aside.",
@@ -130,6 +132,9 @@ class Gauges:
         self._of_clusters: list[MetricWrapperBase] = []
         self._metrics = VertexMetrics()
         self.registry.register(self._metrics)
+        self._series = JobSeries()
+        self.registry.register(self._series)
+        ProcessCollector(namespace=PREFIX.rstrip("_"), registry=self.registry)
         self._declare_passes()
         self._declare_jobs()
 
@@ -137,6 +142,9 @@ class Gauges:
         """Count one pass of a cluster, by the engine that evaluated its jobs."""
         self._passes.labels(cluster, "succeeded" if succeeded else "failed", engine).inc()
         self._pass_seconds.labels(cluster).observe(seconds)
+        self._overruns.labels(
+            cluster
+        )  # there from the first pass on: an increase from nothing to 1 is none to Prometheus
         self._up.labels(cluster).set(1 if succeeded else 0)
 
     def record_list(self, cluster: str, *, listed: int, unreadable: int, stuck: int, gaps: int = 0) -> None:
@@ -160,13 +168,19 @@ class Gauges:
         """Show a value at every scrape, under one of the names in :data:`FOLLOWED`."""
         Gauge(PREFIX + name, FOLLOWED[name], registry=self.registry).set_function(value)
 
+    def join_group(self, name: str) -> None:
+        """Show of which group of daemons this one is; one that is alone is of none."""
+        text = "The group of daemons of which one leads; always 1."
+        Gauge(PREFIX + "ha_info", text, ("ha_group",), registry=self.registry).labels(name).set(1)
+
     def follow_history(self, status: Callable[[], HistoryStatus | None]) -> None:
         """Show how the keeping of the history goes, at every scrape."""
         self.registry.register(HistoryMetrics(status))
 
     def record_identity(self, context: JobAutoScalerContext) -> None:
-        """Show who a job is at present: its id, and its YARN application where it has one."""
+        """Show who a job is at present: its id, its YARN application where it has one, and its acceptable lag."""
         job = (context.cluster, context.job_key)
+        self._record_lag_limit(job, context)
         texts = (context.job_id or "", *(context.labels.get(name, "")[:NAME_LIMIT] for name in _LABELS))
         before = self._identities.get(job)
         if before == texts:
@@ -180,6 +194,7 @@ class Gauges:
         """Take what one pass found out about one job."""
         outcome = report.outcome
         job = (cluster, report.job_key)
+        self._series.put(cluster, report)
         self._errors.labels(*job).inc(sum(not isinstance(error, NotReadyError) for error in report.errors))
         is_decided, is_rescale = outcome.phase is PassPhase.EXECUTED, isinstance(outcome.decision, Rescale)
         self._scalings.labels(*job).inc(is_decided and is_rescale)
@@ -196,7 +211,8 @@ class Gauges:
     def forget_job(self, cluster: str, job_key: JobKey) -> None:
         """Remove the series of a job that is gone."""
         labels = (cluster, job_key)
-        self._remove((self._errors, self._scalings, self._balanced, self._age), labels)
+        self._series.forget(*labels)
+        self._remove((self._errors, self._scalings, self._balanced, self._age, self._lag_limit), labels)
         for vertex in self._vertices.pop(labels, {}).items():
             self._forget_vertex(labels, vertex)
         identity = self._identities.pop(labels, None)
@@ -205,15 +221,19 @@ class Gauges:
         self._evaluated_at.pop(labels, None)
         self._metrics.forget(*labels)
 
+    def forget_jobs(self, cluster: str) -> None:
+        """Remove the series of all jobs of a cluster: another daemon tells about them."""
+        # Other threads add jobs of other clusters meanwhile.
+        known = {*self._evaluated_at.copy(), *self._vertices.copy(), *self._identities.copy()}
+        job_keys = {job_key for name, job_key in known if name == cluster}
+        for job_key in job_keys | self._series.job_keys(cluster):
+            self.forget_job(cluster, job_key)
+
     def forget_cluster(self, cluster: str) -> None:
         """Remove all series of a cluster that is not looked after any more."""
         for family in self._of_clusters:
             family.remove_by_labels({"cluster": cluster})
-        # Other threads add jobs of other clusters meanwhile.
-        known = {*self._evaluated_at.copy(), *self._vertices.copy(), *self._identities.copy()}
-        for job in known:
-            if job[0] == cluster:
-                self.forget_job(*job)
+        self.forget_jobs(cluster)
 
     def render(self) -> bytes:
         """Return all series in the text format of Prometheus."""
@@ -239,6 +259,7 @@ class Gauges:
         self._balanced = self._counter("job_balanced", "Decisions that the job is fine as it is.", _JOB)
         self._age = self._gauge("job_last_evaluation_age_seconds", "Time since the metrics were last evaluated.", _JOB)
         self._info = self._gauge("job_info", "Who a job is; always 1.", (*_JOB, "job_id", *_LABELS))
+        self._lag_limit = self._gauge("job_lag_limit_seconds", "Lag above which the job counts as late: slo.lag.", _JOB)
         self._current = self._gauge("vertex_parallelism", "Parallelism.", _VERTEX)
         self._recommended = self._gauge("vertex_recommended_parallelism", "Parallelism advised.", _VERTEX)
 
@@ -254,6 +275,12 @@ class Gauges:
     def _of_cluster(self, family: Family) -> Family:
         self._of_clusters.append(family)
         return family
+
+    def _record_lag_limit(self, job: tuple[str, JobKey], context: JobAutoScalerContext) -> None:
+        try:
+            self._lag_limit.labels(*job).set(context.options.slo_lag.exact_seconds)
+        except ConfigError:  # said elsewhere: the job is not looked after with such an option
+            self._remove((self._lag_limit,), job)
 
     def _record_graph(self, job: tuple[str, JobKey], topology: JobTopology) -> None:
         present = {vertex_id: vertex.name[:NAME_LIMIT] for vertex_id, vertex in topology.vertices.items()}

@@ -1,4 +1,4 @@
-"""The HTTP endpoint: liveness, readiness and gauges. Read-only, on loopback by default."""
+"""The HTTP endpoint: liveness, readiness, gauges and whatever else is given. On loopback by default."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import asyncio
 import dataclasses
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from flink_autoscaler.core.errors import ConfigError
@@ -41,8 +42,23 @@ class Patience:
     answer: float = 30.0
 
 
-def create_app(*, gauges: Gauges, health: Health, is_alive: Callable[[], bool]) -> Starlette:
-    """Make the pages: whether the loop still runs on ``/healthz``, health on ``/readyz``, gauges on ``/metrics``."""
+def create_app(
+    *,
+    gauges: Gauges,
+    health: Health,
+    is_alive: Callable[[], bool],
+    routes: Sequence[BaseRoute] = (),
+    middleware: Sequence[Middleware] = (),
+) -> Starlette:
+    """Make the pages: whether the loop still runs on ``/healthz``, health on ``/readyz``, gauges on ``/metrics``.
+
+    Args:
+        gauges: Shown.
+        health: Shown.
+        is_alive: Tells whether the loop still runs.
+        routes: Further pages.
+        middleware: What every request goes through.
+    """
 
     async def healthz(_: Request) -> Response:
         alive = is_alive()
@@ -56,7 +72,8 @@ def create_app(*, gauges: Gauges, health: Health, is_alive: Callable[[], bool]) 
     async def metrics(_: Request) -> Response:
         return Response(gauges.render(), media_type=CONTENT_TYPE_LATEST)
 
-    return Starlette(routes=[Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)])
+    probes = [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)]
+    return Starlette(routes=[*probes, *routes], middleware=middleware)
 
 
 class HttpServer:
@@ -68,8 +85,18 @@ class HttpServer:
         ConfigError: The address cannot be listened on.
     """
 
-    def __init__(self, app: Starlette, *, host: str, port: int, patience: Patience = Patience()) -> None:
+    def __init__(
+        self,
+        app: Starlette,
+        *,
+        host: str,
+        port: int,
+        patience: Patience = Patience(),
+        tls: tuple[str, str] | None = None,
+    ) -> None:
         self._socket = _listen(host, port)
+        self._scheme = "http" if tls is None else "https"
+        certificate, key = tls or (None, None)
         config = uvicorn.Config(
             app,
             http=cast("type[asyncio.Protocol]", partial(_Connection, patience)),
@@ -78,8 +105,15 @@ class HttpServer:
             lifespan="off",
             ws="none",
             server_header=False,
+            ssl_certfile=certificate,
+            ssl_keyfile=key,
             timeout_graceful_shutdown=1,
         )
+        try:
+            config.load()  # reads the certificate
+        except OSError as error:
+            self._socket.close()
+            raise ConfigError(f"autoscaler.http.tls-cert-file, tls-key-file: {error}") from error
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="http", daemon=True)
 
@@ -87,7 +121,8 @@ class HttpServer:
     def url(self) -> str:
         """Where the pages are, without a slash at the end."""
         host, port = self._socket.getsockname()[:2]
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        shown = f"[{host}]" if ":" in host else host
+        return f"{self._scheme}://{shown}:{port}"
 
     def start(self) -> None:
         """Begin to answer; connections wait in the queue of the socket until then."""

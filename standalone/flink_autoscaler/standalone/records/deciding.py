@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.metrics import ScalingMetric
+from flink_autoscaler.core.model.numbers import three_digits
 from flink_autoscaler.standalone.records.explain import Explanation, VertexStory, measured
 
 
@@ -34,7 +35,8 @@ def _changed(story: VertexStory) -> str:
         return f"{way}: {limit}."
     share = _share(story)
     needs = f"it needs {share} of what it can process"
-    return f"{way}: {needs} ({_rate(figures['needed_rate'])} of {_rate(figures['processing_rate'])} records/s)."
+    needed, processed = (three_digits(figures[name]) for name in ("needed_rate", "processing_rate"))
+    return f"{way}: {needs} ({needed} of {processed} records/s)."
 
 
 def _limit(story: VertexStory) -> str:
@@ -87,7 +89,3 @@ def _share(story: VertexStory) -> str:
 
 def _load(story: VertexStory) -> float:
     return measured(story, ScalingMetric.LOAD) or 0.0
-
-
-def _rate(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"  # noqa: PLR2004 - three digits are enough

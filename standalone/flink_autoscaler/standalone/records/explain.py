@@ -34,6 +34,7 @@ class VertexStory:
             empty where the vertex was not sized.
         measured: Evaluated metrics by name, those that are known.
         notes: What held the vertex back or changed its parallelism after it was sized, in order.
+        origins: Where values came from, by the name of Flink's metric; those of its REST API are left out.
     """
 
     vertex_id: VertexId
@@ -43,6 +44,7 @@ class VertexStory:
     figures: Mapping[str, float] = field(default_factory=dict)
     measured: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[Reason, ...] = ()
+    origins: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_notable(self) -> bool:
@@ -149,15 +151,24 @@ def _stories(outcome: PassOutcome) -> Iterator[VertexStory]:
             {name: number for reason in reasons if reason.code in SIZED for name, number in reason.figures},
             {metric.value: value for metric, value in known.items() if not math.isnan(value)},
             tuple(reason for reason in reasons if reason.code not in SIZED),
+            {metric.value: origin for metric, origin in outcome.origins.get(vertex_id, {}).items()},
         )
 
 
-def _headline(outcome: PassOutcome, names: Mapping[VertexId, str], follow_up: RescaleRecord | None) -> str:
+def rescale_text(outcome: PassOutcome, names: Mapping[VertexId, str]) -> str | None:
+    """Return what a pass decided to change, in one line; None where it decided nothing."""
     decision = outcome.decision
-    if isinstance(decision, Rescale):
-        before = {vertex_id: summary.current for vertex_id, summary in decision.summaries.items()}
-        after = {vertex_id: summary.new for vertex_id, summary in decision.summaries.items()}
-        return f"rescale: {described(names, before, after)}"
+    if not isinstance(decision, Rescale):
+        return None
+    before = {vertex_id: summary.current for vertex_id, summary in decision.summaries.items()}
+    after = {vertex_id: summary.new for vertex_id, summary in decision.summaries.items()}
+    return f"rescale: {described(names, before, after)}"
+
+
+def _headline(outcome: PassOutcome, names: Mapping[VertexId, str], follow_up: RescaleRecord | None) -> str:
+    rescale = rescale_text(outcome, names)
+    if rescale is not None:
+        return rescale
     if follow_up is not None:
         kind = {Origin.ROLLBACK: "rollback", Origin.OPERATOR: "as ordered"}.get(follow_up.origin, "rescale")
         return f"{kind}: {described(names, follow_up.before, follow_up.target)}"
@@ -205,6 +216,22 @@ def _follow_up(supervision: Supervision, at_ms: int) -> tuple[RescaleRecord | No
             later = (each for each in records[index + 1 :] if each.origin is not Origin.AUTOSCALER)
             return record, next(later, None) if record.reverted else None
     return None, None
+
+
+def wanted_of(supervision: Supervision, outcome: PassOutcome | None) -> Vector:
+    """Return what is wanted of vertices: what the load asks for where a pass has sized it, else what is asked for.
+
+    What the load asks for may be more than is asked of the cluster, where slots, a wait or a rule hold it back. Pins go
+    before it.
+    """
+    sized = {} if outcome is None else _sized(outcome)
+    return {**supervision.asked, **{v: number for v, number in sized.items() if v not in supervision.pinned}}
+
+
+def _sized(outcome: PassOutcome) -> Mapping[VertexId, int]:
+    reasons = (reason for reason in outcome.decision.reasons if reason.code in SIZED and reason.vertex_id)
+    figures = ((reason.vertex_id, dict(reason.figures).get("aligned")) for reason in reasons)
+    return {v: round(aligned) for v, aligned in figures if v is not None and aligned is not None}
 
 
 def measured(story: VertexStory, metric: ScalingMetric) -> float | None:

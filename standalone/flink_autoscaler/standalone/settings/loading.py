@@ -12,15 +12,17 @@ from pydantic_core import ErrorDetails
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.settings.checks.clusters import cluster_warnings
 from flink_autoscaler.standalone.settings.checks.daemon import check_settings
-from flink_autoscaler.standalone.settings.schema.options import INDEX, current_key, daemon_option, daemon_options
+from flink_autoscaler.standalone.settings.checks.metrics import metric_warnings
+from flink_autoscaler.standalone.settings.checks.notifications import notification_warnings
+from flink_autoscaler.standalone.settings.schema.options import INDEX, LISTS, current_key, daemon_option, daemon_options
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.secrets import named
 from flink_autoscaler.standalone.settings.sources.configuration import Configuration
 from flink_autoscaler.standalone.settings.sources.layer import Value
-from flink_autoscaler.standalone.settings.sources.nesting import Location, NestedInput, job_texts, nested
+from flink_autoscaler.standalone.settings.sources.nesting import Location, NestedInput, entry_of, job_texts, nested
 
 _DECISIVE = ("type", "url", "kind")
-"""Options on which depends what others of the same cluster have to be."""
+"""Options on which depends what others of the same list entry have to be."""
 
 _MOST_TOLD: Final = 100
 
@@ -51,7 +53,12 @@ def warnings_of(configuration: Configuration, settings: Settings) -> tuple[str, 
         settings: What they came to.
     """
     values = configuration.values
-    return (*configuration.warnings, *_old_keys(values), *cluster_warnings(settings, values))
+    checked = (
+        *cluster_warnings(settings, values),
+        *metric_warnings(settings, values),
+        *notification_warnings(settings, values),
+    )
+    return (*configuration.warnings, *_old_keys(values), *checked)
 
 
 def _old_keys(values: Mapping[str, Value]) -> Iterator[str]:
@@ -82,13 +89,13 @@ def _checked(configuration: Configuration) -> tuple[Settings, list[str]]:
 
 
 def _without(details: list[ErrorDetails], given: NestedInput, values: Mapping[str, Value]) -> dict[str, Value]:
-    """Leave out what cannot be read; of a cluster whose name, type, URL or authentication it is, all of it."""
+    """Leave out what cannot be read; of a list entry whose name, type, URL or authentication it is, all of it."""
     gone: set[str] = set()
     for item in details:
         location: Location = item["loc"]
         option = daemon_option(given.keys.get(location, ""))
         is_decisive = option is None or option.is_required or location[-1] in _DECISIVE
-        prefix = location[:2] if is_decisive else location
+        prefix = entry_of(location) if is_decisive else location
         gone.update(key for where, key in given.keys.items() if where[: len(prefix)] == prefix)
     return {key: value for key, value in values.items() if key not in gone}
 
@@ -103,7 +110,10 @@ def _message(location: Location, problem: str, given: NestedInput, values: Mappi
 
 def _missing(location: Location, given: NestedInput, values: Mapping[str, Value]) -> str:
     """Name the key that has to be set, and the first place where its section is."""
-    beside = next(key for where, key in given.keys.items() if where[:2] == location[:2])
-    prefix = ".".join(beside.split(".")[:3])
-    allowed = next(option.allowed for option in daemon_options() if option.key.endswith(f"{INDEX}.{location[-1]}"))
-    return f"{prefix}.{location[-1]} is not set (the cluster is in {values[beside].origin}): expected {allowed}"
+    entry = entry_of(location)
+    beside = next(key for where, key in given.keys.items() if where[: len(entry)] == entry)
+    parts = beside.split(".")[: len(entry) + 1]
+    wanted = ".".join([*parts[:-1], INDEX, str(location[-1])])
+    allowed = next(option.allowed for option in daemon_options() if option.key == wanted)
+    what = LISTS[".".join(parts[:-1])]
+    return f"{'.'.join(parts)}.{location[-1]} is not set (the {what} is in {values[beside].origin}): expected {allowed}"

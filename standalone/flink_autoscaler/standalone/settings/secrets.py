@@ -28,21 +28,30 @@ SENSITIVE: Final = (
     "credential",
     "private-key",
     "passphrase",
+    "ssl.key.pem",
+    "ssl.keystore.",
 )
 _POINTER: Final = re.compile(
     r"autoscaler\.standalone\.jdbc\.[a-z-]+-(env-variable|file)"
-    r"|autoscaler\.clusters\.\d+\.(yarn\.)?((auth\.|tls\.)?[a-z-]+-(env-variable|file)|headers-(env|file)\..+)",
+    r"|autoscaler\.(clusters|notifications\.targets|numbers|kafka)\.\d+\.(yarn\.|provider\.)?"
+    r"((auth\.|tls\.)?[a-z-]+-(env-variable|file)|(headers|properties)-(env|file)\..+)",
     re.DOTALL,
 )
 """Keys of options that say where a secret is."""
 
-_HEADER: Final = re.compile(r"autoscaler\.clusters\.\d+\.(yarn\.)?headers\..+", re.DOTALL)
+_HEADER: Final = re.compile(
+    r"autoscaler\.(clusters|notifications\.targets|numbers|kafka)\.\d+\.(yarn\.|provider\.)?headers\..+", re.DOTALL
+)
+_TARGET_URL: Final = re.compile(r"(.*[._])?notifications[._].*url", re.DOTALL | re.IGNORECASE)
+"""URLs of targets are secrets as a whole: tokens stand in their hosts, paths and parameters."""
+
 _USER_INFO: Final = re.compile(
     r"(?<=://)(?:[^\s@:/?#]{0,200}+:(?:\S{0,1000}@|(?!\d{1,5}+(?:\D|$))[^\n]{0,1000}@)|[^\s/?#]{0,1000}@)"
 )
 """User and password before a host, with characters in the password that a URL must not have there: a slash, or even
 blanks where what stands behind the colon is no port."""
 
+_HOST: Final = re.compile(r"[a-z0-9.-]+(:\d+)?", re.IGNORECASE | re.ASCII)
 _PARAMETER: Final = r"(?i)((?:password|passwd|pwd|secret|token|api-?key)\w{0,40}+\s{0,8}+[=:]\s{0,8}+)"
 _PARAMETER_IN_TEXT: Final = re.compile(_PARAMETER + r"[^&;,\s]+")
 _PARAMETER_OF_URL: Final = re.compile(_PARAMETER + r"[^&;]+")
@@ -59,8 +68,18 @@ def shown(key: str, text: str) -> str:
     """Return a value as it may be shown: masked where the key is sensitive, else without secrets inside it."""
     if is_sensitive(key):
         return MASK
+    if _TARGET_URL.fullmatch(key):
+        return without_target(text)
     parameter = _PARAMETER_OF_URL if "://" in text else _PARAMETER_IN_TEXT
     return parameter.sub(rf"\g<1>{MASK}", _without_user(text))
+
+
+def without_target(url: str) -> str:
+    """Return of the URL of a target what may be shown: its scheme, and the host where that is one of the web."""
+    scheme, separator, rest = url.strip().partition("://")
+    host = re.split(r"[/?#]", rest.rpartition("@")[2], maxsplit=1)[0]
+    is_web = scheme.lower() in ("http", "https") and _HOST.fullmatch(host) and "@" not in rest
+    return f"{scheme}://{host}/{MASK}" if separator and is_web else f"{scheme}://{MASK}" if separator else MASK
 
 
 def without_secrets(text: str) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Row, func, insert, select, text, update
 
+from flink_autoscaler.stores.clock import elapsed
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.database.failures import ConflictError, LeaseLostError
 from flink_autoscaler.stores.sql.tables import LEASE
@@ -29,12 +29,6 @@ class _Held(NamedTuple):
 
     token: int
     until: float
-
-
-def elapsed() -> float:
-    """Return the seconds of a clock that never goes back and also runs while the machine is suspended."""
-    boot_time: int | None = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if boot_time is None else time.clock_gettime(boot_time)
 
 
 class Lease:

@@ -46,6 +46,16 @@ class SqlRecordStore:
             row = connection.execute(newest.order_by(DECISIONS.c.at_ms.desc(), DECISIONS.c.id.desc()).limit(1)).first()
         return None if row is None else StoredRecord(row.job_key, row.at_ms, row.phase, row.decision, row.record)
 
+    def listed(self, job_key: JobKey, before_ms: int | None, limit: int) -> Sequence[tuple[int, str, str]]:
+        """Return instant, phase and decision of the newest records of a job before an instant, the newest first."""
+        columns = (DECISIONS.c.at_ms, DECISIONS.c.phase, DECISIONS.c.decision)
+        with self._database.transaction(read_only=True) as connection:
+            newest = select(*columns).where(same_key(connection, DECISIONS.c.job_key, job_key))
+            if before_ms is not None:
+                newest = newest.where(DECISIONS.c.at_ms < before_ms)
+            rows = connection.execute(newest.order_by(DECISIONS.c.at_ms.desc(), DECISIONS.c.id.desc()).limit(limit))
+            return [(row.at_ms, row.phase, row.decision) for row in rows]
+
     def job_keys(self) -> frozenset[JobKey]:
         """Return the keys of all jobs that have a record."""
         with self._database.transaction(read_only=True) as connection:

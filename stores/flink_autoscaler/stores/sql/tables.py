@@ -210,3 +210,26 @@ EVENT_FIGURES = _table(
     Column("value", Double),
 )
 """One row per number behind another event; null where it is not known or infinite."""
+
+NOTIFICATIONS = _table(
+    "fa_notification",
+    Column("id", ID, primary_key=True, autoincrement=True),
+    Column("notice_id", exact_key(36), nullable=False),
+    Column("writer", _JOB_KEY, nullable=False),
+    Column("target", exact_key(64), nullable=False),
+    Column("identity", exact_key(40), nullable=False),
+    Column("added_ms", BigInteger, nullable=False),
+    Column("repeat_until_ms", BigInteger, nullable=False),
+    Column("claim", exact_key(36), nullable=False),
+    Column("claimed_until_ms", BigInteger, nullable=False),
+    Column("settled_ms", BigInteger, nullable=False),
+    Column("notice", LONG_TEXT, nullable=False),
+    Index("fa_notification_notice_idx", "notice_id", "writer", "target", unique=True),
+    Index("fa_notification_waiting_idx", "writer", "target", "settled_ms"),
+    Index("fa_notification_identity_idx", "identity"),
+    Index("fa_notification_claim_idx", "claim"),
+)
+"""One row per event and target that is told; instants are epoch milliseconds by the database's clock.
+
+``settled_ms`` is 0 while the event waits, ``claim`` is empty until somebody has begun to send it, ``notice`` is JSON.
+"""

@@ -68,6 +68,12 @@ def fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Repo
     write_history(root, FLAT, extra=(refused,))
     write_history(root, FLAT, wavy, MadeJob(key="main/three", days=0.02))
     write(a_storage(root), list(after_a_restart(MadeJob(key="main/restarted", swing=0.0))))
+    again = MadeJob(key="main/again", swing=0.0)
+    superseded = [
+        again.bad_rescale(NOON - hour * 3600, stage="superseded", reason="the job was submitted again", reached=[])
+        for hour in (1, 2)
+    ]
+    write_history(root, again, extra=tuple(superseded))
     gap = MadeJob(key="yarn/gap", swing=0.0)
     write(
         a_storage(root), [row for row in gap.rows() if not NOON - 12 * 3600 <= row[1]["ts"] / 1_000_000 < NOON - 3600]
@@ -119,6 +125,12 @@ def test_rescales_are_told_with_their_outcome(fleet: Report) -> None:
     (line,) = section.rescales
     assert (line.changes, line.stage, line.reason) == (("map 4 → 6",), "refused", "too few slots")
     assert section.figures.concerns[0].kind == "failed"
+
+
+def test_rescales_that_ended_because_the_job_was_submitted_again_have_not_failed(fleet: Report) -> None:
+    job = the(fleet, "main/again")
+
+    assert (job.rescales, job.failed, job.concerns) == (2, 0, ())
 
 
 def test_vertices_have_lines_from_the_widest_on(fleet: Report) -> None:

@@ -62,7 +62,8 @@ final class Work extends KeyedProcessFunction<Long, Tuple2<Long, byte[]>, Tuple2
                 Thread.onSpinWait();
             }
         }
-        // A stop of the whole machine is not work done in advance.
-        owedNanos = Math.max(owedNanos - (System.nanoTime() - started), -SMALLEST_SLEEP_NANOS);
+        // A stop of the whole machine is not work done in advance, but for one record.
+        long ahead = Math.max(SMALLEST_SLEEP_NANOS, costNanos);
+        owedNanos = Math.max(owedNanos - (System.nanoTime() - started), -ahead);
     }
 }

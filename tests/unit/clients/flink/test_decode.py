@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from flink_autoscaler.clients.flink import decode
 from flink_autoscaler.clients.flink.decode import ParallelismBounds
+from flink_autoscaler.clients.http.bounds import MOST_ENTRIES
+from flink_autoscaler.clients.http.json_object import objects_in
 from flink_autoscaler.core.errors import ResponseError
 from flink_autoscaler.core.model.metrics import Aggregate
 from flink_autoscaler.core.model.topology import PlanNode, ShipStrategy, build_topology
@@ -34,6 +36,32 @@ both_versions = pytest.mark.parametrize("version", ["1.20", "2.3"])
 
 def recorded(version: str, name: str) -> Any:
     return json.loads((FIXTURES / f"flink-{version}" / f"{name}.json").read_text())
+
+
+def a_graph(inputs: int) -> dict[str, Any]:
+    """Make details of a job whose last vertex has inputs from others, some of them more than once."""
+    names = [f"{number:032x}" for number in range(100)]
+    edges = [{"id": names[number % 99], "ship_strategy": "HASH"} for number in range(inputs)]
+    vertices = [{"id": name, "name": "v", "parallelism": 1, "status": "RUNNING", "metrics": {}} for name in names]
+    nodes = [{"id": name, "parallelism": 1, "inputs": edges if name == names[-1] else []} for name in names]
+    return {
+        "jid": "a" * 32, "name": "job", "state": "RUNNING", "timestamps": {"RUNNING": 1_700_000_000_000},
+        "vertices": vertices, "plan": {"nodes": nodes},
+    }  # fmt: skip
+
+
+def test_a_graph_has_no_more_inputs_than_are_taken() -> None:
+    assert len(decode.job_details(a_graph(decode.MOST_EDGES)).plan[-1].inputs) == decode.MOST_EDGES
+
+    with pytest.raises(ResponseError, match="inputs of vertices"):
+        decode.job_details(a_graph(decode.MOST_EDGES + 1))
+
+
+def test_a_list_has_no_more_entries_than_are_taken() -> None:
+    assert len(objects_in([{}] * MOST_ENTRIES, "jobs")) == MOST_ENTRIES
+
+    with pytest.raises(ResponseError, match="jobs has 100001 entries, 100000 are taken at most"):
+        objects_in([{}] * (MOST_ENTRIES + 1), "jobs")
 
 
 @both_versions

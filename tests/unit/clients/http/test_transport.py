@@ -51,6 +51,15 @@ def test_get_returns_decoded_json(flink: FakeFlink) -> None:
     assert get(flink.endpoint()) == {"name": "Größe", "list": [1, None]}
 
 
+def test_a_line_of_the_head_beyond_8_kb_cannot_be_read(flink: FakeFlink) -> None:
+    flink.fault("/config", Canned(headers={"X-Long": "x" * 7_000}))
+    get(flink.endpoint())
+    flink.fault("/config", Canned(headers={"X-Long": "x" * 9_000}))
+
+    with pytest.raises(FlinkRestError):
+        get(flink.endpoint())
+
+
 def test_connections_are_kept_between_gets(flink: FakeFlink) -> None:
     async def twenty(transport: HttpTransport) -> None:
         for _ in range(20):

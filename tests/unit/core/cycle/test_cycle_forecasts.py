@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -53,6 +53,11 @@ def go_on(driver: JobDriver, minute: float) -> PassOutcome:
 
 def codes(outcome: PassOutcome) -> list[str]:
     return [reason.code for reason in outcome.decision.reasons]
+
+
+def told(outcomes: Iterable[PassOutcome], code: str) -> list[str]:
+    reasons = (reason for outcome in outcomes for reason in outcome.decision.reasons)
+    return [reason.text for reason in reasons if reason.code == code]
 
 
 def test_a_proactive_job_is_made_ready_for_what_is_forecast() -> None:
@@ -179,6 +184,40 @@ def test_forecasts_that_nobody_looks_at_are_told_once(policies: str) -> None:
     assert codes(outcomes[-1])[-1] == "FORECAST_UNUSED"
     assert "FORECAST_DISABLED" not in codes(outcomes[-1])
     assert "Choose 'proactive'" in outcomes[1].events[0].message
+
+
+def test_a_policy_that_judges_profiles_by_itself_sees_all_that_are_fresh() -> None:
+    wrong = replace(RESULT, profile=replace(PROFILE, wape=0.9))
+    driver = a_driver({"policies": "slo", "forecast.enabled": "true"}, wrong)
+
+    outcomes = [go_on(driver, minute) for minute in (1, 2, 3, 4, 5)]
+
+    assert not any(outcome.events for outcome in outcomes)
+    assert not {"FORECAST_UNUSED", "FORECAST_DISABLED"} & set(codes(outcomes[-1]))
+    assert any("profile" in text for text in told(outcomes, "SLO_FORECAST"))
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        pytest.param(None, "there is no profile yet", id="none"),
+        pytest.param(
+            replace(RESULT, profile=replace(PROFILE, asof=-3 * 86_400.0)), "the profile is 72 h old", id="old"
+        ),
+        pytest.param(
+            replace(RESULT, profile=replace(PROFILE, timezone="Moon/Base")), "time zone 'Moon/Base'", id="of nowhere"
+        ),
+    ],
+)
+def test_a_policy_that_judges_profiles_by_itself_is_told_why_there_is_none(
+    result: ProfileResult | None, text: str
+) -> None:
+    driver = a_driver({"policies": "slo", "forecast.enabled": "true"}, result)
+
+    outcomes = [go_on(driver, minute) for minute in (1, 2, 3, 4, 5)]
+
+    assert text in told(outcomes, "FORECAST_DISABLED")[-1]
+    assert not any("profile" in each for each in told(outcomes, "SLO_FORECAST"))
 
 
 def test_a_plugin_may_look_at_forecasts() -> None:

@@ -146,7 +146,7 @@ SIZE = 4
 
 
 @pytest.mark.parametrize("aggregator", ["MAX", "AVG"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_vertices_with_incomplete_or_unanswered_metrics_are_never_lowered(aggregator: str, data: st.DataObject) -> None:
     graph = data.draw(graphs(SIZE))
@@ -164,7 +164,7 @@ def test_vertices_with_incomplete_or_unanswered_metrics_are_never_lowered(aggreg
     assert lowered(outcome).isdisjoint(vertex_id(number) for number in affected)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_vertices_below_one_that_is_unknown_all_along_are_never_lowered(data: st.DataObject) -> None:
     inputs: tuple[Mapping[int, ShipStrategy], ...] = ({}, {1: ShipStrategy.HASH}, {2: ShipStrategy.HASH})
@@ -237,7 +237,7 @@ garbage_options = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(options=garbage_options, readings=st.lists(garbage_readings(), min_size=4, max_size=4), cluster=garbage_clusters)
 def test_no_value_ends_a_pass_with_an_exception(
     options: dict[str, str], readings: list[JobReading], cluster: ClusterReading
@@ -252,7 +252,7 @@ def test_no_value_ends_a_pass_with_an_exception(
         assert all(parallelism >= 1 for parallelism in outcome.wanted.values())
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(graph=graphs(SIZE), load=loads(SIZE), partitions=st.integers(0, 30), compat=st.sampled_from(list(Compat)))
 def test_a_decision_stays_within_all_limits(
     graph: tuple[Mapping[int, ShipStrategy], ...], load: Load, partitions: int, compat: Compat

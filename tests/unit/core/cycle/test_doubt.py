@@ -319,7 +319,7 @@ def plans(truth: Truth, readings: Sequence[JobReading]) -> list[dict[VertexId, i
     return []
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(truth=truths, wrong=st.dictionaries(st.integers(0, 1), lies, max_size=2), data=st.data())
 def test_one_wrong_sample_leads_to_the_truthful_plan_or_to_none(
     truth: Truth, wrong: dict[int, Lie], data: st.DataObject
@@ -372,7 +372,7 @@ def test_hours_of_lies_are_forgotten_within_a_window(lie: Lie, every: int) -> No
 numbers = st.sampled_from([0, -1, 1, 2**31, 2**53, 2**63, -(2**63), 10**400, 5 * 10**16, -(10**14)])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_no_instant_and_no_parallelism_of_a_cluster_ends_a_pass_with_an_exception(data: st.DataObject) -> None:
     driver = JobDriver(a_context({**OPTIONS, "policies": "capacity;schedule"}))

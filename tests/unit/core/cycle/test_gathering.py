@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from core_passes import CLUSTER, JOB_ID, OPTIONS, SOURCE, START_MS
 from flink_autoscaler.core.cycle.advance import advance
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
-from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
+from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingMetric
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, PlanNode, VertexDetails
@@ -64,6 +65,15 @@ def test_what_was_gathered_together_is_one_sample_with_the_instant_of_the_first(
 
     assert passes.instants == [0, 15, 25]
     assert phases == [*[PassPhase.COLLECTING] * 3, *[PassPhase.WINDOW_FILLING] * 3]
+
+
+@pytest.mark.parametrize(("age_ms", "is_known"), [(0, True), (4_000, False)])
+def test_a_busy_share_that_was_gathered_before_flink_had_measured_it_is_unknown(age_ms: int, is_known: bool) -> None:
+    passes = Passes(replace(GATHERS_EVERY_10_S, age_ms=age_ms))
+
+    sample = passes.look(0, 0, running_since=-12).state.samples[-1]
+
+    assert math.isfinite(sample.vertices[SOURCE][ScalingMetric.LOAD]) is is_known
 
 
 def test_equal_counters_of_another_gathering_are_another_sample() -> None:

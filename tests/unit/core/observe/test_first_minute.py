@@ -103,6 +103,13 @@ def test_the_clock_of_the_jobmanager_tells_the_age() -> None:
     assert ages_of(details, now_ms=3_600_000) == {SOURCE: 2_000}
 
 
+@pytest.mark.parametrize(("passed_ms", "expected"), [(6_000, 24_000), (30_001, 0)])
+def test_the_age_is_that_at_which_flink_gathered_what_it_answers_with(passed_ms: int, expected: int) -> None:
+    details = details_of([a_vertex(1)], running_at_ms=1_000)
+
+    assert ages_of(details, now_ms=31_000, passed_ms=passed_ms) == {SOURCE: expected}
+
+
 @pytest.mark.parametrize(
     ("busy_ms", "expected"),
     [

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given as for_all
-from hypothesis import settings
 from hypothesis import strategies as st
 from policy_setup import codes, given, observation, run, vertex
 
@@ -120,7 +119,6 @@ def test_a_forecast_only_raises_demand(now: float, up: float, down: float, level
 
 
 @pytest.mark.parametrize("options", [{}, DS2], ids=["capacity", "ds2"])
-@settings(deadline=None)
 @for_all(number=st.integers(0, 49), up=st.floats(0.0, 1e6), down=st.floats(0.0, 1e6))
 def test_a_forecast_never_lowers_a_target(options: dict[str, str], number: int, up: float, down: float) -> None:
     job = JOBS[number]

@@ -450,6 +450,26 @@ def test_nothing_is_wanted_for_vertices_that_a_new_graph_does_not_have() -> None
     assert realizable({SOURCE: 3, other: 4}, supervision, request, reading.details, is_repair=False) == {SOURCE: 3}
 
 
+@pytest.mark.parametrize(
+    ("max_parallelism", "wanted"),
+    [
+        pytest.param(1, 3, id="less than it runs with: no truth"),
+        pytest.param(3, 3, id="what it runs with"),
+        pytest.param(0, 3, id="not known"),
+        pytest.param(128, 3, id="more"),
+    ],
+)
+def test_what_runs_is_not_taken_back_for_a_max_parallelism_that_cannot_be(max_parallelism: int, wanted: int) -> None:
+    daemon = a_rescaled_daemon()
+    request = a_request(a_context(dict(OPTIONS)), state=daemon.state)
+    supervision = look(daemon).outcome.state.supervision
+    details = daemon.network.read(request).details
+    assert details is not None
+    lying = replace(details, vertices=tuple(replace(v, max_parallelism=max_parallelism) for v in details.vertices))
+
+    assert realizable({SOURCE: 3}, supervision, request, lying, is_repair=False) == {SOURCE: wanted}
+
+
 def test_a_rescale_that_a_resubmitted_job_inherits_is_followed_as_well() -> None:
     daemon = a_rescaled_daemon()
     daemon.network.cluster.submit()

@@ -30,7 +30,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flink_autoscaler.pipeline.history.catalog import describe, find
-from flink_autoscaler.pipeline.history.compact import STALE_MS, LockedError, Upkeep, distinct_rows, maintain
+from flink_autoscaler.pipeline.history.compact import STALE_MS, LockedError, Upkeep, maintain
+from flink_autoscaler.pipeline.history.distinct import distinct_rows
 from flink_autoscaler.pipeline.history.export import ExportSelection, Format, export
 from flink_autoscaler.pipeline.history.files import FileEntry, HistoryError, LocalFiles, MissingHistoryError
 from flink_autoscaler.pipeline.history.layout import LOCK, STAGING, new_id

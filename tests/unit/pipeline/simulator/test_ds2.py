@@ -6,7 +6,7 @@ import pytest
 from policy_setup import given, observation, vertex
 
 from flink_autoscaler.core.policies.ds2.policy import Ds2Policy
-from flink_autoscaler.pipeline.simulator.metrics import Meters, ReportSettings
+from flink_autoscaler.pipeline.simulator.meters import Meters
 from flink_autoscaler.pipeline.simulator.model import FluidJob, JobModel, VertexModel
 from flink_autoscaler.pipeline.simulator.rescales import RescaleTerms, RescalingJob
 
@@ -34,7 +34,7 @@ def a_word_count(contention: float) -> JobModel:
 def proposed(model: JobModel, parallelism: dict[str, int]) -> dict[str, int]:
     """Let the job run at a parallelism and ask the policy about it."""
     job = RescalingJob(FluidJob(model, parallelism), RescaleTerms(1.0))
-    meters = Meters(job, ReportSettings())
+    meters = Meters(job)
     job.flow(60.0, ARRIVALS)
     flows = meters.read()
     assert flows is not None

@@ -10,7 +10,8 @@ from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import FlinkMetric
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, JobReading
 from flink_autoscaler.core.observe.metric_names import SLOTS_AVAILABLE, SLOTS_TOTAL
-from flink_autoscaler.pipeline.simulator.metrics import Meters, Reporter, ReportSettings
+from flink_autoscaler.pipeline.simulator.meters import Meters
+from flink_autoscaler.pipeline.simulator.metrics import Reporter, ReportSettings
 from flink_autoscaler.pipeline.simulator.model import FluidJob, JobModel, VertexModel
 from flink_autoscaler.pipeline.simulator.rescales import RescaleTerms, RescalingJob
 
@@ -39,7 +40,7 @@ def read(reporter: Reporter) -> JobReading:
 
 def test_saturated_vertex_blocks_those_before_it() -> None:
     job, _ = a_reporter()
-    meters = Meters(job, ReportSettings())
+    meters = Meters(job)
     job.flow(60.0, (80e3,))
 
     flows = meters.read()

@@ -174,7 +174,7 @@ STEPS = st.lists(st.tuples(st.floats(0.1, 30.0), st.tuples(RATES, RATES), st.int
 
 
 @given(steps=STEPS, outage=st.floats(0.5, 40.0), delay=st.floats(0.0, 20.0), replay=st.floats(0.0, 20.0))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_what_arrived_is_served_or_waits(
     steps: list[tuple[float, tuple[float, float], int]], outage: float, delay: float, replay: float
 ) -> None:

@@ -109,3 +109,13 @@ def test_slots_change_when_the_old_execution_stops() -> None:
 
     assert slots == [1, 4, 4, 4]
     assert [(r.slots_before, r.slots_after, r.is_up) for r in job.rescales] == [(1, 4, True)]
+
+
+def test_recorded_outages_come_one_after_the_other_and_again() -> None:
+    job = a_job(terms=RescaleTerms(60.0, outages=(10.0, 20.0)))
+
+    for parallelism in (2, 3, 4):
+        job.request({VERTEX: parallelism})
+        flow(job, 30.0, 10e3)
+
+    assert [each.running - each.stopped for each in job.rescales] == [10.0, 20.0, 10.0]

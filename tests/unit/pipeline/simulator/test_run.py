@@ -92,6 +92,18 @@ def test_rescale_follows_its_decision_by_delay_and_outage() -> None:
     assert result.measures.replayed == pytest.approx(9900.0)
 
 
+def test_late_passes_find_a_window_full_in_time_or_a_pass_later() -> None:
+    def decided(jitter: float, seed: int) -> float:
+        reports = ReportSettings(seed=seed)
+        return run(a_backtest([990.0], initial=TIGHT, jitter=jitter, reports=reports)).decisions[0].instant
+
+    prompt = decided(0.0, 0)
+    late = [decided(1.0, seed) - prompt for seed in range(8)]
+
+    assert all(0 <= each <= 1 or 60 <= each <= 61 for each in late)
+    assert min(late) < 1 < max(late)
+
+
 def test_no_metrics_count_before_the_job_runs_again() -> None:
     result = run(a_backtest([990.0, 990.0], initial=TIGHT, terms=RescaleTerms(150.0)))
 

@@ -37,7 +37,10 @@ from flink_autoscaler.pipeline.simulator.workloads import (
     week_sine,
 )
 
-DATED = ("week-sine", "office", "holiday", "growth", "swing", "step", "launch", "spikes", "bursts", "opposite")
+DATED = (
+    *("week-sine", "office", "holiday", "growth", "swing", "step", "launch", "spikes", "bursts"),
+    *("opposite", "three-sources"),
+)
 CHANCY = ("flat-white-10", "flat-white-20", "flat-correlated-10", "flat-correlated-20", "walk", "counts", "sparse")
 SEEDS = (0, 1, 2)
 WEDNESDAY, THURSDAY, FRIDAY = (day * DAY for day in (2, 3, 4))

@@ -19,8 +19,8 @@ import sys
 sys.path[1:1] = sys.argv[1:]
 import flink_autoscaler.pipeline.spark.task
 from importlib.metadata import entry_points
-import aiohttp.http_parser, certifi
-print(aiohttp.__file__)
+import certifi, httpx
+print(httpx.__file__)
 print(sorted(entry.name for entry in entry_points(group="flink_autoscaler.resource_checks")))
 """
 

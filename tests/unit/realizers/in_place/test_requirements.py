@@ -24,7 +24,15 @@ def test_wanted_requirements_name_every_vertex(
     assert wanted_requirements(CURRENT, overrides) == expected
 
 
-def test_a_change_reads_as_old_and_new_bounds_per_vertex() -> None:
-    wanted = wanted_requirements(CURRENT, {"a": 3})
-
-    assert describe_change(CURRENT, wanted) == "a 1..2 -> 1..3, b 2..4"
+@pytest.mark.parametrize(
+    ("overrides", "text"),
+    [
+        pytest.param({"a": 3}, "work 1..2 -> 1..3", id="a name"),
+        pytest.param({"b": 3}, "b 2..4 -> 1..3", id="no name"),
+        pytest.param({"a": 3, "b": 3}, "work 1..2 -> 1..3, b 2..4 -> 1..3", id="two"),
+    ],
+)
+def test_a_change_reads_as_old_and_new_bounds_by_the_names_of_the_vertices(
+    overrides: dict[str, int], text: str
+) -> None:
+    assert describe_change(CURRENT, wanted_requirements(CURRENT, overrides), {"a": "work"}) == text

@@ -49,11 +49,12 @@ def test_changed_requirements_are_one_put_with_all_vertices(realizer: RescaleApi
     assert (realization.result, realization.requested) == (RealizeResult.REQUESTED, {SOURCE: 4})
 
 
-def test_one_event_lists_old_and_new_requirements(realizer: RescaleApiRealizer, cluster: Cluster) -> None:
-    (event,) = realizer.realize_overrides(cluster.context(), {SOURCE: 4}).events
+def test_one_event_has_the_bounds_that_change_by_name(realizer: RescaleApiRealizer, cluster: Cluster) -> None:
+    terms = RealizationTerms(vertices={SOURCE: "source", SINK: "sink"})
+    (event,) = realizer.realize_overrides(cluster.context(), {SOURCE: 4}, terms=terms).events
 
     assert (event.type, event.reason, event.key, event.interval) == (EventType.NORMAL, "Scaling", None, None)
-    assert event.message.endswith(f": {SOURCE} 1..2 -> 1..4, {SINK} 1..2")
+    assert event.message.endswith(": source 1..2 -> 1..4")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_requirements_that_leave_out_a_vertex_of_the_job_are_not_sent_back(
 
     with pytest.raises(RealizeError, match=f"leave out {SINK}"):
         realizer.realize_overrides(
-            cluster.context(), {SOURCE: 4}, terms=RealizationTerms(vertices=frozenset({SOURCE, SINK}))
+            cluster.context(), {SOURCE: 4}, terms=RealizationTerms(vertices={SOURCE: "source", SINK: "sink"})
         )
 
     assert cluster.bodies == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -66,6 +67,17 @@ def test_passes_follow_each_other(flink: FakeFlink, watching: Watching, start_da
     start_daemon(watching.watch(flink, interval=0.05))
 
     soon("five passes", lambda: passes(watching) >= 5)
+
+
+def test_what_stays_from_pass_to_pass_is_put_aside_for_the_collector_of_garbage(
+    flink: FakeFlink, watching: Watching, start_daemon: StartDaemon
+) -> None:
+    before, kept = gc.get_freeze_count(), [[number] for number in range(50_000)]
+
+    start_daemon(watching.watch(flink, interval=0.05))
+
+    soon("what was kept is put aside", lambda: gc.get_freeze_count() >= before + len(kept))
+    gc.unfreeze()
 
 
 def test_failing_passes_do_not_end_the_schedule(

@@ -16,7 +16,10 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.stores import HeapStateStore
 
-STEP_MS = 10_000
+STEP = 10
+"""Seconds between two passes, unless said otherwise."""
+
+DAY = 86_400
 FULL = 7
 """Passes after which the metric window of a minute is full."""
 
@@ -53,17 +56,18 @@ class Told:
 
 
 class Bench:
-    """Passes of the daemon, ten seconds apart, over a job of a source and a vertex that are half busy.
+    """Passes of the daemon, some seconds apart, over a job of a source and a vertex that are half busy.
 
     Its counters stand at 10^9 and grow by 200 records/s: nothing is to be changed.
     """
 
-    def __init__(self, flink: FakeFlink, options: Mapping[str, str]) -> None:
+    def __init__(self, flink: FakeFlink, options: Mapping[str, str], step: int = STEP) -> None:
         self.flink = flink
         self.told = Told()
         self.store = HeapStateStore()
         self.job = flink.add_job("orders", chain(sources=1, vertices=2, parallelism=2), start_ms=1, running_at_ms=1)
         self.number = 0
+        self._step = step
         self._parts = ExitStack()
         self._passes = passes_over(
             flink,
@@ -71,7 +75,7 @@ class Bench:
             self._parts,
             store=self.store,
             told=self.told,
-            now_ms=lambda: STEP_MS * self.number,
+            now_ms=lambda: 1000 * step * self.number,
         )
 
     def close(self) -> None:
@@ -89,12 +93,12 @@ class Bench:
 
     def tell_the_truth(self) -> None:
         source, work = self.job.vertices
-        counter = INITIAL + 200 * 10 * self.number
+        counter = INITIAL + 200 * self._step * self.number
         for name in ("Source__source_0.numRecordsIn", "Source__source_0.numRecordsOut"):
             source.metrics[name] = counter / 2
         source.metrics["Source__source_0.pendingRecords"] = 0.0
         source.records_out = work.records_in = counter
-        source.busy_ms = work.busy_ms = 2 * 500.0 * 10 * self.number
+        source.busy_ms = work.busy_ms = 2 * 500.0 * self._step * self.number
         for vertex in self.job.vertices:
             vertex.metrics["busyTimeMsPerSecond"] = 500.0
         work.metrics[RATE_IN] = 100.0
@@ -123,8 +127,8 @@ def flink() -> Iterator[FakeFlink]:
 def make(flink: FakeFlink) -> Iterator[Callable[..., Bench]]:
     with ExitStack() as open_benches:
 
-        def made(options: Mapping[str, str] | None = None) -> Bench:
-            bench = Bench(flink, options or {})
+        def made(options: Mapping[str, str] | None = None, step: int = STEP) -> Bench:
+            bench = Bench(flink, options or {}, step)
             open_benches.callback(bench.close)
             return bench
 
@@ -246,12 +250,13 @@ def test_a_plan_that_hangs_on_one_sample_is_told_with_both_figures(
 
 
 @pytest.mark.parametrize("lie", [pytest.param(read(0), id="a counter is 0"), pytest.param(busy(1e6), id="busy time")])
-def test_what_lies_every_other_time_and_then_tells_the_truth_is_as_if_it_had_never_lied(
+def test_what_lies_every_other_time_for_a_day_and_then_tells_the_truth_is_as_if_it_had_never_lied(
     make: Callable[..., Bench], lie: Callable[[FakeJob], None]
 ) -> None:
-    bench, honest = make(), JobState()
+    step = 300
+    bench, honest = make({"job.autoscaler.metrics.window": "30 min"}, step), JobState()
 
-    for _ in range(20):
+    for _ in range(DAY // (2 * step)):
         bench.run(1, lie)
         bench.run(1)
     report = bench.run(2 * FULL)

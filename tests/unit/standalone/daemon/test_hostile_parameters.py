@@ -15,6 +15,14 @@ from flink_cluster.waiting import wait_until
 PROMPT = 2.0
 """Seconds within which a page comes, far less than what hung the daemon."""
 
+LEASED = {
+    "autoscaler__standalone__state-store__type": "JDBC",
+    "autoscaler__ha__enabled": "true",
+    "autoscaler__ha__ttl": "5 s",
+    "job__autoscaler__flink__rest-client__timeout": "1 s",
+}
+"""A daemon that loses its lease where it stands still for five seconds."""
+
 
 @pytest.fixture
 def flink() -> Iterator[FakeFlink]:
@@ -46,10 +54,10 @@ def readings(flink: FakeFlink, job: FakeJob) -> int:
     ],
 )
 def test_a_parameter_of_a_job_harms_that_job_alone(
-    daemon: DaemonProcess, flink: FakeFlink, own: dict[str, str]
+    daemon: DaemonProcess, flink: FakeFlink, tmp_path: Path, own: dict[str, str]
 ) -> None:
     healthy, sick = flink.add_job("healthy"), flink.add_job("sick", user_config=own)
-    daemon.configure({"main": flink.url})
+    daemon.configure({"main": flink.url}, **LEASED, autoscaler__standalone__jdbc__url=f"jdbc:sqlite:{tmp_path}/a.db")
     daemon.start()
     daemon.wait_for("the first pass", lambda: readings(flink, healthy) >= 1)
 
@@ -65,6 +73,7 @@ def test_a_parameter_of_a_job_harms_that_job_alone(
     assert daemon.stop() == 0
     assert "Traceback" not in daemon.text()
     assert daemon.lines("pass_not_recorded") == []
+    assert (len(daemon.lines("leadership_gained")), daemon.lines("leadership_lost")) == (1, [])
     assert not [line for line in daemon.lines("job_failed") if line.get("job_key") == "main/healthy"]
     assert len(daemon.text()) < 200_000
     assert any(sick.job_id in path for path in flink.paths("GET"))

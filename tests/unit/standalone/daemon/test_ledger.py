@@ -373,7 +373,7 @@ JOBS = st.lists(
 
 
 @given(jobs=JOBS, free=st.integers(0, 12), data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_never_more_is_given_than_is_free_over_many_passes(jobs: list[Job], free: int, data: st.DataObject) -> None:
     jobs = [replace(job) for job in jobs]
     cluster = Cluster(sum(job.held for job in jobs) + free, jobs)
@@ -390,7 +390,7 @@ def test_never_more_is_given_than_is_free_over_many_passes(jobs: list[Job], free
 
 
 @given(jobs=JOBS, free=st.integers(0, 12), seconds=st.sampled_from([60.0, 300.0]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_jobs_that_want_slots_at_the_same_time_end_with_their_fair_shares(
     jobs: list[Job], free: int, seconds: float
 ) -> None:

@@ -190,6 +190,26 @@ def test_a_page_in_place_of_an_answer_about_one_job_concerns_it_only(
     assert [failure(report) is None for report in reports] == [False, False]
 
 
+@pytest.mark.parametrize("status", [200, 302, 401, 404, 500, 503])
+@pytest.mark.parametrize("page", PAGES, ids=repr)
+def test_a_page_in_place_of_the_list_is_a_cluster_away_whose_jobs_are_not_gone(
+    daemon: Daemon, page: bytes, status: int
+) -> None:
+    daemon.learn()
+    daemon.flink.fault("/jobs/overview", Canned(page, status, content_type="text/html"))
+
+    reports = daemon.run()
+    daemon.flink.clear_faults()
+    healed = daemon.run(1)
+
+    assert all(isinstance(report.error, AutoscalerError) for report in reports)
+    assert [report.gone for report in reports] == [()] * PASSES
+    assert daemon.states() == {SICK, WELL}
+    assert len(daemon.lines.of("cluster_failed")) == 1
+    assert_evaluated(healed)
+    assert_evaluated(healed, SICK)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=repr)
 @pytest.mark.parametrize("path", ["/taskmanagers", "/taskmanagers/metrics", "/jobmanager/metrics"])
 def test_a_page_in_place_of_facts_about_the_cluster_stops_no_job(daemon: Daemon, path: str, page: bytes) -> None:

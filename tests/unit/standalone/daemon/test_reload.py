@@ -12,11 +12,11 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.daemon.loop import Watch
 from flink_autoscaler.standalone.daemon.reload import ClusterChanges, Reload, applicable, restart_keys
 from flink_autoscaler.standalone.settings.schema.clusters import AuthSettings, ClusterSettings, EngineKind
+from flink_autoscaler.standalone.settings.schema.http import HttpSettings
 from flink_autoscaler.standalone.settings.schema.settings import (
     Cluster,
     EngineSettings,
     HaSettings,
-    HttpSettings,
     LogLevel,
     LogSettings,
     LoopSettings,
@@ -46,6 +46,7 @@ class Daemon:
     def __init__(self) -> None:
         self.deeds: list[str] = []
         self.open: list[str] = []
+        self.operators: list[tuple[str, ...]] = []
         self.cannot_make: str | None = None
         self.error: Exception = ConfigError("the plug-in is missing")
 
@@ -63,6 +64,11 @@ class Daemon:
 
     def remove(self, cluster: str) -> None:
         self.deeds.append(f"remove {cluster}")
+
+    def prepare(self, settings: Settings) -> Callable[[], None]:
+        if "cannot be read" in settings.http.operators:
+            raise ConfigError("autoscaler.http.operator-token-file: it is not there")
+        return lambda: self.operators.append(settings.http.operators)
 
     def follow(self, settings: Settings) -> None:
         self.deeds.append(f"applied {len(settings.clusters)}")
@@ -257,3 +263,24 @@ def test_equal_clusters_are_no_change() -> None:
     changes = ClusterChanges.between(clusters, [replace(cluster) for cluster in reversed(clusters)])
 
     assert changes == ClusterChanges((), (), ())
+
+
+def test_who_may_do_what_changes_and_where_the_endpoint_listens_does_not(daemon: Daemon, lines: LogLines) -> None:
+    http = HttpSettings(port=1, allowed_hosts=("scaler.example",), operators=("ann",))
+    reload = a_reload(daemon, RUNNING, lambda: some(a_cluster("a"), http=http))
+
+    reload()
+
+    assert daemon.operators == [("ann",)]
+    assert reload.settings.http.allowed_hosts == ("scaler.example",)
+    assert lines.of("restart_needed")[0]["keys"] == ["autoscaler.http.port"]
+
+
+def test_a_token_that_is_not_there_refuses_the_reload(daemon: Daemon, lines: LogLines) -> None:
+    http = HttpSettings(operators=("cannot be read",))
+    reload = a_reload(daemon, RUNNING, lambda: some(a_cluster("a"), a_cluster("b"), http=http))
+
+    is_applied = reload()
+
+    assert (is_applied, daemon.deeds, daemon.open, daemon.operators) == (False, [], [], [])
+    assert "operator-token-file" in str(lines.of("reload_refused")[0]["problems"])

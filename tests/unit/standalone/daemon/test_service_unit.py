@@ -17,7 +17,7 @@ UNIT = Path(__file__).parents[4] / "conf" / "flink-autoscaler.service"
 
 @pytest.fixture
 def service() -> configparser.SectionProxy:
-    unit = configparser.ConfigParser(interpolation=None, comment_prefixes=("#",), delimiters=("=",), strict=True)
+    unit = configparser.ConfigParser(interpolation=None, comment_prefixes=("#",), delimiters=("=",), strict=False)
     unit.optionxform = str  # type: ignore[assignment,method-assign]
     unit.read(UNIT)
     return unit["Service"]
@@ -63,8 +63,12 @@ def test_unit_is_hardened(service: configparser.SectionProxy, key: str, value: s
     assert service[key] == value
 
 
-def test_unit_can_be_reloaded(service: configparser.SectionProxy) -> None:
-    assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
+def test_a_reload_checks_the_configuration_before_the_daemon_hears_of_it() -> None:
+    commands = [line.partition("=")[2] for line in UNIT.read_text().splitlines() if line.startswith("ExecReload=")]
+
+    assert [command.split()[0].rpartition("/")[2] for command in commands] == ["flink-autoscaler", "kill"]
+    assert " check-config --quiet " in commands[0]
+    assert commands[1] == "/bin/kill -HUP $MAINPID"
 
 
 def test_what_the_daemon_learns_is_in_the_state_directory_of_the_unit(service: configparser.SectionProxy) -> None:

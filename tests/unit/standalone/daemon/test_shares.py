@@ -10,12 +10,22 @@ from slot_setup import FULL, SharedCluster, held
 from watching import LogLines
 
 from flink_autoscaler.core.model.decision import PassPhase
+from flink_autoscaler.standalone.observability.announcer import Announcer
+from flink_autoscaler.standalone.observability.gauges import Gauges
+from flink_autoscaler.standalone.observability.health import Health
 
 
 @pytest.fixture
 def lines() -> Iterator[LogLines]:
     with LogLines() as lines:
         yield lines
+
+
+def announce(cluster: SharedCluster) -> None:
+    """Log every pass so far, as the daemon does."""
+    announcer = Announcer(gauges=Gauges(), health=Health({"main": 60.0}))
+    for report in cluster.reports:
+        announcer.announce(report)
 
 
 # --- who has the slots
@@ -33,6 +43,20 @@ def test_a_scale_up_without_room_says_who_has_the_slots_and_what_would_help() ->
             "cluster main: 12 slots, none free (payments 7, orders 4, fraud 1): work stays at 4 instead of 8; "
             "4 slots are missing: 2 more TaskManagers of 2 slots would do, or other jobs that give slots back"
         )
+
+
+def test_a_scale_up_without_room_is_in_the_log_with_who_has_the_slots(lines: LogLines) -> None:
+    with SharedCluster(12) as cluster:
+        cluster.add("payments", 7)
+        cluster.add("orders", 4, load=430.0)
+        cluster.add("fraud", 1)
+
+        cluster.run(FULL)
+        announce(cluster)
+
+    told = [each for each in lines.all() if "HEADROOM_REACHED" in str(each.get("codes"))]
+    assert [each["job_key"] for each in told] == ["main/orders"]
+    assert "12 slots, none free (payments 7, orders 4, fraud 1)" in str(told[0]["reasons"])
 
 
 def test_a_job_that_waits_for_slots_says_how_many_are_missing() -> None:
@@ -105,6 +129,18 @@ def test_a_job_that_has_all_slots_is_asked_down_to_its_share_within_two_passes()
         assert (took, cluster.asked("payments")) == (2, [2])
         assert sum(running) == 6
         assert min(running) > 0
+
+
+def test_the_log_says_that_a_job_gives_its_share_to_another(lines: LogLines) -> None:
+    with SharedCluster(6) as cluster:
+        cluster.add("payments", 6)
+        cluster.submit("orders", 3)
+
+        cluster.run_until(lambda: bool(cluster.asked("payments")), 3)
+        announce(cluster)
+
+    (line,) = lines.of("job_rescale_requested", job_key="main/payments")
+    assert (line["cause"], line["text"]) == ("share", "work 6 → 3")
 
 
 def test_the_one_that_has_nothing_says_what_it_lacks_and_who_gives() -> None:
@@ -201,6 +237,20 @@ def test_a_job_below_its_least_parallelism_is_given_what_it_lacks() -> None:
         cluster.run_until(lambda: bool(cluster.asked("payments")), 3)
 
         assert cluster.asked("payments") == [4]
+
+
+def test_slots_that_flink_keeps_for_a_rescale_that_waits_are_not_missing() -> None:
+    with SharedCluster(6) as cluster:
+        cluster.add("payments", 4)
+        orders = cluster.add("orders", 1, load=200.0, options={"vertex.bounds": "work=2..2"})
+        orders.obeys = False
+        cluster.run_until(lambda: bool(cluster.asked("orders")), FULL + 2)
+        cluster.aside = 1
+
+        cluster.run(4)
+
+        assert "SLOTS_MISSING" not in cluster.texts("orders")
+        assert (cluster.asked("orders"), cluster.asked("payments")) == ([2], [])
 
 
 def job_of(cluster: SharedCluster, name: str) -> FakeJob:

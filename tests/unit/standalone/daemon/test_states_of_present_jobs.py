@@ -206,7 +206,7 @@ steps = st.lists(
 
 
 @given(history=steps, grace=st.sampled_from([0.0, 15.0]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_state_of_a_job_that_is_there_is_never_deleted(history: list[Step], grace: float) -> None:
     with a_world(grace) as world:
         for step in history:
@@ -217,7 +217,7 @@ def test_state_of_a_job_that_is_there_is_never_deleted(history: list[Step], grac
 
 
 @given(history=steps)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_nothing_is_gone_or_deleted_while_the_list_has_gaps(history: list[Step]) -> None:
     with a_world(0.0) as world:
         for step in history:
@@ -228,7 +228,7 @@ def test_nothing_is_gone_or_deleted_while_the_list_has_gaps(history: list[Step])
 
 
 @given(history=steps, there=some_keys, grace=st.sampled_from([0.0, 15.0]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_states_of_others_are_deleted_in_the_end(history: list[Step], there: frozenset[JobKey], grace: float) -> None:
     with a_world(grace) as world:
         for step in history:

@@ -169,7 +169,10 @@ def test_in_shadow_mode_it_changes_nothing(flink: FakeFlink, parts: ExitStack, p
 
 
 def test_a_policy_in_shadow_mode_that_is_not_installed_harms_nothing(flink: FakeFlink, parts: ExitStack) -> None:
-    bench = Bench(flink, parts, policies_shadow="eager")
+    bench = Bench(flink, parts)
+    bench.job.configuration["job.autoscaler.policies.shadow"] = (
+        "eager"  # only the job itself can name what is not there
+    )
 
     bench.run(3)
 

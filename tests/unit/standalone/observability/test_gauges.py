@@ -156,6 +156,14 @@ def test_passes_are_counted_by_result() -> None:
     assert value(gauges, "spark_fallbacks_total") == 1
 
 
+def test_overruns_are_counted_from_0() -> None:
+    gauges = Gauges()
+
+    gauges.record_pass("c", 0.5, succeeded=True)
+
+    assert value(gauges, "pass_overruns_total", cluster="c") == 0
+
+
 def test_values_set_aside_are_counted_when_asked() -> None:
     gauges, kept = Gauges(), [1]
     gauges.follow("values_set_aside", lambda: kept[0])
@@ -241,3 +249,45 @@ def test_forgotten_cluster_has_no_series() -> None:
     assert [line for line in after.splitlines() if 'cluster="d"' in line] == [
         line for line in before.splitlines() if 'cluster="d"' in line
     ]
+
+
+@pytest.mark.parametrize(
+    ("configuration", "expected"),
+    [
+        pytest.param({}, 60, id="default"),
+        pytest.param({"job.autoscaler.slo.lag": "2 min"}, 120, id="set"),
+        pytest.param({"job.autoscaler.slo.lag": "soon"}, None, id="cannot be read"),
+    ],
+)
+def test_acceptable_lag_of_a_job_is_shown(configuration: dict[str, str], expected: float | None) -> None:
+    gauges = Gauges()
+    gauges.record_identity(a_context())
+
+    gauges.record_identity(replace(a_context(), configuration=configuration))
+
+    assert value(gauges, "job_lag_limit_seconds", **JOB) == expected
+
+
+def test_jobs_of_a_cluster_are_forgotten_and_the_cluster_is_not() -> None:
+    gauges = Gauges()
+    gauges.record_pass("c", 0.5, succeeded=True)
+    gauges.record_identity(a_context())
+    record(gauges, replace(an_outcome(), phase=PassPhase.NOT_RUNNING))
+
+    gauges.forget_jobs("c")
+
+    assert "c/orders" not in gauges.render().decode()
+    assert value(gauges, "cluster_up", cluster="c") == 1
+
+
+def test_group_of_daemons_is_shown_where_there_is_one() -> None:
+    gauges = Gauges()
+    assert "flink_autoscaler_ha_info" not in gauges.render().decode()
+
+    gauges.join_group("production")
+
+    assert value(gauges, "ha_info", ha_group="production") == 1
+
+
+def test_the_process_is_shown() -> None:
+    assert value(Gauges(), "process_start_time_seconds") is not None

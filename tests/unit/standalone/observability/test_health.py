@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 from fake_flink import FakeFlink, Fault
+from prometheus_client import CollectorRegistry
 from watching import LogLines, Watching
 
 from flink_autoscaler.core.errors import StoreError
@@ -18,7 +19,7 @@ from flink_autoscaler.standalone.ha.databases import WORKING, StoreStatus
 from flink_autoscaler.standalone.ha.leadership import LeadershipState, LeadershipStatus
 from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
-from flink_autoscaler.standalone.observability.health import Health
+from flink_autoscaler.standalone.observability.health import Health, HealthMetrics
 from flink_autoscaler.standalone.observability.http import HttpServer, create_app
 
 AWAY = StoreStatus(up=False, error="it cannot be reached")
@@ -143,3 +144,32 @@ def test_last_pass_of_a_cluster_that_is_not_followed_any_more_does_not_count() -
     health.failed("a", "no answer")
 
     assert health.readiness().clusters == {}
+
+
+def test_series_say_which_clusters_were_looked_at_lately() -> None:
+    now = [100.0]
+    health = Health({"main": 60.0, "other": 60.0}, clock=lambda: now[0])
+    registry = CollectorRegistry()
+    registry.register(HealthMetrics(health))
+    health.succeeded("main")
+    now[0] += 30
+
+    shown = {
+        (sample.name.removeprefix("flink_autoscaler_cluster_"), sample.labels["cluster"]): sample.value
+        for family in registry.collect()
+        for sample in family.samples
+    }
+
+    assert shown == {("ready", "main"): 1, ("ready", "other"): 0, ("last_success_age_seconds", "main"): 30}
+
+
+def test_a_daemon_that_stands_by_shows_no_jobs(report: PassReport) -> None:
+    gauges = Gauges()
+    announcer = Announcer(gauges=gauges, health=Health({"main": 60.0}))
+    announcer.announce(report)
+    assert "main/orders" in gauges.render().decode()
+
+    announcer.announce(replace(report, is_acting=False))
+
+    assert "main/orders" not in gauges.render().decode()
+    assert gauges.registry.get_sample_value("flink_autoscaler_cluster_up", {"cluster": "main"}) == 1

@@ -168,7 +168,7 @@ def test_oldest_unfinished_connections_make_way_and_a_kept_one_that_was_answered
         first = asked(prober)
         parts.enter_context(pages.connect(UNFINISHED))
         second = asked(prober)
-        wait_until("the end of the oldest", lambda: is_dropped(oldest), 5.0, interval=0.02)
+        wait_until("the end of the oldest", lambda: is_dropped(oldest), 30.0, interval=0.02)
 
     assert (first, second) == (200, 200)
 

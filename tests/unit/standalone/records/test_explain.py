@@ -37,9 +37,10 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.orders import Orders, Signed
 from flink_autoscaler.standalone.cli.command import read_instant
 from flink_autoscaler.standalone.cli.explain import job_key_of
-from flink_autoscaler.standalone.cli.explain_view import explanation_document, print_explanation
+from flink_autoscaler.standalone.cli.explain_view import print_explanation
 from flink_autoscaler.standalone.records.codec import PassRecord
 from flink_autoscaler.standalone.records.deciding import deciding_sentence
+from flink_autoscaler.standalone.records.document import explanation_document
 from flink_autoscaler.standalone.records.explain import Explanation, explain
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.records import SqlRecordStore

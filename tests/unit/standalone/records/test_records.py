@@ -46,6 +46,9 @@ class FakeRecordStore:
         found = [each for each in self.records if each.job_key == job_key and (at_ms is None or each.at_ms <= at_ms)]
         return found[-1] if found else None
 
+    def listed(self, job_key: JobKey, before_ms: int | None, limit: int) -> Sequence[tuple[int, str, str]]:
+        return []
+
     def job_keys(self) -> frozenset[JobKey]:
         return frozenset(record.job_key for record in self.records)
 

@@ -107,7 +107,7 @@ def test_a_pass_that_ended_before_the_cluster_answered_is_not_replayed() -> None
         replayed(replace(record, outcome=replace(record.outcome, inputs=None)))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     loads=st.lists(st.tuples(st.floats(0.0, 1e6), st.floats(0.0, 1000.0)), min_size=3, max_size=6),
     interval=st.sampled_from(["0", "1 min", "1 h"]),

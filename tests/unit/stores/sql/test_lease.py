@@ -16,9 +16,10 @@ from databases import rows_of
 from sqlalchemy import delete, update
 
 from flink_autoscaler.core.errors import StoreError
+from flink_autoscaler.stores.clock import elapsed
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.database.failures import LeaseLostError
-from flink_autoscaler.stores.sql.lease import MARGIN, Lease, LeaseFence, elapsed
+from flink_autoscaler.stores.sql.lease import MARGIN, Lease, LeaseFence
 from flink_autoscaler.stores.sql.tables import LEASE
 from flink_cluster.waiting import wait_until
 

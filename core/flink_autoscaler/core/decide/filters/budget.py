@@ -9,10 +9,10 @@ from typing import Final
 from flink_autoscaler.core.decide.plan import Plan, plan_event
 from flink_autoscaler.core.evaluate.downtime import rescales_of
 from flink_autoscaler.core.model.supervision import Origin, RescaleRecord
+from flink_autoscaler.core.options.safety import DOWN_SHARE
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 DAY_MS: Final = 86_400_000
-_DOWN_SHARE: Final = 0.75
 
 
 def own_rescales(job: EvaluatedJob) -> list[RescaleRecord]:
@@ -27,7 +27,7 @@ def within_budget(plan: Plan, job: EvaluatedJob) -> Plan:
         return plan
     used = sum(record.decided_ms > job.now_ms - DAY_MS for record in own_rescales(job))
     is_up = any(change.is_scale_up for change in plan.changes.values())
-    limit = budget if is_up else max(1, math.floor(budget * _DOWN_SHARE))
+    limit = budget if is_up else max(1, math.floor(budget * DOWN_SHARE))
     if used < limit:
         return plan
     kind = "rescales" if is_up else "rescales, the rest is kept for scale-ups"

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import isqrt
 
 from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.policy_values import VertexLimits
+from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.options.job import AutoscalerOptions, LegacyAlignmentMode
+from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import (
     ALIGNMENT,
@@ -52,13 +59,19 @@ def search(request: AlignmentRequest, *, accepts_less_load: bool) -> int | None:
         The first match; None when there is none up to the bound.
     """
     end = request.bound if request.is_scale_up else min(request.current, request.bound)
-    share = request.groups // request.target
-    for parallelism in range(request.target, end + 1):
-        if request.groups % parallelism == 0:
-            return parallelism
-        if accepts_less_load and request.groups // parallelism < share:
-            return parallelism
-    return None
+    groups, target = request.groups, request.target
+    divisors = _divisors(groups)
+    found = next(iter(divisors[bisect_left(divisors, target) :]), end + 1)
+    if accepts_less_load and groups // target > 0:
+        found = min(found, groups // (groups // target) + 1)
+    return found if found <= end else None
+
+
+@lru_cache(maxsize=256)
+def _divisors(groups: int) -> tuple[int, ...]:
+    """Return the divisors of a number above 0, ascending."""
+    low = [each for each in range(1, isqrt(groups) + 1) if groups % each == 0]
+    return tuple(sorted({*low, *(groups // each for each in low)}))
 
 
 def off(request: AlignmentRequest) -> Aligned:
@@ -98,9 +111,7 @@ def _legacy(request: AlignmentRequest, *, accepts_less_load: bool) -> Aligned:
 def _walk_down(request: AlignmentRequest) -> Aligned:
     """Take the least parallelism whose subtasks have the same share as at the next larger share's edge."""
     groups, target = request.groups, request.target
-    candidate = target
-    while candidate > 0 and groups // candidate <= groups // target:
-        candidate -= 1
+    candidate = min(groups // (groups // target + 1), target)
     if candidate > 0 and groups % candidate != 0:
         candidate += 1
     candidate = max(candidate, request.lower)
@@ -129,6 +140,64 @@ def built_in_mode(options: AutoscalerOptions) -> AlignmentMode:
     if options.is_set(AutoscalerOptions.legacy_alignment_mode):
         return _LEGACY[options.legacy_alignment_mode]
     return balanced
+
+
+def alignment_request(vertex: Vertex, limits: VertexLimits, target: int) -> AlignmentRequest:
+    """Return what is to be aligned.
+
+    Args:
+        vertex: The vertex.
+        limits: Its bounds.
+        target: Wanted parallelism.
+    """
+    return AlignmentRequest(
+        vertex_id=vertex.vertex_id,
+        current=vertex.parallelism,
+        target=target,
+        partitions=vertex.source_partitions,
+        max_parallelism=vertex.max_parallelism,
+        lower=limits.lower,
+        upper=limits.upper,
+        strategies=frozenset(vertex.inputs.values()),
+    )
+
+
+def aligned_sizes(
+    topology: JobTopology, options: AutoscalerOptions, restart_time: int
+) -> dict[VertexId, Sequence[int]]:
+    """Return every parallelism that alignment can come to, by vertex that is aligned; see :func:`yielded`."""
+    settings, found = SizingSettings.of(options, restart_time), dict[VertexId, Sequence[int]]()
+    for vertex_id, vertex in topology.vertices.items():
+        if not vertex.is_finished:
+            limits = limits_of(vertex, vertex.parallelism, settings)
+            sizes = yielded(alignment_request(vertex, limits, vertex.parallelism), options)
+            if sizes is not None:
+                found[vertex_id] = sizes
+    return found
+
+
+def yielded(request: AlignmentRequest, options: AutoscalerOptions) -> tuple[int, ...] | None:
+    """Return every parallelism that alignment can come to for a target within the bounds, ascending.
+
+    Args:
+        request: Its target does not matter.
+        options: With the mode.
+
+    Returns:
+        The present parallelism is among them; None where alignment leaves all targets as they are, or a custom mode
+        may do anything.
+    """
+    mode = built_in_mode(options)
+    if custom_mode_name(options) is not None or mode is off or not request.is_applicable:
+        return None
+    return _yielded(replace(request, vertex_id="", target=1), mode)
+
+
+@lru_cache(maxsize=4096)
+def _yielded(request: AlignmentRequest, mode: AlignmentMode) -> tuple[int, ...]:
+    targets = range(max(request.lower, 1), max(request.bound, request.current) + 1)
+    aligned = (mode(replace(request, target=each)).parallelism for each in targets if each != request.current)
+    return tuple(sorted({request.current, *aligned}))
 
 
 def align(request: AlignmentRequest, job: EvaluatedJob, plugins: Plugins) -> Aligned:

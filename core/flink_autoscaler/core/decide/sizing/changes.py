@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from flink_autoscaler.core.decide.plan import Plan, plan_event
-from flink_autoscaler.core.decide.sizing.alignment import align, limited_event
+from flink_autoscaler.core.decide.sizing.alignment import align, alignment_request, limited_event
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings
 from flink_autoscaler.core.model.events import Event, EventType, Figures, Reason
@@ -20,7 +20,7 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.sizing import Gains, SizingSettings, ineffective_gains, planned_sizing
 from flink_autoscaler.core.policies.choosing import Chosen
 from flink_autoscaler.core.ports.passes import EvaluatedJob
-from flink_autoscaler.core.ports.plugins import AlignmentRequest, Plugins
+from flink_autoscaler.core.ports.plugins import Plugins
 
 
 def delayed(
@@ -157,7 +157,9 @@ def _change_of(
     if is_at_once:
         settings = replace(settings, least_factor=0.0)
     sizing = sized if sized is not None and is_sized else planned_sizing(vertex, target, rate, settings)
-    aligned = _aligned(vertex, sizing, job, plugins)
+    # A policy that chooses among what alignment comes to means what it says.
+    is_aligned = is_at_once and sizing.target in job.aligned.get(vertex_id, ())
+    aligned = _AlignedVertex(sizing.target) if is_aligned else _aligned(vertex, sizing, job, plugins)
     reasons, events = aligned.reasons, aligned.events
     if aligned.parallelism == sizing.current:
         kept = None if is_sized or chosen.is_sure else pending
@@ -227,16 +229,7 @@ def _aligned(vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, plugins: P
     if sizing.target < 1:
         key = AutoscalerOptions.min_parallelism.key
         raise EvaluationError(f"vertex {vertex.vertex_id}: parallelism {sizing.target} is impossible; raise {key}")
-    request = AlignmentRequest(
-        vertex_id=vertex.vertex_id,
-        current=sizing.current,
-        target=sizing.target,
-        partitions=vertex.source_partitions,
-        max_parallelism=vertex.max_parallelism,
-        lower=sizing.limits.lower,
-        upper=sizing.limits.upper,
-        strategies=frozenset(vertex.inputs.values()),
-    )
+    request = replace(alignment_request(vertex, sizing.limits, sizing.target), current=sizing.current)
     aligned, options = align(request, job, plugins), job.context.options
     parallelism, reasons, events = aligned.parallelism, list[Reason](), list[Event]()
     if aligned.problem is not None:

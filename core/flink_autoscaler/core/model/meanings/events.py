@@ -26,6 +26,16 @@ _RESCALES: Final = Chapter(
             "The text says why; the next try waits longer each time.",
         ),
         Meaning(
+            "LagUnknown",
+            "Nobody who was asked knows the lag of a source; nothing of the job is scaled down meanwhile.",
+            "The text says who was asked and what is wrong: brokers away, no rights, no commits.",
+        ),
+        Meaning(
+            "SkewedPartition",
+            "One partition has most of the lag of a source by itself; the source keeps its parallelism.",
+            "Spread the keys, or add partitions.",
+        ),
+        Meaning(
             "RescaleStuck",
             "The rescale was accepted and takes much longer than it should.",
             "Look for free slots, TaskManagers that hang, and checkpoints that fail.",
@@ -151,7 +161,11 @@ _LIMITED: Final = Chapter(
             "Configuration recommendation", "Memory settings that fit what the job uses.", "Take them over if you like."
         ),
         Meaning("SampleDoubted", "One answer alone calls for the rescale; the next passes decide.", "See `explain`."),
-        Meaning("ForecastUnused", "Forecasts are on and no policy looks at them.", "Add `proactive` to `policies`."),
+        Meaning(
+            "ForecastUnused",
+            "Forecasts are on and no policy looks at them.",
+            "Choose `proactive` or `slo` in `policies`.",
+        ),
     ),
 )
 
@@ -195,6 +209,7 @@ _PROBLEMS: Final = Chapter(
         ),
         Meaning("HistoryCompacted", "Small files of the metric history were put together, old days removed."),
         Meaning("HistoryCompactionFailed", "That failed.", "The text says why; the next time tries again."),
+        Meaning("NotificationTest", "Somebody tried out with `notify --test` who is told about events."),
     ),
 )
 

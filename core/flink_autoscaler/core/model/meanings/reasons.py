@@ -79,6 +79,16 @@ _LIMITS: Final = Chapter(
     "A plan is there, and something lets less of it through, or nothing.",
     (
         Meaning(
+            "SOURCE_LAG_UNKNOWN",
+            "Nobody who was asked knows the lag of a source; nothing of the job is scaled down in this pass.",
+            "The text says who was asked and what is wrong; `lag.sources` names who is asked.",
+        ),
+        Meaning(
+            "SKEWED_PARTITION",
+            "One partition has most of the lag of a source by itself; the source keeps its parallelism.",
+            "Spread the keys, or add partitions.",
+        ),
+        Meaning(
             "HEADROOM_REACHED",
             "The cluster, its queue or its provider has not the slots for the plan: it is cut to those that are there.",
             "Give the cluster slots, or see with `jobs` who has them; the text says which.",
@@ -204,8 +214,8 @@ _WAITS: Final = Chapter(
         ),
         Meaning(
             "METRICS_NOT_FRESH",
-            "What Flink has may be from before a quiet time, so that it is no sample.",
-            "Nothing, unless it stays: then a TaskManager or the JobManager hangs.",
+            "What Flink or Prometheus has may be old, or not all, so that it is no sample.",
+            "Nothing, unless it stays: then a TaskManager or the JobManager hangs, or is not scraped.",
         ),
         Meaning(
             "SAMPLE_DOUBTED",
@@ -265,6 +275,7 @@ _ERRORS: Final = Chapter(
         ),
         Meaning("PLUGIN", "A plug-in raised, or returned something unusable.", "Ask who wrote the plug-in."),
         Meaning("EVALUATION", "The metrics of the job do not allow a decision.", "Look at `explain`."),
+        Meaning("AUTOSCALER", "Something else went wrong.", "The text says what."),
     ),
 )
 
@@ -275,6 +286,12 @@ _POLICIES: Final = Chapter(
     (
         Meaning("SCALE_UP", "The policy wants more; the text says why."),
         Meaning("SCALE_DOWN", "The policy wants less; the text says why."),
+        Meaning(
+            "LOOKS_AGAIN",
+            "A policy suspects that the job is too small and asks for a pass before the next one is due.",
+            "Nothing; `early-pass.delay` and `early-pass.per-hour` say how soon and how often.",
+        ),
+        Meaning("EARLY_PASS", "The pass came before it was due, because a policy of the job named had asked for it."),
         Meaning("NO_OPINION", "No policy of the job has an opinion in this pass.", "See what each of them says."),
         Meaning("DOWN_BLOCKED", "A policy lets nothing go down now."),
         Meaning("DOWN_UNSURE", "A policy abstained for want of valid metrics, and without it nothing goes down."),
@@ -316,7 +333,7 @@ _POLICIES: Final = Chapter(
         Meaning(
             "FORECAST_UNUSED",
             "Forecasts are on and no policy of the job looks at them.",
-            "Add the policy `proactive` to `policies`.",
+            "Choose the policy `proactive` or `slo` in `policies`.",
         ),
     ),
 )
@@ -347,8 +364,8 @@ _SLO: Final = Chapter(
         ),
         Meaning(
             "SLO_FLOOR",
-            "The job turned round more than three times within a day: it keeps the size with which the arrivals of "
-            "that day would have kept the error budget.",
+            "The job was late beyond its error budget, and turned round more than three times within a day or meets "
+            "bursts that no forecast sees: it keeps the size with which the last days would have kept the budget.",
         ),
         Meaning(
             "SLO_LIMITED", "More arrives than the greatest size that the bounds allow can do.", "Raise the bounds."

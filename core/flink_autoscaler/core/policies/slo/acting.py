@@ -66,7 +66,8 @@ class Acting:
         ups: Evaluations in a row that called for more.
         downs: Evaluations in a row that called for less.
         regret: Slot-seconds that could have been saved.
-        target: Greatest of the smaller sizes that were called for meanwhile; 0 for none.
+        recalled: Greatest of the smaller sizes that were called for lately, 0 for none: what was called for once fades
+            within minutes to what is called for now.
         is_due: Whether the last evaluation called for a change that is confirmed.
     """
 
@@ -76,27 +77,33 @@ class Acting:
     ups: int = 0
     downs: int = 0
     regret: float = 0.0
-    target: int = 0
+    recalled: float = 0.0
     is_due: bool = False
+
+    @property
+    def target(self) -> int:
+        """Slots to go down to; 0 for none."""
+        return round(self.recalled)
 
     @classmethod
     def read(cls, state: Any) -> Acting:
         """Read what :meth:`as_json` wrote; as before the first evaluation where it cannot be read."""
         try:
-            at, slots, best, ups, downs, regret, target, is_due = state
+            at, slots, best, ups, downs, regret, recalled, is_due = state
             known = cls(
-                float(at), int(slots), int(best), int(ups), int(downs), float(regret), int(target), is_due is True
+                float(at), int(slots), int(best), int(ups), int(downs), float(regret), float(recalled), is_due is True
             )
         except (TypeError, ValueError, OverflowError):
             return cls()
-        numbers = (known.slots, known.best, known.ups, known.downs, known.regret, known.target)
+        numbers = (known.slots, known.best, known.ups, known.downs, known.regret, known.recalled)
         return known if isfinite(float(at)) and all(isfinite(each) and each >= 0 for each in numbers) else cls()
 
     def as_json(self) -> list[Any] | None:
         """Return it as JSON values."""
         if self.at is None:
             return None
-        return [self.at, self.slots, self.best, self.ups, self.downs, round(self.regret, 1), self.target, self.is_due]
+        regret, recalled = round(self.regret, 1), round(self.recalled, 2)
+        return [self.at, self.slots, self.best, self.ups, self.downs, regret, recalled, self.is_due]
 
     def is_quiet(self, moment: Moment, noise: float, limit: float) -> bool:
         """Tell whether nothing can have changed since the last evaluation, so that none is needed now.
@@ -123,15 +130,17 @@ class Acting:
                 best,
                 ups=int(best > moment.slots),
                 downs=int(best < moment.slots),
-                target=best if best < moment.slots else 0,
+                recalled=float(best) if best < moment.slots else 0.0,
             )
         elapsed = min(max(moment.at - self.at, 0.0), _LONGEST)
+        kept = _KEPT_PER_MINUTE ** (elapsed / 60.0)
         if best < moment.slots:
             regret = self.regret + elapsed * (moment.slots - best)
-            return Acting(moment.at, moment.slots, best, 0, self.downs + 1, regret, max(self.target, best))
-        regret = max(self.regret * _KEPT_PER_MINUTE ** (elapsed / 60.0) - elapsed, 0.0)
+            recalled = best + kept * max(self.recalled - best, 0.0)
+            return Acting(moment.at, moment.slots, best, 0, self.downs + 1, regret, recalled)
+        regret = max(self.regret * kept - elapsed, 0.0)
         ups = self.ups + 1 if best > moment.slots else 0
-        return Acting(moment.at, moment.slots, best, ups, 0, regret, self.target if regret > 0.0 else 0)
+        return Acting(moment.at, moment.slots, best, ups, 0, regret, self.recalled if regret > 0.0 else 0.0)
 
     def wanted(self, moment: Moment, price: float, limit: float) -> int | None:
         """Return the slots to go to now; None to stay.

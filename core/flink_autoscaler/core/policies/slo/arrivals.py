@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -265,6 +265,82 @@ def demand(
             need = rates.get(key, 0.0) / units[key]
             groups[vertex.slot_group] = max(groups.get(vertex.slot_group, 0.0), need)
     return max(sum(groups.values()), LEAST_DEMAND) if groups else None
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """How demand follows from what arrives, at the sources or at some of them together.
+
+    Attributes:
+        brought: Of every arrival what a record/s of it brings to the vertices, records/s.
+        groups: By slot sharing group its vertices, without those that never need most; of each the slots that
+            a record/s of every arrival keeps busy.
+    """
+
+    brought: tuple[Mapping[VertexId, float], ...]
+    groups: tuple[tuple[tuple[float, ...], ...], ...]
+
+    @classmethod
+    def of(
+        cls,
+        seen: Seen,
+        gain: Mapping[Edge, float],
+        units: Mapping[VertexId, float],
+        arriving: Iterable[Mapping[VertexId, float]],
+    ) -> Needs:
+        """Return them for a job.
+
+        Args:
+            seen: The job.
+            gain: See :func:`reaching`.
+            units: See :func:`demand`.
+            arriving: Of every arrival how a record/s of it divides between sources.
+        """
+        brought = tuple(reaching(each, seen.edges, gain) for each in arriving)
+        groups: dict[str, list[tuple[float, ...]]] = defaultdict(list)
+        for key, vertex in seen.vertices.items():
+            if key in units:
+                groups[vertex.slot_group].append(tuple(each.get(key, 0.0) / units[key] for each in brought))
+        return cls(brought, tuple(_greatest(each) for each in groups.values()))
+
+    @property
+    def alone(self) -> list[float]:
+        """Demand of a record/s of each arrival without the others."""
+        return [sum(max(row[place] for row in group) for group in self.groups) for place in range(len(self.brought))]
+
+    def demand(self, rates: Sequence[Sequence[float]]) -> list[float]:
+        """Return demand in slot equivalents at some instants.
+
+        Args:
+            rates: Of every arrival what comes at these instants, records/s.
+        """
+        found = [0.0] * len(rates[0])
+        for group in self.groups:
+            needed = [_summed(row, rates) for row in group]
+            most = needed[0] if len(needed) == 1 else map(max, *needed)
+            found = [total + each for total, each in zip(found, most, strict=True)]
+        return [max(each, LEAST_DEMAND) for each in found]
+
+    def reached(self, vertex: VertexId, rates: Sequence[Sequence[float]]) -> list[float]:
+        """Return what comes to a vertex at some instants, records/s."""
+        return _summed([each.get(vertex, 0.0) for each in self.brought], rates)
+
+
+def _greatest(rows: Sequence[tuple[float, ...]]) -> tuple[tuple[float, ...], ...]:
+    """Leave out rows that another one is nowhere below."""
+    kept: list[tuple[float, ...]] = []
+    for row in sorted(set(rows), reverse=True):
+        if not any(all(x >= y for x, y in zip(other, row, strict=True)) for other in kept):
+            kept.append(row)
+    return tuple(kept)
+
+
+def _summed(row: Sequence[float], rates: Sequence[Sequence[float]]) -> list[float]:
+    total = [0.0] * len(rates[0])
+    for factor, series in zip(row, rates, strict=True):
+        if factor:
+            total = [sum_ + factor * each for sum_, each in zip(total, series, strict=True)]
+    return total
 
 
 def mixed(

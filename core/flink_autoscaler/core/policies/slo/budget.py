@@ -1,32 +1,30 @@
-"""What keeps the promise where the model of the load does not: lateness as it was measured, and the last day replayed.
-
-Both are safeguards against loads whose noise is not what the policy takes it for. The price of lateness grows with the
-share of time that the job was late, and a job that goes up and down is not made smaller than its last day allows.
-"""
+"""What keeps the promise where the model of the load does not: lateness as it was measured makes lateness dearer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import exp, isfinite
+from math import exp, isfinite, log
 from typing import Any, Final
 
 from flink_autoscaler.core.model.policy_values import PastRescale
-from flink_autoscaler.core.policies.slo.model import BUCKET, Levels
 
 DAY: Final = 86400.0
 MEMORY: Final = 7 * DAY
 """Seconds after which what was measured counts a third."""
 MOST_REVERSALS: Final = 3
-"""Within a day; after more of them the last day is replayed before the job is made smaller."""
+"""Within a day; a job that had more of them and is late is not made smaller than the last days allow."""
 
 _LONGEST: Final = 900.0
 """Seconds for which one sample can speak; what was before a longer gap is not known."""
 _PRIOR: Final = MEMORY / 2
-"""Seconds that a new job counts as having kept its budget exactly."""
-_DOUBLES: Final = 0.6931471805599453
-"""Logarithm by which the price grows with every budget that was used besides the first: it doubles."""
+"""Seconds of which a new job counts as having used what is free of its budget."""
+_FREE: Final = 0.6
+"""Share of the budget that may be used at the usual price. What steers by its error alone rests where there is some, so
+that it has to begin before the budget is used if it is to rest within."""
+_DOUBLES: Final = 0.2
+"""Share of the budget with which the price doubles from there on: four times at a budget that is used up."""
 _MOST: Final = 4.0
 
 
@@ -78,20 +76,20 @@ class Budget:
         return self.late / self.known if self.known > 0.0 else 0.0
 
     def share(self, allowed: float) -> float:
-        """Return the share of time that the job was late; near what is allowed as long as little is known.
+        """Return the share of time that the job was late; near what is free as long as little is known.
 
         Args:
             allowed: Share of the time.
         """
-        return (self.late + allowed * _PRIOR) / (self.known + _PRIOR)
+        return (self.late + _FREE * allowed * _PRIOR) / (self.known + _PRIOR)
 
     def factor(self, allowed: float) -> float:
-        """Return how many times its price a late second costs: 1 within the budget, twice with each budget above it.
+        """Return how many times its price a late second costs: 1 far within the budget, 4 where it is used up.
 
         Args:
             allowed: Share of the time.
         """
-        return min(max(exp(_DOUBLES * min(self.share(allowed) / allowed - 1.0, _MOST)), 1.0), _MOST)
+        return min(max(exp(log(2.0) * min((self.share(allowed) / allowed - _FREE) / _DOUBLES, _MOST)), 1.0), _MOST)
 
 
 NOTHING_USED: Final = Budget()
@@ -103,33 +101,3 @@ def reversals(rescales: Sequence[PastRescale], now: float) -> int:
     sizes = [sum(each.after.values()) - sum(each.before.values()) for each in recent]
     directions = [size > 0 for size in sizes if size]
     return sum(1 for before, after in pairwise(directions) if before is not after)
-
-
-def late_share_of(arrivals: Sequence[float], capacity: float, limit: float) -> float:
-    """Return the share of time that a capacity would have been late for what arrived, followed as a fluid.
-
-    Args:
-        arrivals: Demand by bucket.
-        capacity: Demand with which it keeps pace.
-        limit: Lag above which a job is late, seconds.
-    """
-    backlog, late = 0.0, 0
-    for demand in arrivals:
-        backlog = max(backlog + (demand - capacity) * BUCKET, 0.0)
-        late += backlog > limit * demand
-    return late / len(arrivals) if arrivals else 0.0
-
-
-def floor(arrivals: Sequence[float], levels: Levels, limit: float, allowed: float) -> int:
-    """Return the least slots with which the last day would have kept the budget; the most of them where none would.
-
-    Args:
-        arrivals: Demand by bucket.
-        levels: Sizes that forecasts make worth a look, ascending.
-        limit: Lag above which a job is late, seconds.
-        allowed: Share of the time that it may be.
-    """
-    for slots, capacity in zip(levels.slots, levels.capacities, strict=True):
-        if late_share_of(arrivals, capacity, limit) <= allowed:
-            return slots
-    return levels.slots[-1]

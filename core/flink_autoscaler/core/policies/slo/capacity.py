@@ -10,7 +10,7 @@ parallelism is how many subtasks would do the same if they had equal shares.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 FIRST_DEVIATION: Final = 0.05
@@ -35,6 +35,8 @@ ROUGH_DEVIATION: Final = 0.4
 """Of a first estimate from little busy time."""
 SMALL: Final = 1e-12
 GREAT: Final = 1e12
+_DIGITS: Final = (6, 6, 6, 9, 9, 9, 9)
+"""To which the numbers of a capacity are remembered."""
 _LEAST_LOG: Final = math.log(SMALL) - 1.0
 _GREATEST_LOG: Final = math.log(GREAT) + 1.0
 GREATEST_DRIFT: Final = 1440.0
@@ -111,21 +113,22 @@ class Capacity:
 
     def drifted(self, minutes: float) -> Capacity:
         """Return what is still known after a time."""
+        rate_variance, slope_variance = self._variances(minutes)
+        return replace(self, rate_variance=rate_variance, slope_variance=slope_variance)
+
+    def _variances(self, minutes: float) -> tuple[float, float]:
         minutes = min(max(minutes, 0.0), GREATEST_DRIFT)
-        return Capacity(
-            *(self.log_rate, self.slope, self.parallelism),
+        return (
             min(self.rate_variance + RATE_DRIFT * minutes, GREATEST_VARIANCE),
-            self.covariance,
             min(self.slope_variance + SLOPE_DRIFT * minutes, GREATEST_VARIANCE),
-            self.noise,
-            self.is_rough,
         )
 
-    def corrected(self, rate: float, subtasks: float) -> Capacity:
-        """Return what is known after a measurement."""
+    def corrected(self, rate: float, subtasks: float, minutes: float = 0.0) -> Capacity:
+        """Return what is known after a measurement some minutes later."""
+        rate_variance, slope_variance = self._variances(minutes)
         away = -math.log(subtasks / self.parallelism)
-        to_rate = self.rate_variance + away * self.covariance
-        to_slope = self.covariance + away * self.slope_variance
+        to_rate = rate_variance + away * self.covariance
+        to_slope = self.covariance + away * slope_variance
         spread = max(to_rate + away * to_slope, 0.0) + self.noise
         error = math.log(rate) - (self.log_rate + away * self.slope)
         cut = math.copysign(min(abs(error), OUTLIER * math.sqrt(spread)), error)
@@ -134,19 +137,17 @@ class Capacity:
             self.log_rate + to_rate / spread * cut,
             min(max(self.slope + to_slope / spread * cut, LEAST_SLOPE), GREATEST_SLOPE),
             self.parallelism,
-            max(self.rate_variance - to_rate * to_rate / spread, 0.0),
+            max(rate_variance - to_rate * to_rate / spread, 0.0),
             self.covariance - to_rate * to_slope / spread,
-            max(self.slope_variance - to_slope * to_slope / spread, 0.0),
+            max(slope_variance - to_slope * to_slope / spread, 0.0),
             min(max(noise, LEAST_NOISE), GREATEST_NOISE),
         )
 
     def as_json(self) -> list[float]:
         """Return the numbers, for :meth:`read`."""
-        return [
-            *(round(self.log_rate, 6), round(self.slope, 6), round(self.parallelism, 6)),
-            *(round(self.rate_variance, 9), round(self.covariance, 9), round(self.slope_variance, 9)),
-            *(round(self.noise, 9), int(self.is_rough)),
-        ]
+        means = (self.log_rate, self.slope, self.parallelism)
+        variances = (self.rate_variance, self.covariance, self.slope_variance, self.noise)
+        return [*map(round, (*means, *variances), _DIGITS), int(self.is_rough)]
 
     @classmethod
     def read(cls, stored: Any) -> Capacity | None:
@@ -187,5 +188,4 @@ def learned(
     is_rough = busy is None or busy <= LEAST_BUSY
     if before is None or (before.is_rough and not is_rough):
         return before if rate is None else Capacity.first(rate, subtasks, is_rough=is_rough)
-    drifted = before.drifted(minutes)
-    return drifted if rate is None or is_rough else drifted.corrected(rate, subtasks)
+    return before.drifted(minutes) if rate is None or is_rough else before.corrected(rate, subtasks, minutes)

@@ -139,8 +139,8 @@ def price_reason(prices: Prices) -> Reason:
 
 
 def floor_reason(least: int, slots: int) -> Reason:
-    """Say that the job goes up and down too often to be made as small as it looks cheapest."""
-    text = f"the job has turned round too often within a day: with fewer than {least} slots it would have been late"
+    """Say that the job is late too often to be made as small as it looks cheapest."""
+    text = f"the job has been late too often: fewer than {least} slots would have been late in the last days"
     return _reason("SLO_FLOOR", text, {"least": float(least), "slots": float(slots)})
 
 

@@ -26,6 +26,7 @@ from flink_autoscaler.core.policies.slo.lateness import (
 )
 from flink_autoscaler.core.policies.slo.model import BUCKET
 from flink_autoscaler.core.policies.slo.price import Prices
+from flink_autoscaler.core.policies.slo.replayed import HEADROOMS, share_at
 
 Row = Sequence[float]
 
@@ -66,7 +67,13 @@ class _Table:
 
 def _share_table(spread: Spread, limit: float) -> _Table:
     low, high = transition(spread, limit)
-    return _Table(lambda h: late_share(h, spread, limit), log1p(max(low, -0.9)), log1p(high))
+    if not any(spread.replayed):
+        return _Table(lambda h: late_share(h, spread, limit), log1p(max(low, -0.9)), log1p(high))
+    return _Table(
+        lambda h: max(late_share(h, spread, limit), share_at(spread.replayed, h)),
+        log1p(max(low, -0.9)),
+        log1p(max(high, HEADROOMS[-1])),
+    )
 
 
 def _overload_table(terms: LagTerms) -> _Table:
@@ -104,9 +111,10 @@ class CostGrid:
         self._noise = tabulated(_Table(lambda h: noise_lateness(h, spread.v, terms), *ample))
         drain = tabulated(_Table(lambda h: rescale_lateness(h, 0.0, terms), *ample))
         self._rescale = [prices.late * (each + noise) for each, noise in zip(drain, self._noise, strict=True)]
-        self._moves = self.held(prices.change(1, terms))
+        self._ups = [prices.change(slots, terms, is_up=True) for slots in choices.slots]
+        self._downs = [prices.change(slots, terms) - up for slots, up in zip(choices.slots, self._ups, strict=True)]
         self._short: dict[int, tuple[Row, Row]] = {}
-        self._long: dict[int, tuple[Row, Row]] = {}
+        self._long: dict[int, tuple[Row, Row, Row]] = {}
 
     def held(self, seconds: float) -> Row:
         """Return the slot-seconds of some seconds."""
@@ -121,24 +129,28 @@ class CostGrid:
         return self._row(self._noise, place)
 
     def bucket(self, place: int) -> tuple[Row, Row]:
-        """Return what each size costs for a bucket, and what a rescale to it does; the largest first."""
+        """Return what each size costs for a bucket, and what going up to it does; the largest first."""
         row = self._short.get(place)
         if row is None:
-            held, moves = self._costs(place, BUCKET)
-            row = self._short[place] = held[::-1], moves[::-1]
+            held, ups = self._costs(place, BUCKET)
+            row = self._short[place] = held[::-1], ups[::-1]
         return row
 
-    def quarter(self, place: int) -> tuple[Row, Row]:
-        """Return the same for a quarter of an hour; the smallest first."""
+    def quarter(self, place: int) -> tuple[Row, Row, Row]:
+        """Return what each size costs for a quarter of an hour, what going up, and what going down to it does.
+
+        The smallest comes first.
+        """
         row = self._long.get(place)
         if row is None:
-            row = self._long[place] = self._costs(place, LONG * BUCKET)
+            held, ups = self._costs(place, LONG * BUCKET)
+            row = self._long[place] = held, ups, list(map(add, ups, self._downs))
         return row
 
     def _costs(self, place: int, seconds: float) -> tuple[list[float], list[float]]:
         late, change = self._row(self._late, place), self._row(self._rescale, place)
         held = [seconds * each for each in map(add, self._slots, late)]
-        return held, list(map(add, self._moves, change))
+        return held, list(map(add, self._ups, change))
 
     def _row(self, table: list[float], place: int) -> Row:
         start = self._most - place

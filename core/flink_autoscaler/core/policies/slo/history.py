@@ -23,13 +23,16 @@ GREATEST: Final = packing.GREATEST
 
 BEFORE: Final = 30
 """Minutes to which a jump is compared, at most."""
-LEAST_HISTORY: Final = 12
+LEAST_HISTORY: Final = 4
 LEAST_SINCE: Final = 6
 """Minutes before a jump is looked for: at all, and after another one."""
+YOUNG: Final = 12
+"""Minutes until which the spread of a new job is hardly known."""
 SPREADS: Final = 4.5
 SPREAD_OF_MEDIAN: Final = 1.48
 LEAST_SPREAD: Final = 0.02
 LEAST_JUMP: Final = 0.12
+LEAST_YOUNG_JUMP: Final = 0.3
 FORESEEN: Final = 0.15
 """How near the forecast must have been for a jump to be no surprise."""
 SURPRISED: Final = 15.0
@@ -98,8 +101,8 @@ class History:
             packed=(self.packed + packing.long(value) * minutes)[-MINUTES * packing.LONG :],
             filling=filling,
             buckets=buckets[-KEPT * packing.SHORT :],
-            since=_later(self.since, minutes, LONG_AGO),
-            surprise=_later(self.surprise, minutes, SURPRISED),
+            since=later(self.since, minutes, LONG_AGO),
+            surprise=later(self.surprise, minutes, SURPRISED),
             completed=completed,
         )
         return found.with_day() if completed else found
@@ -144,7 +147,8 @@ class History:
         return replace(self, since=fresh, surprise=0.0 if is_surprise else self.surprise)
 
 
-def _later(age: float | None, minutes: int, limit: float) -> float | None:
+def later(age: float | None, minutes: int, limit: float) -> float | None:
+    """Return an age some minutes later; None for one above a limit."""
     return None if age is None or age + minutes > limit else age + minutes
 
 
@@ -163,7 +167,7 @@ def jumped(minutes: Sequence[float], since: float | None) -> float | None:
     spread = SPREAD_OF_MEDIAN * median([abs(each - middle) for each in before])
     limit = SPREADS * max(spread, LEAST_SPREAD * middle)
     away, away_before = minutes[-1] - middle, minutes[-2] - middle
-    mean = abs(away + away_before) / 2.0
-    if mean <= limit or mean <= LEAST_JUMP * middle or abs(away) <= limit:
+    mean, least = abs(away + away_before) / 2.0, LEAST_YOUNG_JUMP if len(minutes) < YOUNG else LEAST_JUMP
+    if mean <= limit or mean <= least * middle or abs(away) <= limit:
         return None
     return 2.0 if abs(away_before) > limit and away_before * away > 0.0 else 1.0

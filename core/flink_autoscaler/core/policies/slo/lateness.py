@@ -61,16 +61,18 @@ class Spread:
         s: Standard deviation of demand within minutes, relative to it.
         v: Half the growth per second of the variance of relative arrivals, seconds.
         sigma: Standard deviation of the head-room that stays for long: of capacity and of the forecast.
+        replayed: Share of time that head-rooms would have been late lately; empty where that is not known.
     """
 
     s: float
     v: float
     sigma: float
+    replayed: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, noise: Noise, deviation: float) -> Spread:
+    def of(cls, noise: Noise, deviation: float, replayed: tuple[float, ...] = ()) -> Spread:
         """Return it for the noise of demand and the standard deviation of a capacity."""
-        return cls(max(noise.s, 1e-4), max(noise.v, 1e-6), sqrt(deviation**2 + noise.s_p**2))
+        return cls(max(noise.s, 1e-4), max(noise.v, 1e-6), sqrt(deviation**2 + noise.s_p**2), replayed)
 
 
 def late_share(headroom: float, spread: Spread, limit: float) -> float:

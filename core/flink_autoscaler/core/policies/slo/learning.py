@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.policies.slo import arrivals
-from flink_autoscaler.core.policies.slo.arrivals import Counted, Interval, number
+from flink_autoscaler.core.policies.slo.arrivals import Counted, Interval, Needs, number
 from flink_autoscaler.core.policies.slo.capacity import Capacity, effective, learned, measured
-from flink_autoscaler.core.policies.slo.forecasts import nearest_hours, paths
+from flink_autoscaler.core.policies.slo.experts.forecasts import Usual, nearest_hours, paths
 from flink_autoscaler.core.policies.slo.history import HOLE
 from flink_autoscaler.core.policies.slo.levels import Strength, strengths
 from flink_autoscaler.core.policies.slo.model import Forecasts, Noise, Seen, SeenVertex
 from flink_autoscaler.core.policies.slo.noise import noise
+from flink_autoscaler.core.policies.slo.sources.joined import joined, usual_of
+from flink_autoscaler.core.policies.slo.sources.streams import Streams
 from flink_autoscaler.core.policies.slo.state import FORESEEN, Graph, SloState
 
 MOST_MINUTES: Final = 12_000
 """A hole is no longer than all history."""
 FIRST_HALF: Final = 0.5
+LEAST_GLIMPSE: Final = 10.0
+"""Seconds that have to be over before they are taken for a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,7 @@ class Learned:
         is_blind: Whether what waits is not known.
         is_bucket: Whether it completed a bucket.
         forecasts: None where they have not been made in this pass.
+        is_glimpse: Whether the state takes less than a minute for one, so that it is not to be remembered.
     """
 
     state: SloState
@@ -46,6 +51,7 @@ class Learned:
     is_blind: bool = False
     is_bucket: bool = False
     forecasts: Forecasts | None = None
+    is_glimpse: bool = False
 
     @property
     def noise(self) -> Noise:
@@ -56,7 +62,8 @@ class Learned:
     @property
     def strengths(self) -> dict[VertexId, Strength]:
         """What the vertices can do."""
-        return strengths(self.seen.vertices, self.state.capacities, self.state.mix)
+        mixes = {} if self.forecasts is None else self.forecasts.mixes
+        return strengths(self.seen.vertices, self.state.capacities, mixes or self.state.mix)
 
 
 def cleaned(seen: Seen) -> Seen:
@@ -91,6 +98,27 @@ def learn(state: SloState, seen: Seen) -> Learned:
     return _after_interval(state, seen, counts, minutes)
 
 
+def glimpsed(known: Learned) -> Learned:
+    """Return what would be known if what has arrived since the last minute went on for the rest of one.
+
+    For a pass that comes before a minute is over; what it takes for a minute is not to be remembered.
+
+    Returns:
+        What is known already, where too little time has passed, or the sample cannot be used.
+    """
+    state, interval, seen = known.state, known.state.interval, known.seen
+    if known.is_new or interval is None or interval.at != seen.at or interval.at - interval.began < LEAST_GLIMPSE:
+        return known
+    counts = arrivals.counted(interval, seen, state.rates)
+    reaching = None if counts is None else arrivals.reaching(counts.rates, seen.edges, state.gains)
+    demand = None if reaching is None else arrivals.demand(reaching, state.units, seen.vertices)
+    if counts is None or demand is None:
+        return known
+    state = replace(state, rates=counts.rates)
+    glimpse = replace(known, state=state, demand=demand, is_blind=counts.is_blind, is_glimpse=True)
+    return _remembered(glimpse, 1)
+
+
 def _continued(interval: Interval | None, seen: Seen) -> Interval | None:
     found = None if interval is None else arrivals.continued(interval, seen)
     return arrivals.begun(seen) if found is None else found
@@ -102,7 +130,8 @@ def _minutes(seconds: float) -> int:
 
 def _after_interval(state: SloState, seen: Seen, counts: Counted, minutes: int) -> Learned:
     capacities = _capacities(state.capacities, seen, counts)
-    units = {**{key: each.rate(each.parallelism) for key, each in capacities.items()}, **state.units}
+    new = {key: each.rate(each.parallelism) for key, each in capacities.items() if key not in state.units}
+    units = {**state.units, **new}
     gains = arrivals.gains(state.gains, seen, counts)
     reaching = arrivals.reaching(counts.rates, seen.edges, gains)
     demand = arrivals.demand(reaching, units, seen.vertices)
@@ -141,15 +170,11 @@ def _known(state: SloState, seen: Seen) -> Learned:
     """Return what is known without another minute."""
     pending = {key: number(each.pending) for key, each in seen.vertices.items() if each.is_source}
     waiting = {key: each for key, each in pending.items() if each is not None}
-    backlog = arrivals.demand(arrivals.reaching(waiting, seen.edges, state.gains), state.units, seen.vertices)
-    minutes = state.history.minutes
-    return Learned(
-        state,
-        seen,
-        minutes[-1] if minutes else None,
-        (backlog or 0.0) if any(waiting.values()) else 0.0,
-        is_blind=len(waiting) < len(pending),
-    )
+    minutes, backlog = state.history.minutes, 0.0
+    if any(waiting.values()):
+        reaching = arrivals.reaching(waiting, seen.edges, state.gains)
+        backlog = arrivals.demand(reaching, state.units, seen.vertices) or 0.0
+    return Learned(state, seen, minutes[-1] if minutes else None, backlog, is_blind=len(waiting) < len(pending))
 
 
 def _remembered(known: Learned, minutes: int) -> Learned:
@@ -157,22 +182,38 @@ def _remembered(known: Learned, minutes: int) -> Learned:
     state, demand = known.state, known.demand or 0.0
     history = state.history.after(demand, minutes)
     ago = state.foreseen_ago + minutes
-    state = replace(state, history=history, foreseen_ago=min(ago, float(MOST_MINUTES)))
+    streams = _streams(state, known.seen, minutes, history.completed)
+    state = replace(state, history=history, streams=streams, foreseen_ago=min(ago, float(MOST_MINUTES)))
     if minutes > HOLE:
-        state = replace(state, trust=state.trust.silent(), matches=(), foreseen=())
+        state = replace(state, trust=state.trust.silent(), echoes=state.echoes.silent(), matches=(), foreseen=())
     else:
         state = _compared(state, minutes)
     known = replace(known, state=state, is_bucket=history.completed > 0)
     return _scored(known, history.completed if minutes <= HOLE else 0) if known.is_bucket else known
 
 
+def _streams(state: SloState, seen: Seen, minutes: int, completed: int) -> Streams:
+    """Return what has arrived at each of several sources, with the minutes of an interval."""
+    sources = state.graph.sources
+    if len(sources) < 2:  # noqa: PLR2004 - nothing to tell apart
+        return state.streams
+    if not state.streams.each:
+        needs = Needs.of(seen, state.gains, state.units, [{key: 1.0} for key in sources])
+        needed = {key: each * state.rates.get(key, 0.0) for key, each in zip(sources, needs.alone, strict=True)}
+        state = replace(state, streams=Streams.of(needed))
+    streams = state.streams.after(state.rates, minutes, completed)
+    return streams.shared(_needs(replace(state, streams=streams), seen).alone) if streams.is_due else streams
+
+
 def _compared(state: SloState, minutes: int) -> SloState:
     """Return the state after its last minutes were compared to those before and to what was foreseen."""
     history = state.history.watched(state.foreseen_now)
+    fresh = history.since if history is not state.history else None
+    echoes = state.echoes.after(history.minutes, minutes, fresh)
     differences = state.differences.after(
         history.minutes, known=history.known, least=minutes, day_mean=history.day_mean
     )
-    return replace(state, history=history, differences=differences)
+    return replace(state, history=history, differences=differences, echoes=echoes)
 
 
 def _scored(known: Learned, completed: int) -> Learned:
@@ -182,8 +223,9 @@ def _scored(known: Learned, completed: int) -> Learned:
     for ago in range(completed, 0, -1):
         trust = trust.after(history.bucket(history.count - ago))
         trust = trust if ago == 1 else trust.saying({}, ())
-    history = history.trimmed(state.graph.buckets_to_keep())
-    state = replace(state, trust=trust, history=history, matches=nearest_hours(history))
+    history = history.trimmed(state.graph.buckets_to_keep(trust, state.streams))
+    streams = state.streams.trimmed(history.count)
+    state = replace(state, trust=trust, history=history, streams=streams, matches=nearest_hours(history))
     known = expected(replace(known, state=state))
     forecasts = known.forecasts
     if forecasts is None:
@@ -196,9 +238,48 @@ def expected(known: Learned) -> Learned:
     """Return what is known with forecasts; without them where nothing has been seen yet."""
     if known.forecasts is not None or not known.state.history.minutes:
         return known
-    state, history = known.state, known.state.history
-    found = paths(history, state.matches)
-    weights = state.trust.weights(found, is_surprised=history.surprise is not None)
-    forecasts = Forecasts(found, weights, history.since, history.surprise)
+    state = known.state
+    forecasts = _of_streams(known) if state.streams.is_known else _of_one(known)
     state = replace(state, foreseen=forecasts.mixed[:FORESEEN], foreseen_ago=0.0)
     return replace(known, state=state, forecasts=forecasts)
+
+
+def _of_one(known: Learned) -> Forecasts:
+    """Forecast the demand of a job as a whole."""
+    state, history, usual = known.state, known.state.history, None
+    if known.seen.profiles:
+        sources = state.graph.sources
+        needs = Needs.of(known.seen, state.gains, state.units, [dict.fromkeys(sources, 1.0)])
+        usual = _usual(known, sources, needs.alone[0])
+    found = paths(history, state.matches, usual, state.echoes)
+    weights = state.trust.weights(found, is_surprised=history.surprise is not None, echoed=state.echoes.belief)
+    return Forecasts(found, weights, history.since, history.surprise)
+
+
+def _of_streams(known: Learned) -> Forecasts:
+    """Forecast what arrives at every source, and from that the demand."""
+    state, history, streams = known.state, known.state.history, known.state.streams
+    needs = _needs(state, known.seen)
+    pairs = zip(streams.each, needs.alone, strict=True)
+    usual = [_usual(known, one.sources, factor) for one, factor in pairs]
+    found = joined(history, streams, needs, state.matches, usual, state.echoes)
+    weights = state.trust.weights(found.paths, is_surprised=history.surprise is not None, echoed=state.echoes.belief)
+    return Forecasts(found.paths, weights, history.since, history.surprise, found.mixes(needs, weights))
+
+
+def _usual(known: Learned, sources: Sequence[VertexId], factor: float) -> Usual | None:
+    state = known.state
+    if not known.seen.profiles or state.clock is None:
+        return None
+    complete = state.clock - 60.0 * state.history.filling
+    return usual_of(known.seen.profiles, sources, state.rates, factor, (complete, state.clock))
+
+
+def _needs(state: SloState, seen: Seen) -> Needs:
+    """Return how demand follows from what arrives in the streams; several sources of one divide it as they do now."""
+    arriving = []
+    for one in state.streams.each:
+        rates = {key: state.rates.get(key, 0.0) for key in one.sources}
+        total = sum(rates.values())
+        arriving.append({key: each / total if total > 0.0 else 1.0 / len(rates) for key, each in rates.items()})
+    return Needs.of(seen, state.gains, state.units, arriving)

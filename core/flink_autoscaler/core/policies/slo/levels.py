@@ -10,14 +10,14 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
 from typing import Final
 
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.policies.slo.capacity import Capacity, effective
-from flink_autoscaler.core.policies.slo.model import Deviation, Level, Levels, SeenVertex
+from flink_autoscaler.core.policies.slo.model import Deviation, Level, Levels, Mix, SeenVertex
 
 FINE: Final = 64
 """Parallelisms up to which each is a size of its own."""
@@ -38,11 +38,13 @@ class Strength:
         vertex: Its bounds.
         capacity: Of its subtasks.
         share: Records/s that one slot equivalent of demand brings it.
+        spare: Times what it needs that it gets where that is free.
     """
 
     vertex: SeenVertex
     capacity: Capacity
     share: float
+    spare: float = SPARE
 
     def at(self, parallelism: int) -> float:
         """Return the demand up to which it keeps pace."""
@@ -89,12 +91,14 @@ class _Group:
         reached: Demand up to which the group keeps pace, by slots.
         series: The same by vertex; without those of which nothing is known.
         vertices: All of them.
+        spares: Times what they need that vertices get where that is free; of those of which something is known.
     """
 
     grid: tuple[int, ...]
     reached: Sequence[float]
     series: Mapping[VertexId, Sequence[float]]
     vertices: Mapping[VertexId, SeenVertex]
+    spares: Mapping[VertexId, float] = field(default_factory=dict)
 
     def place(self, demand: float) -> int:
         """Return the first place in the grid that keeps pace with a demand, the last one if none does."""
@@ -109,12 +113,14 @@ class _Group:
         vertex, series = self.vertices[vertex_id], self.series.get(vertex_id)
         if series is None:
             return max(min(vertex.parallelism, self.grid[place]), vertex.least)
-        found = self.grid[bisect_left(series, min(SPARE * demand, series[place]), 0, place)]
+        found = self.grid[bisect_left(series, min(self.spares[vertex_id] * demand, series[place]), 0, place)]
         return max(most_usable(vertex, found), vertex.least)
 
 
 def strengths(
-    vertices: Mapping[VertexId, SeenVertex], capacities: Mapping[VertexId, Capacity], mix: Mapping[VertexId, float]
+    vertices: Mapping[VertexId, SeenVertex],
+    capacities: Mapping[VertexId, Capacity],
+    mix: Mapping[VertexId, float | Mix],
 ) -> dict[VertexId, Strength]:
     """Return what the vertices can do of which something is known.
 
@@ -123,10 +129,11 @@ def strengths(
         capacities: Of their subtasks.
         mix: Records/s that one slot equivalent of demand brings to each of them.
     """
+    mixes = {key: each if isinstance(each, Mix) else Mix(each, each) for key, each in mix.items()}
     return {
-        vertex_id: Strength(vertex, capacities[vertex_id], mix[vertex_id])
-        for vertex_id, vertex in vertices.items()
-        if vertex_id in capacities and mix.get(vertex_id, 0.0) > 0.0
+        key: Strength(vertex, capacities[key], mixes[key].soon, SPARE * mixes[key].ever / mixes[key].soon)
+        for key, vertex in vertices.items()
+        if key in capacities and key in mixes and mixes[key].soon > 0.0
     }
 
 
@@ -178,7 +185,8 @@ def _group(
     reached = [min(each) for each in zip(*series.values(), strict=True)]
     start = next((place for place, each in enumerate(reached) if each > 0.0), len(grid) - 1)
     series = {vertex_id: each[start:] for vertex_id, each in series.items()}
-    return _Group(grid[start:], reached[start:], series, vertices)
+    spares = {vertex_id: each.spare for vertex_id, each in strong.items()}
+    return _Group(grid[start:], reached[start:], series, vertices, spares)
 
 
 def _grid(vertices: Iterable[SeenVertex], strong: Iterable[Strength], reach: tuple[float, float]) -> tuple[int, ...]:

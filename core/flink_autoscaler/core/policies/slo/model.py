@@ -5,13 +5,20 @@ Demand and capacity are *slot equivalents*: slots that the load keeps busy, at t
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import JobObservation, JobSample, PolicyInput, VertexObs, VertexSample
+from flink_autoscaler.core.model.policy_values import (
+    JobObservation,
+    JobSample,
+    LoadProfiles,
+    PolicyInput,
+    VertexObs,
+    VertexSample,
+)
 
 BUCKET: Final = 300.0
 """Seconds of a bucket of history and of a forecast path."""
@@ -34,7 +41,7 @@ class SeenVertex:
         greatest: Greatest parallelism that may be asked for.
         slot_group: Slot sharing group.
         groups: Key groups or partitions that its subtasks share; None where records are spread evenly.
-        allowed: Parallelisms that alignment leaves as they are, ascending; None for all within the bounds.
+        allowed: Parallelisms that alignment comes to, ascending; None for all within the bounds.
         pending: Records that wait at the source; None for other vertices and where it is not known.
         is_source: Whether it reads from outside.
     """
@@ -61,12 +68,14 @@ class Seen:
         execution: When the execution began, epoch seconds; another value is another execution.
         vertices: All of the job.
         edges: Upstream and downstream vertex of every edge.
+        profiles: What sources usually have to take; of those of which it is known.
     """
 
     at: float
     execution: float
     vertices: Mapping[VertexId, SeenVertex]
     edges: tuple[tuple[VertexId, VertexId], ...] = ()
+    profiles: LoadProfiles = field(default_factory=dict)
 
 
 def seen(given: PolicyInput) -> Seen | None:
@@ -74,17 +83,17 @@ def seen(given: PolicyInput) -> Seen | None:
     sample = given.samples[-1] if given.samples else None
     if sample is None or not given.obs.vertices or not given.obs.vertices.keys() <= sample.vertices.keys():
         return None
-    return _joined(sample, given.obs)
+    return _joined(sample, given.obs, given.profiles)
 
 
-def _joined(sample: JobSample, obs: JobObservation) -> Seen:
+def _joined(sample: JobSample, obs: JobObservation, profiles: LoadProfiles) -> Seen:
     groups = {vertex_id: name for name, members in obs.slot_groups.items() for vertex_id in members}
     vertices = {
         vertex_id: _vertex(sample.vertices[vertex_id], vertex, groups.get(vertex_id, vertex_id))
         for vertex_id, vertex in obs.vertices.items()
     }
     edges = tuple((start, end) for start, end in obs.edges if start in vertices and end in vertices)
-    return Seen(sample.at, sample.began_at, vertices, edges)
+    return Seen(sample.at, sample.began_at, vertices, edges, profiles)
 
 
 def _vertex(sample: VertexSample, vertex: VertexObs, group: str) -> SeenVertex:
@@ -99,9 +108,21 @@ def _vertex(sample: VertexSample, vertex: VertexObs, group: str) -> SeenVertex:
         greatest=max(vertex.max_parallelism, vertex.min_parallelism),
         slot_group=group,
         groups=vertex.spread,
+        allowed=_allowed(vertex),
         pending=sample.pending if vertex.is_source else None,
         is_source=vertex.is_source,
     )
+
+
+def _allowed(vertex: VertexObs) -> tuple[int, ...] | None:
+    """Return what alignment comes to within the bounds; None for all within them."""
+    if vertex.aligned is None:
+        return None
+    first, last = (
+        bisect_left(vertex.aligned, vertex.min_parallelism),
+        bisect_right(vertex.aligned, vertex.max_parallelism),
+    )
+    return tuple(vertex.aligned[first:last]) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +195,18 @@ class Noise:
     s_p: float
 
 
+class Mix(NamedTuple):
+    """Records/s that one slot equivalent of demand brings to a vertex.
+
+    Attributes:
+        soon: At most, within the next half hour.
+        ever: At most, within the hours of a forecast.
+    """
+
+    soon: float
+    ever: float
+
+
 @dataclass(frozen=True, slots=True)
 class Forecasts:
     """What the next hours may bring.
@@ -183,12 +216,14 @@ class Forecasts:
         weights: By expert how much it is believed; they sum to 1.
         since: Minutes since the load jumped; None where it has not.
         surprise: Minutes since a jump that nobody had foreseen; None where there was none lately.
+        mixes: By vertex; empty where all that arrives comes from one source, so that they stay as they are.
     """
 
     paths: Mapping[str, Sequence[float]]
     weights: Mapping[str, float]
     since: float | None = None
     surprise: float | None = None
+    mixes: Mapping[VertexId, Mix] = field(default_factory=dict)
     mixed: tuple[float, ...] = field(init=False)
 
     def __post_init__(self) -> None:

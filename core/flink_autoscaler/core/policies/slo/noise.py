@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import mul
 from typing import Final
 
 from flink_autoscaler.core.policies.slo.model import Noise
@@ -124,24 +125,32 @@ class Fit:
 def fitted(means: Sequence[float]) -> Fit:
     """Fit noise and curvature to the mean squares; of fits that are as good the one with the least ``v``."""
     scales = [1.0 / max(each, 1e-12) for each in means]
-    curves = [curve * scale for curve, scale in zip(_CURVES, scales, strict=True)]
-    fits = [_fit(shape, pace, curves, scales) for shape, pace in zip(_SHAPES, _PACES, strict=True)]
+    curves = list(map(mul, _CURVES, scales))
+    sums = sum(curves), sum(map(mul, curves, curves))
+    fits = [_fit(shape, pace, curves, sums, scales) for shape, pace in zip(_SHAPES, _PACES, strict=True)]
     limit = min(each.error for each in fits) + TOLERANCE
     return min((each for each in fits if each.error <= limit), key=lambda each: each.v)
 
 
-def _fit(shape: Sequence[float], pace: float, curves: Sequence[float], scales: Sequence[float]) -> Fit:
-    noises = [each * scale for each, scale in zip(shape, scales, strict=True)]
-    variance, curvature = _least_squares(noises, curves)
-    error = sum((1.0 - variance * x - curvature * y) ** 2 for x, y in zip(noises, curves, strict=True))
+def _fit(
+    shape: Sequence[float], pace: float, curves: Sequence[float], sums: tuple[float, float], scales: Sequence[float]
+) -> Fit:
+    noises = list(map(mul, shape, scales))
+    variance, curvature = _least_squares(noises, curves, sums)
+    error = sum([(1.0 - variance * x - curvature * y) ** 2 for x, y in zip(noises, curves, strict=True)])
     return Fit(variance, pace * variance, error)
 
 
-def _least_squares(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
-    """Return the factors, not negative, with which two series come nearest to 1."""
-    one, two = sum(first), sum(second)
-    square, other = sum(each * each for each in first), sum(each * each for each in second)
-    both = sum(x * y for x, y in zip(first, second, strict=True))
+def _least_squares(first: Sequence[float], second: Sequence[float], sums: tuple[float, float]) -> tuple[float, float]:
+    """Return the factors, not negative, with which two series come nearest to 1.
+
+    Args:
+        first: One of them.
+        second: The other one.
+        sums: Of its values, and of their squares.
+    """
+    one, (two, other) = sum(first), sums
+    square, both = sum(map(mul, first, first)), sum(map(mul, first, second))
     determinant = square * other - both * both
     if determinant <= 0.0:
         return one / square, 0.0

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from functools import lru_cache
+from operator import add
 from typing import Final
 
 ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -24,11 +26,15 @@ GREATEST: Final = 1e6
 _LOW: Final = math.log(LEAST)
 _STEP: Final = (math.log(GREATEST) - _LOW) / (len(_PAIRS) - 2)
 _LOGS: Final = {pair: _LOW + _STEP * (place - 1) for place, pair in enumerate(_PAIRS) if place}
+_PLACES: Final = {pair: place for place, pair in enumerate(_PAIRS) if place}
+_LAST: Final = len(_PAIRS) - 1
+_PER_LOG: Final = 1.0 / _STEP
 _VALUES: Final = {pair: math.exp(log) for pair, log in _LOGS.items()}
 NOTHING: Final = _PAIRS[0]
 """A short number that is not there."""
 
 _split: Final = re.compile("." * SHORT).findall
+_split_longs: Final = re.compile("." * LONG).findall
 
 _LONG_LEAST: Final = 1e-12
 _LONG_GREATEST: Final = 1e8
@@ -79,13 +85,29 @@ def long(value: float) -> str:
 
 def from_longs(text: str) -> list[float]:
     """Unpack what :func:`longs` packed."""
-    found = [
-        _COARSE[text[at : at + SHORT]] * _FINE[digit]
-        for at, digit in zip(range(0, len(text), LONG), text[SHORT::LONG], strict=True)
-    ]
-    if _LONG_ZERO not in text:
-        return found
-    return [0.0 if text[LONG * place : LONG * place + LONG] == _LONG_ZERO else x for place, x in enumerate(found)]
+    if len(text) % LONG:
+        raise ValueError(text)
+    return list(map(_from_long, _split_longs(text)))
+
+
+@lru_cache(maxsize=8192)
+def _from_long(text: str) -> float:
+    """Unpack one; a series is mostly the one of the pass before."""
+    return 0.0 if text == _LONG_ZERO else _COARSE[text[:SHORT]] * _FINE[text[SHORT]]
+
+
+def scaled(text: str, logs: Iterable[float]) -> str:
+    """Return a series that has no gaps times factors, of each number its own.
+
+    Args:
+        text: The series.
+        logs: Natural logarithms of the factors, as many.
+    """
+    steps = [round(log * _PER_LOG) for log in logs]
+    places = list(map(add, map(_PLACES.__getitem__, _split(text)), steps))
+    if places and (min(places) < 1 or max(places) > _LAST):
+        places = [min(max(place, 1), _LAST) for place in places]
+    return "".join(map(_PAIRS.__getitem__, places))
 
 
 def is_series(text: object, *, gaps: bool = False) -> bool:
@@ -98,6 +120,11 @@ def is_series(text: object, *, gaps: bool = False) -> bool:
     if not isinstance(text, str) or len(text) % SHORT or not _is_known(text):
         return False
     return gaps or all(text[at : at + SHORT] != NOTHING for at in _suspects(text))
+
+
+def is_text(text: object) -> bool:
+    """Return whether it is a text of the letters that are used."""
+    return isinstance(text, str) and _is_known(text)
 
 
 def _is_known(text: str) -> bool:

@@ -24,8 +24,8 @@ from flink_autoscaler.core.policies.base.proposals import (
     not_usable,
 )
 from flink_autoscaler.core.policies.base.quantities import subtasks
-from flink_autoscaler.core.policies.slo.acting import Acting, Moment, price_down
-from flink_autoscaler.core.policies.slo.budget import MOST_REVERSALS, NOTHING_USED, Budget, floor, reversals
+from flink_autoscaler.core.policies.slo.acting import UPS, Acting, Moment, price_down
+from flink_autoscaler.core.policies.slo.budget import MOST_REVERSALS, NOTHING_USED, Budget, reversals
 from flink_autoscaler.core.policies.slo.choices import COMMIT, reach
 from flink_autoscaler.core.policies.slo.explained import (
     cost_reasons,
@@ -39,11 +39,12 @@ from flink_autoscaler.core.policies.slo.explained import (
     size_reason,
 )
 from flink_autoscaler.core.policies.slo.lateness import LagTerms, Spread
-from flink_autoscaler.core.policies.slo.learning import Learned, expected, learn
-from flink_autoscaler.core.policies.slo.levels import deviation_of, levels, present
-from flink_autoscaler.core.policies.slo.model import Level, Levels, Noise, Seen, seen
-from flink_autoscaler.core.policies.slo.price import Prices, mean_slots, rescales_of_the_day
+from flink_autoscaler.core.policies.slo.learning import Learned, expected, glimpsed, learn
+from flink_autoscaler.core.policies.slo.levels import deviation_of, levels, most_usable, present
+from flink_autoscaler.core.policies.slo.model import Level, Noise, Seen, seen
+from flink_autoscaler.core.policies.slo.price import Prices, downs_of_a_day, mean_slots, rescales_of_the_day
 from flink_autoscaler.core.policies.slo.programme import Outlook, Valuation, valued
+from flink_autoscaler.core.policies.slo.replayed import DELAY, NOTHING_REPLAYED, WILD, Replayed, share_at
 from flink_autoscaler.core.policies.slo.state import Graph, SloState
 
 LEAST_MINUTES: Final = 2
@@ -69,6 +70,7 @@ class Memory:
     acting: Acting
     mean: float | None = None
     budget: Budget = NOTHING_USED
+    replayed: Replayed = NOTHING_REPLAYED
 
     @classmethod
     def read(cls, stored: Mapping[str, Any], now: Seen) -> Memory:
@@ -77,7 +79,8 @@ class Memory:
         is_known = isinstance(mean, float) and 0.0 < mean < math.inf
         learned = SloState.read(stored.get("learned"), Graph.of(now))
         budget = Budget.read(stored.get("budget"))
-        return cls(learned, Acting.read(stored.get("acting")), mean if is_known else None, budget)
+        replayed = Replayed.read(stored.get("replayed"))
+        return cls(learned, Acting.read(stored.get("acting")), mean if is_known else None, budget, replayed)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -86,6 +89,7 @@ class Memory:
             "acting": self.acting.as_json(),
             "mean": self.mean,
             "budget": self.budget.as_json(),
+            "replayed": self.replayed.as_json(),
         }
 
 
@@ -121,6 +125,11 @@ class Evaluation:
         sizes = self.outlook.levels
         return self.outlook.present if self.wanted is None else sizes.level(sizes.index(self.wanted))
 
+    @property
+    def is_suspected(self) -> bool:
+        """Whether more arrives than the job can do, and the next evaluation would confirm that it has to grow."""
+        return 0 < self.acting.ups < UPS and self.moment.demand > self.moment.capacity
+
     def reasons(self) -> Iterator[Reason]:
         """Yield why, what came of it first."""
         outlook = self.outlook
@@ -155,16 +164,26 @@ class SloPolicy:
         memory = Memory.read(given.state, now)
         known = learn(memory.learned, now)
         memory = replace(memory, learned=known.state)
+        if given.is_early and memory.acting.ups:
+            known = glimpsed(known)
         size = present(known.seen.vertices, known.strengths)
         moment = _moment(known, size, given.obs.now)
         if moment is None:
             return abstention(self.name, (_LEARNING,), memory.as_json())
         budget = memory.budget.after(moment.at, moment.lag, options.slo_lag.exact_seconds)
-        memory = replace(memory, budget=budget)
+        replayed = memory.replayed
+        if known.is_new:
+            foreseen, mean = known.state.foreseen_in(DELAY) or moment.demand, known.state.history.day_mean
+            replayed = replayed.after(moment.at, moment.demand, foreseen, mean, options.slo_lag.exact_seconds)
+        memory = replace(memory, budget=budget, replayed=replayed)
         if memory.acting.is_quiet(moment, known.noise.s, options.slo_lag.exact_seconds):
             reasons = (quiet_reason(memory.acting, moment), size_reason(moment))
             return self._proposal(given.obs, size, reasons, memory)
-        return self._evaluated(given, expected(known), size, moment, memory, options)
+        known = expected(known)
+        if not known.is_glimpse:
+            memory = replace(memory, learned=known.state)
+        size = present(known.seen.vertices, known.strengths)
+        return self._evaluated(given, known, size, moment, memory, options)
 
     def _evaluated(
         self,
@@ -177,13 +196,15 @@ class SloPolicy:
     ) -> Proposal:
         """Compare all sizes, and go to the cheapest one when it is time."""
         elapsed = moment.at - (moment.at if memory.acting.at is None else memory.acting.at)
-        memory = replace(memory, learned=known.state, mean=mean_slots(memory.mean, size.slots, elapsed))
+        memory = replace(memory, mean=mean_slots(memory.mean, size.slots, elapsed))
         evaluation = _evaluation(given, known, size, moment, memory, options)
         if evaluation is None:
             return abstention(self.name, (_LEARNING,), memory.as_json())
         memory = replace(memory, acting=evaluation.acting)
         target = one_way(evaluation.target, size, known.seen)
-        return self._proposal(given.obs, target, evaluation.reasons(), memory)
+        proposal = self._proposal(given.obs, target, evaluation.reasons(), memory)
+        # A larger size was called for once: the sooner that is confirmed, the less waits by then.
+        return replace(proposal, look_again_at=given.obs.now) if evaluation.is_suspected else proposal
 
     def _proposal(self, obs: JobObservation, size: Level, reasons: Iterable[Reason], memory: Memory) -> Proposal:
         targets = {v: subtasks(each, obs.vertices[v]) for v, each in size.parallelism.items() if v in obs.vertices}
@@ -208,7 +229,9 @@ def one_way(target: Level, size: Level, now: Seen) -> Level:
         group = now.vertices[v].slot_group
         slots[group] = max(slots.get(group, 0), each)
     kept = {
-        v: max(each, min(size.parallelism.get(v, each), slots[now.vertices[v].slot_group]))
+        v: max(
+            each, most_usable(now.vertices[v], min(size.parallelism.get(v, each), slots[now.vertices[v].slot_group]))
+        )
         for v, each in target.parallelism.items()
     }
     return replace(target, parallelism=kept)
@@ -249,16 +272,20 @@ def _evaluation(
 ) -> Evaluation | None:
     """Compare all sizes; None where there are none, or nothing to expect."""
     forecasts, strong = known.forecasts, known.strengths
-    sizes = None if forecasts is None else levels(known.seen.vertices, strong, reach(forecasts))
-    if forecasts is None or sizes is None:
+    if forecasts is None:
+        return None
+    kept, (lowest, highest) = _kept(given, known, moment, memory, options), reach(forecasts)
+    sizes = levels(known.seen.vertices, strong, (lowest, max(highest, kept)))
+    if sizes is None:
         return None
     deviation = deviation_of(strong)(sizes.next_to(_SPARE * max(forecasts.mixed[:COMMIT])))
     terms = _terms(given.downtime, options.slo_lag.exact_seconds)
     recent = rescales_of_the_day([past.at for past in given.history], moment.at)
-    prices = Prices.of(options, memory.mean or float(size.slots), forecasts.mixed, recent, memory.budget)
-    spread = Spread.of(known.noise, deviation)
+    usual = max(memory.mean or float(size.slots), known.state.history.day_mean)
+    prices = Prices.of(options, usual, forecasts.mixed, recent, memory.budget, downs_of_a_day(options.rescales_per_day))
+    spread = Spread.of(known.noise, deviation, memory.replayed.shares)
     outlook = Outlook(sizes, size, forecasts, spread, terms, prices, known.backlog)
-    valuation, least = valued(outlook), _least(given, known, sizes, moment, memory.budget, options)
+    valuation, least = valued(outlook), sizes.next_to(kept).slots if kept else 0
     is_held = valuation.best < min(least, size.slots)
     if is_held:
         valuation = replace(valuation, best=min(least, size.slots))
@@ -266,18 +293,18 @@ def _evaluation(
     price = price_down(acting, moment, sizes.capacities[sizes.index(acting.target)], terms, prices)
     wanted = acting.wanted(moment, price, terms.limit)
     acting = replace(acting, is_due=wanted is not None)
-    kept = least if is_held else 0
-    return Evaluation(moment, outlook, known.noise, deviation, valuation, acting, price, wanted, kept)
+    held = least if is_held else 0
+    return Evaluation(moment, outlook, known.noise, deviation, valuation, acting, price, wanted, held)
 
 
-def _least(
-    given: PolicyInput, known: Learned, sizes: Levels, moment: Moment, budget: Budget, options: AutoscalerOptions
-) -> int:
-    """Return the slots below which a job that goes up and down and is late is not made smaller; 0 for all others."""
-    if budget.factor(options.slo_error_budget) <= 1.0 or reversals(given.history, moment.at) <= MOST_REVERSALS:
-        return 0
-    limit, allowed = options.slo_lag.exact_seconds, options.slo_error_budget
-    return floor(known.state.history.day(), sizes, limit, allowed)
+def _kept(given: PolicyInput, known: Learned, moment: Moment, memory: Memory, options: AutoscalerOptions) -> float:
+    """Return the capacity below which a job that is late whatever is foreseen is not made smaller; 0 for all others."""
+    allowed = options.slo_error_budget
+    is_turning = reversals(given.history, moment.at) > MOST_REVERSALS
+    is_wild = share_at(memory.replayed.shares, WILD) > allowed
+    if memory.budget.factor(allowed) <= 1.0 or not (is_turning or is_wild):
+        return 0.0
+    return memory.replayed.capacity_kept(known.state.history.day_mean, allowed)
 
 
 def _terms(outage: Outage, limit: float) -> LagTerms:

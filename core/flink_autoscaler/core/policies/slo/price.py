@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import floor, inf, isfinite
 from typing import Final, Self
 
+from flink_autoscaler.core.options.safety import DOWN_SHARE
 from flink_autoscaler.core.options.slo import SloOptions
 from flink_autoscaler.core.policies.slo.budget import DAY, NOTHING_USED, Budget
 from flink_autoscaler.core.policies.slo.lateness import LEAST_HEADROOM, LagTerms
@@ -16,6 +17,12 @@ _SOON: Final = 24
 """Buckets of the mix whose mean keeps the price of lateness up while a job that is small grows: 2 hours."""
 _SOON_SHARE: Final = 0.6
 _MOST_LATE: Final = 1800.0
+_MOST_SCARCE: Final = 10.0
+"""Times the price of a rescale when the budget of the day is nearly used up. Who spends it to the end is held at the
+size that he has then, which may be the largest."""
+_LEAST_SHARE: Final = 0.5
+"""Of the mean size: what a rescale costs besides its outage is hardly less while the job is nearly idle, and each of
+them makes those that are needed later dearer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +32,12 @@ class Prices:
     Attributes:
         late: Of a second above the limit.
         rescale: Of a rescale, besides its outage.
-        first_up: The same of a scale-up that could be done now.
+        first_up: The same of a scale-up.
         patience: Share of a price that has to be forgone before a scale-down.
         recent: Rescales of the last 24 hours.
         late_share: Share of the last days that the job was late.
         urgency: How many times the price of lateness that is.
+        least: Slots for which a rescale is paid at least.
     """
 
     late: float
@@ -39,6 +47,7 @@ class Prices:
     recent: int = 0
     late_share: float = 0.0
     urgency: float = 1.0
+    least: float = 0.0
 
     @classmethod
     def of(
@@ -48,6 +57,7 @@ class Prices:
         mixed: Sequence[float],
         recent: int,
         budget: Budget = NOTHING_USED,
+        allowed: float = inf,
     ) -> Self:
         """Set them.
 
@@ -57,30 +67,49 @@ class Prices:
             mixed: Demand that is expected, by bucket.
             recent: Its rescales of the last 24 hours.
             budget: How late it has been lately.
+            allowed: Rescales of 24 hours after which nothing is made smaller any more.
 
         Raises:
             ValueParseError: A setting cannot be read.
         """
+        grown = (1.0 + (recent / options.slo_rescales_per_day) ** 2) * scarcity(recent, allowed)
         soon, urgency = mixed[:_SOON], budget.factor(options.slo_error_budget)
         expected = sum(soon) / len(soon) if soon else 0.0
         return cls(
             late=urgency * options.slo_late_weight * max(1.0, mean_slots, _SOON_SHARE * expected),
-            rescale=options.slo_rescale_price.exact_seconds * (1.0 + (recent / options.slo_rescales_per_day) ** 2),
+            rescale=options.slo_rescale_price.exact_seconds * grown,
             first_up=options.slo_rescale_price_up.exact_seconds,
             patience=options.slo_patience,
             recent=recent,
             late_share=budget.measured,
             urgency=urgency,
+            least=_LEAST_SHARE * mean_slots,
         )
 
-    def change(self, slots: int, terms: LagTerms, *, is_first_up: bool = False) -> float:
+    def change(self, slots: int, terms: LagTerms, *, is_up: bool = False) -> float:
         """Return the price of a rescale to some slots, without the lateness that it brings."""
-        return ((self.first_up if is_first_up else self.rescale) + terms.outage) * slots
+        price = self.first_up if is_up else self.rescale
+        return price * max(slots, self.least) + terms.outage * slots
 
     def scale_down(self, slots: int, headroom: float, terms: LagTerms) -> float:
         """Return what has to be forgone before the job goes down to some slots, which leave a head-room."""
         late = min(terms.excess * (1.0 + 1.0 / max(headroom, LEAST_HEADROOM)), _MOST_LATE)
         return self.patience * (self.change(slots, terms) + self.late * late)
+
+
+def downs_of_a_day(budget: int) -> float:
+    """Return the rescales of a day after which a budget of them is kept for scale-ups; 0 stands for no budget."""
+    return max(1.0, float(floor(budget * DOWN_SHARE))) if budget else inf
+
+
+def scarcity(recent: int, allowed: float) -> float:
+    """Return how many times its price a rescale costs for the few that are left of a day.
+
+    Args:
+        recent: Rescales of the last 24 hours.
+        allowed: Those after which nothing is made smaller any more.
+    """
+    return min(1.0 / max(1.0 - (recent / allowed) ** 2, 1e-9), _MOST_SCARCE) if allowed > 0.0 else _MOST_SCARCE
 
 
 def rescales_of_the_day(instants: Sequence[float], now: float) -> int:

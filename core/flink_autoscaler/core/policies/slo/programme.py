@@ -6,7 +6,7 @@ first step knows the backlog: it follows it as a fluid, for a change now and for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import inf
@@ -94,14 +94,25 @@ def values(course: Course, grid: CostGrid, sizes: int) -> list[float]:
     """Return what each size costs from the next bucket to the horizon if demand goes like that; the largest first."""
     value = [0.0] * sizes
     for place in reversed(course.grid[COMMIT:]):
-        held, moves = grid.quarter(place)
-        stay = list(map(add, held, value))
-        least = min(map(add, stay, moves))
-        value = [least if each > least else each for each in stay]  # noqa: FURB136 - three times as fast as min
+        value = _either_way(*grid.quarter(place), value)
     value.reverse()
     for place in reversed(course.grid[1:COMMIT]):
         value = _upwards(*grid.bucket(place), value)
     return value
+
+
+def _either_way(held: Row, ups: Row, downs: Row, value: Row) -> list[float]:
+    """Return what each size costs a stage earlier, if it is kept or left for any other; the smallest first.
+
+    Below the size that is cheapest to go up to, a job goes there or stays. From it on it goes down or stays: what is
+    even larger does not become cheaper. What is cheapest to go down to is never above: that costs more by the slot.
+    """
+    stay = list(map(add, held, value))
+    rising = list(map(add, stay, ups))
+    up, down = min(rising), min(map(add, stay, downs))
+    turn = rising.index(up)
+    below = [up if each > up else each for each in stay[:turn]]  # noqa: FURB136 - three times as fast as min
+    return below + [down if each > down else each for each in stay[turn:]]  # noqa: FURB136 - the same
 
 
 def _upwards(held: Row, moves: Row, value: Row) -> list[float]:
@@ -132,7 +143,7 @@ class _FirstStep:
 
     def _price(self, place: int) -> float:
         slots, present = self._choices.slots[place], self._choices.present
-        return 0.0 if place == present else self._prices.change(slots, self._terms, is_first_up=place > present)
+        return 0.0 if place == present else self._prices.change(slots, self._terms, is_up=place > present)
 
     def _least(self, course: Course) -> Row:
         """Return the price of the lateness that a rescale to each size brings at least."""
@@ -142,8 +153,7 @@ class _FirstStep:
 
     def valuation(self) -> Valuation:
         """Compare them."""
-        present = self._choices.present
-        stay = sum(course.weight * self._waiting(number) for number, course in enumerate(self._courses))
+        present, stay = self._choices.present, self._staying()
         best, least = present, stay
         for bound, place in self._ascending(self._bound(place) for place in range(len(self._choices.slots))):
             if bound >= least:
@@ -154,31 +164,65 @@ class _FirstStep:
         costs = {self._choices.slots[each]: self._cost(each) for each in sorted(shown)}
         return Valuation(self._choices.slots[best], stay, costs)
 
+    def _staying(self) -> float:
+        """Return what it costs to stay for five minutes, and to do then what is best.
+
+        A load that rises shows within minutes which forecast was right, so that the size to go up to may be another one
+        for each course. One that may rise in hours does not: the smaller size to go down to is one for all of them.
+        """
+        stay = sum(course.weight * self._waiting(number) for number, course in enumerate(self._courses))
+        first = self._mean(self._first)
+        for bound, place in self._ascending(self._afterwards(place) for place in range(self._choices.present)):
+            if first + bound >= stay:
+                break
+            stay = min(stay, first + self._later(place))
+        return stay
+
+    def _mean(self, of: Callable[[int], float]) -> float:
+        """Return what is expected of something that depends on the course of demand."""
+        return sum(course.weight * of(number) for number, course in enumerate(self._courses))
+
+    def _first(self, number: int) -> float:
+        """Return what the present size costs in the next five minutes without its backlog."""
+        present = self._choices.present
+        return BUCKET * (self._choices.slots[present] + self._prices.late * self._shares[number][present])
+
+    def _later(self, place: int) -> float:
+        """Return what it costs to go to a size in five minutes, without these."""
+        price = self._prices.late
+        return self._changes[place] + self._mean(
+            lambda number: self._futures[number][place] + price * self._fluid(number, place, BUCKET)[0]
+        )
+
     @staticmethod
     def _ascending(costs: Iterator[float] | Sequence[float]) -> list[tuple[float, int]]:
         return sorted((cost, place) for place, cost in enumerate(costs))
 
     def _bound(self, place: int) -> float:
-        """Return what going to a size now costs at least, with what its lateness costs at least."""
+        """Return what going to a size now costs at least."""
+        return BUCKET * self._choices.slots[place] + self._afterwards(place)
+
+    def _afterwards(self, place: int) -> float:
+        """Return the same without the next five minutes."""
         weighted = (
             course.weight * (self._futures[n][place] + self._least_late[n][place])
             for n, course in enumerate(self._courses)
         )
-        return sum(weighted) + BUCKET * self._choices.slots[place] + self._changes[place]
+        return sum(weighted) + self._changes[place]
 
     def _waiting(self, number: int) -> float:
-        """Return what it costs to stay for five minutes, or longer, if demand takes one course."""
-        future, present = self._futures[number], self._choices.present
-        price = self._prices.late
-        first = BUCKET * (self._choices.slots[present] + price * self._shares[number][present])
+        """Return what it costs to stay for five minutes, and then to stay or to go up, if demand takes one course."""
+        future, present, price = self._futures[number], self._choices.present, self._prices.late
+        first = self._first(number)
         least = first + future[present] + price * self._fluid(number, present, 0.0)[0]
-        for bound, place in self._ascending(
-            map(sum, zip(future, self._changes, self._least_late[number], strict=True))
-        ):
+        bounds = list(map(sum, zip(future, self._changes, self._least_late[number], strict=True)))
+        for bound, place in self._ascending(bounds):
             if first + bound >= least:
                 break
-            if place != present:
-                least = min(least, first + bound + price * self._fluid(number, place, BUCKET)[0])
+            if place > present:
+                least = min(
+                    least, first + self._changes[place] + future[place] + price * self._fluid(number, place, BUCKET)[0]
+                )
         return least
 
     def _cost(self, place: int) -> Cost:

@@ -5,31 +5,42 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.policies.slo import packing
 from flink_autoscaler.core.policies.slo.arrivals import Edge, Interval, Tally
 from flink_autoscaler.core.policies.slo.capacity import Capacity
-from flink_autoscaler.core.policies.slo.forecasts import Match
+from flink_autoscaler.core.policies.slo.experts.echoes import NO_ECHOES, Echoes
+from flink_autoscaler.core.policies.slo.experts.forecasts import PROFILE, Match
+from flink_autoscaler.core.policies.slo.experts.trust import MIX, SCORED, SCORES_LENGTH, Score, Trust, due_length
 from flink_autoscaler.core.policies.slo.history import KEPT, LONG_AGO, MINUTES, PER_BUCKET, SURPRISED, History
 from flink_autoscaler.core.policies.slo.model import Seen
 from flink_autoscaler.core.policies.slo.noise import DISTANCES as DIFFERENCES
 from flink_autoscaler.core.policies.slo.noise import Differences
-from flink_autoscaler.core.policies.slo.trust import MIX, SCORED, SCORES_LENGTH, Score, Trust, due_length
+from flink_autoscaler.core.policies.slo.sources.streams import MINUTES as MINUTES_OF_STREAM
+from flink_autoscaler.core.policies.slo.sources.streams import NO_STREAMS, PER_SHARE, SHARES, Stream, Streams
 
 FORMAT: Final = 1
 FORESEEN: Final = 4
 """Buckets of the last mix that are kept, to tell surprises."""
 ROOM: Final = 7600
 """Characters of all of it, which the older history must fit into."""
-FIXED: Final = 2150
+FIXED: Final = 2240
+PROFILED: Final = 250
 PER_VERTEX: Final = 115
+PER_STREAM: Final = MINUTES_OF_STREAM * packing.LONG + 30
 PER_SOURCE: Final = 60
 PER_EDGE: Final = 10
 LEAST_BUCKETS: Final = 600
 """Buckets that are kept however many vertices a job has: two days."""
 GREATEST: Final = 1e300
+
+
+@lru_cache(maxsize=1024)
+def _mark(names: tuple[Any, ...]) -> int:
+    return zlib.crc32(repr(names).encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +66,19 @@ class Graph:
     @property
     def mark(self) -> int:
         """A number that another graph hardly has."""
-        return zlib.crc32(repr((self.vertices, self.sources, self.edges)).encode())
+        return _mark((self.vertices, self.sources, self.edges))
 
     @property
     def mark_of_sources(self) -> int:
         """A number that other sources hardly have."""
-        return zlib.crc32(repr(self.sources).encode())
+        return _mark(self.sources)
 
-    def buckets_to_keep(self) -> int:
-        """Return how much history there is room for."""
+    def buckets_to_keep(self, trust: Trust, streams: Streams) -> int:
+        """Return how much history there is room for beside what experts said and what arrived at each source."""
         used = FIXED + PER_VERTEX * len(self.vertices) + PER_SOURCE * len(self.sources) + PER_EDGE * len(self.edges)
-        return min(max((ROOM - used) // packing.SHORT, LEAST_BUCKETS), KEPT)
+        used += (PROFILED if PROFILE in trust.due else 0) + PER_STREAM * len(streams.each)
+        each = packing.SHORT + len(streams.each) / PER_SHARE
+        return min(max(int((ROOM - used) / each), LEAST_BUCKETS), KEPT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +100,8 @@ class SloState:
         matches: Hours of the past that were like the last one.
         foreseen: Mix of the buckets after the last forecast.
         foreseen_ago: Minutes since the last forecast.
+        streams: What has arrived at each of several sources.
+        echoes: What became of jumps.
     """
 
     graph: Graph
@@ -103,11 +118,17 @@ class SloState:
     matches: tuple[Match, ...] = ()
     foreseen: tuple[float, ...] = ()
     foreseen_ago: float = 0.0
+    streams: Streams = NO_STREAMS
+    echoes: Echoes = NO_ECHOES
 
     @property
     def foreseen_now(self) -> float | None:
         """Demand that the last forecast expects now; None where that was too long ago."""
-        place = int(self.foreseen_ago) // PER_BUCKET
+        return self.foreseen_in(0.0)
+
+    def foreseen_in(self, minutes: float) -> float | None:
+        """Return the demand that the last forecast expects in some minutes; None where it does not look that far."""
+        place = int(self.foreseen_ago + minutes) // PER_BUCKET
         return self.foreseen[place] if place < len(self.foreseen) else None
 
     def as_json(self) -> dict[str, Any]:
@@ -131,6 +152,8 @@ class SloState:
             "mixed": packing.longs((trust.mix.total, trust.mix.count)),
             "matches": [[each.age, _rounded(each.weight)] for each in self.matches],
             "foreseen": [_numbers(self.foreseen), self.foreseen_ago],
+            "echoes": self.echoes.as_json(),
+            **({"streams": _streams_json(self.streams, graph)} if self.streams.each else {}),
         }
 
     @classmethod
@@ -149,7 +172,9 @@ class SloState:
                 return cls(graph)
             if stored["graph"] != graph.mark:
                 history = _history(stored["history"])
-                return cls(graph, history=History(buckets=history.buckets).with_day(), trust=_trust({}, stored))
+                streams = _streams(stored, graph).without_minutes()
+                whole = History(buckets=history.buckets).with_day()
+                return cls(graph, history=whole, trust=_trust({}, stored), streams=streams)
             return _read(stored, graph)
         except (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError):
             return cls(graph)
@@ -183,6 +208,14 @@ def _list(counters: tuple[float, float | None] | None) -> list[float | None] | N
 def _history_json(history: History) -> list[Any]:
     numbers = (history.filling, history.since, history.surprise)
     return [history.packed, history.buckets, *numbers, *_numbers((history.day_mean, history.day_greatest))]
+
+
+def _streams_json(streams: Streams, graph: Graph) -> list[Any]:
+    places = {key: place for place, key in enumerate(graph.sources)}
+    return [
+        streams.due,
+        [[[places[key] for key in one.sources], one.packed, one.since, one.shares] for one in streams.each],
+    ]
 
 
 def _finite(value: Any, low: float = 0.0, high: float = GREATEST) -> float:
@@ -227,6 +260,8 @@ def _read(stored: Mapping[str, Any], graph: Graph) -> SloState:
         tuple(Match(int(_finite(age, 0, KEPT)), _finite(weight)) for age, weight in stored["matches"]),
         tuple(_finite(each) for each in foreseen),
         _finite(ago),
+        _streams(stored, graph),
+        Echoes.read(stored.get("echoes")),
     )
 
 
@@ -262,6 +297,28 @@ def _history(stored: Any) -> History:
     return History(values, count, buckets, *ages, _finite(mean), _finite(greatest), minutes)
 
 
+def _streams(stored: Mapping[str, Any], graph: Graph) -> Streams:
+    """Return what was written; nothing where a job had one source, or was written before sources were told apart."""
+    if "streams" not in stored:
+        return NO_STREAMS
+    due, each = stored["streams"]
+    streams = Streams(tuple(_stream(one, graph) for one in each), int(_finite(due, 0, PER_SHARE - 1)))
+    if sorted(key for one in streams.each for key in one.sources) != list(graph.sources):
+        raise ValueError
+    return streams
+
+
+def _stream(stored: Any, graph: Graph) -> Stream:
+    places, minutes, since, shares = stored
+    if not packing.is_long_series(minutes) or not packing.is_text(shares) or len(shares) > SHARES:
+        raise ValueError
+    values = tuple(packing.from_longs(minutes))
+    if len(values) > MINUTES_OF_STREAM:
+        raise ValueError
+    sources = tuple(graph.sources[int(_finite(place, 0))] for place in places)
+    return Stream(sources, values, minutes, _optional(since, 0.0, LONG_AGO), shares)
+
+
 def _differences(stored: Any) -> Differences:
     if not packing.is_long_series(stored):
         raise ValueError
@@ -275,9 +332,11 @@ def _differences(stored: Any) -> Differences:
 def _trust(due: Mapping[str, Any], stored: Mapping[str, Any]) -> Trust:
     scores = {name: stored["scores"][name] for name in SCORED if name in stored["scores"]}
     said = {name: due[name] for name in (*SCORED, MIX) if name in due}
-    if not all(packing.is_long_series(each) and len(each) == SCORES_LENGTH for each in scores.values()):
+    if not packing.is_text("".join((*scores.values(), *said.values()))):
         raise ValueError
-    if not all(packing.is_series(text, gaps=True) and len(text) == due_length(name) for name, text in said.items()):
+    if not all(len(text) == SCORES_LENGTH for text in scores.values()):
+        raise ValueError
+    if not all(len(text) == due_length(name) for name, text in said.items()):
         raise ValueError
     if not packing.is_long_series(stored["mixed"]):
         raise ValueError

@@ -26,6 +26,7 @@ _EVENTFUL: Final[Mapping[str, Callable[..., Workload]]] = {
     "bursts": events.bursts,
     "upstream-outage": events.upstream_outage,
     "opposite": events.opposite,
+    "three-sources": events.three_sources,
 }
 """The same, made of seconds."""
 

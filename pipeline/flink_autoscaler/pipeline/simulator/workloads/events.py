@@ -1,4 +1,4 @@
-"""Workloads in which something happens: steps, launches, spikes, bursts, an outage upstream; and two sources.
+"""Workloads in which something happens: steps, launches, spikes, bursts, an outage upstream; and several sources.
 
 Each begins ``since`` seconds after a Monday midnight; below 0 that is before it, and before what happens once. The same
 seed gives the same rates, and a longer workload begins as the shorter one does.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from flink_autoscaler.pipeline.simulator.workloads.weekly import office
 from flink_autoscaler.pipeline.simulator.workloads.workload import (
     DAY,
     HOUR,
@@ -121,4 +122,18 @@ def opposite(*, seed: int = 0, duration: float = WEEK, since: float = 0.0) -> Wo
         "opposite",
         shaped("by day", lambda t: (60e3 + 40e3 * daily_sine(t)) * next(by_day), duration, since=since),
         shaped("by night", lambda t: (40e3 - 25e3 * daily_sine(t)) * next(by_night), duration, since=since),
+    )
+
+
+def three_sources(*, seed: int = 0, duration: float = WEEK, since: float = 0.0) -> Workload:
+    """Return office hours, 24 k and 72 k, one that is highest by night, 40 k and 25 k more or less, and bursts on 20 k.
+
+    Each has noise of its own.
+    """
+    by_night = autoregressive(seed + _OTHER, _SLOW)
+    return side_by_side(
+        "three-sources",
+        office(seed=seed, weeks=duration / WEEK, since=since).scaled(0.6),
+        shaped("by night", lambda t: (40e3 - 25e3 * daily_sine(t)) * next(by_night), duration, since=since),
+        bursts(seed=seed + 2 * _OTHER, duration=duration, since=since).scaled(2 / 7),
     )

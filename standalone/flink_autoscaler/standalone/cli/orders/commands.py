@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from flink_autoscaler.standalone.cli.command import GivenSettings, JsonOption, command, mistake, valued
+from flink_autoscaler.standalone.cli.command import GivenSettings, JsonOption, UrlOption, command, mistake, valued
 
 app = typer.Typer()
 
@@ -28,6 +28,7 @@ class OrderedBy:
 
     who: Annotated[str | None, valued("--as", metavar="NAME", text="Who orders it.  [default: login name@host]")] = None
     takes_all: Annotated[bool, typer.Option("--all", help="Do it for every job that JOB fits.")] = False
+    url: UrlOption = None
 
 
 @command(
@@ -64,6 +65,7 @@ def pause(
     return give(
         OrderArguments(given, by, job, reason, is_new, needs_reason=True),
         lambda orders, signed, _: order_book.pause(orders, signed, direction=direction, lasts_ms=lasts_ms),
+        {"order": "pause", "direction": direction.value, "seconds": None if lasts_ms is None else lasts_ms / 1000},
     )
 
 
@@ -90,7 +92,7 @@ def resume(
     from flink_autoscaler.standalone.cli.orders.arguments import OrderArguments
     from flink_autoscaler.standalone.cli.orders.service import give
 
-    return give(OrderArguments(given, by, job, reason), order_book.resume)
+    return give(OrderArguments(given, by, job, reason), order_book.resume, {"order": "resume"})
 
 
 @command(
@@ -152,6 +154,7 @@ def unpin(
     return give(
         OrderArguments(given, by, job, reason),
         lambda orders, signed, _: order_book.unpin(orders, signed, vertices or []),
+        {"order": "unpin", "vertices": dict.fromkeys(vertices or (), 1)},
     )
 
 
@@ -176,7 +179,8 @@ def rollback(
     from flink_autoscaler.standalone.cli.orders.arguments import OrderArguments
     from flink_autoscaler.standalone.cli.orders.service import give
 
-    return give(OrderArguments(given, by, job, reason, needs_reason=True), order_book.rollback)
+    asked = OrderArguments(given, by, job, reason, needs_reason=True)
+    return give(asked, order_book.rollback, {"order": "rollback"})
 
 
 @command(
@@ -232,6 +236,7 @@ def dry_run(
     return give(
         OrderArguments(given, by, job, reason, is_new),
         lambda orders, signed, known: order_book.dry_run(orders, signed, known, is_on=switch.lower() == "on"),
+        {"order": "dry-run" if switch.lower() == "on" else "live"},
     )
 
 
@@ -248,10 +253,14 @@ def orders(
     ] = None,
     given: GivenSettings,
     as_json: JsonOption = False,
+    url: UrlOption = None,
 ) -> int:
     """Show what is ordered now, by whom and since when."""
     from flink_autoscaler.standalone.cli.orders.service import orders_in_force
-    from flink_autoscaler.standalone.cli.orders.view import print_orders
+    from flink_autoscaler.standalone.cli.orders.view import print_orders, print_remote_orders
 
+    if url is not None:
+        print_remote_orders(url, job, as_json=as_json)
+        return 0
     print_orders(orders_in_force(given, job), as_json=as_json)
     return 0

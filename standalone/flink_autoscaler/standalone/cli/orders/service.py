@@ -8,31 +8,30 @@ from contextlib import ExitStack, closing, contextmanager
 from typing import Final
 
 from flink_autoscaler.core.decide.limits.pins import PinnedJob
-from flink_autoscaler.core.errors import ConfigError, StoreError
+from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Signed
-from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Supervision
-from flink_autoscaler.core.model.topology import Vertex, VertexDetails
 from flink_autoscaler.core.model.vertex_patterns import Named
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
 from flink_autoscaler.core.ports.order_book import Ordered
-from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.supervise import order_book
+from flink_autoscaler.core.supervise.in_force import OrdersInForce
 from flink_autoscaler.core.supervise.left_alone import LeftAlone
 from flink_autoscaler.standalone.cli.command import GivenSettings
 from flink_autoscaler.standalone.cli.orders.arguments import OrderArguments, Sign
 from flink_autoscaler.standalone.cli.orders.named_jobs import chosen_jobs, new_job
-from flink_autoscaler.standalone.cli.orders.view import OrdersInForce, remembered
+from flink_autoscaler.standalone.cli.orders.view import remembered
 from flink_autoscaler.standalone.cli.output import print_error
 from flink_autoscaler.standalone.daemon.event_handlers import EventHandlers
 from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.daemon.storage import JDBC
 from flink_autoscaler.standalone.fetchers.job_keys import printable
 from flink_autoscaler.standalone.ha.databases import open_database
-from flink_autoscaler.standalone.records.codec import decode
+from flink_autoscaler.standalone.records.seen import seen_job
 from flink_autoscaler.standalone.settings.schema.settings import LOGGING, JobKeyMode, Settings
+from flink_autoscaler.standalone.web.client import key_of, tell
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.known_jobs import KnownJob, known_jobs, supervision_of, supervisions_of
 from flink_autoscaler.stores.sql.orders import SqlOrderBook
@@ -90,17 +89,7 @@ class OrderService:
 
     def seen(self, job_key: JobKey) -> PinnedJob | None:
         """Return a job as its latest recorded pass saw it; None where that does not tell."""
-        newest = SqlRecordStore(self._database).latest(job_key)
-        if newest is None:
-            return None
-        try:
-            record = decode(newest.text)
-        except StoreError:
-            return None
-        vertices = _vertices(record.outcome)
-        inputs = record.outcome.inputs
-        cluster = ClusterReading() if inputs is None else inputs.cluster
-        return PinnedJob(record.request.context, vertices, cluster, record.request.now_ms) if vertices else None
+        return seen_job(SqlRecordStore(self._database), job_key)
 
     def vertices(self, job_key: JobKey) -> tuple[Named, ...] | None:
         """Return the vertices of a job in its latest recorded pass; None where that does not tell."""
@@ -139,9 +128,17 @@ class OrderService:
             yield EventHandlers(handlers) if handlers else None
 
 
-def give(asked: OrderArguments, act: Act) -> int:
-    """Give an order for the jobs that are meant; return the exit code."""
+def give(asked: OrderArguments, act: Act, request: Mapping[str, object]) -> int:
+    """Give an order for the jobs that are meant; return the exit code.
+
+    Args:
+        asked: Whom it is about.
+        act: What it makes of the orders of a job.
+        request: The same for the API of a daemon, but for job and reason.
+    """
     sign = asked.signing()
+    if asked.by.url is not None:
+        return _sent(asked, request)
     with _opened(asked.given) as service:
         return _change(service, service.jobs(asked), sign, act)
 
@@ -149,6 +146,8 @@ def give(asked: OrderArguments, act: Act) -> int:
 def give_pin(asked: OrderArguments, wanted: Mapping[str, int], *, is_forced: bool) -> int:
     """Pin vertices of the jobs that are meant, where they can have it or a person insists; return the exit code."""
     sign = asked.signing()
+    if asked.by.url is not None:
+        return _sent(asked, {"order": "pin", "vertices": {**wanted}, "force": is_forced})
 
     def act_for(service: OrderService, job_key: JobKey) -> Act:
         job = None if is_forced else service.seen(job_key)
@@ -162,6 +161,10 @@ def give_pin(asked: OrderArguments, wanted: Mapping[str, int], *, is_forced: boo
 def give_reset(asked: OrderArguments, *, is_confirmed: bool) -> int:
     """Have everything forgotten about the jobs that are meant, once that is confirmed; return the exit code."""
     sign = asked.signing()
+    if asked.by.url is not None:
+        if not is_confirmed:
+            raise ConfigError("nothing was changed: add --yes to have everything that was learned forgotten")
+        return _sent(asked, {"order": "reset"})
     with _opened(asked.given) as service:
         job_keys = service.jobs(asked)
         for job_key in job_keys:
@@ -169,6 +172,20 @@ def give_reset(asked: OrderArguments, *, is_confirmed: bool) -> int:
         if not is_confirmed:
             raise ConfigError("nothing was changed: add --yes to have this forgotten")
         return _change(service, job_keys, sign, order_book.reset)
+
+
+def _sent(asked: OrderArguments, request: Mapping[str, object]) -> int:
+    """Send an order to a running daemon, which signs it with who it takes us for; return the exit code."""
+    url = asked.by.url or ""
+    if asked.by.takes_all or asked.is_new or asked.by.who is not None:
+        raise ConfigError("--all, --new and --as are for the database; with --url name one job, and the token says who")
+    job_key = key_of(url, asked.job)
+    ordered = tell(url, "/api/v1/orders", {**request, "job_key": job_key, "reason": asked.reason or ""})
+    if ordered["is_refused"]:
+        print_error(f"{printable(job_key)}: {ordered['text']}")
+        return 1
+    _say(job_key, ordered["text"])
+    return 0
 
 
 def orders_in_force(given: GivenSettings, job: str | None) -> list[OrdersInForce]:
@@ -226,13 +243,6 @@ def _change(service: OrderService, job_keys: Sequence[JobKey], sign: Sign, act: 
                 handler.handle_event(_context(job_key), ordered.event)
             is_refused |= ordered.is_refused
     return 1 if is_refused else 0
-
-
-def _vertices(outcome: PassOutcome) -> tuple[Vertex | VertexDetails, ...]:
-    if outcome.topology is not None:
-        return tuple(outcome.topology.vertices.values())
-    reading = None if outcome.inputs is None else outcome.inputs.reading
-    return () if reading is None or reading.details is None else reading.details.vertices
 
 
 def _context(job_key: JobKey) -> JobAutoScalerContext:

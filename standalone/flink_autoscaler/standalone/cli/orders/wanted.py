@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import closing
 
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Supervision, Vector
+from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Vector
 from flink_autoscaler.standalone.cli.command import GivenSettings
 from flink_autoscaler.standalone.daemon.storage import JDBC
 from flink_autoscaler.standalone.ha.databases import open_database
 from flink_autoscaler.standalone.records.codec import PassRecord, decode
-from flink_autoscaler.standalone.records.explain import SIZED
+from flink_autoscaler.standalone.records.explain import wanted_of
 from flink_autoscaler.stores.sql.known_jobs import supervisions_of
 from flink_autoscaler.stores.sql.records import SqlRecordStore
 from flink_autoscaler.stores.sql.schema import require_current
-
-_ALIGNED = "aligned"
 
 
 def wanted_now(given: GivenSettings, job_keys: Collection[JobKey]) -> dict[JobKey, Vector]:
@@ -35,24 +32,11 @@ def wanted_now(given: GivenSettings, job_keys: Collection[JobKey]) -> dict[JobKe
         require_current(database, upgrades_at_start=False)
         supervisions = supervisions_of(database, writer=prepared.ha.name, clusters=clusters)
         records = SqlRecordStore(database)
-        return {key: wanted_of(supervisions.get(key, NO_SUPERVISION), _newest(records, key)) for key in job_keys}
-
-
-def wanted_of(supervision: Supervision, record: PassRecord | None) -> Vector:
-    """Return what is wanted of vertices: what the load asks for where a pass has just sized it, else what is asked for.
-
-    What the load asks for may be more than is asked of the cluster, where slots, a wait or a rule hold it back. Pins go
-    before it.
-    """
-    sized = {} if record is None else _sized(record)
-    pinned = supervision.pinned
-    return {**supervision.asked, **{v: number for v, number in sized.items() if v not in pinned}}
-
-
-def _sized(record: PassRecord) -> Mapping[VertexId, int]:
-    reasons = (reason for reason in record.outcome.decision.reasons if reason.code in SIZED and reason.vertex_id)
-    figures = ((reason.vertex_id, dict(reason.figures).get(_ALIGNED)) for reason in reasons)
-    return {v: round(aligned) for v, aligned in figures if v is not None and aligned is not None}
+        newest = {key: _newest(records, key) for key in job_keys}
+        return {
+            key: wanted_of(supervisions.get(key, NO_SUPERVISION), None if record is None else record.outcome)
+            for key, record in newest.items()
+        }
 
 
 def _newest(records: SqlRecordStore, job_key: JobKey) -> PassRecord | None:

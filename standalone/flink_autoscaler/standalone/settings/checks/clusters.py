@@ -57,23 +57,25 @@ _TLS_KEY: Final = ("tls.key-file", "tls.key-password-file", "tls.key-password-en
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterSection:
-    """A section of a cluster in the flat configuration.
+class EntrySection:
+    """A section of a list entry, most of them clusters, in the flat configuration.
 
     Attributes:
         prefix: Of its keys, such as ``autoscaler.clusters.0.`` or ``autoscaler.clusters.0.yarn.``.
-        values: The part of the flat configuration that is about the cluster.
+        values: The part of the flat configuration that is about the entry; never empty.
+        what: An entry is called.
     """
 
     prefix: str
     values: Mapping[str, Value]
+    what: str = "cluster"
 
     def of(self, name: str) -> str:
         """Return an option of the section with its value and origin, or that it is not set."""
         key = self.prefix + name
         if key in self.values:
             return named(key, self.values)
-        return f"{key} is not set (the cluster is in {next(iter(self.values.values())).origin})"
+        return f"{key} is not set (the {self.what} is in {next(iter(self.values.values())).origin})"
 
     def sets(self, name: str) -> bool:
         """Tell whether an option of the section is set to something else than its default."""
@@ -90,7 +92,7 @@ class ClusterSection:
 
 def cluster_problems(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
     """Yield what is wrong with the configured clusters, one sentence per problem."""
-    places = _places(settings, values)
+    places = cluster_places(settings, values)
     yield from _duplicate_names(places)
     for place, cluster in places:
         yield from _type_problems(cluster, place)
@@ -101,7 +103,7 @@ def cluster_problems(settings: Settings, values: Mapping[str, Value]) -> Iterato
 
 def cluster_warnings(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
     """Yield what looks like a mistake or a danger in the configured clusters, one sentence each."""
-    places = _places(settings, values)
+    places = cluster_places(settings, values)
     yield from _shared_urls(places)
     for place, cluster in places:
         yield from access_warnings(cluster, place, cluster.url)
@@ -111,22 +113,23 @@ def cluster_warnings(settings: Settings, values: Mapping[str, Value]) -> Iterato
             yield f"{place.of(name)}: looks like a regular expression; * stands for any text, and ? for one character"
 
 
-def _places(settings: Settings, values: Mapping[str, Value]) -> list[tuple[ClusterSection, ClusterSettings]]:
+def cluster_places(settings: Settings, values: Mapping[str, Value]) -> list[tuple[EntrySection, ClusterSettings]]:
+    """Return the configured clusters, each with where it was configured."""
     own: dict[str, dict[str, Value]] = {f"autoscaler.clusters.{number}.": {} for number in cluster_numbers(values)}
     for key, value in values.items():
         # Each cluster with its own keys: there may be hundreds of clusters.
         if (prefix := ".".join(key.split(".", 3)[:3]) + ".") in own:
             own[prefix][key] = value
-    places = (ClusterSection(prefix, texts) for prefix, texts in own.items())
+    places = (EntrySection(prefix, texts) for prefix, texts in own.items())
     return list(zip(places, settings.clusters, strict=True))
 
 
-def _of_yarn(place: ClusterSection) -> ClusterSection:
-    return ClusterSection(f"{place.prefix}yarn.", place.values)
+def _of_yarn(place: EntrySection) -> EntrySection:
+    return EntrySection(f"{place.prefix}yarn.", place.values)
 
 
-def _duplicate_names(places: list[tuple[ClusterSection, ClusterSettings]]) -> Iterator[str]:
-    same: dict[str, list[ClusterSection]] = defaultdict(list)
+def _duplicate_names(places: list[tuple[EntrySection, ClusterSettings]]) -> Iterator[str]:
+    same: dict[str, list[EntrySection]] = defaultdict(list)
     for place, cluster in places:
         same[cluster.name].append(place)
     for name, found in same.items():
@@ -138,7 +141,7 @@ def _duplicate_names(places: list[tuple[ClusterSection, ClusterSettings]]) -> It
             yield f"the cluster name '{name}' is used more than once: {', '.join(origins)}{more}"
 
 
-def _type_problems(cluster: ClusterSettings, place: ClusterSection) -> Iterator[str]:
+def _type_problems(cluster: ClusterSettings, place: EntrySection) -> Iterator[str]:
     if cluster.type not in (FLINK, YARN):
         if problem := unknown_plugin(PluginGroup.FETCHERS, cluster.type):
             yield f"{place.of('type')}: {problem}"
@@ -150,7 +153,7 @@ def _type_problems(cluster: ClusterSettings, place: ClusterSection) -> Iterator[
             yield f"{place.of(name)}: only for {place.prefix}type yarn, which is flink"
 
 
-def _url_problems(cluster: ClusterSettings, place: ClusterSection) -> Iterator[str]:
+def _url_problems(cluster: ClusterSettings, place: EntrySection) -> Iterator[str]:
     if cluster.type == FLINK and not cluster.url:
         yield f"{place.of('url')}: expected the URL of a JobManager, or {place.prefix}type yarn"
     if cluster.type == YARN and not cluster.yarn.url:
@@ -162,7 +165,7 @@ def _url_problems(cluster: ClusterSettings, place: ClusterSection) -> Iterator[s
             yield f"{place.of(name)}: {url} is there more than once"
 
 
-def _shared_urls(places: list[tuple[ClusterSection, ClusterSettings]]) -> Iterator[str]:
+def _shared_urls(places: list[tuple[EntrySection, ClusterSettings]]) -> Iterator[str]:
     """Two clusters with one JobManager would scale the same jobs, unless each takes its own."""
     seen: dict[str, str] = {}
     for place, cluster in places:
@@ -174,7 +177,7 @@ def _shared_urls(places: list[tuple[ClusterSection, ClusterSettings]]) -> Iterat
                 yield f"{place.of('url')}: the cluster '{other}' has {url}, too; both will scale the same jobs"
 
 
-def access_problems(settings: AccessSettings, place: ClusterSection, urls: Sequence[str]) -> Iterator[str]:
+def access_problems(settings: AccessSettings, place: EntrySection, urls: Sequence[str]) -> Iterator[str]:
     """Yield what is wrong with how a service is reached. Reads the files that are named.
 
     Args:
@@ -192,7 +195,7 @@ def access_problems(settings: AccessSettings, place: ClusterSection, urls: Seque
     yield from unreadable or _certificate_problems(settings, place)
 
 
-def access_warnings(settings: AccessSettings, place: ClusterSection, urls: Sequence[str]) -> Iterator[str]:
+def access_warnings(settings: AccessSettings, place: EntrySection, urls: Sequence[str]) -> Iterator[str]:
     """Yield what looks dangerous about how a service is reached: secrets that everybody on the way can read."""
     exposed = [url for url in urls if url.startswith("http:") and not _is_loopback(urlsplit(url).hostname or "")]
     sent = _sent_secret(settings, place)
@@ -200,7 +203,7 @@ def access_warnings(settings: AccessSettings, place: ClusterSection, urls: Seque
         yield f"{place.of(sent)}: sent to {exposed[0]} without encryption, so that others can read it; use https"
 
 
-def _auth_problems(kind: AuthKind, place: ClusterSection) -> Iterator[str]:
+def _auth_problems(kind: AuthKind, place: EntrySection) -> Iterator[str]:
     chosen = f"{place.prefix}auth.kind {kind}"
     for name, kinds in _KINDS_OF.items():
         if place.sets(name) and kind not in kinds:
@@ -216,7 +219,7 @@ def _auth_problems(kind: AuthKind, place: ClusterSection) -> Iterator[str]:
             yield f"{place.prefix}{error}"
 
 
-def _tls_problems(place: ClusterSection, urls: Sequence[str]) -> Iterator[str]:
+def _tls_problems(place: EntrySection, urls: Sequence[str]) -> Iterator[str]:
     names = [name for name in ("tls.ca-file", "tls.certificate-file", *_TLS_KEY, "tls.verify-host") if place.sets(name)]
     if names and urls and not any(url.startswith("https:") for url in urls):
         yield f"{place.of(names[0])}: of no use for {urls[0]}; use https, or remove it"
@@ -225,7 +228,7 @@ def _tls_problems(place: ClusterSection, urls: Sequence[str]) -> Iterator[str]:
             yield f"{place.of(name)}: of no use without {place.prefix}tls.certificate-file"
 
 
-def _header_problems(settings: AccessSettings, place: ClusterSection) -> Iterator[str]:
+def _header_problems(settings: AccessSettings, place: EntrySection) -> Iterator[str]:
     names = [name for group in _GROUPS for name in place.below(group)]
     counts = Counter(_header(name) for name in names)
     chosen = f"{place.prefix}auth.kind {settings.auth.kind}"
@@ -248,7 +251,7 @@ def _header(name: str) -> str:
     return name.partition(".")[2].lower()
 
 
-def _secret_problems(place: ClusterSection) -> Iterator[str]:
+def _secret_problems(place: EntrySection) -> Iterator[str]:
     """Read every secret, as a pass would do."""
     for ending, headers, read in (("file", "headers-file", from_file), ("env-variable", "headers-env", from_variable)):
         for name in filter(place.sets, [*(f"{name}-{ending}" for name in _SECRETS), *place.below(headers)]):
@@ -261,7 +264,7 @@ def _secret_problems(place: ClusterSection) -> Iterator[str]:
                 yield f"{place.of(name)}: what it holds cannot be sent; expected printable ASCII"
 
 
-def _keytab_problems(settings: AccessSettings, place: ClusterSection) -> Iterator[str]:
+def _keytab_problems(settings: AccessSettings, place: EntrySection) -> Iterator[str]:
     if settings.auth.keytab is None:
         return
     try:
@@ -274,7 +277,7 @@ def _keytab_problems(settings: AccessSettings, place: ClusterSection) -> Iterato
         yield f"{place.of('auth.keytab')}: not the name of a file"
 
 
-def _certificate_problems(settings: AccessSettings, place: ClusterSection) -> Iterator[str]:
+def _certificate_problems(settings: AccessSettings, place: EntrySection) -> Iterator[str]:
     if not any(map(place.sets, ("tls.ca-file", "tls.certificate-file"))):
         return
     try:
@@ -283,7 +286,7 @@ def _certificate_problems(settings: AccessSettings, place: ClusterSection) -> It
         yield f"{place.prefix}{error}"
 
 
-def _sent_secret(settings: AccessSettings, place: ClusterSection) -> str | None:
+def _sent_secret(settings: AccessSettings, place: EntrySection) -> str | None:
     """Return an option whose secret is part of requests."""
     sources = [f"{name}-{end}" for name in ("auth.password", "auth.token", "delegation-token") for end in _POINTERS]
     names = [*filter(place.sets, sources), *place.below("headers-env"), *place.below("headers-file")]

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from flink_autoscaler.clients.flink.pass_plugins import POLICIES
 from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.core.options.checks import unreadable_options, validate
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import PREFIX as JOB_PREFIX
-from flink_autoscaler.standalone.daemon.plugins import PluginGroup, unknown_plugin
+from flink_autoscaler.core.options.option import nearest
+from flink_autoscaler.core.options.policies import OPTIONS_OF
+from flink_autoscaler.standalone.daemon.plugins import PluginGroup, plugin_names, unknown_plugin
 from flink_autoscaler.standalone.daemon.storage import HEAP, needs_database
+from flink_autoscaler.standalone.lags.sources import lag_problems
 from flink_autoscaler.standalone.settings.checks.clusters import cluster_problems
+from flink_autoscaler.standalone.settings.checks.metrics import metric_problems
+from flink_autoscaler.standalone.settings.checks.notifications import notification_problems
 from flink_autoscaler.standalone.settings.schema.clusters import ProviderSettings
 from flink_autoscaler.standalone.settings.schema.options import allowed, daemon_keys, job_keys
 from flink_autoscaler.standalone.settings.schema.schedules import AUTO, OFF
@@ -69,17 +75,24 @@ def check_settings(settings: Settings, values: Mapping[str, Value]) -> list[str]
         settings: The settings.
         values: The flat configuration they were made from, for origins.
     """
-    problems = [*cluster_problems(settings, values), *_unknown_plugins(settings, values)]
+    problems = [
+        *cluster_problems(settings, values),
+        *metric_problems(settings, values),
+        *_unknown_plugins(settings, values),
+    ]
     problems += [*_database_problems(settings, values), *_lease_problems(settings, values)]
     problems += _provider_problems(settings, values)
     problems += _schedule_problems(settings, values)
+    problems += [*notification_problems(settings, values), *lag_problems(settings)]
     read: dict[tuple[tuple[str, str], ...], _Read] = {}
+    known = sorted({*OPTIONS_OF, *plugin_names(POLICIES)})
     for scope in _scopes(settings, values):
         # Hundreds of clusters seldom have more than a few sets of options.
         own = tuple(scope.own.items())
         texts = read[own] if own in read else read.setdefault(own, _read(scope.texts))
         problems += _option_problems(scope, texts, values)
         problems += _timing_problems(scope, texts, values)
+        problems += _policy_problems(scope, texts.options, known, values)
     return problems
 
 
@@ -190,6 +203,18 @@ def _option_problems(scope: _Scope, texts: _Read, values: Mapping[str, Value]) -
         yield f"{_place_of_option(key, scope, values)}: expected {allowed(job_keys()[key])}"
     for key, problem in texts.invalid:
         yield f"{_place(key, scope.prefix, values)}: {problem}"
+
+
+def _policy_problems(
+    scope: _Scope, options: AutoscalerOptions, known: Sequence[str], values: Mapping[str, Value]
+) -> Iterator[str]:
+    """Check the names of policies; a job whose policies nobody knows is never scaled."""
+    shadow = (options.policies_shadow,) if options.policies_shadow else ()
+    chosen = {AutoscalerOptions.policies.key: options.policies, AutoscalerOptions.policies_shadow.key: shadow}
+    for key, names in chosen.items():
+        for name in (name for name in names if name not in known):
+            place = _place_of_option(key, scope, values)
+            yield f"{place}: no policy is called '{name}'; known: {', '.join(known)}{nearest(name, known)}"
 
 
 def _timing_problems(scope: _Scope, texts: _Read, values: Mapping[str, Value]) -> Iterator[str]:

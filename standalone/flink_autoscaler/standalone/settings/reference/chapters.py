@@ -81,6 +81,22 @@ autoscaler.clusters:
         _cluster("yarn."),
     ),
     OptionChapter(
+        "Metrics from Prometheus",
+        "Where the metrics of a cluster's jobs are, when it is not asked for them itself. "
+        "Guide: [Metrics from Prometheus](../guide/prometheus-source.md).",
+        """\
+autoscaler.clusters:
+  - name: production
+    url: http://jobmanager:8081
+    metrics:
+      source: prometheus
+      prometheus:
+        url: http://prometheus:9090
+        selector: {namespace: flink-production}
+""",
+        _cluster("metrics."),
+    ),
+    OptionChapter(
         "TaskManagers",
         "Who starts and stops TaskManagers. Guide: [Reactive mode and TaskManagers](../guide/reactive-mode.md).",
         """\
@@ -141,6 +157,45 @@ autoscaler.ha.enabled: true
             "autoscaler.event-handlers",
             "autoscaler.ha.",
         ),
+    ),
+    OptionChapter(
+        "Notifications",
+        "Who is told about events, and about which. Guide: [Notifications](../guide/notifications.md).",
+        """\
+autoscaler.notifications:
+  targets:
+    - name: audit
+      url: https://hooks.example.com/flink
+      key-file: /run/secrets/webhook-key
+    - name: on-call
+      type: apprise
+      url: mailtos://mail.example.com/on-call@example.com?from=autoscaler@example.com
+  rules:
+    - {targets: [on-call], severities: [warning], clusters: ["prod-*"], quiet-hours: ["22:00-6:00"]}
+    - {targets: [audit]}
+""",
+        ("autoscaler.notifications.",),
+    ),
+    OptionChapter(
+        "Lag from outside of Flink",
+        "Kafka clusters and services that know how far jobs are behind. Guide: [Lag](../guide/lag-sources.md).",
+        """\
+autoscaler.kafka:
+  - name: orders-kafka
+    bootstrap-servers: ["broker-1:9093", "broker-2:9093"]
+    properties:
+      security.protocol: SASL_SSL
+      sasl.mechanism: SCRAM-SHA-512
+      sasl.username: flink-autoscaler
+    properties-file:
+      sasl.password: /run/secrets/kafka
+autoscaler.numbers:
+  - name: queue
+    url: https://queue.example.com
+    path: /queues/{queue}
+    json-pointer: /waiting
+""",
+        ("autoscaler.kafka", "autoscaler.numbers"),
     ),
     OptionChapter(
         "Engine",
@@ -273,7 +328,17 @@ job.autoscaler.policies: capacity;schedule
 job.autoscaler.schedule.plans:
   - {days: mon-fri, from: 07:00, to: 19:00, timezone: Europe/Berlin, min-parallelism: 8}
 """,
-        _job("policies", "capacity.", "proactive.", "schedule.", "threshold.", "backlog-time."),
+        _job("policies", "early-pass.", "capacity.", "proactive.", "schedule.", "threshold.", "backlog-time."),
+    ),
+    OptionChapter(
+        "Lag",
+        "Who is asked for the lag of sources. Guide: [Lag](../guide/lag-sources.md).",
+        """\
+job.autoscaler.lag.sources: flink
+job.autoscaler.lag.kafka.group: orders
+job.autoscaler.lag.max-age: 2 min
+""",
+        _job("lag."),
     ),
     OptionChapter(
         "Policy ds2",

@@ -11,6 +11,7 @@ from flink_autoscaler.core.options.option import LEGACY_PREFIX
 from flink_autoscaler.standalone.settings.schema.options import (
     FREE,
     INDEX,
+    LISTS,
     DocumentedOption,
     allowed,
     daemon_options,
@@ -32,7 +33,29 @@ _SAMPLE_HEAD = """\
 #
 # Generated: python -m flink_autoscaler.standalone.settings.reference --write
 """
-_SAMPLE_CLUSTERS = "## Clusters. Where none is given, host and port below name the only one."
+_SAMPLE_LISTS: Final = {
+    "autoscaler.clusters": (
+        "## Clusters. Where none is given, host and port below name the only one.",
+        {"name": "production", "url": "http://jobmanager.example.com:8081"},
+    ),
+    "autoscaler.notifications.targets": (
+        "## Who is told about events. Where nobody is given, events are in the log and the database only.",
+        {"name": "on-call", "url": "https://hooks.example.com/flink-autoscaler"},
+    ),
+    "autoscaler.kafka": (
+        "## Kafka clusters that know the lag of jobs; job.autoscaler.lag.sources names them.",
+        {"name": "orders-kafka", "bootstrap-servers": '["broker-1:9092"]'},
+    ),
+    "autoscaler.numbers": (
+        "## Services that answer with the lag of jobs; job.autoscaler.lag.sources names them.",
+        {"name": "queue", "url": "https://queue.example.com"},
+    ),
+    "autoscaler.notifications.rules": (
+        "## Which events are told. Where no rule is given, every warning is told to every target.",
+        {},
+    ),
+}
+"""What stands above each list, and examples of what its entries need."""
 
 
 def job_options() -> Iterator[DocumentedOption]:
@@ -44,21 +67,23 @@ def job_options() -> Iterator[DocumentedOption]:
 
 def sample() -> str:
     """Return the text of ``conf/autoscaler.yaml``."""
-    lists = [entry for entry in daemon_options() if INDEX in entry.key]
     plain = [entry for entry in daemon_options() if INDEX not in entry.key]
-    lines = [_SAMPLE_HEAD, _SAMPLE_CLUSTERS, "# autoscaler.clusters:", *_sample_cluster(lists), ""]
+    lines = [_SAMPLE_HEAD, *(line for key in LISTS for line in _sample_list(key))]
     lines += ["## The daemon.", *_sample_lines(plain), "## Defaults for all jobs.", *_sample_lines(job_options())]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _sample_cluster(entries: Iterable[DocumentedOption]) -> Iterator[str]:
-    """Show the clusters as a list of one entry; its required values are examples."""
-    examples = {"name": "production", "url": "http://jobmanager.example.com:8081"}
-    for number, entry in enumerate(entries):
-        key = entry.key.partition(f"{INDEX}.")[2].replace(f".{FREE}", "")
+def _sample_list(list_key: str) -> Iterator[str]:
+    """Show a list with one entry; its required values are examples."""
+    title, examples = _SAMPLE_LISTS[list_key]
+    yield from (title, f"# {list_key}:")
+    start = f"{list_key}.{INDEX}."
+    for number, entry in enumerate(each for each in daemon_options() if each.key.startswith(start)):
+        key = entry.key.removeprefix(start).replace(f".{FREE}", "")
         value = examples.get(key, _scalar(entry.default_text))
         yield f"##     {_sentence(entry)}"
         yield f"#   {'-' if number == 0 else ' '} {key}:{' ' + value if value else ''}"
+    yield ""
 
 
 def _sample_lines(entries: Iterable[DocumentedOption]) -> Iterator[str]:

@@ -132,6 +132,58 @@ class YarnSettings(AccessSettings):
     )
 
 
+class SourceKind(StrEnum):
+    """Where the metrics of a cluster's jobs come from."""
+
+    REST = "rest"
+    PROMETHEUS = "prometheus"
+
+
+class ReporterForm(StrEnum):
+    """In which form Flink's metrics come to Prometheus."""
+
+    REPORTER = "reporter"
+    KUBERNETES_OPERATOR = "kubernetes-operator"
+    PUSHGATEWAY = "pushgateway"
+
+
+class PrometheusSettings(AccessSettings):
+    """A server with the HTTP API of Prometheus."""
+
+    url: BaseUrls = option((), "prometheus: URL of the server, before /api/v1/query; of Thanos, Mimir or such.")
+    timeout: Seconds = option(10.0, "Time that one query may take.", gt=0)
+    max_response_bytes: MemorySize = option(64 << 20, "Longest answer that is read.", ge=1 << 10, le=1 << 30)
+    max_age: Seconds = option(
+        120.0,
+        "Age of a job's oldest scrape from which on its metrics are unknown; at least twice the scrape interval.",
+        ge=1,
+        le=3600,
+    )
+    preset: ReporterForm = option(
+        ReporterForm.REPORTER,
+        "reporter: Flink's PrometheusReporter is scraped; kubernetes-operator: the same by Prometheus Operator's "
+        "PodMonitor; pushgateway: Flink's PrometheusPushGatewayReporter.",
+    )
+    selector: TextMap = option(
+        {}, "Value of a label that tells the series of this cluster from others; a pattern where it begins with ~."
+    )
+    names: TextMap = option({}, "Name under which a metric of Flink's reporter is stored, where that is another one.")
+    labels: TextMap = option({}, "The same of a label: job_id, task_id, operator_name, topic, partition or job.")
+    replica_labels: Texts | None = option(
+        None, "Labels by which replicas of a Prometheus differ; unset takes those that the preset has."
+    )
+
+
+class MetricsSettings(OptionSection):
+    """Where the metrics of the jobs of a cluster come from."""
+
+    source: SourceKind = option(
+        SourceKind.REST,
+        "rest: every vertex is asked for over Flink's REST API; prometheus: a few queries for all jobs.",
+    )
+    prometheus: PrometheusSettings = PrometheusSettings()
+
+
 class ProviderSettings(AccessSettings):
     """Who starts and stops the TaskManagers of a standalone cluster; access, headers and TLS are those of http."""
 
@@ -229,3 +281,4 @@ class ClusterSettings(AccessSettings):
     parameters: TextMap = option({}, "Settings of a fetcher that is a plug-in of others.")
     yarn: YarnSettings = YarnSettings()
     provider: ProviderSettings = ProviderSettings()
+    metrics: MetricsSettings = MetricsSettings()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, cached_property
@@ -32,8 +32,17 @@ _BOUNDS: Final = {"ge": "at least", "gt": "more than", "le": "at most"}
 _PLUGIN_PARAMETER: Final = re.compile(
     f"({'|'.join(map(re.escape, JOB_PREFIXES))})({'|'.join(map(re.escape, PLUGIN_FAMILIES))})" + r"[^.]+\..+", re.DOTALL
 )
+LISTS: Final[Mapping[str, str]] = {
+    f"{PREFIX}clusters": "cluster",
+    f"{PREFIX}notifications.targets": "target",
+    f"{PREFIX}notifications.rules": "rule",
+    f"{PREFIX}kafka": "Kafka cluster",
+    f"{PREFIX}numbers": "service",
+}
+"""The keys of lists of sections, and what one entry is called."""
+
 _NUMBER: Final = re.compile(_PLACEHOLDERS[INDEX], re.ASCII)
-_NUMBERED: Final = re.compile(re.escape(PREFIX) + r"clusters\.(?P<number>\d+)\.", re.ASCII)
+_NUMBERED: Final = re.compile(rf"(?P<list>{'|'.join(map(re.escape, LISTS))})\.(?P<number>\d+)\.", re.ASCII)
 _CLUSTER_OPTION: Final = re.compile(
     re.escape(PREFIX) + rf"clusters\.{_PLACEHOLDERS[INDEX]}\.options\.(?P<option>.+)", re.DOTALL
 )
@@ -195,7 +204,7 @@ def daemon_option(key: str) -> DaemonOption | None:
     """Return the option of the daemon that a key sets, or None."""
     numbered = _NUMBERED.match(key)
     if numbered and _NUMBER.fullmatch(numbered["number"]):
-        known = _numbered_keys().get(f"{PREFIX}clusters.{INDEX}.{key[numbered.end() :]}")
+        known = _numbered_keys().get(f"{numbered['list']}.{INDEX}.{key[numbered.end() :]}")
     else:
         known = daemon_keys().get(key)
     return known or next((option for option in _free_options() if option.pattern.fullmatch(key)), None)
@@ -242,9 +251,10 @@ def _unknown_daemon_key(key: str, *, is_compared: bool) -> str | None:
         return _unknown_job_key(inner["option"], is_compared=is_compared)
     if daemon_option(key) is not None:
         return None
-    number = numbered["number"] if (numbered := _NUMBERED.match(key)) else "0"
-    if not _NUMBER.fullmatch(number):
-        return f"'{shortened(number)}' is not the number of a cluster, expected 0 to 9999"
+    numbered = _NUMBERED.match(key)
+    number = numbered["number"] if numbered else "0"
+    if numbered and not _NUMBER.fullmatch(number):
+        return f"'{shortened(number)}' is not the number of a {LISTS[numbered['list']]}, expected 0 to 9999"
     known = (option.key.replace(INDEX, number) for option in daemon_options() if FREE not in option.key)
     return "unknown key" + (nearest(key, known) if is_compared else "")
 

@@ -15,6 +15,9 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.pipeline.history import Partition, Writer
 from flink_autoscaler.standalone.settings.schema import schedules
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
+from flink_autoscaler.standalone.settings.schema.http import HttpSettings
+from flink_autoscaler.standalone.settings.schema.lags import KafkaSettings, NumberSettings
+from flink_autoscaler.standalone.settings.schema.notifications import NotificationSettings
 from flink_autoscaler.standalone.settings.schema.types import (
     ClusterName,
     Count,
@@ -160,14 +163,6 @@ class HistorySettings(OptionSection):
     )
 
 
-class HttpSettings(OptionSection):
-    """The HTTP endpoint with health, metrics and status."""
-
-    enabled: Flag = option(True, "Whether there is an HTTP endpoint.")
-    host: Text = option("127.0.0.1", "Address to listen on; anything but loopback shows job names to the network.")
-    port: Count = option(8484, "Port to listen on; 0 takes any free one.", ge=0, le=65535)
-
-
 class JobsGoneSettings(OptionSection):
     """What happens to the state of jobs that are gone."""
 
@@ -300,8 +295,11 @@ class DaemonSettings(OptionSection):
     history: HistorySettings = HistorySettings()
     http: HttpSettings = HttpSettings()
     jobs_gone: JobsGoneSettings = JobsGoneSettings()
+    kafka: tuple[KafkaSettings, ...] = option((), "Kafka clusters that know the lag of jobs.")
     log: LogSettings = LogSettings()
     loop: LoopSettings = LoopSettings()
+    notifications: NotificationSettings = NotificationSettings()
+    numbers: tuple[NumberSettings, ...] = option((), "Services that answer with the lag of jobs.")
     records: RecordSettings = RecordSettings()
     standalone: StandaloneSettings = StandaloneSettings()
 

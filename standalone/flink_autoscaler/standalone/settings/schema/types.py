@@ -185,7 +185,8 @@ def _base_url(text: str) -> str:
     return parts.geturl().rstrip("/")
 
 
-def _write_list(value: tuple[str, ...]) -> str:
+def write_list(value: tuple[str, ...]) -> str:
+    """Write a list as :func:`syntax.parse_list` reads it."""
     return syntax.format_list(list(value)) if value else ""
 
 
@@ -211,10 +212,10 @@ Text = Annotated[str, Syntax("text that is not blank", _not_blank)]
 Schedule = Annotated[str, Syntax(schedules.EXPECTED, schedules.parse_schedule)]
 TimeZone = Annotated[str, Syntax("a time zone such as Europe/Berlin", _zone)]
 ClusterName = Annotated[str, Syntax("1 to 64 letters, digits, dots, underscores or hyphens", _name)]
-BaseUrls = Annotated[tuple[str, ...], Syntax(f"{_BASE_URL}; several as a list", base_urls, _write_list)]
-Texts = Annotated[tuple[str, ...], Syntax(EXPECTED[syntax.parse_list], syntax.parse_list, _write_list)]
+BaseUrls = Annotated[tuple[str, ...], Syntax(f"{_BASE_URL}; several as a list", base_urls, write_list)]
+Texts = Annotated[tuple[str, ...], Syntax(EXPECTED[syntax.parse_list], syntax.parse_list, write_list)]
 TextMap = Annotated[Mapping[str, str], Syntax("any text", write=lambda _: "", is_map=True)]
 PluginNames = Annotated[
-    tuple[str, ...], Syntax("names of installed plug-ins as a list such as 'a;b'", _plugin_names, _write_list)
+    tuple[str, ...], Syntax("names of installed plug-ins as a list such as 'a;b'", _plugin_names, write_list)
 ]
 PluginName = Annotated[str, Syntax("the name of an installed plug-in", _plugin_name, _write_plugin)]

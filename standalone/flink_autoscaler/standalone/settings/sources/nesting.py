@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ class NestedInput:
     """Input for :class:`DaemonSettings`.
 
     Attributes:
-        data: Nested dictionaries, and the list of clusters, with the texts as leaves.
+        data: Nested dictionaries, and lists of those such as the clusters, with the texts as leaves.
         keys: The flat key that a leaf was set with, by its location in ``data``.
     """
 
@@ -32,24 +32,59 @@ def job_texts(values: Mapping[str, Value]) -> dict[str, str]:
 
 def nested(values: Mapping[str, Value]) -> NestedInput:
     """Nest the values of the daemon's options. Keys that no option has are left out; they were reported before."""
-    positions = {number: position for position, number in enumerate(cluster_numbers(values))}
+    leaves = list(_leaves(values))
+    positions = {
+        (*path, number): position
+        for path, numbers in _numbers(leaves).items()
+        for position, number in enumerate(numbers)
+    }
     data: dict[str, Any] = {}
     keys: dict[Location, str] = {}
-    for numbered, key in _leaves(values):
-        location = tuple(positions[part] if isinstance(part, int) else part for part in numbered)
+    for numbered, key in leaves:
+        location = tuple(positions.get(numbered[: at + 1], part) for at, part in enumerate(numbered))
         keys[location] = key
         section: Any = data
         for part in location[:-1]:
             section = section.setdefault(part, {})
         section[location[-1]] = values[key].text
-    if positions:
-        data["clusters"] = [data["clusters"][position] for position in positions.values()]
+    for path in _numbers(leaves):
+        _make_list(data, path)
     return NestedInput(data, keys)
 
 
 def cluster_numbers(values: Mapping[str, Value]) -> list[int]:
     """Return the numbers of the clusters that are set, ascending; numbers may be left out."""
-    return sorted({part for location, _ in _leaves(values) for part in location if isinstance(part, int)})
+    return entry_numbers(values, "clusters")
+
+
+def entry_numbers(values: Mapping[str, Value], *path: str) -> list[int]:
+    """Return the numbers of the entries of a list that are set, ascending; numbers may be left out."""
+    return _numbers(_leaves(values)).get(path, [])
+
+
+def entry_of(location: Location) -> Location:
+    """Return the location of the list entry that a location is in; its first two parts where it is in none."""
+    number = next((at for at, part in enumerate(location) if isinstance(part, int)), 1)
+    return location[: number + 1]
+
+
+def _numbers(leaves: Iterable[tuple[Location, str]]) -> dict[Location, list[int]]:
+    """Return the numbers of the entries of every list, ascending, by the path of the list."""
+    numbers: dict[Location, set[int]] = {}
+    for location, _ in leaves:
+        for at, part in enumerate(location):
+            if isinstance(part, int):
+                numbers.setdefault(location[:at], set()).add(part)
+    return {path: sorted(found) for path, found in numbers.items()}
+
+
+def _make_list(data: dict[str, Any], path: Location) -> None:
+    """Make a list of what was nested by position."""
+    section: Any = data
+    for part in path[:-1]:
+        section = section[part]
+    entries = section[path[-1]]
+    section[path[-1]] = [entries[position] for position in sorted(entries)]
 
 
 def _leaves(values: Mapping[str, Value]) -> Iterator[tuple[Location, str]]:

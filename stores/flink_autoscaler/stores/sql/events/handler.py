@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import threading
 import time
@@ -16,6 +15,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.notices import identity_of
 from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.stores.logging_handler import REPORT_KEY, REPORT_REASON
@@ -37,8 +37,6 @@ BATCH = 2000
 _DAY = 86_400.0
 _FIRST_RUN = (60.0, 600.0)
 """Seconds after the start, so that daemons that are restarted every day clean up, too, and not all at once."""
-
-_KEY_LENGTH = 40
 
 
 class EventCleaner:
@@ -210,7 +208,7 @@ def insert_event(connection: Connection, job_key: JobKey, event: Event, now: dat
     """Write a row of its own for an event, and its figures; return the id of the row."""
     row = {"job_key": job_key, "reason": event.reason, "event_type": event.type.value, "event_count": 1}
     times = {"create_time": now, "update_time": now}
-    text = {"message": storable(event.message), "event_key": event_key(job_key, event)}
+    text = {"message": storable(event.message), "event_key": identity_of(job_key, event)}
     (event_id,) = connection.execute(insert(EVENTS).values(**row, **times, **text)).inserted_primary_key or (0,)
     if event.figures:
         put_figures(connection, event_id, event.figures)
@@ -222,7 +220,7 @@ def _count(connection: Connection, job_key: JobKey, event: Event, now: datetime,
     condition = same_key(connection, EVENTS.c.job_key, job_key)
     latest = connection.execute(
         select(EVENTS.c.id, EVENTS.c.create_time)
-        .where(condition, EVENTS.c.reason == event.reason, EVENTS.c.event_key == event_key(job_key, event))
+        .where(condition, EVENTS.c.reason == event.reason, EVENTS.c.event_key == identity_of(job_key, event))
         .order_by(EVENTS.c.id.desc())
         .limit(1)
     ).first()
@@ -235,16 +233,3 @@ def _count(connection: Connection, job_key: JobKey, event: Event, now: datetime,
     )
     # None when the cleaner was faster.
     return int(latest.id) if counted.rowcount == 1 else None
-
-
-def event_key(job_key: JobKey, event: Event) -> str:
-    """Return the identity of an event as hexadecimal text, the same in every process and version.
-
-    Two events are the same when job, type, reason and key (without a key: message) are the same.
-    """
-    parts = (job_key, event.type.value, event.reason, event.message if event.key is None else event.key)
-    digest = hashlib.sha256()
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "big") + data)
-    return digest.hexdigest()[:_KEY_LENGTH]

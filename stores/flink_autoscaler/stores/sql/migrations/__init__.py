@@ -5,7 +5,7 @@ A revision that was released never changes. Another one is added behind it, and 
 
 from typing import Final
 
-REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
+REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
 """Every revision, oldest first; reading the schema's version at start must not pay for alembic."""
 
 VERSION_TABLE: Final = "fa_schema_version"

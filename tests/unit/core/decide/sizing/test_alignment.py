@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from core_builders import options_with, vertex_id
 from hypothesis import given
@@ -13,6 +15,8 @@ from flink_autoscaler.core.decide.sizing.alignment import (
     legacy_evenly_spread,
     legacy_maximize_utilisation,
     off,
+    search,
+    yielded,
 )
 from flink_autoscaler.core.model.topology import ShipStrategy
 from flink_autoscaler.core.ports.plugins import AlignmentRequest
@@ -124,3 +128,40 @@ def test_alignment_never_moves_against_the_target_and_never_beyond_the_limits(
 
     low, high = (current, min(max_parallelism, upper)) if target > current else (1, current)
     assert low <= result <= high
+
+
+@pytest.mark.parametrize("mode", ["BALANCED", "EVENLY_SPREAD", "legacy EVENLY_SPREAD", "legacy MAXIMIZE_UTILISATION"])
+@given(data=st.data())
+def test_what_alignment_can_come_to_is_all_that_it_comes_to(mode: str, data: st.DataObject) -> None:
+    current, upper = data.draw(st.integers(1, 90)), data.draw(st.integers(1, 200))
+    max_parallelism = data.draw(st.integers(current, 200))
+    asked = replace(request(current, 1, data.draw(st.integers(0, 200)), max_parallelism, max(current, upper)), lower=1)
+    key = "key-group.partitions.adjust.mode" if mode.startswith("legacy") else "parallelism-alignment.mode"
+    options = options_with({f"scaling.{key}": mode.removeprefix("legacy ")})
+
+    found = yielded(asked, options)
+
+    every = [target for target in range(1, max(asked.bound, current) + 1) if target != current]
+    aligned = {built_in_mode(options)(replace(asked, target=target)).parallelism for target in every}
+    assert found == tuple(sorted({current, *aligned}))
+
+
+@pytest.mark.parametrize("mode", ["OFF", "of my own"])
+def test_of_some_modes_it_is_not_known(mode: str) -> None:
+    assert yielded(request(4, 5, 0, 128, 128), options_with({"scaling.parallelism-alignment.mode": mode})) is None
+
+
+@given(
+    target=st.integers(1, 300), groups=st.integers(1, 300), current=st.integers(1, 300), accepts_less_load=st.booleans()
+)
+def test_the_search_finds_what_trying_one_by_one_finds(
+    target: int, groups: int, current: int, accepts_less_load: bool
+) -> None:
+    asked = request(current, target, 0, groups, 300)
+    end = asked.bound if asked.is_scale_up else min(current, asked.bound)
+    share = groups // target
+    tried = (
+        each for each in range(target, end + 1) if groups % each == 0 or (accepts_less_load and groups // each < share)
+    )
+
+    assert search(asked, accepts_less_load=accepts_less_load) == next(tried, None)

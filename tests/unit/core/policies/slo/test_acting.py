@@ -69,6 +69,26 @@ def test_regret_fades_while_the_size_is_right_and_a_rescale_clears_it() -> None:
     assert acting.evaluated(a_moment(2, slots=15), 10).regret == 0.0
 
 
+def test_what_was_called_for_once_fades_to_what_is_called_for_now() -> None:
+    acting = Acting().evaluated(a_moment(0), 18)
+    targets = []
+    for minute in range(1, 31):
+        acting = acting.evaluated(a_moment(minute), 12)
+        targets.append(acting.target)
+
+    assert targets[:3] == [17, 17, 16]
+    assert targets[-1] == 12
+    assert targets == sorted(targets, reverse=True)
+
+
+def test_of_two_sizes_that_take_turns_the_larger_one_is_gone_to() -> None:
+    acting = Acting()
+    for minute in range(30):
+        acting = acting.evaluated(a_moment(minute), 11 + minute % 2)
+
+    assert acting.target == 12
+
+
 def test_a_gap_counts_as_ten_minutes() -> None:
     acting = Acting().evaluated(a_moment(0), 19).evaluated(a_moment(600), 19)
 

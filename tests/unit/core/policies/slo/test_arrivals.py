@@ -6,11 +6,12 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.policies.slo.arrivals import (
     Counted,
+    Needs,
     begun,
     continued,
     counted,
@@ -142,6 +143,42 @@ def test_demand_adds_the_most_needy_vertices_of_the_groups_of_slots() -> None:
     assert demand({"a": 100.0}, {}, vertices) is None
 
 
+def test_needs_give_the_demand_of_many_instants_at_once() -> None:
+    vertices = {
+        "a": SeenVertex(1, is_source=True, slot_group="s"),
+        "b": SeenVertex(1, is_source=True, slot_group="s"),
+        "join": SeenVertex(1, slot_group="s"),
+        "sink": SeenVertex(1),
+    }
+    edges = (("a", "join"), ("b", "join"), ("join", "sink"))
+    units = {"a": 10.0, "b": 20.0, "join": 5.0, "sink": 100.0}
+
+    gain = {("a", "join"): 0.1, ("b", "join"): 0.2}
+    needs = Needs.of(Seen(0.0, 0.0, vertices, edges), gain, units, [{"a": 1.0}, {"b": 1.0}])
+
+    assert needs.alone == pytest.approx([0.101, 0.052])
+    assert needs.reached("join", [[100.0], [50.0]]) == pytest.approx([20.0])
+    assert needs.demand([[100.0, 0.0, 10.0], [0.0, 200.0, 0.0]]) == pytest.approx([10.1, 10.4, 1.01])
+
+
+RATES = st.floats(0.0, 1e6)
+
+
+@given(st.tuples(RATES, RATES), st.lists(st.floats(0.1, 1e3), min_size=4, max_size=4), st.floats(0.01, 10.0))
+def test_needs_are_those_of_what_reaches_the_vertices(
+    arriving: tuple[float, float], each: list[float], gain: float
+) -> None:
+    vertices = {key: SeenVertex(1, is_source=key in "ab", slot_group=str(key in "ac")) for key in "abcd"}
+    edges = (("a", "c"), ("b", "c"), ("b", "d"))
+    units, seen = dict(zip("abcd", each, strict=True)), Seen(0.0, 0.0, vertices, edges)
+
+    needs = Needs.of(seen, {("b", "c"): gain}, units, [{"a": 1.0}, {"b": 1.0}])
+    (found,) = needs.demand([[rate] for rate in arriving])
+
+    rates = reaching(dict(zip("ab", arriving, strict=True)), edges, {("b", "c"): gain})
+    assert found == pytest.approx(demand(rates, units, vertices))
+
+
 def test_mix_follows_slowly_and_not_while_nothing_arrives() -> None:
     assert mixed({"a": 10.0}, {"a": 40.0}, 2.0, 0.1) == {"a": 11.0}
     assert mixed({"a": 10.0}, {"a": 0.0}, LEAST_DEMAND, 0.1) == {"a": 10.0}
@@ -155,7 +192,6 @@ def sources(draw: st.DrawFn) -> SeenVertex:
     return replace(a_source(draw(ANY), draw(ANY), busy=draw(ANY)), records_out=draw(ANY))
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(-1e12, 1e12), st.integers(0, 2), sources()), min_size=2, max_size=8))
 def test_no_counters_give_a_rate_that_cannot_be_reckoned_with(passes: list[tuple[float, int, SeenVertex]]) -> None:
     interval, rates = None, {"source": 1.0}

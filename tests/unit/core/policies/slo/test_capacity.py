@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.policies.slo.capacity import Capacity, effective, learned, measured
@@ -111,7 +111,6 @@ def test_damaged_capacity_is_forgotten(stored: Any) -> None:
 POSITIVE = st.floats(1e-11, 1e11)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(POSITIVE, st.floats(0.5, 40_000.0), st.floats(-10.0, 1e9)), min_size=1, max_size=60))
 def test_no_measurements_make_it_lose_its_senses(measurements: list[tuple[float, float, float]]) -> None:
     capacity = Capacity.first(*measurements[0][:2])

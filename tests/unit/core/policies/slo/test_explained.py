@@ -97,7 +97,7 @@ def test_going_up_is_said_with_the_lag_of_both() -> None:
 
 
 def test_waiting_to_go_down_is_said_with_what_is_lacking() -> None:
-    acting = Acting(600.0, 12, 10, downs=2, regret=1200.0, target=10)
+    acting = Acting(600.0, 12, 10, downs=2, regret=1200.0, recalled=10.0)
 
     reason = outcome_reason(acting, replace(MOMENT, lag=40.0), a_valuation(10), 4800.0, LIMIT)
 
@@ -109,7 +109,7 @@ def test_waiting_to_go_down_is_said_with_what_is_lacking() -> None:
 
 
 def test_going_down_is_said() -> None:
-    acting = Acting(600.0, 12, 10, downs=20, regret=5000.0, target=10)
+    acting = Acting(600.0, 12, 10, downs=20, regret=5000.0, recalled=10.0)
 
     reason = outcome_reason(acting, MOMENT, a_valuation(10), 4800.0, LIMIT)
 

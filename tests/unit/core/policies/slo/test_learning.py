@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from flink_autoscaler.core.model.load_profile import LoadProfile
 from flink_autoscaler.core.policies.slo import packing
 from flink_autoscaler.core.policies.slo.learning import Learned, expected, learn
 from flink_autoscaler.core.policies.slo.levels import deviation_of, levels
@@ -96,6 +97,22 @@ def test_bucket_brings_forecasts_and_others_do_not() -> None:
     assert sum(known.forecasts.weights.values()) == pytest.approx(1.0)
     assert known.forecasts.mixed == pytest.approx((5.0 / UNITS,) * HORIZON)
     assert expected(job.run(5.0)).forecasts is not None
+
+
+def test_profile_is_one_more_expert_in_slots_of_work() -> None:
+    job = Job()
+    job.run(5.0, 60)
+    profile = LoadProfile((1.0,) * 672, (1.0,) * 672, weeks=4, level=2500.0, growth=1.0, asof=job.at)
+    seen = a_pass(job.at + 60.0, job.total + 300_000.0, 0.5)
+
+    known = expected(learn(job.known.state, replace(seen, profiles={"source": profile, "other": profile})))
+
+    assert known.forecasts is not None
+    path = known.forecasts.paths["profile"]
+    assert path[0] == pytest.approx(5.0 / UNITS, rel=0.01)
+    assert path[95] == pytest.approx(2.5 / UNITS * 2.0 ** math.exp(-477.5 / 360.0), rel=0.01)
+    assert "profile" in known.forecasts.weights
+    assert "profile" not in expected(learn(job.known.state, seen)).forecasts.paths  # type: ignore[union-attr]
 
 
 def test_jump_that_nobody_foresaw_is_a_surprise() -> None:
@@ -203,7 +220,11 @@ def test_zero_load_is_the_least_demand() -> None:
     assert known.noise.s > 0.0
 
 
-def test_state_of_ten_vertices_and_a_week_fits() -> None:
+@pytest.mark.parametrize(
+    ("profiled", "buckets"), [pytest.param(False, 2016 + 7, id="alone"), pytest.param(True, 1900, id="with a profile")]
+)
+def test_state_of_ten_vertices_and_a_week_fits(*, profiled: bool, buckets: int) -> None:
+    profile = LoadProfile((1.0,) * 672, (1.0,) * 672, weeks=4, level=1e6, growth=1.0, asof=1.7e9)
     vertices = {f"{place:032x}": SeenVertex(200, 0.0, 0.0, 0.7, groups=128) for place in range(10)}
     ids = tuple(vertices)
     edges = tuple(pairwise(ids))
@@ -214,11 +235,12 @@ def test_state_of_ten_vertices_and_a_week_fits() -> None:
             key: replace(each, records_in=total, records_out=total, is_source=key == ids[0], pending=1234567.0)
             for key, each in vertices.items()
         }
-        sample = Seen(1.7e9 + 300.0 * turn, 1.7e9, seen, edges)
+        sample = Seen(1.7e9 + 300.0 * turn, 1.7e9, seen, edges, {ids[0]: profile} if profiled else {})
         state = learn(state or SloState(Graph.of(sample)), sample).state
 
     assert state is not None
-    assert state.history.count > 2016 + 7
+    assert state.history.count > buckets
+    assert ("profile" in state.trust.scores) is profiled
     assert len(json.dumps(state.as_json(), separators=(",", ":"))) < 7900
 
 
@@ -238,7 +260,7 @@ def a_stored_state() -> dict[str, Any]:
 STORED = a_stored_state()
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(JSON, st.sampled_from(sorted(STORED)), st.integers(0, 12))
 def test_damaged_state_is_forgotten(damage: Any, part: str, place: int) -> None:
     graph = Job().known.state.graph
@@ -288,7 +310,7 @@ def is_sane(known: Learned) -> None:
         assert found is None or all(map(math.isfinite, found.capacities))
 
 
-@settings(deadline=None, max_examples=60, phases=UNSHRUNK, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, phases=UNSHRUNK, suppress_health_check=[HealthCheck.too_slow])
 @given(PASSES, st.booleans())
 def test_no_passes_make_it_raise_or_lose_its_senses(
     passes: list[tuple[float, int, SeenVertex, SeenVertex, bool]], is_stored: bool

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.policies.slo.capacity import Capacity
 from flink_autoscaler.core.policies.slo.levels import deviation_of, levels, strengths
-from flink_autoscaler.core.policies.slo.model import Levels, SeenVertex
+from flink_autoscaler.core.policies.slo.model import Levels, Mix, SeenVertex
 
 EASY = Capacity.first(100.0, 4.0)
 """100 records/s per subtask, whatever the parallelism."""
@@ -51,6 +51,17 @@ def test_spare_slots_of_a_group_go_to_other_vertices_up_to_a_tenth() -> None:
     vector = sizes(vertices, {"source": 50.0, "window": 100.0}, reach=(1.0, 40.0)).vector(40)
 
     assert vector == {"source": 22, "window": 40}
+
+
+def test_vertex_that_will_need_more_gets_it_where_that_is_free() -> None:
+    vertices = {"source": SeenVertex(4), "window": SeenVertex(4)}
+    mix = {"source": Mix(50.0, 80.0), "window": Mix(100.0, 100.0)}
+
+    found = levels(vertices, strengths(vertices, dict.fromkeys(vertices, EASY), mix), (1.0, 40.0))
+
+    assert found is not None
+    assert found.vector(40) == {"source": 36, "window": 40}
+    assert dict(zip(found.slots, found.capacities, strict=True))[40] == pytest.approx(40.0)
 
 
 def test_groups_of_slots_add_up() -> None:
@@ -159,7 +170,6 @@ def seen_vertices(draw: st.DrawFn) -> SeenVertex:
 STRENGTHS = st.tuples(st.floats(1e-9, 1e9), st.floats(-0.05, 0.8), st.floats(0.5, 3000.0), st.floats(0.0, 1e9))
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(seen_vertices(), STRENGTHS), min_size=1, max_size=4), st.floats(1e-3, 1e6), st.floats(1.0, 20.0)
 )

@@ -6,7 +6,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.policies.slo.model import Noise
@@ -111,7 +111,6 @@ def test_errors_of_the_forecast_count_where_noise_does_not_explain_them() -> Non
 DEMANDS = st.floats(0.0, 1e6)
 
 
-@settings(deadline=None)
 @given(st.lists(DEMANDS, max_size=90), st.integers(0, 90), st.integers(1, 20), DEMANDS)
 def test_no_load_makes_noise_lose_its_senses(minutes: list[float], known: int, least: int, day_mean: float) -> None:
     found = noise(Differences().after(minutes, known=known, least=least, day_mean=day_mean), 1e6)
@@ -119,7 +118,6 @@ def test_no_load_makes_noise_lose_its_senses(minutes: list[float], known: int, l
     assert found == Noise(min(found.s, 0.4), max(found.v, 0.0), min(found.s_p, 0.08))
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0.0, 1.0), min_size=5, max_size=5))
 def test_any_mean_squares_can_be_fitted(sums: list[float]) -> None:
     found = noise(Differences(tuple(sums), (1.0,) * 5), 0.0)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.policies.slo import packing
@@ -13,7 +14,6 @@ from flink_autoscaler.core.policies.slo import packing
 NUMBERS = st.lists(st.floats(packing.LEAST, packing.GREATEST), max_size=50)
 
 
-@settings(deadline=None)
 @given(NUMBERS)
 def test_short_numbers_come_back_within_a_quarter_of_a_per_cent(numbers: list[float]) -> None:
     text = "".join(map(packing.short, numbers))
@@ -23,7 +23,6 @@ def test_short_numbers_come_back_within_a_quarter_of_a_per_cent(numbers: list[fl
     assert packing.shorts(text) == pytest.approx(numbers, rel=0.003)
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(1e-11, 1e7), max_size=50))
 def test_long_numbers_come_back_within_a_hundredth_of_a_per_cent(numbers: list[float]) -> None:
     text = packing.longs(numbers)
@@ -33,7 +32,6 @@ def test_long_numbers_come_back_within_a_hundredth_of_a_per_cent(numbers: list[f
     assert packing.from_longs(text) == pytest.approx(numbers, rel=1e-4)
 
 
-@settings(deadline=None)
 @given(NUMBERS)
 def test_packing_what_was_unpacked_changes_nothing(numbers: list[float]) -> None:
     text = "".join(map(packing.short, numbers))
@@ -41,7 +39,6 @@ def test_packing_what_was_unpacked_changes_nothing(numbers: list[float]) -> None
     assert "".join(map(packing.short, packing.shorts(text))) == text
 
 
-@settings(deadline=None)
 @given(st.floats() | st.none())
 def test_any_number_can_be_packed(number: float | None) -> None:
     text = packing.short(number)
@@ -61,3 +58,15 @@ def test_what_is_no_series_is_told(text: object) -> None:
 
 def test_number_that_is_not_there_is_only_where_a_number_begins() -> None:
     assert packing.is_series("bAAb")
+
+
+@given(st.lists(st.tuples(st.floats(packing.LEAST, packing.GREATEST), st.floats(-9.0, 9.0)), max_size=50))
+def test_series_times_factors_is_that_of_the_products(pairs: list[tuple[float, float]]) -> None:
+    text = "".join(packing.short(number) for number, _ in pairs)
+
+    found = packing.scaled(text, [log for _, log in pairs])
+
+    products = (number * math.exp(log) for number, log in pairs)
+    assert packing.shorts(found) == pytest.approx(
+        [min(max(each, packing.LEAST), packing.GREATEST) for each in products], rel=0.006
+    )

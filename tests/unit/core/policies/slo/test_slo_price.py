@@ -2,7 +2,13 @@ import pytest
 
 from flink_autoscaler.core.options.slo import SloOptions
 from flink_autoscaler.core.policies.slo.lateness import LagTerms
-from flink_autoscaler.core.policies.slo.price import Prices, mean_slots, rescales_of_the_day
+from flink_autoscaler.core.policies.slo.price import (
+    Prices,
+    downs_of_a_day,
+    mean_slots,
+    rescales_of_the_day,
+    scarcity,
+)
 
 TERMS = LagTerms(60.0, 60.0, 5.0)
 DAY = 86400.0
@@ -24,15 +30,41 @@ def test_lateness_of_a_small_job_is_priced_by_what_it_is_about_to_need() -> None
 def test_each_rescale_of_the_day_makes_the_next_dearer(recent: int, seconds: float) -> None:
     prices = Prices.of(SloOptions({}), 20.0, [10.0] * 96, recent)
 
-    assert prices.change(1, TERMS) == seconds + 60.0
-    assert prices.change(1, TERMS, is_first_up=True) == 60.0 + 60.0
+    assert prices.change(20, TERMS) == 20 * (seconds + 60.0)
+    assert prices.change(20, TERMS, is_up=True) == 20 * (60.0 + 60.0)
+
+
+def test_a_rescale_of_a_job_that_is_nearly_idle_costs_as_one_of_half_its_mean_size() -> None:
+    prices = Prices.of(SloOptions({}), 20.0, [10.0] * 96, 0)
+
+    assert prices.change(2, TERMS) == 450.0 * 10 + 60.0 * 2
+    assert prices.change(2, TERMS, is_up=True) == 60.0 * 10 + 60.0 * 2
+    assert prices.change(15, TERMS) == 510.0 * 15
+
+
+@pytest.mark.parametrize(
+    ("recent", "budget", "times"),
+    [
+        pytest.param(0, 24, 1.0, id="none was used"),
+        pytest.param(9, 24, 4 / 3, id="half of the 18"),
+        pytest.param(17, 24, 324 / 35, id="one is left"),
+        pytest.param(18, 24, 10.0, id="all of them"),
+        pytest.param(30, 24, 10.0, id="more than these"),
+        pytest.param(30, 0, 1.0, id="there is no budget"),
+        pytest.param(1, 1, 10.0, id="a budget of one"),
+    ],
+)
+def test_the_last_rescales_of_a_day_are_dear(recent: int, budget: int, times: float) -> None:
+    assert scarcity(recent, downs_of_a_day(budget)) == pytest.approx(times)
+    prices = Prices.of(SloOptions({}), 20.0, [10.0] * 96, recent, allowed=downs_of_a_day(budget))
+    assert prices.rescale == pytest.approx(450.0 * (1 + (recent / 8) ** 2) * times)
 
 
 def test_options_set_the_prices() -> None:
     set_to = {"late-weight": "2", "rescale-price": "100 s", "rescale-price-up": "10 s", "patience": "1"}
     options = SloOptions({f"job.autoscaler.slo.{key}": value for key, value in set_to.items()})
 
-    assert Prices.of(options, 20.0, [10.0] * 96, 0) == Prices(40.0, 100.0, 10.0, 1.0, 0)
+    assert Prices.of(options, 20.0, [10.0] * 96, 0) == Prices(40.0, 100.0, 10.0, 1.0, 0, least=10.0)
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,12 @@ from sqlalchemy import Connection, text
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.notices import identity_of
 from flink_autoscaler.core.model.syntax import parse_duration
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.database.failures import LeaseLostError
-from flink_autoscaler.stores.sql.events.handler import SqlEventHandler, event_key
+from flink_autoscaler.stores.sql.events.handler import SqlEventHandler
 from flink_autoscaler.stores.sql.tables import EVENT_FIGURES, EVENTS, SCALINGS
 from flink_autoscaler.stores.testing.event_handler_contract import (
     AutoScalerEventHandlerContract,
@@ -91,7 +92,7 @@ def test_a_row_has_all_facts(database: Database, handler: SqlEventHandler) -> No
         "event_type": "Warning",
         "message": "Text.",
         "event_count": 1,
-        "event_key": event_key("main/orders", event()),
+        "event_key": identity_of("main/orders", event()),
     }
 
 
@@ -201,15 +202,15 @@ def test_executed_reports_are_never_merged(database: Database, handler: SqlEvent
     ],
 )
 def test_the_key_tells_events_apart(job_key: JobKey, other: Event) -> None:
-    assert event_key("job", event()) != event_key(job_key, other)
+    assert identity_of("job", event()) != identity_of(job_key, other)
 
 
 def test_the_key_is_the_same_in_every_process() -> None:
-    assert event_key("job", event()) == "0dc413ab5c44507e452113b83305fd7267965729"
+    assert identity_of("job", event()) == "0dc413ab5c44507e452113b83305fd7267965729"
 
 
 def test_key_and_message_share_one_name_space() -> None:
-    assert event_key("job", event("text", key=None)) == event_key("job", event("other", key="text"))
+    assert identity_of("job", event("text", key=None)) == identity_of("job", event("other", key="text"))
 
 
 def test_rows_of_the_java_process_stay_as_they_are(database: Database, clock: Clock) -> None:

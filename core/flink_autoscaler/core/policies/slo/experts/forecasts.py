@@ -13,13 +13,16 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import Final
 
+from flink_autoscaler.core.model.load_profile import BUCKET as QUARTER
+from flink_autoscaler.core.model.load_profile import LoadProfile
 from flink_autoscaler.core.policies.slo import packing
+from flink_autoscaler.core.policies.slo.experts.echoes import NO_ECHOES, Echoes
 from flink_autoscaler.core.policies.slo.history import DAY, PER_BUCKET, History
-from flink_autoscaler.core.policies.slo.model import HORIZON, LEAST_DEMAND
+from flink_autoscaler.core.policies.slo.model import BUCKET, HORIZON, LEAST_DEMAND
 
 WEEK: Final = 7 * DAY
 LAST, SLOW, TREND, DRIFT = "last", "slow", "trend", "drift"
-RAMP, OF_DAY, OF_WEEK, ANALOG = "ramp", "day", "week", "analog"
+RAMP, OF_DAY, OF_WEEK, ANALOG, PROFILE, ECHO = "ramp", "day", "week", "analog", "profile", "echo"
 GREATEST_GROWTH: Final = 3.0
 """No path goes above so many times the greatest of a day."""
 
@@ -39,10 +42,15 @@ _TREND: Final = _damped(60.0)
 _DRIFT: Final = _damped(180.0)
 _RAMP: Final = _damped(8.0)
 _HOUR: Final = _fading(60.0)
+_SIX_HOURS: Final = _fading(360.0)
 GREATEST_LOG_RATIO: Final = math.log(4.0)
 """How far the last half hour may differ from the last six, in a comparison with another day."""
+MOST_NEW: Final = 1.25
+"""How much more than was ever seen then or lately another day can foresee: a day after a load has doubled for good, its
+past would make it double again."""
 SIX_HOURS: Final = 72
 HALF_HOUR: Final = 30
+HOUR: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +66,31 @@ class Match:
     weight: float
 
 
-def paths(history: History, matches: Sequence[Match]) -> dict[str, tuple[float, ...]]:
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """Demand that stored profiles expect, by buckets of five minutes.
+
+    Attributes:
+        before: Of the last buckets that are complete, oldest first.
+        lately: Of the time up to now, oldest first.
+        ahead: From now on, as many as a path has.
+    """
+
+    before: Sequence[float]
+    lately: Sequence[float]
+    ahead: Sequence[float]
+
+
+def paths(
+    history: History, matches: Sequence[Match], usual: Usual | None = None, echoes: Echoes = NO_ECHOES
+) -> dict[str, tuple[float, ...]]:
     """Return the paths of all experts that have an opinion.
 
     Args:
         history: With at least one minute.
         matches: See :func:`nearest_hours`.
+        usual: What profiles expect; None where there are none.
+        echoes: What became of jumps.
     """
     if not history.minutes:
         return {}
@@ -77,8 +104,16 @@ def paths(history: History, matches: Sequence[Match]) -> dict[str, tuple[float, 
         OF_DAY: _season(history, DAY),
         OF_WEEK: _season(history, WEEK),
         ANALOG: _analog(history, matches),
+        PROFILE: None if usual is None else _profile(history, usual),
+        ECHO: _echo(history, echoes),
     }
     return {name: _possible(path, limit) for name, path in found.items() if path is not None}
+
+
+def _echo(history: History, echoes: Echoes) -> Sequence[float] | None:
+    """Expect of the last jump what came of those before."""
+    factors = echoes.factors(_MIDDLES)
+    return None if factors is None else [history.minutes[-1] * each for each in factors]
 
 
 def _possible(path: Sequence[float], limit: float) -> tuple[float, ...]:
@@ -135,17 +170,34 @@ def _season(history: History, period: int) -> Sequence[float] | None:
     values = [history.bucket(place) for place in range(start - ratios - 1, min(start + HORIZON + 3, history.count))]
     smooth = [sum(values[at : at + 3]) / 3.0 for at in range(len(values) - 2)]
     long_run = _long_run(history, smooth[:ratios])
-    at_first = _half_hour(history, smooth, ratios) - long_run
-    at_first = min(max(at_first, -GREATEST_LOG_RATIO), GREATEST_LOG_RATIO)
+    at_first = _bounded(_half_hour(history, smooth, ratios) - long_run)
     share = history.filling / PER_BUCKET
     usual = [(1.0 - share) * one + share * two for one, two in pairwise(smooth[ratios : ratios + HORIZON + 1])]
-    return [each * math.exp(long_run + at_first * fade) for each, fade in zip(usual, _HOUR, strict=True)]
+    limit = MOST_NEW * max(history.day_greatest, *usual)
+    return [min(each * math.exp(long_run + at_first * fade), limit) for each, fade in zip(usual, _HOUR, strict=True)]
 
 
 def _long_run(history: History, usual: Sequence[float]) -> float:
     """Return the median of the logarithms of how much more there was than usual in the last complete buckets."""
     logs = packing.short_logs(history.buckets[-len(usual) * packing.SHORT :])
     return median([log - math.log(each) for log, each in zip(logs, usual, strict=True)])
+
+
+def _profile(history: History, usual: Usual) -> Sequence[float]:
+    """Expect what a profile does, times how the last hour and, at first, the last half hour differ from it."""
+    count = min(len(usual.before), history.count)
+    logs = packing.short_logs(history.buckets[-count * packing.SHORT :]) if count else ()
+    before = usual.before[len(usual.before) - count :]
+    hour = _bounded(median([log - math.log(each) for log, each in zip(logs, before, strict=True)] or [0.0]))
+    minutes = history.last(HALF_HOUR)
+    expected = usual.lately[-math.ceil(len(minutes) / PER_BUCKET) :]
+    at_first = _bounded(math.log(fmean(minutes) / fmean(expected)) - hour)
+    fades = zip(usual.ahead, _SIX_HOURS, _HOUR, strict=True)
+    return [each * math.exp(hour * slow + at_first * fast) for each, slow, fast in fades]
+
+
+def _bounded(log_ratio: float) -> float:
+    return min(max(log_ratio, -GREATEST_LOG_RATIO), GREATEST_LOG_RATIO)
 
 
 def _half_hour(history: History, smooth: Sequence[float], present: int) -> float:
@@ -157,7 +209,46 @@ def _half_hour(history: History, smooth: Sequence[float], present: int) -> float
     return math.log(sum(minutes) / usual)
 
 
-HOUR: Final = 12
+LATELY: Final = HALF_HOUR // PER_BUCKET
+
+
+def usual_rates(profile: LoadProfile, complete: float, now: float) -> tuple[Sequence[float], ...] | None:
+    """Return what a source usually has to take, records/s; None where not all of it is known.
+
+    Args:
+        profile: Of the source.
+        complete: End of the last bucket that is complete, epoch seconds.
+        now: Not before it, epoch seconds.
+
+    Returns:
+        Of the hour before the first instant, of the half hour before the second one, and of the horizon after it.
+    """
+    spans = ((complete - HOUR * BUCKET, HOUR), (now - LATELY * BUCKET, LATELY), (now, HORIZON))
+    try:
+        found = [_quarters(profile, since, count) for since, count in spans]
+    except OverflowError:
+        return None
+    known = tuple(each for each in found if each is not None and all(map(math.isfinite, each)))
+    return known if len(known) == len(spans) else None
+
+
+def _quarters(profile: LoadProfile, since: float, count: int) -> Sequence[float] | None:
+    """Return the rates of buckets from an instant on: points of the lines between the middles of quarter hours."""
+    first = math.floor(since / QUARTER - 0.5)
+    instants = [at * QUARTER for at in range(first, math.ceil((since + count * BUCKET) / QUARTER + 0.5) + 1)]
+    shares = [(at, profile.q50[profile.slot(at)]) for at in instants]
+    rates = [share * profile.base(at) for at, share in shares if share is not None]
+    if len(rates) < len(shares):
+        return None
+    places = ((since + (each + 0.5) * BUCKET) / QUARTER - 0.5 - first for each in range(count))
+    return [_between(rates, place) for place in places]
+
+
+def _between(values: Sequence[float], place: float) -> float:
+    left = int(place)
+    return values[left] + (place - left) * (values[left + 1] - values[left])
+
+
 _WEIGHTS: Final = tuple(0.5 + 0.5 * place / (HOUR - 1) for place in range(HOUR))
 LEVEL_WEIGHT: Final = 0.15
 APART: Final = 6

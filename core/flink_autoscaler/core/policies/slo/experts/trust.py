@@ -8,12 +8,23 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from flink_autoscaler.core.policies.slo import packing
-from flink_autoscaler.core.policies.slo.forecasts import ANALOG, DRIFT, LAST, OF_DAY, OF_WEEK, RAMP, SLOW, TREND
+from flink_autoscaler.core.policies.slo.experts.forecasts import (
+    ANALOG,
+    DRIFT,
+    ECHO,
+    LAST,
+    OF_DAY,
+    OF_WEEK,
+    PROFILE,
+    RAMP,
+    SLOW,
+    TREND,
+)
 from flink_autoscaler.core.policies.slo.noise import GREATEST_ERROR
 
 DISTANCES: Final = (1, 3, 6, 9, 15, 24, 36)
 """Buckets from a forecast to the one that it is compared to."""
-SCORED: Final = (LAST, SLOW, TREND, DRIFT, OF_DAY, OF_WEEK, ANALOG)
+SCORED: Final = (LAST, SLOW, TREND, DRIFT, OF_DAY, OF_WEEK, ANALOG, PROFILE)
 LEVEL: Final = frozenset({LAST, SLOW})
 """Experts whose path is one value: what they said once serves all distances."""
 MIX: Final = "mix"
@@ -128,8 +139,16 @@ class Trust:
         scores = zip(self.scores_of(name), usual, strict=True)
         return sum((score.total + PRIOR * each) / (score.count + PRIOR) for score, each in scores)
 
-    def weights(self, paths: Mapping[str, Sequence[float]], *, is_surprised: bool) -> dict[str, float]:
-        """Return how much each of the paths is believed; they sum to 1, or there are none."""
+    def weights(
+        self, paths: Mapping[str, Sequence[float]], *, is_surprised: bool, echoed: float = 0.0
+    ) -> dict[str, float]:
+        """Return how much each of the paths is believed; they sum to 1, or there are none.
+
+        Args:
+            paths: By expert.
+            is_surprised: Whether the load has jumped and nobody had foreseen it.
+            echoed: How much it is believed that of the last jump comes what came of those before.
+        """
         errors = self.errors(name for name in paths if name in SCORED)
         last = max(errors.get(LAST, 0.0), LEAST_ERROR)
         shares = {name: math.pow(max(each, LEAST_ERROR) / last, SHARPNESS) for name, each in errors.items()}
@@ -139,6 +158,8 @@ class Trust:
             weights = {name: (1.0 - RAMP_SHARE - LAST_SHARE) * each for name, each in weights.items()}
             weights[RAMP] += RAMP_SHARE
             weights[LAST] += LAST_SHARE
+        if ECHO in paths:
+            weights = {name: (1.0 - echoed) * each for name, each in weights.items()} | {ECHO: echoed}
         return weights
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from flink_autoscaler.core.policies.slo import forecasts
-from flink_autoscaler.core.policies.slo.forecasts import Match, nearest_hours, paths
+from flink_autoscaler.core.model.load_profile import LoadProfile
+from flink_autoscaler.core.policies.slo.experts import forecasts
+from flink_autoscaler.core.policies.slo.experts.forecasts import Match, Usual, nearest_hours, paths, usual_rates
+from flink_autoscaler.core.policies.slo.experts.trust import MIX, Trust, due_length
 from flink_autoscaler.core.policies.slo.history import DAY, History
-from flink_autoscaler.core.policies.slo.model import HORIZON
-from flink_autoscaler.core.policies.slo.trust import MIX, Trust, due_length
+from flink_autoscaler.core.policies.slo.model import HORIZON, LEAST_DEMAND
 
 
 def a_history(load: Callable[[float], float], minutes: int) -> History:
@@ -89,6 +93,12 @@ def test_day_that_is_larger_than_the_one_before_stays_so() -> None:
     assert later["day"] == pytest.approx([1.5 * each for each in ahead(day, 500.0)], rel=0.03)
 
 
+def test_day_after_a_load_has_doubled_for_good_it_does_not_double_again() -> None:
+    found = paths(a_history(lambda minute: 12.0 if minute < 480.0 else 24.0, 1440 + 470), ())
+
+    assert max(found["day"]) == pytest.approx(1.25 * 24.0, rel=0.01)
+
+
 def test_week_repeats_itself() -> None:
     def week(minute: float) -> float:
         return day(minute) * (0.3 if minute % 10080.0 < 2880.0 else 1.0)
@@ -132,6 +142,80 @@ def test_match_that_history_has_lost_says_nothing() -> None:
     history = a_history(day, 300)
 
     assert "analog" not in paths(history, (Match(55, 1.0), Match(3, 1.0)))
+
+
+def usual(load: Callable[[float], float], now: float) -> Usual:
+    """What profiles expect that are made of a load, at an instant at which no bucket has begun."""
+    before = [load(now + 5.0 * place + 2.0) for place in range(-12, 0)]
+    return Usual(before, before[-6:], ahead(load, now))
+
+
+def test_profile_that_is_right_is_what_is_expected() -> None:
+    found = paths(a_history(day, 300), (), usual(day, 300.0))
+
+    assert found["profile"] == pytest.approx(ahead(day, 300.0), rel=0.005)
+    assert "profile" not in paths(a_history(day, 300), ())
+
+
+def test_what_is_unusual_now_fades_from_what_a_profile_expects() -> None:
+    path = paths(a_history(lambda minute: 1.5 * day(minute), 300), (), usual(day, 300.0))["profile"]
+
+    expected = ahead(day, 300.0)
+    assert path[0] == pytest.approx(1.5 * expected[0], rel=0.02)
+    assert path[71] / expected[71] == pytest.approx(1.5 ** math.exp(-1.0), rel=0.02)
+
+
+def test_half_hour_that_is_unusual_fades_within_the_next_hours() -> None:
+    path = paths(
+        a_history(lambda minute: 20.0 if minute >= 300.0 else 10.0, 330),
+        (),
+        Usual([10.0] * 12, [10.0] * 6, [10.0] * HORIZON),
+    )["profile"]
+
+    assert path[0] == pytest.approx(20.0, rel=0.05)
+    assert path[95] < 12.0
+
+
+PARTS = st.lists(st.floats(LEAST_DEMAND, 1e6), min_size=HORIZON, max_size=HORIZON)
+
+
+@given(PARTS, st.integers(1, 40))
+def test_no_profile_expects_what_a_load_cannot_do(expected: list[float], minutes: int) -> None:
+    path = paths(a_history(day, minutes), (), Usual(expected[:12], expected[:6], expected))["profile"]
+
+    assert len(path) == HORIZON
+    assert LEAST_DEMAND <= min(path) <= max(path) <= 3.0 * 16.0
+
+
+QUARTERS = tuple(1.0 + slot % 96 for slot in range(672))
+"""1 in the first quarter hour of every day, 96 in the last."""
+MONDAY = 1_699_833_600.0
+
+
+PROFILE = LoadProfile(QUARTERS, QUARTERS, weeks=4, level=100.0, growth=1.0, asof=MONDAY)
+
+
+def test_profile_tells_the_hour_before_the_half_hour_before_and_what_comes() -> None:
+    found = usual_rates(PROFILE, MONDAY + 36_000.0, MONDAY + 36_150.0)
+
+    assert found is not None
+    before, lately, to_come = found
+    assert (len(before), len(lately), len(to_come)) == (12, 6, HORIZON)
+    assert before[-1] == pytest.approx(100.0 * (40.5 - 1 / 6))  # 9:57:30, 7.5 minutes before the middle of a quarter
+    assert lately[-1] == pytest.approx(before[-1] + 100.0 / 6)
+    assert to_come[0] == pytest.approx(before[-1] + 100.0 / 2)
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        pytest.param(replace(PROFILE, q50=(None, *QUARTERS[1:])), id="a quarter hour in which nothing was ever seen"),
+        pytest.param(replace(PROFILE, level=1e308, growth=1.25), id="a level beyond all numbers"),
+        pytest.param(replace(PROFILE, growth=1e300, asof=0.0), id="growth beyond all numbers"),
+    ],
+)
+def test_profile_that_does_not_know_all_of_it_tells_nothing(profile: LoadProfile) -> None:
+    assert usual_rates(profile, MONDAY, MONDAY) is None
 
 
 def trusting(actual: Callable[[int], float], said: Callable[[int], float], buckets: int = 300) -> Trust:

@@ -1,0 +1,1 @@
+"""Kafka: how far a consumer group is behind."""

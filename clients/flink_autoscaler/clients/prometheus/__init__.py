@@ -1,0 +1,1 @@
+"""Metrics of Flink jobs from a server with the HTTP API of Prometheus."""

@@ -1,0 +1,133 @@
+"""What the server answered about many jobs at once, job by job."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from flink_autoscaler.clients.prometheus.client import PrometheusClient
+from flink_autoscaler.clients.prometheus.questions import AT, CLOCK, FIGURE, JOB, OPERATOR, VERTEX, Questions
+from flink_autoscaler.clients.prometheus.vectors import TooManySeriesError, Vector
+from flink_autoscaler.core.border import awaited
+from flink_autoscaler.core.errors import AutoscalerError, ResponseError
+from flink_autoscaler.core.model.metrics import VertexId
+
+MOST_JOBS: Final = 1000
+"""Jobs in one question, whose ids it names."""
+
+SETTLED: Final = 1.0
+"""Seconds before now that the questions are about, so that all of them see the same scrapes."""
+
+_Write = Callable[[Sequence[str]], str]
+
+Figures = dict[str, float]
+"""Figure to value of one vertex; those of operators by ``figure operator``."""
+
+
+@dataclass(slots=True)
+class JobFigures:
+    """What was answered about one job.
+
+    Attributes:
+        at: The instant that counters are of, by the server's clock, seconds; None where the server has no series.
+        vertices: Figures of every vertex that has any.
+        doubts: Why this may not be all.
+        error: Why nothing is known.
+    """
+
+    at: float | None = None
+    vertices: dict[VertexId, Figures] = field(default_factory=dict)
+    doubts: list[str] = field(default_factory=list)
+    error: AutoscalerError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What was answered in one pass.
+
+    Attributes:
+        now: The instant of the pass, by the server's clock, seconds.
+        jobs: By id.
+    """
+
+    now: float
+    jobs: Mapping[str, JobFigures]
+
+
+async def clock_of(client: PrometheusClient) -> float:
+    """Return the time of a server, seconds. May raise :class:`FlinkRestError`."""
+    series = (await client.query(CLOCK)).series
+    if len(series) != 1 or not series[0].value > 0:
+        raise ResponseError(f"{client.url}: does not tell the time")
+    return series[0].value
+
+
+async def gather(
+    client: PrometheusClient, questions: Questions, now: float, jobs: Sequence[str], with_partitions: Sequence[str]
+) -> Gathered:
+    """Ask for everything that is known about jobs.
+
+    Args:
+        client: Of the server.
+        questions: How they are written.
+        now: The instant of the pass, by the server's clock, seconds.
+        jobs: Ids.
+        with_partitions: Those whose partitions are to be counted.
+
+    Returns:
+        What was answered; what failed is in the figures.
+    """
+    at = now - SETTLED
+    figures = {job: JobFigures() for job in jobs}
+    asking = _Asking(client, questions, at, figures)
+    parts = [*_parts(jobs)]
+    kinds = (questions.loads, questions.counters, questions.rates)
+    each = [asking.ask(kind, part) for part in parts for kind in kinds]
+    await asyncio.gather(*each, *(asking.ask(questions.partitions, part) for part in _parts(with_partitions)))
+    return Gathered(now, figures)
+
+
+def _parts(jobs: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (jobs[start : start + MOST_JOBS] for start in range(0, len(jobs), MOST_JOBS))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """Asks questions about jobs, all at one instant, and sorts the answers."""
+
+    client: PrometheusClient
+    questions: Questions
+    at: float
+    figures: dict[str, JobFigures]
+
+    async def ask(self, write: _Write, jobs: Sequence[str]) -> None:
+        """Ask one question; where the answer would be too long, about one half of the jobs after the other."""
+        answer = await awaited(self.client.query(write(jobs), self.at), ResponseError)
+        if isinstance(answer, TooManySeriesError) and len(jobs) > 1:
+            half = len(jobs) // 2
+            await self.ask(write, jobs[:half])
+            await self.ask(write, jobs[half:])
+        elif isinstance(answer, AutoscalerError):
+            for job in jobs:
+                self.figures[job].error = self.figures[job].error or answer
+        else:
+            self._take(answer, jobs)
+
+    def _take(self, answer: Vector, jobs: Sequence[str]) -> None:
+        job_label, vertex_label, operator_label = map(self.questions.label, (JOB, VERTEX, OPERATOR))
+        for doubt in (*answer.warnings, *answer.strange):
+            for job in jobs:
+                self.figures[job].doubts.append(doubt)
+        for labels, value in answer.series:
+            known = self.figures.get(labels.get(job_label, ""))
+            figure = labels.get(FIGURE, "")
+            if known is None:
+                continue
+            if figure == AT:
+                known.at = value if known.at is None else min(known.at, value)
+                continue
+            operator = labels.get(operator_label)
+            vertex = known.vertices.setdefault(labels.get(vertex_label, ""), {})
+            vertex[figure if operator is None else f"{figure} {operator}"] = value

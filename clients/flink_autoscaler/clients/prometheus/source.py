@@ -1,0 +1,223 @@
+"""The metric source that asks Prometheus for the metrics of all jobs at once, and Flink for nothing but the rest."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import structlog
+
+from flink_autoscaler.clients.flink.collector import MOST_LATE_MS, REFRESH_MS, current_memory
+from flink_autoscaler.clients.flink.facts import read_followed
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
+from flink_autoscaler.clients.prometheus.client import PrometheusClient
+from flink_autoscaler.clients.prometheus.details import details_of
+from flink_autoscaler.clients.prometheus.gathered import Gathered, JobFigures, clock_of, gather
+from flink_autoscaler.clients.prometheus.questions import CLUSTERS, FIGURE, JOBMANAGER, TASKMANAGER, Questions
+from flink_autoscaler.clients.prometheus.reading import Told, shown, told, without_counters
+from flink_autoscaler.core.border import Border, ToldOnce, awaited
+from flink_autoscaler.core.errors import AutoscalerError, ConnectError, ResponseError
+from flink_autoscaler.core.model.job import JobStatus, PrometheusSource
+from flink_autoscaler.core.model.metrics import Aggregate
+from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
+from flink_autoscaler.core.model.topology import JobDetails, build_topology
+from flink_autoscaler.core.ports.metric_source import ReadJob
+from flink_autoscaler.core.ports.passes import PassRequest
+
+log = structlog.get_logger(__name__)
+
+METRICS: Final = "the metrics of the cluster"
+
+ORIGIN: Final = "prometheus"
+"""What readings say of values that come from here."""
+
+_APART: Final = 2.0
+"""Seconds that clocks which are set by the same servers may be apart."""
+
+
+class PrometheusMetricSource:
+    """Reads jobs from a server with the HTTP API of Prometheus (a ``MetricSource``).
+
+    Belongs to one event loop.
+
+    Args:
+        source: The server, and what series are called there.
+        flink: The JobManager, for what only it knows.
+
+    Raises:
+        ConfigError: The URL is none, or a header cannot be sent.
+    """
+
+    def __init__(self, source: PrometheusSource, flink: FlinkRestClient) -> None:
+        self._source = source
+        self._flink = flink
+        self._client = PrometheusClient(source.endpoint)
+        self._questions = Questions(source)
+        self._told = ToldOnce()
+
+    async def read_cluster(
+        self,
+        seconds: float,
+        *,
+        is_fresh: bool = True,  # noqa: ARG002 - the port's
+        is_provable: bool = False,  # noqa: ARG002 - the port's
+    ) -> ClusterReading:
+        """Return cluster-wide metrics by one question; scrapes come when they come, so nothing is waited for."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._cluster()
+        except TimeoutError:
+            return _without(ConnectError(f"{self._client.url}: not asked within {seconds:.3g} s"))
+
+    async def prepare(self, requests: Sequence[PassRequest], seconds: float) -> ReadJob:
+        """Ask for the metrics of all jobs that run, and return what reads each of them."""
+        running = [each for each in requests if each.context.status is JobStatus.RUNNING and each.context.job_id]
+        jobs = list(dict.fromkeys(each.context.job_id or "" for each in running))
+        counted = list(dict.fromkeys(each.context.job_id or "" for each in running if _wants_partitions(each)))
+        gathered: Gathered | AutoscalerError = Gathered(0.0, {})
+        try:
+            async with asyncio.timeout(seconds):
+                if jobs:
+                    gathered = await awaited(self._gather(running, jobs, counted), ResponseError)
+        except TimeoutError:
+            gathered = ConnectError(f"{self._client.url}: the metrics of the jobs were not read within {seconds:.3g} s")
+        reading = _Reading(self._source, self._flink, gathered, frozenset(counted), self._told)
+        return reading.followed
+
+    async def _gather(self, running: Sequence[PassRequest], jobs: Sequence[str], counted: Sequence[str]) -> Gathered:
+        """Ask for everything as it was at the instant of the pass."""
+        now_ms = max(each.now_ms for each in running)
+        ahead = _ahead(await clock_of(self._client), now_ms)
+        return await gather(self._client, self._questions, now_ms / 1000 + ahead, jobs, counted)
+
+    async def aclose(self) -> None:
+        """Close the connections to the server; those to Flink belong to others."""
+        await self._client.aclose()
+
+    async def _cluster(self) -> ClusterReading:
+        answer = await awaited(self._client.query(self._questions.cluster()), ResponseError, METRICS)
+        if isinstance(answer, AutoscalerError):
+            return _without(answer)
+        values = {labels.get(FIGURE, ""): value for labels, value in answer.series if value >= 0}
+        if values.get(CLUSTERS, 0) > 1:
+            return _without(ResponseError(f"{self._client.url} has more than one JobManager; set a selector"))
+        managers = {name: Aggregate(maximum=values[each]) for each, name in TASKMANAGER.items() if each in values}
+        slots = {name: f"{values[each]:.0f}" for each, name in JOBMANAGER.items() if each in values}
+        problems = dict.fromkeys([METRICS] if answer.warnings else [], "; ".join(answer.warnings))
+        is_whole = len(managers) == len(TASKMANAGER)
+        return ClusterReading(slots, managers if is_whole else {}, {} if is_whole else managers, missing=problems)
+
+
+def _ahead(clock: float, now_ms: int) -> float:
+    """Return the seconds that the server's clock is ahead of that of the pass.
+
+    Clocks that agree well enough are taken as they are, so that the instant of a scrape is the same in every pass, and
+    so is a server whose clock is ahead by less than a pass may have waited: it is asked about a moment ago.
+    """
+    ahead = clock - now_ms / 1000
+    return 0.0 if -_APART <= ahead <= MOST_LATE_MS / 1000 else float(round(ahead))
+
+
+def _without(error: AutoscalerError) -> ClusterReading:
+    return ClusterReading(error=error, missing={METRICS: str(error)})
+
+
+def _wants_partitions(request: PassRequest) -> bool:
+    return not 0 <= request.now_ms - request.memory.names_at_ms < REFRESH_MS
+
+
+def _memory(request: PassRequest, details: JobDetails) -> CollectorMemory:
+    """Return what is remembered about this execution; the partitions of its sources outlive a restart."""
+    memory = current_memory(request, details)
+    if request.state.job_id not in (None, request.context.job_id):
+        return memory
+    return replace(memory, partitions=request.memory.partitions, names_at_ms=request.memory.names_at_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Reads the jobs of one pass.
+
+    Attributes:
+        gathered: What the server said about all of them, or why it said nothing.
+        counted: Jobs whose partitions were asked for.
+    """
+
+    source: PrometheusSource
+    flink: FlinkRestClient
+    gathered: Gathered | AutoscalerError
+    counted: frozenset[str]
+    told_once: ToldOnce
+
+    async def followed(self, request: PassRequest) -> JobReading:
+        """Read a job and, where its rescale is followed, what tells how that goes."""
+        return await read_followed(self.flink, request, self.read)
+
+    async def read(self, flink: FlinkRestClient, request: PassRequest) -> JobReading:
+        """Read a job that runs. Never raises."""
+        details: JobDetails | None = None
+        memory, reading = request.memory, None
+        with Border(what=f"job {request.context.job_key}") as border:
+            details, kept = await details_of(flink, request)
+            memory = replace(_memory(request, details), kept=kept)
+            details = without_counters(details)
+            if isinstance(self.gathered, AutoscalerError):
+                raise self.gathered
+            reading = self._told(request, details, memory, self.gathered)
+        if reading is None:
+            reading = JobReading(details, memory=memory, error=border.error)
+        self._tell(request, reading.doubt or ("" if reading.error is None else str(reading.error)))
+        return reading
+
+    def _told(
+        self, request: PassRequest, details: JobDetails, memory: CollectorMemory, gathered: Gathered
+    ) -> JobReading:
+        figures = gathered.jobs.get(request.context.job_id or "", JobFigures())
+        if figures.error is not None:
+            raise figures.error
+        found = told(details, build_topology(details), figures)
+        reading = JobReading(
+            found.details,
+            found.aggregates,
+            self._counted(request, memory, figures),
+            at_ms=_at_ms(request, gathered, figures),
+            doubt=self._doubt(request, gathered, figures, found),
+            origins={v: dict.fromkeys(aggregates, ORIGIN) for v, aggregates in found.aggregates.items() if aggregates},
+        )
+        self._tell(request, shown(found.gaps))
+        return replace(reading, error=found.missing) if found.missing is not None and not reading.doubt else reading
+
+    def _doubt(self, request: PassRequest, gathered: Gathered, figures: JobFigures, found: Told) -> str:
+        """Return why the metrics of a job are no sample; empty where they are one."""
+        if figures.doubts:
+            return f"Prometheus answered only partly: {figures.doubts[0]}"
+        if figures.at is None:
+            return "Prometheus has no series of the job"
+        age = gathered.now - figures.at
+        if not age <= self.source.max_age:
+            return f"the metrics that Prometheus has of the job are {age:.0f} s old"
+        options = request.context.options
+        is_strict = options.improves(options.unknown_when_incomplete)
+        if found.gaps and (not is_strict or not any(found.aggregates.values())):
+            return f"Prometheus does not have the job as it is: {shown(found.gaps)}"
+        return ""
+
+    def _counted(self, request: PassRequest, memory: CollectorMemory, figures: JobFigures) -> CollectorMemory:
+        if request.context.job_id not in self.counted or figures.at is None:
+            return memory
+        counts = {v: round(each["partitions"]) for v, each in figures.vertices.items() if each.get("partitions", 0) > 0}
+        return replace(memory, partitions=counts, names_at_ms=request.now_ms)
+
+    def _tell(self, request: PassRequest, problem: str) -> None:
+        error = ResponseError(problem) if problem else None
+        if self.told_once.is_news(request.context.job_key, error) and error is not None:
+            log.warning("metrics_unknown", job_key=request.context.job_key, reason=problem)
+
+
+def _at_ms(request: PassRequest, gathered: Gathered, figures: JobFigures) -> int | None:
+    """Return the instant of the metrics by the clock of the pass: the server's own may be another."""
+    if figures.at is None:
+        return None
+    return request.now_ms - round(1000 * (gathered.now - figures.at))

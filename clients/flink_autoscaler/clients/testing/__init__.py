@@ -1,0 +1,1 @@
+"""The tests that every metric source has to pass."""

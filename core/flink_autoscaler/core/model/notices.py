@@ -1,0 +1,71 @@
+"""Events on their way to people: what is to be told to one target, and what is sent together."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from flink_autoscaler.core.model.events import Event
+from flink_autoscaler.core.model.job import JobKey
+
+MOST_WAITING = 10_000
+"""Notices of one target that wait at most; beyond that the oldest are given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One event for one target.
+
+    Attributes:
+        notice_id: Identity of the event, the same for all targets and however often it is sent; 36 characters at most.
+        target: Name of the target.
+        identity: What makes two events the same, see :func:`identity_of`.
+        interval: Seconds for which a repetition is not told; 0 tells every one.
+        text: What is told, as text that the outbox does not read.
+    """
+
+    notice_id: str
+    target: str
+    identity: str
+    interval: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Notices of one target that are sent together, by whoever has claimed them.
+
+    Attributes:
+        claim: Stands for the claim; no two are the same.
+        texts: What is told, oldest first; never empty.
+    """
+
+    claim: str
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTerms:
+    """When and how much is sent together.
+
+    Attributes:
+        group_interval: Seconds for which the oldest notice waits for others.
+        limit_per_hour: Batches within an hour.
+        claim_seconds: Seconds after which notices that were claimed and not settled may be claimed again.
+        most: Notices of one batch.
+    """
+
+    group_interval: float
+    limit_per_hour: int
+    claim_seconds: float
+    most: int = 100
+
+
+def identity_of(job_key: JobKey, event: Event) -> str:
+    """Return the same text for two events that are the same, in every process: 40 hexadecimal digits."""
+    parts = (job_key, event.type.value, event.reason, event.message if event.key is None else event.key)
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "big") + data)
+    return digest.hexdigest()[:40]

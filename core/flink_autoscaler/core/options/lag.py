@@ -1,0 +1,71 @@
+"""The options that say who knows the lag of a job's sources; part of the autoscaler's options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.model.source_lag import FLINK
+from flink_autoscaler.core.model.vertex_patterns import checked_pattern
+from flink_autoscaler.core.options.declare import option, positive_duration, unset
+from flink_autoscaler.core.options.option import OptionSet
+
+ALL = "*"
+_MOST_ENTRIES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ForVertices:
+    """Names that hold for the vertices that a pattern fits, in order."""
+
+    pattern: str
+    names: tuple[str, ...]
+
+
+def parse_for_vertices(text: str) -> tuple[ForVertices, ...]:
+    """Read ``pattern=name,name;...``; an entry without a pattern holds for all vertices.
+
+    Raises:
+        ValueError: It cannot be read, or there are too many entries.
+    """
+    entries = syntax.parse_list(text)
+    if len(entries) > _MOST_ENTRIES:
+        raise ValueError(f"at most {_MOST_ENTRIES} entries, not {len(entries)}")
+    return tuple(map(_entry, entries))
+
+
+def _entry(entry: str) -> ForVertices:
+    pattern, equals, listed = entry.rpartition("=")
+    names = tuple(name.strip() for name in listed.split(",") if name.strip())
+    if not names or (equals and not pattern.strip()):
+        raise ValueError(f"{syntax.shortened(entry)!r} is not pattern=name,name")
+    return ForVertices(checked_pattern(pattern.strip() or ALL), names)
+
+
+class LagOptions(OptionSet):
+    """Who knows the lag of sources."""
+
+    lag_sources = option(
+        "lag.sources",
+        parse_for_vertices,
+        "",
+        f"Who is asked for the lag of sources, the first that knows it counts: {FLINK}, or names of autoscaler.kafka "
+        "and autoscaler.numbers, such as 'orders-kafka,flink', also per vertex: 'Source: *=orders-kafka;...'. Empty "
+        "asks Flink alone.",
+        allowed="pattern=name,name or name,name; several separated by semicolons",
+    )
+    lag_kafka_group = unset("lag.kafka.group", str, "Consumer group whose committed offsets are those of the job.")
+    lag_kafka_topics = option(
+        "lag.kafka.topics",
+        parse_for_vertices,
+        "",
+        "Topics that sources read, also per vertex: 'Source: orders=orders;Source: users=users'; empty takes all "
+        "topics for which the group has committed offsets.",
+        allowed="pattern=topic,topic or topic,topic; several separated by semicolons",
+    )
+    lag_parameters = option(
+        "lag.parameters", syntax.parse_map, "", "What stands for {words} in queries and URLs of autoscaler.numbers."
+    )
+    lag_max_age = option(
+        "lag.max-age", positive_duration, "60 s", "Age from which on a lag from outside of Flink is unknown."
+    )

@@ -1,0 +1,1 @@
+"""Opinions on the load to come, and how far each is trusted."""

@@ -1,0 +1,75 @@
+"""``notify``: tries out who is told about events."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from flink_autoscaler.standalone.cli.command import GivenSettings, JsonOption, command, mistake, valued
+from flink_autoscaler.standalone.cli.output import print_document, print_table
+
+if TYPE_CHECKING:
+    from flink_autoscaler.standalone.notifications.trial import Trial
+    from flink_autoscaler.standalone.settings.schema.notifications import NotificationSettings, TargetSettings
+
+app = typer.Typer()
+
+_HOW: Final = "flink-autoscaler notify --test sends one message to each target; nothing else is done by this command"
+
+
+@command(
+    app,
+    "flink-autoscaler notify --test --config autoscaler.yaml",
+    "flink-autoscaler notify --test --target on-call --json",
+    codes="0 when every target took the message, 1 when one did not, 2 when the configuration is wrong.",
+    short_help="Send a test message to those who are told about events.",
+)
+def notify(
+    given: GivenSettings,
+    test: Annotated[bool, typer.Option("--test", help="Send one message that says it is a test.")] = False,
+    target: Annotated[
+        list[str] | None, valued("--target", metavar="NAME", text="Only to this target; may be repeated.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Send one test message to each target of autoscaler.notifications, and show what came of it.
+
+    It goes out at once: rules, quiet hours and limits do not count, and nothing is sent a second time.
+    """
+    if not test:
+        raise typer.BadParameter(_HOW)
+    from flink_autoscaler.standalone.notifications.trial import tried
+
+    prepared = given.prepare()
+    targets = _chosen(prepared.notifications, target or [])
+    trials = tried(targets, prepared.ha.name)
+    _print(trials, as_json=as_json)
+    return 0 if all(trial.error is None for trial in trials) else 1
+
+
+def _chosen(settings: NotificationSettings, names: Sequence[str]) -> list[TargetSettings]:
+    """Return the targets with these names, or all of them without names. May raise :class:`ConfigError`."""
+    from flink_autoscaler.core.options.option import nearest
+
+    known = [target.name for target in settings.targets]
+    if not known:
+        raise mistake("autoscaler.notifications.targets is empty: there is nobody to tell")
+    for name in names:
+        if name not in known:
+            raise mistake(
+                f"--target '{name}': there is no such target; known: {', '.join(known)}{nearest(name, known)}"
+            )
+    return [target for target in settings.targets if target.name in (names or known)]
+
+
+def _print(trials: Sequence[Trial], *, as_json: bool) -> None:
+    if as_json:
+        print_document({"targets": [{**trial.document(), "is_sent": trial.error is None} for trial in trials]})
+        return
+    rows = [(trial.name, trial.type, trial.place, trial.error or "sent") for trial in trials]
+    print_table(("TARGET", "TYPE", "WHERE", "RESULT"), rows)
+    sent = sum(trial.error is None for trial in trials)
+    sys.stdout.write(f"{sent} of {len(trials)} sent\n")

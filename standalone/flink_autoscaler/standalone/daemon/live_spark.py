@@ -1,0 +1,28 @@
+"""How Spark is run for the passes of a daemon. Loads no Spark: ``check-config`` asks, too."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
+from flink_autoscaler.standalone.settings.schema.clusters import EngineKind
+from flink_autoscaler.standalone.settings.schema.settings import Settings
+
+LEAST_CUT: Final = 1.0
+MOST_CUT: Final = 5.0
+"""Bounds of the seconds that a cluster may take in a Spark job beside others; between them half of an interval."""
+
+
+def live_spark_settings(settings: Settings) -> SparkSettings:
+    """Return how Spark evaluates the clusters that may be meant for it."""
+    engine = settings.engine
+    clusters = settings.effective_clusters()
+    on_spark = [cluster.interval for cluster in clusters if cluster.engine is not EngineKind.INLINE]
+    return SparkSettings(
+        master=engine.spark_master,
+        driver_memory=f"{engine.driver_memory >> 20}m",
+        concurrent_passes=max(1, len(on_spark)),
+        cut_after=max(LEAST_CUT, min([MOST_CUT, *(interval / 2 for interval in on_spark)])),
+        python_files=engine.python_files,
+        conf=engine.spark_config,
+    )

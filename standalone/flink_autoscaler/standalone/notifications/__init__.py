@@ -1,0 +1,1 @@
+"""Telling people and services about events: rules, what waits, and who is told."""

@@ -1,0 +1,293 @@
+"""Takes events beside the other event handlers and has them told; nothing here holds up a pass."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import uuid
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context, copy_context
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
+from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.errors import AutoscalerError, StoreError
+from flink_autoscaler.core.model.events import Event, ScalingReport
+from flink_autoscaler.core.model.notices import Notice, identity_of
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.standalone.notifications.counts import TargetCounts, TargetStatus
+from flink_autoscaler.standalone.notifications.delivery import FIRST_PAUSE, STORE_PAUSE, Delivery, Outbox
+from flink_autoscaler.standalone.notifications.messages import cloud_event, event_of
+from flink_autoscaler.standalone.notifications.rules import Rules
+from flink_autoscaler.standalone.notifications.targets import make_target
+from flink_autoscaler.standalone.observability.logs import masked
+from flink_autoscaler.standalone.settings.schema.notifications import NotificationSettings, TargetSettings
+from flink_autoscaler.stores.clock import elapsed
+
+log = structlog.get_logger(__name__)
+
+MOST_QUEUED: Final = 2000
+"""Events that wait to be written into the outbox; beyond that the oldest are given up."""
+
+_BATCH: Final = 100
+_REMEMBERED: Final = 10_000
+"""Events whose repetitions are recognised without a look into the outbox."""
+
+_CLEAN_UP_INTERVAL: Final = 60.0
+_STOP_TIMEOUT: Final = 5.0
+
+_Queued = tuple[Context, tuple[Notice, ...]]
+"""The notices of an event, and the context of the pass that has told it: its term counts for the fence."""
+
+
+class Notifier:
+    """Has targets told about events (an ``AutoScalerEventHandler``). Until it is started it takes none.
+
+    Args:
+        settings: Targets and rules.
+        outbox: Where notices wait; belongs to the caller.
+        source: Name of the group of daemons.
+        may_act: Tells whether this daemon leads.
+        most_queued: Events that wait to be written into the outbox.
+        first_pause: Seconds until a target that failed is tried again.
+        store_pause: Seconds until an outbox that took nothing is tried again.
+    """
+
+    def __init__(
+        self,
+        settings: NotificationSettings,
+        outbox: Outbox,
+        *,
+        source: str,
+        may_act: Callable[[], bool] = lambda: True,
+        most_queued: int = MOST_QUEUED,
+        first_pause: float = FIRST_PAUSE,
+        store_pause: float = STORE_PAUSE,
+    ) -> None:
+        self._settings = settings
+        self._rules = Rules(settings)
+        self._outbox = outbox
+        self._source = source
+        self._may_act = may_act
+        self._most_queued = most_queued
+        self._pauses = (first_pause, store_pause)
+        self._changed = threading.Condition()
+        self._queue: deque[_Queued] = deque()
+        self._told_until: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._deliveries: dict[str, tuple[TargetSettings, Delivery]] = {}
+        self._counts: dict[str, TargetCounts] = {target.name: TargetCounts() for target in settings.targets}
+        self._loop: EventLoopThread | None = None
+        self._is_started = self._is_closed = self._is_writing = self._is_failing = False
+        self._dropped = 0
+        self._clean_up_at = 0.0
+        self._thread = threading.Thread(target=self._run, name="notifier", daemon=True)
+
+    def start(self) -> None:
+        """Begin to take events and to tell them, and go on with what waits since before."""
+        self._loop = EventLoopThread("notifications")
+        self._is_started = True
+        self._deliver()
+        self._thread.start()
+
+    def follow(self, settings: NotificationSettings) -> None:
+        """Go on with other targets and rules. Never raises: what is wrong with a target is told when it is used."""
+        before, self._settings, self._rules = self._settings, settings, Rules(settings)
+        self._counts = {each.name: self._counts.get(each.name, TargetCounts()) for each in settings.targets}
+        if self._is_started and not self._is_closed:
+            terms = {"group_interval", "limit_per_hour"}
+            if before.model_dump(include=terms) != settings.model_dump(include=terms):
+                self._stop(tuple(self._deliveries))
+            self._deliver()
+
+    def handle_event(self, context: JobAutoScalerContext, event: Event) -> None:
+        """Take one event; returns at once."""
+        if not self._is_started or self._is_closed:
+            return
+        now = time.time()
+        targets = self._rules.targets(context, event, now)
+        identity = identity_of(context.job_key, event)
+        interval = 0.0 if event.interval is None else event.interval.exact_seconds
+        targets = tuple(name for name in targets if self._is_news(name, identity, interval))
+        if not targets:
+            return
+        event_id = str(uuid.uuid4())
+        text = json.dumps(cloud_event(context, event, event_id=event_id, source=self._source, at=now), allow_nan=False)
+        self._put(tuple(Notice(event_id, name, identity, interval, text) for name in targets))
+
+    def handle_scaling_report(self, context: JobAutoScalerContext, report: ScalingReport) -> None:
+        """Take one report; returns at once."""
+        self.handle_event(context, event_of(report))
+
+    def status(self) -> Mapping[str, TargetStatus]:
+        """Return how the telling of every target goes, by its name. From any thread."""
+        with self._changed:
+            queued = Counter(notice.target for _, notices in self._queue for notice in notices)
+        return {name: _with_queued(counts.status, queued[name]) for name, counts in self._counts.copy().items()}
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until every event is in the outbox; tell whether it is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._queue and not self._is_writing, timeout)
+
+    def close(self) -> None:
+        """Write what waits into the outbox and end; what is not sent by then is sent after the next start, if it can.
+
+        May be called more than once.
+        """
+        if not self._is_started or self._is_closed:
+            self._is_closed = True
+            return
+        self.flush(_STOP_TIMEOUT)
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        stopped = [delivery for _, delivery in self._deliveries.values()]
+        self._stop(tuple(self._deliveries))
+        end = elapsed() + _STOP_TIMEOUT
+        for delivery in stopped:
+            delivery.join(max(0.0, end - elapsed()))
+        self._thread.join(max(0.0, end - elapsed()))
+        if self._loop is not None:
+            self._loop.close()
+
+    def _is_news(self, target: str, identity: str, interval: float) -> bool:
+        """Tell whether the same was not told to a target within an interval, as far as this process knows."""
+        now = elapsed()
+        with self._changed:
+            if now < self._told_until.get((target, identity), now):
+                return False
+            if interval > 0:
+                self._told_until[target, identity] = now + interval
+                self._told_until.move_to_end((target, identity))
+            if len(self._told_until) > _REMEMBERED:
+                self._told_until.popitem(last=False)
+        return True
+
+    def _put(self, notices: tuple[Notice, ...]) -> None:
+        with self._changed:
+            if len(self._queue) >= self._most_queued:
+                self._drop(self._queue.popleft()[1])
+            self._queue.append((copy_context(), notices))
+            self._changed.notify_all()
+
+    def _drop(self, notices: tuple[Notice, ...]) -> None:
+        self._dropped += 1
+        for target, events in Counter(notice.target for notice in notices).items():
+            self._count_dropped(target, events)
+
+    def _count_dropped(self, target: str, events: int) -> None:
+        if target in self._counts:  # it may be configured no more
+            self._counts[target].dropped(events)
+
+    def _deliver(self) -> None:
+        """Have a delivery for every target as it is configured now, and no other."""
+        wanted = {target.name: target for target in self._settings.targets}
+        self._stop([name for name, (target, _) in self._deliveries.items() if wanted.get(name) != target])
+        for name, target in wanted.items():
+            if name not in self._deliveries and self._loop is not None:
+                delivery = self._delivery(target, self._loop)
+                self._deliveries = {**self._deliveries, name: (target, delivery)}
+                delivery.start()
+
+    def _delivery(self, target: TargetSettings, loop: EventLoopThread) -> Delivery:
+        return Delivery(
+            make_target(target, loop),
+            self._outbox,
+            group_interval=self._settings.group_interval,
+            limit_per_hour=self._settings.limit_per_hour,
+            may_act=self._may_act,
+            clock=elapsed,
+            first_pause=self._pauses[0],
+            counts=self._counts.get(target.name),
+        )
+
+    def _stop(self, names: Sequence[str]) -> None:
+        for name in names:
+            self._deliveries[name][1].stop()
+        self._deliveries = {name: each for name, each in self._deliveries.items() if name not in names}
+
+    def _run(self) -> None:
+        while (queued := self._next()) is not None:
+            if queued and not self._write(queued):
+                self._wait()
+            self._clean_up()
+
+    def _next(self) -> list[_Queued] | None:
+        """Wait for events and take some of them; none when it is time to clean up, None in the end."""
+        with self._changed:
+            self._is_writing = False
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._queue or self._is_closed, _CLEAN_UP_INTERVAL)
+            if self._is_closed:
+                return None
+            self._is_writing = bool(self._queue)
+            return [self._queue.popleft() for _ in range(min(_BATCH, len(self._queue)))]
+
+    def _write(self, queued: list[_Queued]) -> bool:
+        """Write notices; those that the outbox does not take now wait again, before the others."""
+        for number, (context, notices) in enumerate(queued):
+            with Border(StoreError) as border:
+                context.run(self._outbox.add, notices)
+            if border.error is not None and not _is_hopeless(border.error):
+                self._note_failure(border.error)
+                with self._changed:
+                    self._queue.extendleft(reversed(queued[number:]))
+                return False
+            for notice in notices:
+                self._wake(notice.target)
+        self._note_success()
+        return True
+
+    def _wake(self, name: str) -> None:
+        found = self._deliveries.get(name)
+        if found is not None:
+            found[1].wake()
+
+    def _note_failure(self, error: AutoscalerError) -> None:
+        if not self._is_failing:
+            self._is_failing = True
+            log.warning("notifications_not_kept", error=masked(str(error)), effect="they wait in memory")
+
+    def _note_success(self) -> None:
+        if self._is_failing:
+            self._is_failing = False
+            log.info("notifications_kept_again")
+        if self._dropped:
+            log.warning("notifications_dropped", events=self._dropped, effect="nobody is told about them")
+            self._dropped = 0
+
+    def _wait(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_closed, self._pauses[1])
+
+    def _clean_up(self) -> None:
+        if elapsed() < self._clean_up_at or not self._may_act():
+            return
+        self._clean_up_at = elapsed() + _CLEAN_UP_INTERVAL
+        with Border() as border:
+            if given_up := self._outbox.expire(self._settings.retry_for):
+                log.warning("notifications_given_up", events=sum(given_up.values()), effect="nobody is told about them")
+            for target, events in given_up.items():
+                self._count_dropped(target, events)
+        if border.error is not None:
+            log.debug("notifications_not_cleaned_up", error=masked(str(border.error)))
+
+
+def _with_queued(status: TargetStatus, queued: int) -> TargetStatus:
+    """Add what waits to be written into the outbox."""
+    return replace(status, waiting=queued + (status.waiting or 0)) if queued else status
+
+
+def _is_hopeless(error: AutoscalerError) -> bool:
+    """Tell whether an event will never be taken, and why that is right or has to be lived with."""
+    from flink_autoscaler.stores.sql.database.failures import LeaseLostError, RowError  # noqa: PLC0415
+
+    if isinstance(error, RowError):
+        log.warning("notification_not_kept", error=masked(str(error)))
+    # Of a term that is over: whoever leads now sees for itself what there is to tell.
+    return isinstance(error, LeaseLostError | RowError)

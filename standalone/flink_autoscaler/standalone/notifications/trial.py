@@ -1,0 +1,77 @@
+"""A test message to each target, as ``notify --test`` sends it."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Final
+
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
+from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.errors import AutoscalerError
+from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.job import Endpoint, JobStatus
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.standalone.notifications.messages import CloudEvent, cloud_event
+from flink_autoscaler.standalone.notifications.targets import make_target, url_of
+from flink_autoscaler.standalone.observability.logs import masked
+from flink_autoscaler.standalone.settings.schema.notifications import TargetSettings
+from flink_autoscaler.standalone.settings.secrets import without_target
+
+_MOST_AT_ONCE: Final = 8
+_TEXT: Final = "This is a test of notifications: nothing has happened."
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What came of a test message.
+
+    Attributes:
+        name: Of the target.
+        type: Of the target.
+        place: Where it is, without secrets.
+        error: Why it was not sent; None when it was.
+    """
+
+    name: str
+    type: str
+    place: str
+    error: str | None
+
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return asdict(self)
+
+
+def tried(targets: Sequence[TargetSettings], source: str) -> list[Trial]:
+    """Send a test message to each target, at the same time; ``source`` is the name of the group of daemons."""
+    if not targets:
+        return []
+    loop = EventLoopThread("notifications")
+    with closing(loop), ThreadPoolExecutor(min(len(targets), _MOST_AT_ONCE)) as pool:
+        return list(pool.map(partial(_tried, loop, _message(source)), targets))
+
+
+def _message(source: str) -> CloudEvent:
+    context = JobAutoScalerContext(source, None, JobStatus.UNKNOWN, {}, Endpoint(""))
+    event = Event(EventType.NORMAL, "NotificationTest", _TEXT)
+    return cloud_event(context, event, event_id=str(uuid.uuid4()), source=source, at=time.time())
+
+
+def _tried(loop: EventLoopThread, message: CloudEvent, settings: TargetSettings) -> Trial:
+    with Border() as border:
+        make_target(settings, loop).send([message], lambda: True)
+    error = None if border.error is None else str(masked(str(border.error)))
+    return Trial(settings.name, settings.type.value, _place(settings), error)
+
+
+def _place(settings: TargetSettings) -> str:
+    try:
+        return without_target(url_of(settings, ""))
+    except AutoscalerError:
+        return "unknown"

@@ -1,0 +1,127 @@
+"""Checks of notifications: where targets are and how they are reached, and what rules name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.model.meanings import CHAPTERS, Kind
+from flink_autoscaler.core.options.option import nearest
+from flink_autoscaler.standalone.notifications.targets import service_of, url_of
+from flink_autoscaler.standalone.settings.checks.clusters import EntrySection, access_problems, access_warnings
+from flink_autoscaler.standalone.settings.schema.clusters import AuthKind
+from flink_autoscaler.standalone.settings.schema.notifications import RuleSettings, TargetSettings, TargetType
+from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.settings.secrets import from_either, without_target
+from flink_autoscaler.standalone.settings.sources.layer import Value
+from flink_autoscaler.standalone.settings.sources.nesting import entry_numbers
+
+_KEY: Final = ("key-file", "key-env-variable")
+_PLACES_OF_URL: Final = ("url", "url-file", "url-env-variable")
+_OF_WEBHOOKS: Final = ("auth", "tls", "headers", "headers-env", "headers-file")
+_KINDS: Final = (AuthKind.NONE, AuthKind.BASIC, AuthKind.BEARER)
+_WILD: Final = frozenset("*?[")
+
+
+def notification_problems(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
+    """Yield what is wrong with targets and rules, one sentence per problem. Reads the files that are named."""
+    notifications = settings.notifications
+    places = _places("targets", "target", values)
+    names = [target.name for target in notifications.targets]
+    for name in dict.fromkeys(name for name in names if names.count(name) > 1):
+        yield f"the target name '{name}' is used more than once in autoscaler.notifications.targets"
+    for place, target in zip(places, notifications.targets, strict=True):
+        yield from _target_problems(target, place)
+    rules = zip(_places("rules", "rule", values), notifications.rules, strict=True)
+    for place, rule in rules:
+        yield from _rule_problems(rule, place, names)
+
+
+def notification_warnings(settings: Settings, values: Mapping[str, Value]) -> Iterator[str]:
+    """Yield what looks dangerous about how targets are reached, one sentence each."""
+    for place, target in zip(_places("targets", "target", values), settings.notifications.targets, strict=True):
+        if target.type is TargetType.WEBHOOK and target.url is not None:
+            yield from access_warnings(target, place, [without_target(target.url)])
+
+
+def _places(name: str, what: str, values: Mapping[str, Value]) -> list[EntrySection]:
+    prefixes = [f"autoscaler.notifications.{name}.{number}." for number in entry_numbers(values, "notifications", name)]
+    return [
+        EntrySection(prefix, {key: value for key, value in values.items() if key.startswith(prefix)}, what)
+        for prefix in prefixes
+    ]
+
+
+def _target_problems(target: TargetSettings, place: EntrySection) -> Iterator[str]:
+    given = [name for name in _PLACES_OF_URL if place.sets(name)]
+    if len(given) != 1:
+        found = " and ".join(map(place.of, given)) or place.of("url")
+        yield f"{found}: expected one of {', '.join(_PLACES_OF_URL)}"
+        return
+    try:
+        url = url_of(target, place.prefix)
+    except ConfigError as error:
+        yield str(error)
+        return
+    yield from (_apprise_problems if target.type is TargetType.APPRISE else _webhook_problems)(target, place, url)
+
+
+def _apprise_problems(target: TargetSettings, place: EntrySection, url: str) -> Iterator[str]:
+    chosen = f"{place.prefix}type {target.type}"
+    names = [name for group in _OF_WEBHOOKS for name in place.below(group)]
+    for name in [*filter(place.sets, _KEY), *names]:
+        yield f"{place.of(name)}: only for webhooks; {chosen} has everything in its URL"
+    try:
+        if service_of(url) is None:
+            yield f"{_place_of_url(place)}: not the URL of a service that Apprise knows; see its list of services"
+    except ConfigError as error:
+        yield f"{chosen}: {error}"
+
+
+def _webhook_problems(target: TargetSettings, place: EntrySection, url: str) -> Iterator[str]:
+    if not _is_web_address(url):
+        yield f"{_place_of_url(place)}: expected http:// or https:// and a host for {place.prefix}type {target.type}"
+        return
+    if target.auth.kind not in _KINDS:
+        yield f"{place.of('auth.kind')}: expected one of {', '.join(_KINDS)} for a target"
+    if all(map(place.sets, _KEY)):
+        yield f"{' and '.join(map(place.of, _KEY))}: expected one of the two"
+    try:
+        from_either(place.prefix, "key", variable=target.key_env_variable, file=target.key_file)
+    except ConfigError as error:
+        yield str(error)
+    yield from access_problems(target, place, [without_target(url)])
+
+
+def _place_of_url(place: EntrySection) -> str:
+    return place.of(next(name for name in _PLACES_OF_URL if place.sets(name)))
+
+
+def _is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        is_complete = parts.scheme.lower() in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return is_complete and url.isascii() and url.isprintable() and " " not in url
+
+
+def _rule_problems(rule: RuleSettings, place: EntrySection, names: list[str]) -> Iterator[str]:
+    if not names:
+        yield f"{place.prefix.removesuffix('.')}: a rule needs at least one of autoscaler.notifications.targets"
+        return
+    for name in (name for name in rule.targets if name not in names):
+        yield f"{place.of('targets')}: there is no target '{name}'; known: {', '.join(names)}{nearest(name, names)}"
+    known = tuple(_reasons())
+    folded = {word.casefold() for word in known}
+    for name in (name for name in rule.reasons if not _WILD & set(name) and name.casefold() not in folded):
+        hint = "for one of a plug-in write a pattern such as 'Name*'"
+        yield f"{place.of('reasons')}: no event has the reason '{name}'{nearest(name, known)}; {hint}"
+
+
+def _reasons() -> Iterator[str]:
+    for chapter in CHAPTERS:
+        if chapter.kind is Kind.EVENT:
+            yield from (meaning.word for meaning in chapter.meanings)

@@ -1,0 +1,130 @@
+"""The options of notifications: which events are told where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.model.events import EventType
+from flink_autoscaler.core.options.calendar import invalid_period, parse_daily
+from flink_autoscaler.standalone.settings.schema.clusters import AccessSettings
+from flink_autoscaler.standalone.settings.schema.types import (
+    ClusterName,
+    Count,
+    OptionSection,
+    Seconds,
+    Syntax,
+    Text,
+    Texts,
+    TimeZone,
+    option,
+    write_list,
+)
+
+_SEVERITIES: Final = {kind.value.lower(): kind for kind in EventType}
+_DAILY: Final = re.compile(r"([\d:]+)-([\d:]+)", re.ASCII)
+_END_OF_DAY: Final = "23:59:59:999"
+
+
+class TargetType(StrEnum):
+    """How a target is told."""
+
+    WEBHOOK = "webhook"
+    APPRISE = "apprise"
+
+
+def parse_severities(text: str) -> tuple[str, ...]:
+    """Read a list of severities. May raise ValueError."""
+    words = tuple(word.strip().lower() for word in syntax.parse_list(text))
+    if unknown := [word for word in words if word not in _SEVERITIES]:
+        raise ValueError(f"no severity {unknown[0]!r}")
+    return words
+
+
+def parse_quiet_hours(text: str) -> tuple[str, ...]:
+    """Read excluded periods; a daily range over midnight becomes two. May raise ValueError."""
+    periods = tuple(each for period in syntax.parse_list(text) for each in _within_days(period))
+    if problems := [problem for period in periods if (problem := invalid_period(period)) is not None]:
+        raise ValueError(problems[0])
+    return periods
+
+
+def _within_days(period: str) -> Iterator[str]:
+    """Yield a period, or both its parts where its daily range begins before midnight and ends after it."""
+    for daily in _DAILY.finditer(period):
+        start, end = daily.groups()
+        halves = (f"{start}-{_END_OF_DAY}", f"0:00-{end}")
+        if parse_daily(daily.group()) is None and all(map(parse_daily, halves)):
+            yield from (period.replace(daily.group(), half) for half in halves)
+            return
+    yield period
+
+
+Severities = Annotated[tuple[str, ...], Syntax(f"a list of {' and '.join(_SEVERITIES)}", parse_severities, write_list)]
+QuietHours = Annotated[
+    tuple[str, ...],
+    Syntax("a list of daily ranges such as 22:00-6:00 and Quartz cron expressions", parse_quiet_hours, write_list),
+]
+
+
+class TargetSettings(AccessSettings):
+    """Somebody who is told: a service that Apprise knows, or a webhook."""
+
+    name: ClusterName = Field(description="Name of the target, unique; rules, logs and notify --target name it.")
+    type: TargetType = option(
+        TargetType.WEBHOOK,
+        "webhook: a POST with CloudEvents 1.0 as JSON; apprise: a chat, mail or another service of Apprise, needs the "
+        "extra flink-autoscaler[notifications].",
+    )
+    url: Text | None = Field(
+        default=None,
+        repr=False,
+        description="Where to: http:// or https:// for a webhook, else a URL of Apprise. It is shown nowhere; better "
+        "point to it.",
+    )
+    url_env_variable: Text | None = option(None, "Name of the environment variable with the URL.")
+    url_file: Text | None = option(None, "File whose first line is the URL; read again for every message.")
+    key_env_variable: Text | None = option(
+        None, "webhook: name of the environment variable with the key that bodies are signed with (HMAC-SHA256)."
+    )
+    key_file: Text | None = option(None, "webhook: file whose first line is that key; read again for every message.")
+    timeout: Seconds = option(10.0, "Time that sending one message may take.", gt=0, le=300)
+
+
+class RuleSettings(OptionSection):
+    """Which events are told to which targets. An empty list takes all."""
+
+    targets: Texts = option((), "Names of targets; empty takes all.")
+    reasons: Texts = option(
+        (), "Reasons of events such as 'RolledBack', or patterns such as 'Rollback*'; empty takes all."
+    )
+    severities: Severities = option((), "normal, warning; empty takes both.")
+    jobs: Texts = option((), "Patterns such as 'orders-*' for names or keys of jobs; empty takes all.")
+    clusters: Texts = option(
+        (), "Patterns for names of clusters; empty takes all, and what is told about the daemon itself."
+    )
+    quiet_hours: QuietHours = option(
+        (), "Times in which this rule tells nothing, written as job.autoscaler.excluded.periods, also over midnight."
+    )
+    timezone: TimeZone = option("UTC", "Time zone of the quiet hours.")
+
+
+class NotificationSettings(OptionSection):
+    """People and services that are told about events."""
+
+    targets: tuple[TargetSettings, ...] = option((), "Who is told.")
+    rules: tuple[RuleSettings, ...] = option((), "Which events are told; without a rule every warning, to all targets.")
+    group_interval: Seconds = option(
+        60.0, "Time for which events of a target are gathered into one message; 0 sends at once.", ge=0, le=86_400
+    )
+    limit_per_hour: Count = option(
+        30, "Messages to one target within an hour; what is beyond waits and comes as one message.", ge=1
+    )
+    retry_for: Seconds = option(
+        86_400.0, "Time for which it is tried to send an event, with growing pauses, before it is given up.", gt=0
+    )

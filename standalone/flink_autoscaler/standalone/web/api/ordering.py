@@ -1,0 +1,79 @@
+"""Orders that come over the API: the same commands as on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from flink_autoscaler.core.decide.limits.pins import PinnedJob
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.model.orders import Orders, PauseScope, Signed
+from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Supervision
+from flink_autoscaler.core.ports.order_book import Ordered
+from flink_autoscaler.core.supervise import order_book
+from flink_autoscaler.standalone.observability.logs import masked
+from flink_autoscaler.standalone.records.seen import seen_job
+from flink_autoscaler.standalone.web.api.models import OrderedDoc, OrderRequest
+from flink_autoscaler.standalone.web.site import Site
+
+NEEDS_REASON: Final = frozenset({"pause", "pin", "rollback", "reset"})
+
+MOST_PARALLELISM: Final = 1 << 15
+"""The greatest parallelism that Flink knows."""
+
+Act = Callable[[Orders, Signed, Supervision], Ordered]
+
+
+def order(site: Site, asked: OrderRequest, who: str) -> OrderedDoc:
+    """Give an order for a job that a cluster has now, signed with the instant of the book.
+
+    Args:
+        site: The daemon.
+        asked: What is wanted.
+        who: Orders it.
+
+    Raises:
+        ConfigError: There is no such job, or something is missing.
+        StoreError: The book does not answer.
+    """
+    job = site.fleet.job(asked.job_key)
+    if job is None:
+        raise ConfigError(f"no cluster has a job {masked(asked.job_key[:200])} now")
+    if asked.order in NEEDS_REASON and not asked.reason.strip():
+        raise ConfigError(f"reason: say why, {asked.order} keeps it")
+    supervision = NO_SUPERVISION if job.report is None else job.report.outcome.state.supervision
+    act = _act(asked, None if asked.force or site.records is None else seen_job(site.records, asked.job_key))
+    ordered = site.order_book.change(
+        asked.job_key, lambda orders, now_ms: act(orders, Signed(who, asked.reason.strip(), now_ms), supervision)
+    )
+    if ordered.event is not None:
+        site.events.handle_event(job.context, ordered.event)
+    return OrderedDoc(job_key=asked.job_key, text=ordered.text, is_refused=ordered.is_refused)
+
+
+def _act(asked: OrderRequest, seen: PinnedJob | None) -> Act:
+    match asked.order:
+        case "pause":
+            lasts_ms = None if asked.seconds is None else round(1000 * asked.seconds)
+            scope = PauseScope(asked.direction)
+            return lambda orders, signed, _: order_book.pause(orders, signed, direction=scope, lasts_ms=lasts_ms)
+        case "resume":
+            return order_book.resume
+        case "pin":
+            return partial(_pin, asked, seen)
+        case "unpin":
+            return lambda orders, signed, _: order_book.unpin(orders, signed, list(asked.vertices))
+        case "rollback":
+            return order_book.rollback
+        case "reset":
+            return order_book.reset
+    return lambda orders, signed, known: order_book.dry_run(orders, signed, known, is_on=asked.order == "dry-run")
+
+
+def _pin(asked: OrderRequest, seen: PinnedJob | None, orders: Orders, signed: Signed, _: Supervision) -> Ordered:
+    if not asked.vertices:
+        raise ConfigError("vertices: name at least one, with its parallelism")
+    if any(not 1 <= number <= MOST_PARALLELISM for number in asked.vertices.values()):
+        raise ConfigError(f"vertices: a parallelism is from 1 to {MOST_PARALLELISM}")
+    return order_book.pin(orders, signed, asked.vertices, seen)

@@ -1,0 +1,254 @@
+"""How a job went: from the memory of the daemon, and further back from the metric history."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.forecast.course import load_course
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.standalone.observability.logs import masked
+from flink_autoscaler.standalone.web.api.course_models import (
+    ExpectedLoadDoc,
+    ForecastDoc,
+    SeriesDoc,
+    SeriesPointDoc,
+    SeriesRescaleDoc,
+    SizeDoc,
+    VertexSeriesDoc,
+)
+from flink_autoscaler.standalone.web.backtests.asking import history_problem
+from flink_autoscaler.standalone.web.errors import ConflictError
+from flink_autoscaler.standalone.web.fleet import POINT_MS, POINTS, JobNow, Point
+from flink_autoscaler.standalone.web.outlook import names_of
+from flink_autoscaler.standalone.web.site import Site
+
+if TYPE_CHECKING:
+    from flink_autoscaler.pipeline.history.job_series import JobSeries, RecordedRescale, SeriesPoint, Span
+
+MEMORY_MS: Final = POINTS * POINT_MS
+"""How far back memory reaches."""
+
+MOST_MS: Final = 31 * 86_400_000
+_MINUTE_MS: Final = 60_000
+_KEPT: Final = 16
+_PATIENCE: Final = 3.0
+"""Seconds to wait while something else is read."""
+
+_MOST_RESCALES: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which time. Epoch milliseconds.
+
+    Attributes:
+        from_ms: None asks for what is in memory.
+        to_ms: None is now.
+        points: How many steps at most.
+        ahead: Hours of the forecast.
+    """
+
+    from_ms: int | None = None
+    to_ms: int | None = None
+    points: int = 240
+    ahead: float = 2.0
+
+
+class SeriesReader:
+    """Reads how jobs went. What was read from files is kept for as long as it says the same; one is read at a time.
+
+    Args:
+        site: The daemon.
+    """
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._lock = threading.Lock()
+        self._read: OrderedDict[tuple[str, Span], JobSeries] = OrderedDict()
+
+    def series(self, job: JobNow, asked: Asked) -> SeriesDoc:
+        """Return how a job went.
+
+        Args:
+            job: As it is now.
+            asked: Which time.
+
+        Raises:
+            ConfigError: The time ends before it begins, or is longer than a month.
+            ConflictError: No history is kept, only Spark reaches it, or others are reading.
+            StoreError: The history cannot be read, or there is too much of it.
+        """
+        now_ms = self._site.now_ms()
+        since_ms, until_ms = _times(asked, now_ms)
+        if since_ms >= now_ms - MEMORY_MS:
+            return _from_memory(job, since_ms, until_ms, asked)
+        return self._from_history(job, since_ms, until_ms, asked)
+
+    def _from_history(self, job: JobNow, since_ms: int, until_ms: int, asked: Asked) -> SeriesDoc:
+        from flink_autoscaler.pipeline.history.job_series import Span  # noqa: PLC0415 - brings Arrow
+
+        history = self._site.settings().history
+        if problem := history_problem(history):
+            raise ConflictError(problem)
+        minutes = math.ceil((until_ms - since_ms) // _MINUTE_MS / asked.points)
+        step_ms = max(1, minutes) * _MINUTE_MS
+        # Whole steps, so that what was read can be shown again until the present one is over.
+        first, last = since_ms // step_ms * step_ms, -(-until_ms // step_ms) * step_ms
+        found = self._found(history.path or "", job, Span(first, last, step_ms))
+        return SeriesDoc(
+            job_key=job.context.job_key,
+            source="history",
+            since_ms=since_ms,
+            until_ms=until_ms,
+            step_ms=step_ms,
+            points=list(_with_latest(job, found, Span(first, last, step_ms)))[-asked.points :],
+            vertices=[
+                VertexSeriesDoc(vertex_id=each.vertex_id, name=each.name, sizes=_sizes(each.parallelism))
+                for each in found.vertices
+            ],
+            rescales=_rescales(job, found, since_ms, until_ms),
+            forecast=forecast_document(job, asked.ahead),
+            damaged=[masked(each) for each in found.damaged[:10]],
+        )
+
+    def _found(self, path: str, job: JobNow, span: Span) -> JobSeries:
+        from flink_autoscaler.pipeline.history.job_series import job_series  # noqa: PLC0415 - brings Arrow
+
+        key = (job.context.job_key, span)
+        if not self._lock.acquire(timeout=_PATIENCE):  # who waits keeps a thread of the endpoint
+            raise ConflictError("others are reading the history: ask again")
+        try:
+            found = self._read.pop(key, None) or job_series(path, (job.context.cluster, job.context.job_key), span)
+            self._read[key] = found  # the latest comes last
+            if len(self._read) > _KEPT:
+                self._read.popitem(last=False)
+            return found
+        finally:
+            self._lock.release()
+
+
+def _times(asked: Asked, now_ms: int) -> tuple[int, int]:
+    """Return the first and the last instant that are meant.
+
+    Raises:
+        ConfigError: The time ends before it begins, or is longer than a month.
+    """
+    until_ms = now_ms if asked.to_ms is None else min(asked.to_ms, now_ms)
+    since_ms = now_ms - MEMORY_MS if asked.from_ms is None else asked.from_ms
+    if since_ms >= until_ms:
+        raise ConfigError("from_ms: the time ends before it begins")
+    if until_ms - since_ms > MOST_MS:
+        raise ConfigError(f"from_ms: {MOST_MS // 86_400_000} days at most")
+    return since_ms, until_ms
+
+
+def _from_memory(job: JobNow, since_ms: int, until_ms: int, asked: Asked) -> SeriesDoc:
+    points = [each for each in job.points if since_ms <= each.at_ms <= until_ms]
+    names = {} if job.report is None else names_of(job.report.outcome)
+    return SeriesDoc(
+        job_key=job.context.job_key,
+        source="memory",
+        since_ms=since_ms,
+        until_ms=until_ms,
+        step_ms=POINT_MS,
+        points=[_point(each, each.at_ms) for each in points[-asked.points :]],
+        vertices=[
+            VertexSeriesDoc(
+                vertex_id=vertex,
+                name=names.get(vertex, vertex),
+                sizes=_sizes([(each.at_ms, each.parallelism[vertex]) for each in points if vertex in each.parallelism]),
+            )
+            for vertex in _vertices(each.parallelism for each in points)
+        ],
+        rescales=_rescales(job, None, since_ms, until_ms),
+        forecast=forecast_document(job, asked.ahead),
+        damaged=[],
+    )
+
+
+def _point(point: Point | SeriesPoint, at_ms: int) -> SeriesPointDoc:
+    return SeriesPointDoc(
+        at_ms=at_ms,
+        load=point.load,
+        capacity=point.capacity,
+        lag=point.lag,
+        lag_seconds=point.lag_seconds,
+        slots=point.slots,
+    )
+
+
+def _with_latest(job: JobNow, found: JobSeries, span: Span) -> Iterator[SeriesPointDoc]:
+    """Yield what was read, and behind it what is in memory and not written yet: of each step the last point."""
+    last_ms = found.points[-1].at_ms if found.points else span.since_ms - 1
+    yield from (_point(each, each.at_ms) for each in found.points)
+    steps = {span.begin(each.at_ms): each for each in job.points}
+    later = {at_ms: each for at_ms, each in steps.items() if last_ms < at_ms < span.until_ms}
+    yield from (_point(each, at_ms) for at_ms, each in later.items())
+
+
+def forecast_document(job: JobNow, hours: float) -> ForecastDoc | None:
+    """Describe how the load goes on as the last pass over a job expects it; None where it expects nothing."""
+    if job.request is None or job.report is None:
+        return None
+    course = load_course(job.request, job.report.outcome, hours * 3600)
+    if course is None:
+        return None
+    return ForecastDoc(
+        made_ms=round(1000 * course.asof),
+        is_trusted=course.is_trusted,
+        points=[
+            ExpectedLoadDoc(at_ms=round(1000 * each.at), median=each.median, upper=each.upper) for each in course.points
+        ],
+    )
+
+
+def _vertices(sizes: Iterable[Mapping[VertexId, int]]) -> list[VertexId]:
+    return list(dict.fromkeys(vertex for each in sizes for vertex in each))
+
+
+def _sizes(sizes: Sequence[tuple[int, int]]) -> list[SizeDoc]:
+    """Describe of sizes at instants the first, those that differ from the one before, and the last."""
+    return [
+        SizeDoc(at_ms=at_ms, parallelism=size)
+        for number, (at_ms, size) in enumerate(sizes)
+        if number in (0, len(sizes) - 1) or size != sizes[number - 1][1]
+    ]
+
+
+def _rescales(job: JobNow, found: JobSeries | None, since_ms: int, until_ms: int) -> list[SeriesRescaleDoc]:
+    """Describe the rescales within a time; what the daemon knows itself goes before what is written."""
+    recorded = () if found is None else found.rescales
+    known = {each.decided_ms: each for each in (*map(_recorded, recorded), *_remembered(job))}
+    within = [each for at_ms, each in sorted(known.items()) if since_ms <= at_ms <= until_ms]
+    return within[-_MOST_RESCALES:]
+
+
+def _recorded(rescale: RecordedRescale) -> SeriesRescaleDoc:
+    return SeriesRescaleDoc(
+        decided_ms=rescale.decided_ms,
+        origin=rescale.origin,
+        stage=rescale.stage,
+        outage_ms=rescale.outage_ms,
+        is_reverted=rescale.is_reverted,
+        before=dict(rescale.before),
+        target=dict(rescale.target),
+    )
+
+
+def _remembered(job: JobNow) -> Iterator[SeriesRescaleDoc]:
+    for each in () if job.report is None else job.report.outcome.state.supervision.rescales:
+        yield SeriesRescaleDoc(
+            decided_ms=each.decided_ms,
+            origin=each.origin.value,
+            stage=each.stage.value,
+            outage_ms=each.outage_ms,
+            is_reverted=each.reverted,
+            before=dict(each.before),
+            target=dict(each.target),
+        )

@@ -1,0 +1,98 @@
+"""Asks a running daemon over its API, for commands that go to it instead of to its database."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from http.client import HTTPException
+from typing import Any, Final
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlencode, urlsplit
+from urllib.request import ProxyHandler, Request, build_opener
+
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError
+
+VARIABLE: Final = "FLINK_AUTOSCALER_TOKEN"
+"""Environment variable with the token that is shown to the daemon."""
+
+_TIMEOUT: Final = 30.0
+_LONGEST: Final = 64 << 20
+
+
+class DaemonError(AutoscalerError):
+    """The daemon does not answer, or refuses."""
+
+
+def ask(url: str, path: str, **parameters: object) -> Any:
+    """Return the document that a daemon answers a question with.
+
+    Args:
+        url: Of the daemon.
+        path: Such as ``/api/v1/jobs``.
+        parameters: Of the question; those that are None are left out.
+
+    Raises:
+        ConfigError: The URL is none.
+        DaemonError: The daemon does not answer, or refuses.
+    """
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return json.loads(_opened(_request(url, f"{path}?{urlencode(given)}" if given else path, None)))
+
+
+def fetch(url: str, path: str, **parameters: object) -> bytes:
+    """Return what a daemon answers, as it is; errors are those of :func:`ask`."""
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return _opened(_request(url, f"{path}?{urlencode(given)}", None))
+
+
+def tell(url: str, path: str, body: Mapping[str, object]) -> Any:
+    """Send something to a daemon and return its answer; errors are those of :func:`ask`."""
+    return json.loads(_opened(_request(url, path, json.dumps(body).encode())))
+
+
+def key_of(url: str, job: str) -> str:
+    """Return the key of the job that is meant, by its key or name.
+
+    Raises:
+        DaemonError: None or several are, or the daemon does not answer.
+    """
+    known = [each["job_key"] for each in ask(url, "/api/v1/jobs", limit=1000, sort="name")["jobs"]]
+    if job in known:
+        return job
+    named = [key for key in known if key.partition("/")[2] == job]
+    if len(named) == 1:
+        return str(named[0])
+    found = f"several jobs are named '{job}': {', '.join(named)}" if named else f"no job '{job}'"
+    raise DaemonError(found if named else f"{found}; the daemon has {', '.join(known[:20]) or 'none'}")
+
+
+def _request(url: str, path: str, body: bytes | None) -> Request:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+        raise ConfigError(f"--url '{parts.scheme}://…': expected http:// or https:// and a host, without user")
+    token = os.environ.get(VARIABLE)
+    headers = {"Accept": "application/json", **({} if token is None else {"Authorization": f"Bearer {token}"})}
+    return Request(url.rstrip("/") + path, body, headers, method="GET" if body is None else "POST")  # noqa: S310
+
+
+def _opened(request: Request) -> bytes:
+    """Return the answer; proxies are for the internet, not for a daemon nearby."""
+    try:
+        with build_opener(ProxyHandler({})).open(request, timeout=_TIMEOUT) as answer:
+            content = answer.read(_LONGEST + 1)
+    except HTTPError as error:
+        raise DaemonError(f"the daemon refuses ({error.code}): {_why(error.read(10_000))}") from error
+    except (URLError, HTTPException, OSError) as error:
+        reason = getattr(error, "reason", error)
+        raise DaemonError(f"the daemon at {urlsplit(request.full_url).netloc} does not answer: {reason}") from error
+    if len(content) > _LONGEST:
+        raise DaemonError(f"the answer is longer than {_LONGEST >> 20} MiB")
+    return bytes(content)
+
+
+def _why(content: bytes) -> str:
+    try:
+        return str(json.loads(content)["error"])
+    except (ValueError, KeyError, TypeError):
+        return content[:200].decode(errors="replace")

@@ -1,0 +1,131 @@
+"""The figures of one job that people look at first, from the last pass over it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from flink_autoscaler.core.decide.limits.needs import slots_in_groups
+from flink_autoscaler.core.forecast.arrivals import arrival_rates
+from flink_autoscaler.core.model.decision import Rescale
+from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
+from flink_autoscaler.core.model.topology import JobTopology, Vertex
+from flink_autoscaler.core.ports.passes import PassOutcome
+
+_NO_RATE: Final = 1e-9
+"""Records/s below which nothing arrives."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobFigures:
+    """How a job is doing; None is not known.
+
+    Attributes:
+        load: Records/s that arrive at all sources.
+        capacity: Records/s that could arrive until the first vertex was busy all the time.
+        lag: Records that wait at all sources.
+        lag_seconds: Age of the oldest of them: those of a source over what arrives there, of the source that is latest.
+        slots: Of every slot sharing group the widest vertex, summed.
+    """
+
+    load: float | None = None
+    capacity: float | None = None
+    lag: float | None = None
+    lag_seconds: float | None = None
+    slots: int | None = None
+
+
+def figures_of(outcome: PassOutcome) -> JobFigures:
+    """Return the figures of a pass; those that it did not find out are not known."""
+    topology, samples = outcome.topology, outcome.state.samples
+    if topology is None or not samples:
+        return JobFigures(slots=None if topology is None else slots_of(topology))
+    rates = arrival_rates(topology, samples)
+    latest = samples[-1].vertices
+    lags = {vertex_id: latest.get(vertex_id, {}).get(ScalingMetric.LAG, math.nan) for vertex_id in rates}
+    load = _sum(rates.values())
+    return JobFigures(
+        load,
+        None if load is None else _capacity(outcome, load),
+        _sum(lags.values()),
+        _lag_seconds(lags, rates),
+        slots_of(topology),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How the subtasks of a vertex spent their time lately, 0..1 each."""
+
+    busy: float
+    idle: float
+    backpressured: float
+
+
+def shares_of(now: JobTopology, before: JobTopology | None) -> dict[VertexId, Shares]:
+    """Return how vertices spent the time since an earlier reading of the same execution, of those that tell."""
+    known = {} if before is None else before.vertices
+    found = {}
+    for vertex_id, vertex in now.vertices.items():
+        times, old = _times(vertex), _times(known[vertex_id]) if vertex_id in known else None
+        if times is None:
+            continue
+        grown = [a - b for a, b in zip(times, old or (0.0, 0.0, 0.0), strict=True)]
+        if min(grown) < 0:  # it was started again
+            grown = list(times)
+        if (total := math.fsum(grown)) > 0:
+            found[vertex_id] = Shares(*(each / total for each in grown))
+    return found
+
+
+def _times(vertex: Vertex) -> tuple[float, float, float] | None:
+    """Return for how long the subtasks were busy, idle and held up; None where that is not known."""
+    io = vertex.io
+    if io.idle_ms is None or io.backpressured_ms is None:
+        return None
+    times = (io.busy_ms, io.idle_ms, io.backpressured_ms)
+    return times if all(map(math.isfinite, times)) else None
+
+
+def slots_of(topology: JobTopology) -> int:
+    """Return how many slots a job takes."""
+    vertices = topology.vertices
+    return slots_in_groups(vertices.values(), {v: vertex.parallelism for v, vertex in vertices.items()})
+
+
+def changes_of(outcome: PassOutcome) -> dict[VertexId, int]:
+    """Return what a pass decided to change, parallelism by vertex."""
+    decision = outcome.decision
+    return {v: summary.new for v, summary in decision.summaries.items()} if isinstance(decision, Rescale) else {}
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = list(values)
+    total = math.nan if not known or None in known else math.fsum(value for value in known if value is not None)
+    return total if math.isfinite(total) else None
+
+
+def _lag_seconds(lags: Mapping[VertexId, float], rates: Mapping[VertexId, float | None]) -> float | None:
+    ages = [_age(lag, rates[vertex_id]) for vertex_id, lag in lags.items()]
+    return None if not ages or None in ages else max(age for age in ages if age is not None)
+
+
+def _age(lag: float, rate: float | None) -> float | None:
+    if lag == 0:
+        return 0.0
+    return lag / rate if rate is not None and rate > _NO_RATE and math.isfinite(lag) else None
+
+
+def _capacity(outcome: PassOutcome, load: float) -> float | None:
+    """Return the load at which the first vertex is busy all the time."""
+    evaluated = {} if outcome.evaluation is None else outcome.evaluation.metrics.vertices
+    shares = [
+        metrics[ScalingMetric.TRUE_PROCESSING_RATE].average / metrics[ScalingMetric.TARGET_DATA_RATE].average
+        for metrics in evaluated.values()
+        if {ScalingMetric.TRUE_PROCESSING_RATE, ScalingMetric.TARGET_DATA_RATE} <= metrics.keys()
+        and metrics[ScalingMetric.TARGET_DATA_RATE].average > _NO_RATE
+    ]
+    finite = [share for share in shares if math.isfinite(share)]
+    return load * min(finite) if finite else None

@@ -1,0 +1,267 @@
+"""What a daemon remembers of its last passes, for those who look at it: bounded, and cheap while nobody does."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from typing import Final
+
+from flink_autoscaler.core.autoscaler import JobPassReport
+from flink_autoscaler.core.errors import AutoscalerError, NotReadyError
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import EngineUse, PassRequest
+from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.slot_holders import SlotPromise
+from flink_autoscaler.standalone.observability.logs import masked
+from flink_autoscaler.standalone.web.figures import JobFigures, Shares, figures_of, shares_of
+
+POINTS: Final = 120
+"""Points of the small line of a job."""
+
+POINT_MS: Final = 60_000
+"""Between two of them: the last two hours."""
+
+MOST_FAILURES: Final = 20
+"""Failures of a cluster that are kept: the newest ones."""
+
+_LONGEST: Final = 500
+"""Characters of the cause of a failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What a job was like at an instant (epoch milliseconds)."""
+
+    at_ms: int
+    load: float | None
+    lag_seconds: float | None
+    slots: int | None
+    capacity: float | None = None
+    lag: float | None = None
+    parallelism: Mapping[VertexId, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class JobNow:
+    """A job as the last pass over its cluster found it.
+
+    Attributes:
+        request: What that pass was asked; None where the job was not looked at.
+        report: What came of it; None where it failed before.
+        figures: Those of the last pass that found any.
+        failure: Why there is no report; empty where there is one.
+        at_ms: When it was looked at last.
+        points: What it was like, the oldest first.
+        shares: How its vertices spent their time lately, as far as they tell.
+    """
+
+    context: JobAutoScalerContext
+    at_ms: int
+    request: PassRequest | None = None
+    report: JobPassReport | None = None
+    figures: JobFigures = field(default_factory=JobFigures)
+    failure: str = ""
+    points: tuple[Point, ...] = ()
+    shares: Mapping[VertexId, Shares] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Something that was asked of a cluster and failed.
+
+    Attributes:
+        at_ms: When it did last.
+        what: The cluster, a part of it, or the key of a job.
+        text: Why.
+        count: How often with the same cause, as long as it was among the newest.
+    """
+
+    at_ms: int
+    what: str
+    text: str
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNow:
+    """A cluster as the last pass over it found it.
+
+    Attributes:
+        at_ms: When that pass ended.
+        seconds: How long it took.
+        error: Why it did not get to the jobs; empty where it did.
+        gaps: Parts of it that could not be listed, and why.
+        failed_ms: When a pass did not get to the jobs last; None where none did not.
+        last_error: Why.
+        failures: What failed lately, the newest first; what was only not ready yet is none of it.
+        promised: Slots that jobs are about to have.
+    """
+
+    name: str
+    at_ms: int
+    seconds: float
+    error: str = ""
+    gaps: Mapping[str, str] = field(default_factory=dict)
+    engine: EngineUse | None = None
+    is_acting: bool = True
+    failed_ms: int | None = None
+    last_error: str = ""
+    failures: tuple[Failure, ...] = ()
+    promised: tuple[SlotPromise, ...] = ()
+
+
+class Fleet:
+    """Keeps the last pass over every job. Calls may come from any thread.
+
+    Args:
+        now_ms: The clock, epoch milliseconds.
+
+    Attributes:
+        version: Grows with every pass; who has seen it knows all there is.
+    """
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._lock = threading.Lock()
+        self._jobs: dict[str, dict[JobKey, JobNow]] = {}
+        self._clusters: dict[str, ClusterNow] = {}
+        self._listeners: list[Callable[[int], None]] = []
+        self.version = 0
+
+    def follow(self, listener: Callable[[int], None]) -> None:
+        """Tell somebody the new version after every pass, from the thread of the pass."""
+        self._listeners.append(listener)
+
+    def take(self, report: PassReport) -> None:
+        """Remember what a pass came to."""
+        now_ms = self._now_ms()
+        with self._lock:
+            before = self._jobs.get(report.cluster, {})
+            self._clusters[report.cluster] = _cluster(report, self._clusters.get(report.cluster), now_ms)
+            if report.error is None:
+                self._jobs[report.cluster] = dict(_jobs(report, before, now_ms))
+            self.version += 1
+            version = self.version
+        for listener in self._listeners:
+            listener(version)
+
+    def forget(self, cluster: str) -> None:
+        """Forget a cluster that is looked after no more."""
+        with self._lock:
+            self._jobs.pop(cluster, None)
+            self._clusters.pop(cluster, None)
+            self.version += 1
+
+    def jobs(self) -> list[JobNow]:
+        """Return all jobs, by cluster and in its order."""
+        with self._lock:
+            return [job for jobs in self._jobs.values() for job in jobs.values()]
+
+    def job(self, job_key: JobKey) -> JobNow | None:
+        """Return a job; None where no cluster has it."""
+        with self._lock:
+            return next((jobs[job_key] for jobs in self._jobs.values() if job_key in jobs), None)
+
+    def clusters(self) -> list[ClusterNow]:
+        """Return all clusters that a pass has been over."""
+        with self._lock:
+            return list(self._clusters.values())
+
+
+def _cluster(report: PassReport, before: ClusterNow | None, now_ms: int) -> ClusterNow:
+    failed_ms, last_error = (None, "") if before is None else (before.failed_ms, before.last_error)
+    error = "" if report.error is None else masked(str(report.error))
+    return ClusterNow(
+        report.cluster,
+        now_ms,
+        report.seconds,
+        error,
+        {part: masked(str(gap)) for part, gap in report.gaps.items()},
+        report.engine,
+        report.is_acting,
+        now_ms if error else failed_ms,
+        error or last_error,
+        _failures(report, () if before is None else before.failures, now_ms),
+        report.promised,
+    )
+
+
+def _failures(report: PassReport, before: tuple[Failure, ...], now_ms: int) -> tuple[Failure, ...]:
+    """Put what failed in a pass before what failed earlier."""
+    known = {(each.what, each.text): each.count for each in before}
+    found = {}
+    for what, error in islice(_failed(report), MOST_FAILURES):
+        text = masked(str(error))[:_LONGEST]
+        found[what, text] = Failure(now_ms, what, text, 1 + known.get((what, text), 0))
+    older = (each for each in before if (each.what, each.text) not in found)
+    return tuple(islice(chain(found.values(), older), MOST_FAILURES))
+
+
+def _failed(report: PassReport) -> Iterator[tuple[str, AutoscalerError]]:
+    if report.error is not None:
+        yield report.cluster, report.error
+    yield from report.gaps.items()
+    yield from ((key, error) for key, error in report.failures.items() if not isinstance(error, NotReadyError))
+    for job_key, done in report.reports.items():
+        yield from ((job_key, error) for error in done.errors if not isinstance(error, NotReadyError))
+
+
+def _jobs(report: PassReport, before: Mapping[JobKey, JobNow], now_ms: int) -> Iterator[tuple[JobKey, JobNow]]:
+    for context in report.jobs:
+        job_key = context.job_key
+        yield job_key, _job(context, report, before.get(job_key), now_ms)
+    listed = {context.job_key for context in report.jobs}
+    for job_key, error in report.failures.items():
+        known = before.get(job_key)
+        if job_key not in listed and known is not None:  # its entry of the list could not be read this time
+            yield job_key, replace(known, failure=masked(str(error)), report=None)
+
+
+def _job(context: JobAutoScalerContext, report: PassReport, before: JobNow | None, now_ms: int) -> JobNow:
+    done, request = _without_inputs(report.reports.get(context.job_key)), report.requests.get(context.job_key)
+    error = report.failures.get(context.job_key)
+    figures = JobFigures() if done is None else figures_of(done.outcome)
+    if figures.load is None and before is not None:
+        figures = replace(figures, load=before.figures.load) if figures.slots else before.figures
+    at_ms = now_ms if request is None else request.now_ms
+    points = () if before is None else before.points
+    sizes = _sizes(done, points)
+    point = Point(at_ms, figures.load, figures.lag_seconds, figures.slots, figures.capacity, figures.lag, sizes)
+    points = _with_point(points, point)
+    failure = "" if error is None else masked(str(error))
+    return JobNow(context, at_ms, request, done, figures, failure, points, _shares(done, before))
+
+
+def _sizes(done: JobPassReport | None, points: tuple[Point, ...]) -> Mapping[VertexId, int]:
+    """Return the parallelism of the vertices; while it stays, all points share one mapping."""
+    topology = None if done is None else done.outcome.topology
+    known = points[-1].parallelism if points else {}
+    sizes = {} if topology is None else {v: vertex.parallelism for v, vertex in topology.vertices.items()}
+    return known if sizes == known else sizes
+
+
+def _without_inputs(report: JobPassReport | None) -> JobPassReport | None:
+    """Leave out what the cluster answered: records have that."""
+    return None if report is None else replace(report, outcome=replace(report.outcome, inputs=None))
+
+
+def _shares(done: JobPassReport | None, before: JobNow | None) -> Mapping[VertexId, Shares]:
+    topology = None if done is None else done.outcome.topology
+    if topology is None:
+        return {} if before is None else before.shares
+    known = None if before is None or before.report is None else before.report.outcome.topology
+    return {**({} if before is None else before.shares), **shares_of(topology, known)}
+
+
+def _with_point(points: tuple[Point, ...], point: Point) -> tuple[Point, ...]:
+    """Add a point where the last one is a minute old; else it takes the place of the newest."""
+    kept = deque(points, POINTS)
+    if len(kept) > 1 and point.at_ms - kept[-2].at_ms < POINT_MS:
+        kept.pop()
+    kept.append(point)
+    return tuple(kept)

@@ -1,0 +1,240 @@
+"""The views: which documents each shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from pydantic import BaseModel, Field, ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError, StoreError
+from flink_autoscaler.standalone.observability.logs import masked
+from flink_autoscaler.standalone.web.api.answers import Answers
+from flink_autoscaler.standalone.web.api.endpoints import EventsQuery, JobQuery, JobsQuery, PassQuery, Query
+from flink_autoscaler.standalone.web.api.models import PassSummaryDoc
+from flink_autoscaler.standalone.web.backtests.asking import history_problem
+from flink_autoscaler.standalone.web.errors import ConflictError, NotFoundError
+from flink_autoscaler.standalone.web.page.charts import Range, charts_of
+from flink_autoscaler.standalone.web.page.drawing import graph, sparkline
+from flink_autoscaler.standalone.web.page.kept import KeptViews
+from flink_autoscaler.standalone.web.page.words import instant, lasting, link, number, percent
+from flink_autoscaler.standalone.web.rights import Access
+
+ROWS: Final = 100
+"""Jobs on one page."""
+
+PAGES: Final = (("/", "Fleet"), ("/events", "Events"), ("/configuration", "Configuration"), ("/about", "About"))
+_NO_STORE: Final = {"Cache-Control": "no-store"}
+_STATIC: Final = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+
+Values = Mapping[str, Any]
+View = Callable[[Any], Values]
+
+
+class FleetQuery(JobsQuery):
+    """What the fleet page is asked."""
+
+    limit: int = Field(ROWS, ge=1, le=ROWS)
+
+
+class JobPageQuery(JobQuery):
+    """What the page of a job is asked."""
+
+    range: Range = Range.HOURS
+
+
+class NameQuery(Query):
+    """A cluster."""
+
+    name: str = Field(max_length=200)
+
+
+class Views:
+    """Renders the views.
+
+    Args:
+        answers: What is shown.
+        access: Makes the tokens of forms now.
+    """
+
+    def __init__(self, answers: Answers, access: Callable[[], Access]) -> None:
+        self._answers = answers
+        self._access = access
+        self._kept = KeptViews()
+        self._templates = Environment(
+            loader=PackageLoader("flink_autoscaler.standalone.web.page"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters |= {"number": number, "percent": percent, "lasting": lasting, "instant": instant}
+        self._templates.globals |= {"link": link, "sparkline": sparkline}
+
+    def routes(self) -> list[Route]:
+        """Return the routes of all views."""
+        views: tuple[tuple[str, type[BaseModel], View, str, bool], ...] = (
+            ("/", FleetQuery, self._fleet, "fleet", True),
+            ("/cluster", NameQuery, self._cluster, "cluster", True),
+            ("/job", JobPageQuery, self._job, "job", True),
+            ("/pass", PassQuery, self._pass, "pass", False),
+            ("/what-if", PassQuery, self._what_if, "what_if", False),
+            ("/events", EventsQuery, self._events, "events", True),
+            ("/configuration", Query, self._configuration, "configuration", False),
+            ("/about", Query, self._about, "about", True),
+        )
+        static = [Route(f"/static/{name}", _static(name, kind)) for name, kind in _STATIC.items()]
+        shown = [Route(path, self._route(query, view, name, live)) for path, query, view, name, live in views]
+        return [*shown, *static]
+
+    def _route(self, query: type[BaseModel], view: View, template: str, is_live: bool) -> Callable[..., Any]:
+        async def serve(request: Request) -> Response:
+            try:
+                asked = query.model_validate(dict(request.query_params))
+                values = await run_in_threadpool(view, asked)
+            except ValidationError as error:
+                first = error.errors(include_url=False, include_input=False)[0]
+                return self._problem(request, 400, f"{'.'.join(map(str, first['loc']))[:200]}: {first['msg']}")
+            except AutoscalerError as error:
+                return self._problem(request, _status(error), str(error))
+            return await run_in_threadpool(self._page, request, template, values, is_live=is_live)
+
+        async def serve_kept(request: Request) -> Response:
+            try:
+                asked = query.model_validate(dict(request.query_params))
+            except ValidationError:
+                return await serve(request)
+            return await run_in_threadpool(self._kept_page, request, template, view, asked)
+
+        return serve_kept if view == self._fleet else serve
+
+    def _kept_page(self, request: Request, template: str, view: View, asked: BaseModel) -> Response:
+        """Return a view that changes with passes, roles and what is told above every view, and with nothing else."""
+        visitor, about = request.state.visitor, self._answers.about(request.state.visitor.role.value)
+        state = about.model_copy(update={"now_ms": 0})
+        text = self._kept.view(
+            (template, asked, self._answers.site.fleet.version, state.model_dump_json()),
+            lambda: self._text(
+                request, template, view(asked), is_live=True, form_token=self._kept.form_token, now=self._kept.now_ms
+            ),
+            form_token=self._access().form_token(visitor),
+            now_ms=about.now_ms,
+        )
+        return HTMLResponse(text, headers=_NO_STORE)
+
+    def _page(
+        self, request: Request, template: str, values: Values, *, is_live: bool = False, status: int = 200
+    ) -> Response:
+        token, now = self._access().form_token(request.state.visitor), str(self._answers.site.now_ms())
+        text = self._text(request, template, values, is_live=is_live, form_token=token, now=now)
+        return HTMLResponse(text, status, headers=_NO_STORE)
+
+    def _text(
+        self, request: Request, template: str, values: Values, *, is_live: bool, form_token: str, now: str
+    ) -> str:
+        visitor = request.state.visitor
+        return self._templates.get_template(f"{template}.html.j2").render(
+            {"title": template.replace("_", " "), **values},
+            about=self._answers.about(visitor.role.value),
+            pages=PAGES,
+            here=request.url.path,
+            role=visitor.role.value,
+            is_live=is_live,
+            form_token=form_token,
+            now=now,
+            version=self._answers.site.fleet.version,
+        )
+
+    def _problem(self, request: Request, status: int, text: str) -> Response:
+        return self._page(request, "problem", {"title": "That did not work", "text": masked(text)}, status=status)
+
+    def _fleet(self, asked: FleetQuery) -> Values:
+        jobs = self._answers.jobs(**asked.model_dump())
+        after = asked.offset + asked.limit
+        return {
+            "jobs": jobs,
+            "clusters": self._answers.clusters().clusters,
+            "query": asked,
+            "sorts": ("concern", "name", "lag", "load", "slots"),
+            "before": max(0, asked.offset - asked.limit) if asked.offset else None,
+            "after": after if after < jobs.total else None,
+        }
+
+    def _cluster(self, asked: NameQuery) -> Values:
+        found = next((each for each in self._answers.clusters().clusters if each.name == asked.name), None)
+        if found is None:
+            raise NotFoundError(f"there is no cluster {asked.name}")
+        return {"cluster": found}
+
+    def _job(self, asked: JobPageQuery) -> Values:
+        job = self._answers.job(asked.job)
+        return {
+            "title": job.job_key,
+            "job": job,
+            "graph": graph(job.vertices),
+            "charts": charts_of(self._answers, job, asked.range),
+            "ranges": tuple(Range),
+            "range": asked.range,
+            "rescales": self._answers.rescales(asked.job).rescales[:20],
+            "passes": self._recorded(asked.job),
+            "orders": self._orders(asked.job),
+            "events": self._answers.events(job=_literally(asked.job), limit=20).events,
+        }
+
+    def _recorded(self, job_key: str) -> list[PassSummaryDoc]:
+        try:
+            return self._answers.passes(job_key, limit=30).passes
+        except StoreError:
+            return []
+
+    def _orders(self, job_key: str) -> list[Any]:
+        try:
+            return list(self._answers.orders(job_key).orders)
+        except StoreError:
+            return []
+
+    def _pass(self, asked: PassQuery) -> Values:
+        return {"title": f"pass over {asked.job}", "explained": self._answers.explanation(asked.job, asked.at_ms)}
+
+    def _what_if(self, asked: PassQuery) -> Values:
+        job = self._answers.site.fleet.job(asked.job)
+        target = "" if job is None else f"utilization.target: {job.context.options.utilization_target:g}"
+        missing = history_problem(self._answers.site.settings().history)
+        return {"title": "what if", "job_key": asked.job, "at_ms": asked.at_ms, "options": target, "missing": missing}
+
+    def _events(self, asked: EventsQuery) -> Values:
+        return {"events": self._answers.events(**asked.model_dump()), "query": asked}
+
+    def _configuration(self, _: Query) -> Values:
+        return {"values": self._answers.configuration().values}
+
+    def _about(self, _: Query) -> Values:
+        return {"clusters": self._answers.clusters().clusters}
+
+
+def _status(error: AutoscalerError) -> int:
+    if isinstance(error, NotFoundError):
+        return 404
+    if isinstance(error, ConflictError):
+        return 409
+    return 400 if isinstance(error, ConfigError) else 503
+
+
+def _literally(text: str) -> str:
+    """Return a pattern that fits a text to the letter."""
+    return "".join(f"[{each}]" if each in "*?[" else each for each in text)
+
+
+def _static(name: str, kind: str) -> Callable[..., Any]:
+    content = (files("flink_autoscaler.standalone.web.page") / "static" / name).read_bytes()
+
+    async def serve(_: Request) -> Response:
+        return Response(content, media_type=kind, headers={"Cache-Control": "no-cache"})
+
+    return serve

@@ -1,0 +1,63 @@
+"""Everything that the page and the API ask."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from flink_autoscaler.core.cycle.recording import RecordStore
+from flink_autoscaler.core.ports.order_book import OrderBook
+from flink_autoscaler.standalone.ha.databases import WORKING, StoreStatus
+from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
+from flink_autoscaler.standalone.web.backtests.book import Backtests
+from flink_autoscaler.standalone.web.fleet import Fleet
+from flink_autoscaler.standalone.web.recent_events import RecentEvents
+
+if TYPE_CHECKING:
+    from flink_autoscaler.core.ports.plugins import Plugins
+    from flink_autoscaler.pipeline.spark.live import SparkStatus
+    from flink_autoscaler.standalone.settings.sources.configuration import Configuration
+    from flink_autoscaler.stores.sql.database.database import Database
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a daemon knows.
+
+    Attributes:
+        fleet: Its last passes.
+        settings: Those in force.
+        configuration: Where they came from; None where nobody knows.
+        records: Recorded passes; None where none are kept.
+        order_book: Orders for the jobs.
+        events: What happened lately.
+        database: Where older events are; None without one.
+        may_act: Whether this daemon leads.
+        store_status: How the database is.
+        spark_status: How Spark is; None where no pass is meant for it.
+        plugins: Those that a what-if has.
+        backtests: Those that were asked for; closed by who makes the site.
+        now_ms: The clock, epoch milliseconds.
+        started_ms: When the daemon started.
+    """
+
+    fleet: Fleet
+    settings: Callable[[], Settings]
+    order_book: OrderBook
+    events: RecentEvents
+    records: RecordStore | None = None
+    configuration: Callable[[], Configuration | None] = lambda: None
+    database: Database | None = None
+    may_act: Callable[[], bool] = lambda: True
+    store_status: Callable[[], StoreStatus] = lambda: WORKING
+    spark_status: Callable[[], SparkStatus | None] = lambda: None
+    plugins: Callable[[], Plugins] | None = None
+    backtests: Backtests = field(default_factory=Backtests)
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    started_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+
+    def clusters(self) -> Mapping[str, Cluster]:
+        """Return the clusters that are looked after, by name."""
+        return {cluster.name: cluster for cluster in self.settings().effective_clusters()}

@@ -1,0 +1,253 @@
+"""The page of a daemon in a real browser: every view, on a screen and a phone, light and dark, by keyboard alone."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from axe import findings
+from backtest_setup import a_history, job_rows
+from history_setup import NOON_MS
+from pictures.browser import chromium
+from selenium.webdriver import Chrome, Keys
+from selenium.webdriver.common.by import By
+from web_setup import TOKEN, WebSite
+
+from flink_autoscaler.standalone.web.rights import Access
+from flink_cluster.waiting import wait_until
+
+pytestmark = pytest.mark.browser
+
+VIEWS = (
+    "/",
+    "/job?job=main/orders",
+    "/job?job=main/orders&range=day",
+    "/pass?job=main/orders",
+    "/what-if?job=main/orders",
+    "/cluster?name=main",
+    "/events",
+    "/configuration",
+    "/about",
+    "/job?job=main/nobody",
+)
+SIZES = ((1400, 900), (390, 844))
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebSite]:
+    access = Access(operator_token=TOKEN, user_header="x-user", operators=frozenset({"ann"}))
+    first = int((time.time() * 1000 - NOON_MS) // 60_000) - 2880
+    history = a_history(tmp_path_factory.mktemp("history"), job_rows(minutes=2880, first=first))
+    with WebSite({"autoscaler.history.path": str(history)}, access) as web:
+        web.add("orders")
+        web.add("<b>bold</b> & 'quoted'")
+        web.decide("orders")
+        web.run(2)
+        yield web
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Chrome]:
+    if missing := [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]:
+        pytest.skip(f"{' and '.join(missing)} not installed (Debian: chromium, chromium-driver)")
+    with chromium() as browser:
+        browser.execute_cdp_cmd("Network.enable", {})
+        yield browser
+
+
+def complaints_of(page: Any) -> list[str]:
+    """Return what the console complains of since this was asked last; that a page is not there is none."""
+    return [each["message"] for each in page.get_log("browser") if "status of 404" not in each["message"]]
+
+
+@pytest.fixture
+def page(browser: Chrome, web: WebSite) -> Iterator[Chrome]:
+    """A browser behind a proxy that names the operator ann, which has read all messages so far."""
+    headers = {"X-User": "ann"}
+    browser.execute_cdp_cmd("Network.setExtraHTTPHeaders", {"headers": headers})
+    complaints_of(browser)
+    yield browser
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _trusting(web: WebSite) -> None:
+    """The browser is its own proxy."""
+    object.__setattr__(web.access, "proxies", frozenset({"127.0.0.1"}))
+
+
+def shown(page: Chrome, web: WebSite, path: str, size: tuple[int, int], scheme: str) -> None:
+    """Open a view in a size and a colour scheme."""
+    media = {"media": "screen", "features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    metrics: dict[str, Any] = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size[0] < 500}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    page.get(web.url + path)
+    wait_until("the view", lambda: page.find_elements(By.TAG_NAME, "h1"), 10.0)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES, ids=["screen", "phone"])
+@pytest.mark.parametrize("path", VIEWS)
+def test_every_view_fits_and_nothing_is_complained_about(
+    page: Chrome, web: WebSite, path: str, size: tuple[int, int], scheme: str
+) -> None:
+    shown(page, web, path, size, scheme)
+    width = page.execute_script("return document.documentElement.scrollWidth")
+
+    assert complaints_of(page) == []
+    assert width <= size[0]
+    assert not page.find_elements(By.CSS_SELECTOR, "main b b, h1 b")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES, ids=["screen", "phone"])
+@pytest.mark.parametrize("path", VIEWS)
+def test_nothing_keeps_anybody_from_using_a_view(
+    page: Chrome, web: WebSite, path: str, size: tuple[int, int], scheme: str
+) -> None:
+    shown(page, web, path, size, scheme)
+
+    assert findings(page) == []
+
+
+def test_axe_finds_what_is_there_to_find(page: Chrome, web: WebSite) -> None:
+    shown(page, web, "/about", SIZES[0], "light")
+    page.execute_script("document.getElementById('main').append(document.createElement('input'))")
+
+    assert "critical label: " in findings(page)[0]
+
+
+def test_the_fleet_is_kept_up_to_date_without_loading_again(page: Chrome, web: WebSite) -> None:
+    shown(page, web, "/", SIZES[0], "light")
+    page.execute_script("window.kept = true")
+    wait_until("the stream", lambda: "live" in page.find_element(By.ID, "state").text, 10.0)
+
+    web.add("payments")
+    web.run()
+
+    wait_until("the new job", lambda: "main/payments" in page.find_element(By.ID, "main").text, 10.0)
+    assert page.execute_script("return window.kept") is True
+
+
+def test_a_job_is_paused_from_the_page(page: Chrome, web: WebSite) -> None:
+    shown(page, web, "/job?job=main/orders", SIZES[0], "light")
+    form = page.find_element(By.CSS_SELECTOR, "form[data-order=pause]")
+    form.find_element(By.NAME, "reason").send_keys("release 7")
+    form.find_element(By.TAG_NAME, "button").click()
+
+    wait_until("the answer", lambda: "paused" in form.find_element(By.TAG_NAME, "output").text, 10.0)
+    web.run()
+
+    (order,) = web.site.order_book.orders("main").values()
+    assert order.pause is not None
+    assert (order.pause.signed.who, order.pause.signed.reason) == ("ann", "release 7")
+
+
+@pytest.mark.parametrize(("hours", "text"), [(3, r"(\d+) s ahead of"), (-48, r"(\d+) s behind"), (0, "")])
+def test_a_clock_that_differs_from_that_of_the_daemon_is_told(
+    page: Chrome, web: WebSite, hours: int, text: str
+) -> None:
+    right_ms = web.now_ms - time.time_ns() // 1_000_000
+    shift = f"{{ const now = Date.now; Date.now = () => now() + {hours * 3_600_000 + right_ms}; }}"
+    added = page.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": shift})
+    try:
+        shown(page, web, "/job?job=main/orders", SIZES[0], "light")
+    finally:
+        page.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
+    state = page.find_element(By.CSS_SELECTOR, "dl.facts time")
+    instant = page.execute_script("return new Date(arguments[0]).toLocaleString()", state.get_attribute("datetime"))
+
+    told = page.find_element(By.ID, "clock").text
+    seconds = [int(each) for each in re.findall(text, told)] if text else []
+    assert seconds == pytest.approx([abs(hours) * 3600.0] if hours else [], abs=30)
+    assert page.find_element(By.ID, "clock").is_displayed() is bool(text)
+    assert state.text == instant
+
+
+def test_a_view_that_nobody_sees_is_not_asked_for_again(page: Chrome, web: WebSite) -> None:
+    shown(page, web, "/", SIZES[0], "light")
+    wait_until("the stream", lambda: "live" in page.find_element(By.ID, "state").text, 10.0)
+    page.execute_script("""
+        window.asked = 0;
+        const fetching = window.fetch;
+        window.fetch = (...given) => { window.asked += 1; return fetching(...given); };
+        window.isHidden = true;
+        Object.defineProperty(document, "hidden", { get: () => window.isHidden });
+    """)
+
+    web.add("refunds")
+    web.run(3)
+    stream = "return fetch('/api/v1/about').then(answer => answer.ok)"  # what came before it over the stream is handled
+    assert page.execute_script(stream) is True
+    while_hidden = page.execute_script("return window.asked") - 1
+    page.execute_script("window.isHidden = false; document.dispatchEvent(new Event('visibilitychange'))")
+
+    wait_until("the new job", lambda: "main/refunds" in page.find_element(By.ID, "main").text, 10.0)
+    assert while_hidden == 0
+
+
+def test_a_what_if_shows_what_would_be_and_the_lines_to_copy(page: Chrome, web: WebSite) -> None:
+    shown(page, web, "/what-if?job=main/orders", SIZES[0], "light")
+    field = page.find_element(By.NAME, "options")
+    field.clear()
+    field.send_keys("utilization.target: 0.1")
+    page.find_element(By.CSS_SELECTOR, "#what-if button").click()
+
+    answer = wait_until("the answer", lambda: page.find_elements(By.CSS_SELECTOR, "#answer table"), 10.0)
+
+    assert "work" in answer[0].text
+    assert "job.autoscaler.utilization.target: 0.1" in page.find_element(By.CSS_SELECTOR, "#answer pre").text
+
+
+def test_a_backtest_shows_how_far_it_is_and_what_came_of_it(page: Chrome, web: WebSite) -> None:
+    shown(page, web, "/what-if?job=main/orders", SIZES[0], "light")
+    page.execute_script(
+        "const bar = document.getElementById('progress'); window.seen = [];"
+        "new MutationObserver(() => window.seen.push([bar.hidden, bar.value]))"
+        ".observe(bar, {attributes: true});"
+    )
+    field = page.find_element(By.NAME, "options")
+    field.clear()
+    field.send_keys("utilization.target: 0.2\nutilization.max: 0.3")
+    page.find_element(By.CSS_SELECTOR, "#backtest button[type=submit]").click()
+
+    table = wait_until("the result", lambda: page.find_elements(By.CSS_SELECTOR, "#simulated table"), 60.0)[0]
+    seen = page.execute_script("return window.seen")
+
+    assert [False, 0] in seen
+    assert any(not hidden and value > 0 for hidden, value in seen)
+    assert "as it is" in table.text
+    assert "changed" in table.text
+    assert "job.autoscaler.utilization.target: 0.2" in page.find_element(By.CSS_SELECTOR, "#simulated pre").text
+    assert not page.find_element(By.ID, "progress").is_displayed()
+    assert complaints_of(page) == []
+
+
+def test_a_backtest_is_cancelled_from_the_page(page: Chrome, web: WebSite) -> None:
+    shown(page, web, "/what-if?job=main/orders", SIZES[1], "dark")
+    page.find_element(By.CSS_SELECTOR, "#backtest button[type=submit]").click()
+    wait_until("the bar", lambda: page.find_element(By.ID, "cancel").is_displayed(), 10.0)
+    page.find_element(By.ID, "cancel").click()
+
+    output = page.find_element(By.CSS_SELECTOR, "#backtest output")
+
+    wait_until("the end", lambda: output.text == "it was cancelled", 10.0)
+    assert not page.find_element(By.ID, "progress").is_displayed()
+
+
+def test_all_of_it_can_be_reached_by_keyboard(page: Chrome, web: WebSite) -> None:
+    shown(page, web, "/", SIZES[0], "light")
+    reached = []
+    for _ in range(40):
+        page.switch_to.active_element.send_keys(Keys.TAB)
+        element = page.switch_to.active_element
+        reached.append(element.get_attribute("href") or element.get_attribute("name") or element.tag_name)
+
+    texts = " ".join(map(str, reached))
+    assert "#main" in str(reached[0])
+    assert all(wanted in texts for wanted in ("/events", "search", "sort", "button", "job=main%2Forders"))

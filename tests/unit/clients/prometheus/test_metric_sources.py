@@ -1,0 +1,92 @@
+"""Both metric sources keep the contract: over REST, and with the metrics of a Prometheus."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+from fake_flink import FakeFlink, chain
+from fake_prometheus import FakePrometheus
+
+from flink_autoscaler.clients.flink.rest import FlinkRestClient
+from flink_autoscaler.clients.flink.rest_source import RestMetricSource
+from flink_autoscaler.clients.prometheus.source import PrometheusMetricSource
+from flink_autoscaler.clients.testing.metric_source_contract import MetricSourceContract, Site
+from flink_autoscaler.core.model.job import Endpoint, JobStatus, PrometheusSource
+from flink_autoscaler.core.model.state import EMPTY_STATE
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.metric_source import MetricSource
+from flink_autoscaler.core.ports.passes import PassRequest
+
+
+@dataclass
+class FakeSite:
+    """A fake cluster and, where it has one, a fake Prometheus."""
+
+    flink: FakeFlink
+    endpoint: Endpoint
+    request: PassRequest
+    source_id: str
+    other_id: str
+    prometheus: FakePrometheus | None = None
+
+    async def make(self) -> MetricSource:
+        client = FlinkRestClient(self.endpoint)
+        source = self.endpoint.prometheus
+        return _RestAlone(client) if source is None else _WithPrometheus(source, client)
+
+    def vanish(self) -> None:
+        (self.prometheus or self.flink).pause()
+
+
+class _RestAlone(RestMetricSource):
+    def __init__(self, client: FlinkRestClient) -> None:
+        super().__init__(client)
+        self._owned = client
+
+    async def aclose(self) -> None:
+        await self._owned.aclose()
+
+
+class _WithPrometheus(PrometheusMetricSource):
+    def __init__(self, source: PrometheusSource, client: FlinkRestClient) -> None:
+        super().__init__(source, client)
+        self._owned = client
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        await self._owned.aclose()
+
+
+def a_site(flink: FakeFlink, prometheus: FakePrometheus | None) -> FakeSite:
+    start_ms = time.time_ns() // 1_000_000 - 3_600_000
+    job = flink.add_job("orders", chain(sources=1, vertices=2, parallelism=2), start_ms=start_ms)
+    source, other = job.vertices
+    source.metrics["Source__source_0.pendingRecords"] = 300.0
+    reached = flink.endpoint(timeout=2.0, prometheus=None if prometheus is None else prometheus.source())
+    configuration = {"job.autoscaler.enabled": "true"}
+    context = JobAutoScalerContext("main/orders", job.job_id, JobStatus.RUNNING, configuration, reached, task_count=4)
+    request = PassRequest(context, EMPTY_STATE, time.time_ns() // 1_000_000)
+    return FakeSite(flink, reached, request, source.vertex_id, other.vertex_id, prometheus)
+
+
+class TestRest(MetricSourceContract):
+    def make_site(self) -> AbstractContextManager[Site]:
+        @contextmanager
+        def site() -> Iterator[Site]:
+            with FakeFlink() as flink:
+                yield a_site(flink, None)
+
+        return site()
+
+
+class TestPrometheus(MetricSourceContract):
+    def make_site(self) -> AbstractContextManager[Site]:
+        @contextmanager
+        def site() -> Iterator[Site]:
+            with FakeFlink() as flink, FakePrometheus(flink) as prometheus:
+                yield a_site(flink, prometheus)
+
+        return site()

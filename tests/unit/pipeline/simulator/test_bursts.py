@@ -1,0 +1,39 @@
+"""Loads that jump out of nothing, in the simulator: what ``slo`` makes of jumps that it has seen before."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from flink_autoscaler.core.model.topology import ShipStrategy
+from flink_autoscaler.pipeline.simulator import BacktestResult, JobModel, Simulation, run
+from flink_autoscaler.pipeline.simulator.model import VertexModel
+from flink_autoscaler.pipeline.simulator.workloads import Workload
+
+HOURS = 16
+SPIKE, CALM = 3, 57
+"""Minutes of a spike and after it: 18 slots of work, then 10."""
+
+
+@cache
+def spiky() -> BacktestResult:
+    """Simulate a load with a spike every hour that is over before a rescale is."""
+    vertices = (
+        VertexModel("a" * 32, "source", 100_000.0),
+        VertexModel("b" * 32, "work", 100.0, ship=ShipStrategy.REBALANCE),
+    )
+    hour = [1_000.0] * CALM + [1_800.0] * SPIKE
+    workload = Workload("spiky", 60.0, tuple((rate,) for rate in hour * HOURS))
+    return run(Simulation(JobModel.chain(vertices), workload, {"job.autoscaler.policies": "slo"}))
+
+
+def test_spikes_that_are_over_within_minutes_are_no_longer_answered_once_they_are_known() -> None:
+    later = [each for each in spiky().decisions if each.instant > 8 * 3600]
+
+    assert len(later) <= 1
+
+
+def test_the_job_is_not_late_then_and_holds_less_than_the_spikes_take() -> None:
+    result = spiky()
+
+    assert result.measures.over_slo <= 25 * 60
+    assert result.measures.slot_hours <= 15.0 * HOURS

@@ -1,0 +1,257 @@
+"""Notifications of a daemon as the settings wire it: one message for an event, whatever happens to daemons."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import pytest
+from fake_flink import FakeFlink, FakeJob, chain
+from receiver import Receiver
+from watching.process import DaemonProcess
+
+from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
+from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
+from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+from flink_cluster.waiting import wait_until
+
+TARGET = "autoscaler.notifications.targets.0."
+QUICK = {
+    "job.autoscaler.enabled": "true",
+    "job.autoscaler.metrics.window": "300 ms",
+    "job.autoscaler.stabilization.interval": "0 s",
+    "autoscaler.engine.kind": "inline",
+    "autoscaler.standalone.control-loop.interval": "100 ms",
+    "autoscaler.notifications.group-interval": "100 ms",
+    "autoscaler.notifications.rules.0.reasons": "ScalingReport",
+    f"{TARGET}name": "audit",
+}
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with Receiver() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def flink() -> Iterator[FakeFlink]:
+    with FakeFlink() as flink:
+        yield flink
+
+
+def overloaded(flink: FakeFlink) -> FakeJob:
+    job = flink.add_job("orders", chain(sources=1, vertices=2, parallelism=2), start_ms=1, running_at_ms=1)
+    job.vertices[1].metrics["busyTimeMsPerSecond"] = 1000.0
+    return job
+
+
+def keep_counting(job: FakeJob) -> None:
+    """Let the counters grow as they do while a job works."""
+    source, work = job.vertices
+    for name in ("Source__source_0.numRecordsIn", "Source__source_0.numRecordsOut"):
+        source.metrics[name] = work.records_in + 100.0
+    source.records_out = work.records_in = work.records_in + 100
+
+
+@contextmanager
+def working(job: FakeJob) -> Iterator[None]:
+    """Let the counters of a job grow all the time."""
+    is_over = threading.Event()
+
+    def work() -> None:
+        while not is_over.wait(0.02):
+            keep_counting(job)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def settings(flink: FakeFlink, more: Mapping[str, str]) -> Settings:
+    place = {"autoscaler.clusters.0.name": "main", "autoscaler.clusters.0.url": flink.url}
+    overrides = [f"{key}={value}" for key, value in {**QUICK, **place, **more}.items()]
+    return load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+
+
+def is_rescaled(report: PassReport) -> bool:
+    realization = report.reports["main/orders"].realization
+    return realization is not None and bool(realization.requested)
+
+
+def run_until_rescaled(settings: Settings, job: FakeJob, receiver: Receiver) -> list[float]:
+    """Do passes until one rescales and that is told; return the seconds that each pass took."""
+    took: list[float] = []
+    with Wiring(settings) as wiring:
+        passes = wiring.cluster_pass(chosen_clusters(settings, None)[0])
+        wiring.storage.start()
+        wiring.notifier.start()
+
+        def look() -> bool:
+            keep_counting(job)
+            begun = time.monotonic()
+            report = passes.run()
+            took.append(time.monotonic() - begun)
+            return is_rescaled(report)
+
+        wait_until("a rescale", look, 20.0, interval=0.05)
+        receiver.wait_for(1)
+    return took
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        pytest.param({"autoscaler.standalone.state-store.type": "MEMORY"}, id="in memory"),
+        pytest.param({"autoscaler.standalone.state-store.type": "JDBC"}, id="in a database"),
+    ],
+)
+def test_an_event_of_a_pass_is_one_message(
+    flink: FakeFlink, receiver: Receiver, tmp_path: Path, state: dict[str, str]
+) -> None:
+    database = {"autoscaler.standalone.jdbc.url": f"jdbc:sqlite:{tmp_path / 'a.db'}"}
+    options = {f"{TARGET}url": receiver.url, **state, **database}
+
+    run_until_rescaled(settings(flink, options), overloaded(flink), receiver)
+
+    (event,) = receiver.events
+    assert (event["subject"], event["data"]["reason"]) == ("main/orders", "ScalingReport")
+    assert event["source"] == "/flink-autoscaler/flink-autoscaler"
+    assert "Parallelism 2 -> " in event["data"]["message"]
+
+
+def test_a_target_that_hangs_delays_no_pass(flink: FakeFlink, receiver: Receiver) -> None:
+    receiver.may_answer.clear()
+    options = {f"{TARGET}url": receiver.url, f"{TARGET}timeout": "60 s", "autoscaler.notifications.rules.1.jobs": "*"}
+
+    took = run_until_rescaled(settings(flink, options), overloaded(flink), receiver)
+
+    assert max(took) < 10
+
+
+def configure(daemon: DaemonProcess, flink: FakeFlink, **more: str) -> None:
+    """Write the configuration; further options by the end of their key after ``notifications.``."""
+    options = {key: value for key, value in QUICK.items() if key != "autoscaler.engine.kind"}
+    options |= {f"autoscaler.notifications.{key}": value for key, value in more.items() if "autoscaler" not in key}
+    options |= {key: value for key, value in more.items() if "autoscaler" in key}
+    daemon.configure({"main": flink.url}, **{key.replace(".", "__"): value for key, value in options.items()})
+
+
+def notices(folder: Path) -> list[tuple[str, int]]:
+    """Return id and instant of sending of what the daemon has to tell, from its own database."""
+    for file in folder.rglob("*.db"):
+        with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
+            try:
+                return list(connection.execute("SELECT notice_id, settled_ms FROM fa_notification"))
+            except sqlite3.OperationalError:
+                return []
+    return []
+
+
+def test_what_was_not_sent_before_a_kill_is_sent_once_after_the_start(
+    flink: FakeFlink, receiver: Receiver, tmp_path: Path
+) -> None:
+    with ExitStack() as parts, working(overloaded(flink)):
+        daemon = parts.enter_context(DaemonProcess(tmp_path))
+        configure(daemon, flink, **{"targets.0.url": receiver.url, "group-interval": "1 h"})
+        daemon.start()
+        daemon.wait_for("an event to tell", lambda: notices(tmp_path))
+        daemon.send(signal.SIGKILL)
+        daemon.exit_code()
+        waiting = {notice_id for notice_id, _ in notices(tmp_path)}
+        assert receiver.received == []
+
+        again = parts.enter_context(DaemonProcess(tmp_path, "again", file=daemon.file))
+        again.take_state_of(daemon)
+        configure(again, flink, **{"targets.0.url": receiver.url, "group-interval": "0 s"})
+        again.start()
+        again.wait_for("it is noted", lambda: all(settled for _, settled in notices(tmp_path)))
+        again.stop()
+
+    told = Counter(event["id"] for event in receiver.events)
+    assert waiting <= told.keys()
+    assert set(told.values()) == {1}
+
+
+def test_two_daemons_tell_an_event_once_also_when_the_one_that_leads_is_killed(
+    flink: FakeFlink, receiver: Receiver, tmp_path: Path
+) -> None:
+    shared = {
+        "autoscaler.standalone.jdbc.url": f"jdbc:sqlite:{tmp_path / 'shared.db'}",
+        "autoscaler.standalone.state-store.type": "JDBC",
+        "autoscaler.ha.enabled": "true",
+        "autoscaler.ha.ttl": "3 s",
+        "autoscaler.clusters.0.timeout": "1 s",
+        "rules.0.reasons": "*",
+    }
+    with ExitStack() as parts, working(overloaded(flink)):
+        first = parts.enter_context(DaemonProcess(tmp_path, "first"))
+        configure(first, flink, **{"targets.0.url": receiver.url}, **shared)
+        first.start()
+        first.wait_for("leadership", lambda: first.lines("leadership_gained"))
+        second = parts.enter_context(DaemonProcess(tmp_path, "second", file=first.file))
+        second.start(wait=False)
+        second.wait_for("a standby", lambda: second.lines("standing_by"))
+        receiver.wait_for(1)
+        first.send(signal.SIGKILL)
+        first.exit_code()
+        second.wait_for("leadership", lambda: second.lines("leadership_gained"))
+        second.wait_for("nothing waits", lambda: all(settled for _, settled in notices(tmp_path)))
+        second.stop()
+
+    told = Counter(event["id"] for event in receiver.events)
+    assert set(told.values()) == {1}
+    reports = [event["data"]["message"] for event in receiver.events if event["data"]["reason"] == "ScalingReport"]
+    assert len(reports) == len(set(reports)) >= 1
+
+
+def test_a_reload_changes_who_is_told_and_a_wrong_one_changes_nothing(
+    flink: FakeFlink, receiver: Receiver, tmp_path: Path
+) -> None:
+    with Receiver() as other, DaemonProcess(tmp_path) as daemon:
+        configure(daemon, flink, **{"targets.0.url": receiver.url})
+        daemon.start()
+        configure(daemon, flink, **{"targets.0.url": other.url, "rules.0.targets": "nobody"})
+        daemon.reload()
+        configure(daemon, flink, **{"targets.0.url": other.url})
+        daemon.reload()
+        with working(overloaded(flink)):
+            daemon.wait_for("a message", lambda: other.received)
+        daemon.stop()
+
+        assert "there is no target 'nobody'" in str(daemon.lines("reload_refused"))
+        assert daemon.lines("restart_needed") == []
+    assert receiver.received == []
+
+
+def failed_targets(daemon: DaemonProcess) -> set[str]:
+    return {line["target"] for line in daemon.lines("notification_not_sent")}
+
+
+def test_no_secret_of_a_target_is_ever_logged(flink: FakeFlink, receiver: Receiver, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("s3cr3tKey")
+    chat = {"targets.1.name": "chat", "targets.1.type": "apprise", "targets.1.url": "json://127.0.0.1:1/s3cr3tChat"}
+    receiver.answers, receiver.text = [500] * 3, b"unknown hook s3cr3tPath"
+    audit = {"targets.0.url": f"{receiver.url}/s3cr3tPath?token=s3cr3tToken", "targets.0.key-file": str(key)}
+    with DaemonProcess(tmp_path) as daemon, working(overloaded(flink)):
+        configure(daemon, flink, **audit, **chat, **{"autoscaler.log.level": "debug"})
+        daemon.start()
+        daemon.wait_for("both to fail", lambda: len(failed_targets(daemon)) == 2)
+        daemon.stop()
+
+    assert "s3cr3t" not in daemon.text()
+    assert receiver.received[0].headers["x-flink-autoscaler-signature"].startswith("sha256=")

@@ -1,0 +1,141 @@
+"""Asking beside the passes: nobody waits for long, and nothing old is believed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import replace
+from time import monotonic
+
+from core_builders import a_context
+
+from flink_autoscaler.core.errors import ConnectError
+from flink_autoscaler.core.model.source_lag import SourceLag
+from flink_autoscaler.core.model.state import EMPTY_STATE
+from flink_autoscaler.core.ports.lag_sources import LagQuery
+from flink_autoscaler.core.ports.passes import PassRequest
+from flink_autoscaler.standalone.lags.book import LagBook
+from flink_cluster.waiting import wait_until
+
+
+class Known:
+    """Always knows; counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[LagQuery] = []
+
+    def lags(self, query: LagQuery) -> Mapping[str, float]:
+        self.asked.append(query)
+        return {f"t-{n}": 5.0 for n in range(4)}
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class Hanging(Known):
+    """Answers once it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_answer = threading.Event()
+
+    def lags(self, query: LagQuery) -> Mapping[str, float]:
+        found = super().lags(query)
+        self.may_answer.wait(30)
+        return found
+
+
+class Away(Known):
+    """Never answers."""
+
+    def lags(self, query: LagQuery) -> Mapping[str, float]:
+        raise ConnectError("the brokers did not answer")
+
+
+def request(sources: str, job: str = "a", **options: str) -> PassRequest:
+    context = a_context({"lag.sources": sources, **{key.replace("_", "."): v for key, v in options.items()}})
+    return PassRequest(replace(context, job_key=job), EMPTY_STATE, 0)
+
+
+def one(book: LagBook, asked: PassRequest) -> SourceLag:
+    [added] = book.added([asked])
+    return added.lags[0]
+
+
+def test_a_job_that_names_nobody_is_left_as_it_is() -> None:
+    source = Known()
+    with closing(LagBook({"kafka": source})) as book:
+        plain = PassRequest(a_context(), EMPTY_STATE, 0)
+
+        assert book.added([plain]) == [plain]
+    assert source.asked == []
+
+
+def test_the_job_says_in_which_order_who_is_asked_for_which_source() -> None:
+    with closing(LagBook({"kafka": Known(), "away": Away()})) as book:
+        [added] = book.added([request("Source: a=away,kafka;flink")])
+
+    assert [(lag.pattern, lag.origin, lag.total) for lag in added.lags] == [
+        ("Source: a", "away", None),
+        ("Source: a", "kafka", 20.0),
+        ("*", "flink", None),
+    ]
+    assert "brokers did not answer" in added.lags[0].problem
+
+
+def test_topics_and_group_of_the_job_are_asked_about() -> None:
+    source = Known()
+    options = {"lag.kafka.group": "g", "lag.kafka.topics": "Source: a=x,y;z"}
+    with closing(LagBook({"kafka": source})) as book:
+        book.added([request("Source: a=kafka;kafka", **options)])
+
+    assert {(each.pattern, each.group, each.topics) for each in source.asked} == {
+        ("Source: a", "g", ("x", "y")),
+        ("*", "g", ("z",)),
+    }
+
+
+def test_who_hangs_is_waited_for_once_and_holds_up_no_other() -> None:
+    hanging, known = Hanging(), Known()
+    with closing(LagBook({"hanging": hanging, "kafka": known}, patience=0.2)) as book:
+        book.added([request("hanging"), request("kafka", "b")])
+        started = monotonic()
+        first, second = book.added([request("hanging"), request("kafka", "b")])
+        seconds = monotonic() - started
+        hanging.may_answer.set()
+        wait_until("the late answer", lambda: one(book, request("hanging")).total == 20.0)
+
+    assert seconds < 0.15
+    assert first.lags[0].problem == "there is no answer in time"
+    assert second.lags[0].total == 20.0
+
+
+def test_an_answer_that_is_too_old_is_unknown() -> None:
+    hanging, now = Hanging(), [0.0]
+    hanging.may_answer.set()
+    with closing(LagBook({"kafka": hanging}, patience=0.2, clock=lambda: now[0])) as book:
+        fresh = one(book, request("kafka"))
+        hanging.may_answer.clear()
+        now[0] = 59.0
+        kept = one(book, request("kafka"))
+        now[0] = 61.0
+        old = one(book, request("kafka"))
+        hanging.may_answer.set()
+
+    assert (fresh.total, kept.total, old.total) == (20.0, 20.0, None)
+
+
+def test_a_name_that_the_daemon_does_not_declare_is_unknown_and_asks_nobody() -> None:
+    with closing(LagBook({})) as book:
+        found = one(book, request("http://169.254.169.254/latest"))
+
+    assert found.total is None
+    assert "neither in autoscaler.kafka" in found.problem
+
+
+def test_options_that_cannot_be_read_are_somebody_elses_to_tell() -> None:
+    with closing(LagBook({})) as book:
+        asked = request("a==,;=")
+
+        assert book.added([asked]) == [asked]

@@ -1,0 +1,188 @@
+"""Numbers of services: found, refused, and asked only where the daemon's configuration says."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from fake_flink import FakeFlink, chain
+from lag_contracts import LagSourceContract
+
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
+from flink_autoscaler.clients.http.number import HttpNumber, number_at, sample_of
+from flink_autoscaler.core.errors import AutoscalerError, ConfigError, ResponseError
+from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.model.metrics import FlinkMetric, ScalingMetric
+from flink_autoscaler.core.ports.lag_sources import LagQuery
+from flink_autoscaler.core.ports.passes import PassOutcome
+from flink_autoscaler.standalone.daemon.wiring import Wiring
+from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+
+
+class Service(BaseHTTPRequestHandler):
+    """Answers by path."""
+
+    answers: ClassVar[dict[str, object]] = {"/queues/orders": {"waiting": [7, 70]}, "/queues/text": {"waiting": "7"}}
+    paths: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        parts = urlsplit(self.path)
+        self.paths.append(self.path)
+        answer = self.answers.get(parts.path)
+        if parts.path == "/api/v1/query":
+            wanted = parse_qs(parts.query)["query"][0]
+            samples = [{"metric": {}, "value": [1.0, "42"]}] if wanted == 'lag{job="orders"}' else []
+            answer = {"status": "success", "data": {"resultType": "vector", "result": samples}}
+        self.send_response(404 if answer is None else 200)
+        self.send_header("content-type", "application/json")
+        self.end_headers()
+        self.wfile.write(json.dumps(answer).encode())
+
+    def log_message(self, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    Service.paths.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Service) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture
+def loop() -> Iterator[EventLoopThread]:
+    loop = EventLoopThread("test-lags")
+    yield loop
+    loop.close()
+
+
+def query(job: str = "orders", **words: str) -> LagQuery:
+    return LagQuery(f"main/{job}", job, "main", parameters=tuple(words.items()))
+
+
+class TestHttp(LagSourceContract):
+    @pytest.fixture
+    def source(self, url: str, loop: EventLoopThread) -> HttpNumber:
+        return HttpNumber(loop, lambda: Endpoint(url, timeout=5.0), path="/queues/{queue}", pointer="/waiting/1")
+
+    @pytest.fixture
+    def known(self) -> LagQuery:
+        return query(queue="orders")
+
+    @pytest.fixture(params=["text", "absent", "..", "orders/../../secret", "x?y=z#"])
+    def unknown(self, request: pytest.FixtureRequest) -> LagQuery:
+        return query(queue=request.param)
+
+    def test_the_number_is_at_the_pointer(self, source: HttpNumber) -> None:
+        assert source.lags(query(queue="orders")) == {"all": 70.0}
+
+    def test_a_word_stays_one_part_of_the_path(self, source: HttpNumber) -> None:
+        with pytest.raises(AutoscalerError):
+            source.lags(query(queue="a/../b?c=d&e#f@host"))
+
+        assert set(Service.paths) == {"/queues/a%2F..%2Fb%3Fc%3Dd%26e%23f%40host"}
+
+    def test_a_word_without_a_value_is_said(self, source: HttpNumber) -> None:
+        with pytest.raises(ConfigError, match=r"lag\.parameters"):
+            source.lags(query())
+
+
+class TestPromql(LagSourceContract):
+    @pytest.fixture
+    def source(self, url: str, loop: EventLoopThread) -> HttpNumber:
+        return HttpNumber(loop, lambda: Endpoint(url, timeout=5.0), path="", query='lag{job="{job}"}')
+
+    @pytest.fixture
+    def known(self) -> LagQuery:
+        return query()
+
+    @pytest.fixture(params=["another", 'x"} or lag{job="orders'])
+    def unknown(self, request: pytest.FixtureRequest) -> LagQuery:
+        return query(request.param)
+
+
+@pytest.mark.parametrize("wrong", ["7", True, None, [], {"a": 1}], ids=str)
+def test_what_is_no_number_is_refused(wrong: object) -> None:
+    with pytest.raises(ResponseError):
+        number_at({"lag": wrong}, "/lag")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param({"status": "success", "warnings": ["partial"], "data": {}}, id="partial"),
+        pytest.param({"status": "success", "data": {"resultType": "vector", "result": []}}, id="no sample"),
+        pytest.param({"status": "success", "data": {"resultType": "vector", "result": [{}, {}]}}, id="two"),
+        pytest.param({"status": "success", "data": {"resultType": "scalar", "result": [1, "x"]}}, id="text"),
+        pytest.param([], id="a list"),
+    ],
+)
+def test_an_answer_that_does_not_give_one_sample_is_refused(answer: object) -> None:
+    with pytest.raises(ResponseError):
+        sample_of(answer)
+
+
+def passed(flink: FakeFlink, **options: str) -> PassOutcome:
+    values = {
+        "autoscaler.clusters.0.name": "main",
+        "autoscaler.clusters.0.url": flink.url,
+        "autoscaler.engine.kind": "inline",
+        "autoscaler.standalone.state-store.type": "heap",
+        "job.autoscaler.enabled": "true",
+        "job.autoscaler.stabilization.interval": "0 s",
+        **options,
+    }
+    overrides = [f"{key}={value}" for key, value in values.items()]
+    settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    with Wiring(settings) as wiring:
+        report = wiring.cluster_pass(settings.effective_clusters()[0]).run()
+        return report.reports["main/orders"].outcome
+
+
+def test_the_daemon_takes_the_lag_from_a_service_that_its_configuration_declares(url: str) -> None:
+    declared = {
+        "autoscaler.numbers.0.name": "queue",
+        "autoscaler.numbers.0.url": url,
+        "autoscaler.numbers.0.path": "/queues/{job}",
+        "autoscaler.numbers.0.json-pointer": "/waiting/1",
+    }
+    with FakeFlink() as flink:
+        source = flink.add_job("orders", chain(vertices=2)).vertices[0].vertex_id
+        off = passed(flink, **declared)
+        on = passed(flink, **declared, **{"job.autoscaler.lag.sources": "queue,flink"})
+
+    assert off.origins == {}
+    assert on.origins == {source: {FlinkMetric.PENDING_RECORDS: "queue"}}
+    assert on.sample is not None
+    assert on.sample.vertices[source][ScalingMetric.LAG] == 70.0
+
+
+def test_a_service_that_is_away_is_told_about_and_the_lag_is_unknown() -> None:
+    declared = {
+        "autoscaler.numbers.0.name": "queue",
+        "autoscaler.numbers.0.url": "http://127.0.0.1:1",
+        "job.autoscaler.lag.sources": "queue",
+    }
+    with FakeFlink() as flink:
+        source = flink.add_job("orders", chain(vertices=2)).vertices[0].vertex_id
+        outcome = passed(flink, **declared)
+
+    assert outcome.sample is not None
+    assert math.isnan(outcome.sample.vertices[source][ScalingMetric.LAG])
+    assert "LagUnknown" in {event.reason for event in outcome.events}
+
+
+def test_what_nobody_declares_is_refused_before_the_start() -> None:
+    overrides = ["job.autoscaler.lag.sources=http://169.254.169.254/", "autoscaler.clusters.0.name=main"]
+
+    with pytest.raises(ConfigError, match=r"169\.254"):
+        load_settings(load_configuration(file=None, environment={}, overrides=overrides))

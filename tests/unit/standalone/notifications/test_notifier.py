@@ -1,0 +1,333 @@
+"""The event handler that has targets told: it returns at once whatever becomes of the targets and the database."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+from databases import rows_of
+from prometheus_client import CollectorRegistry, generate_latest
+from receiver import Receiver
+from watching import LogLines
+
+from flink_autoscaler.core.errors import StoreError
+from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.notices import Notice
+from flink_autoscaler.core.model.syntax import Duration
+from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
+from flink_autoscaler.standalone.notifications.delivery import Outbox
+from flink_autoscaler.standalone.notifications.notifier import Notifier
+from flink_autoscaler.standalone.observability.notice_series import NoticeMetrics
+from flink_autoscaler.standalone.settings.schema.notifications import (
+    NotificationSettings,
+    RuleSettings,
+    TargetSettings,
+)
+from flink_autoscaler.stores.outbox import HeapOutbox
+from flink_autoscaler.stores.sql.database.database import Database
+from flink_autoscaler.stores.sql.outbox import SqlOutbox
+from flink_autoscaler.stores.sql.tables import NOTIFICATIONS
+from flink_autoscaler.stores.testing.event_handler_contract import (
+    AutoScalerEventHandlerContract,
+    RecordedEvent,
+    a_context,
+    a_report,
+)
+from flink_cluster.waiting import wait_until
+
+EVERYTHING = (RuleSettings(),)
+HALF_AN_HOUR = Duration(1800 * 10**9)
+Make = Callable[..., Notifier]
+
+
+def settings(*urls: str, rules: Sequence[RuleSettings] = EVERYTHING, group: float = 0.0) -> NotificationSettings:
+    targets = tuple(TargetSettings(name=f"t{number}", url=url, timeout=2.0) for number, url in enumerate(urls))
+    return NotificationSettings(targets=targets, rules=tuple(rules), group_interval=group)
+
+
+def an_event(number: int = 0, interval: Duration | None = None) -> Event:
+    return Event(EventType.WARNING, "RolledBack", f"event {number}", f"key {number}", interval)
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with Receiver() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    made: list[Notifier] = []
+
+    def start(wanted: NotificationSettings, outbox: Outbox | None = None, **more: object) -> Notifier:
+        options: dict[str, object] = {"source": "group", "first_pause": 0.05, "store_pause": 0.05, **more}
+        notifier = Notifier(wanted, outbox or HeapOutbox(), **options)  # type: ignore[arg-type]
+        made.append(notifier)
+        notifier.start()
+        return notifier
+
+    yield start
+    for notifier in made:
+        notifier.close()
+
+
+class Remembering(HeapOutbox):
+    """Remembers what was added, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def add(self, notices: Sequence[Notice]) -> None:
+        super().add(notices)
+        self.texts += [notice.text for notice in notices]
+
+
+class TestNotifier(AutoScalerEventHandlerContract):
+    def make_handler(self) -> Notifier:
+        self.outbox = Remembering()
+        notifier = Notifier(settings("http://127.0.0.1:1"), self.outbox, source="group")
+        notifier.start()
+        return notifier
+
+    def recorded(self, handler: AutoScalerEventHandler, job_key: JobKey) -> Sequence[RecordedEvent]:
+        assert isinstance(handler, Notifier)
+        assert handler.flush(10.0)
+        told = [json.loads(text) for text in self.outbox.texts]
+        data = [event["data"] for event in told if event["subject"] == job_key]
+        return [RecordedEvent(each["reason"], each["message"]) for each in data]
+
+
+def test_events_and_reports_are_told(receiver: Receiver, make: Make) -> None:
+    notifier = make(settings(receiver.url, group=0.2))
+
+    notifier.handle_event(a_context("main/a"), an_event())
+    notifier.handle_scaling_report(a_context("main/b"), a_report(is_executed=True))
+
+    (received,) = receiver.wait_for(1)
+    assert [(event["subject"], event["data"]["reason"]) for event in received.events] == [
+        ("main/a", "RolledBack"),
+        ("main/b", "ScalingReport"),
+    ]
+
+
+def test_nothing_is_taken_before_the_start_and_after_the_end(receiver: Receiver, make: Make) -> None:
+    outbox = HeapOutbox()
+    notifier = Notifier(settings(receiver.url), outbox, source="group")
+    notifier.handle_event(a_context(), an_event(1))
+    notifier.start()
+    notifier.handle_event(a_context(), an_event(2))
+    receiver.wait_for(1)
+    notifier.close()
+    notifier.close()
+    notifier.handle_event(a_context(), an_event(3))
+
+    assert [event["data"]["message"] for event in receiver.events] == ["event 2"]
+
+
+def test_a_target_that_hangs_delays_neither_the_caller_nor_another_target(receiver: Receiver, make: Make) -> None:
+    with Receiver() as hanging:
+        hanging.may_answer.clear()
+        notifier = make(settings(hanging.url, receiver.url))
+        begun = time.monotonic()
+        for number in range(200):
+            notifier.handle_event(a_context(), an_event(number))
+        taken = time.monotonic() - begun
+        wait_until("all of them", lambda: len(receiver.events) == 200, 20.0, interval=0.01)
+
+    assert taken < 1.0
+
+
+def test_a_target_that_fails_for_a_while_is_told_in_the_end(receiver: Receiver, make: Make) -> None:
+    receiver.answers = [500, 503, 429, 500]
+
+    make(settings(receiver.url)).handle_event(a_context(), an_event())
+
+    requests = receiver.wait_for(5)
+    assert {event["id"] for each in requests for event in each.events} == {requests[0].events[0]["id"]}
+
+
+def test_repetitions_within_their_interval_are_told_once(receiver: Receiver, make: Make, database: Database) -> None:
+    for _ in range(2):  # a second process knows nothing of the first but what is in the database
+        notifier = make(settings(receiver.url), SqlOutbox(database, writer="ours"))
+        for number in (1, 1, 2):
+            notifier.handle_event(a_context(), an_event(number, HALF_AN_HOUR))
+        notifier.handle_event(a_context("main/other"), an_event(1, HALF_AN_HOUR))
+        assert notifier.flush(10.0)
+        wait_until("they are sent", lambda: all(row["settled_ms"] for row in rows_of(database, NOTIFICATIONS)), 20.0)
+        notifier.close()
+
+    assert sorted((event["subject"], event["data"]["message"]) for event in receiver.events) == [
+        ("cluster/orders", "event 1"),
+        ("cluster/orders", "event 2"),
+        ("main/other", "event 1"),
+    ]
+
+
+def test_what_was_not_sent_is_sent_once_after_the_next_start(
+    receiver: Receiver, make: Make, database: Database
+) -> None:
+    first = make(settings("http://127.0.0.1:1"), SqlOutbox(database, writer="ours"))
+    first.handle_event(a_context(), an_event())
+    first.close()
+
+    make(settings(receiver.url), SqlOutbox(database, writer="ours"))
+    receiver.wait_for(1)
+    wait_until("it is noted", lambda: rows_of(database, NOTIFICATIONS)[0]["settled_ms"], 20.0)
+
+    assert len(receiver.events) == 1
+
+
+def test_two_on_one_database_send_an_event_once(receiver: Receiver, make: Make, database: Database) -> None:
+    notifiers = [make(settings(receiver.url), SqlOutbox(database, writer="ours")) for _ in range(2)]
+
+    for number in range(30):
+        notifiers[number % 2].handle_event(a_context(), an_event(number))
+    assert all(notifier.flush(20.0) for notifier in notifiers)
+    wait_until("all are sent", lambda: _is_all_settled(database, 30), 30.0)
+
+    assert sorted(event["data"]["message"] for event in receiver.events) == sorted(f"event {n}" for n in range(30))
+
+
+def _is_all_settled(database: Database, count: int) -> bool:
+    rows = rows_of(database, NOTIFICATIONS)
+    return len(rows) == count and all(row["settled_ms"] for row in rows)
+
+
+class Away(HeapOutbox):
+    """Takes nothing until it is back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_back = threading.Event()
+        self.tries = 0
+
+    def add(self, notices: Sequence[Notice]) -> None:
+        self.tries += 1
+        if not self.is_back.is_set():
+            raise StoreError("the database is away; password=s3cr3t")
+        super().add(notices)
+
+
+def test_events_wait_in_memory_while_the_database_is_away_and_too_many_are_counted(
+    receiver: Receiver, make: Make
+) -> None:
+    outbox = Away()
+    with LogLines() as lines:
+        notifier = make(settings(receiver.url), outbox, most_queued=5)
+        notifier.handle_event(a_context(), an_event())
+        wait_until("several tries", lambda: outbox.tries > 3, 20.0, interval=0.01)
+        for number in range(1, 20):
+            notifier.handle_event(a_context(), an_event(number))
+        outbox.is_back.set()
+        wait_until("they are told", lambda: len(receiver.events) >= 5, 20.0, interval=0.01)
+        wait_until("it is logged", lambda: lines.of("notifications_dropped"), 20.0, interval=0.01)
+
+    dropped = sum(line["events"] for line in lines.of("notifications_dropped"))
+    assert dropped + len(receiver.events) == 20
+    assert dropped >= 14
+    (told,) = lines.of("notifications_not_kept")
+    assert "s3cr3t" not in str(told)
+    assert len(lines.of("notifications_kept_again")) == 1
+
+
+def test_targets_and_rules_can_change_meanwhile(receiver: Receiver, make: Make) -> None:
+    with Receiver() as second:
+        notifier = make(settings(receiver.url))
+        notifier.handle_event(a_context(), an_event(1))
+        receiver.wait_for(1)
+        notifier.follow(settings(second.url, rules=[RuleSettings(reasons=("RolledBack",))]))
+        notifier.handle_event(a_context(), an_event(2))
+        notifier.handle_event(a_context(), Event(EventType.WARNING, "Other", "text"))
+        second.wait_for(1)
+        notifier.follow(settings())
+        notifier.handle_event(a_context(), an_event(3))
+        notifier.follow(settings(second.url))
+        notifier.handle_event(a_context(), an_event(4))
+        second.wait_for(2)
+
+        assert [event["data"]["message"] for event in second.events] == ["event 2", "event 4"]
+    assert len(receiver.events) == 1
+
+
+def test_without_targets_nothing_is_kept(make: Make, database: Database) -> None:
+    notifier = make(settings(), SqlOutbox(database, writer="ours"))
+
+    notifier.handle_event(a_context(), an_event())
+
+    assert notifier.flush(10.0)
+    assert rows_of(database, NOTIFICATIONS) == []
+
+
+def test_its_end_does_not_wait_for_a_target_that_hangs(make: Make) -> None:
+    with Receiver() as hanging:
+        hanging.may_answer.clear()
+        target = TargetSettings(name="slow", url=hanging.url, timeout=60.0)
+        notifier = make(NotificationSettings(targets=(target,), rules=EVERYTHING, group_interval=0.0))
+        notifier.handle_event(a_context(), an_event())
+        hanging.wait_for(1)
+        begun = time.monotonic()
+
+        notifier.close()
+
+        assert time.monotonic() - begun < 15
+
+
+def test_what_came_of_events_is_told_to_prometheus_by_the_name_of_the_target(receiver: Receiver, make: Make) -> None:
+    receiver.answers = [503, 503]
+    notifier = make(settings(f"{receiver.url}/s3cr3t", "http://127.0.0.1:1/t0k3n"))
+    before = series(notifier)
+    notifier.handle_event(a_context(), an_event())
+    wait_until("it is told", lambda: notifier.status()["t0"].sent, 20.0, interval=0.01)
+    wait_until("it waits no more", lambda: notifier.status()["t0"].waiting == 0, 20.0, interval=0.01)
+    wait_until("the other fails", lambda: notifier.status()["t1"].failing, 20.0, interval=0.01)
+    after = series(notifier)
+
+    assert 'flink_autoscaler_notifications_sent_total{target="t0"} 0.0' in before
+    assert {
+        'flink_autoscaler_notifications_sent_total{target="t0"} 1.0',
+        'flink_autoscaler_notifications_failed_total{target="t0"} 2.0',
+        'flink_autoscaler_notifications_retried_total{target="t0"} 2.0',
+        'flink_autoscaler_notifications_waiting{target="t0"} 0.0',
+        'flink_autoscaler_notifications_failing{target="t0"} 0.0',
+        'flink_autoscaler_notifications_waiting{target="t1"} 1.0',
+        'flink_autoscaler_notifications_failing{target="t1"} 1.0',
+        'flink_autoscaler_notifications_dropped_total{target="t1"} 0.0',
+    } <= after
+    assert not [line for line in after if "s3cr3t" in line or "t0k3n" in line or "127.0.0.1" in line]
+
+
+def test_events_that_are_too_many_count_as_dropped_and_those_that_wait_as_waiting(make: Make) -> None:
+    outbox = Away()
+    notifier = make(settings("http://127.0.0.1:1"), outbox, most_queued=5)
+    notifier.handle_event(a_context(), an_event())
+    wait_until("several tries", lambda: outbox.tries > 3, 20.0, interval=0.01)
+    for number in range(1, 20):
+        notifier.handle_event(a_context(), an_event(number))
+    status = notifier.status()["t0"]
+
+    assert status.dropped >= 14
+    assert (status.waiting or 0) + status.dropped in (19, 20), "one may be on its way"
+
+
+def test_series_follow_the_targets_of_a_reload(receiver: Receiver, make: Make) -> None:
+    notifier = make(settings(receiver.url))
+    notifier.handle_event(a_context(), an_event())
+    wait_until("it is told", lambda: notifier.status()["t0"].sent, 20.0, interval=0.01)
+
+    notifier.follow(settings(receiver.url, receiver.url))
+    kept = {name: status.sent for name, status in notifier.status().items()}
+    notifier.follow(settings())
+
+    assert (kept, dict(notifier.status())) == ({"t0": 1, "t1": 0}, {})
+
+
+def series(notifier: Notifier) -> set[str]:
+    registry = CollectorRegistry()
+    registry.register(NoticeMetrics(notifier.status))
+    return set(generate_latest(registry).decode().splitlines())

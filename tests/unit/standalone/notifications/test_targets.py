@@ -1,0 +1,191 @@
+"""Who is told: a webhook, and a service of Apprise, each against a server of this process."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from receiver import Receiver
+from watching import LogLines
+
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
+from flink_autoscaler.core.errors import NotLeaderError
+from flink_autoscaler.core.model.events import Event, EventType
+from flink_autoscaler.core.model.job import Endpoint, JobStatus
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.standalone.notifications.messages import CloudEvent, cloud_event
+from flink_autoscaler.standalone.notifications.targets import NotSentError, Target, make_target, service_of
+from flink_autoscaler.standalone.settings.schema.clusters import AuthKind, AuthSettings
+from flink_autoscaler.standalone.settings.schema.notifications import TargetSettings, TargetType
+
+JOB = JobAutoScalerContext("main/orders", None, JobStatus.RUNNING, {}, Endpoint(""), "orders", "main")
+
+
+def an_event(reason: str = "RolledBack", kind: EventType = EventType.WARNING) -> CloudEvent:
+    return cloud_event(JOB, Event(kind, reason, f"text of {reason}"), event_id=f"id-{reason}", source="g", at=0.0)
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with Receiver() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[[TargetSettings], Target]]:
+    loop = EventLoopThread()
+    yield lambda settings: make_target(settings, loop)
+    loop.close()
+
+
+Make = Callable[[TargetSettings], Target]
+
+
+def yes() -> bool:
+    return True
+
+
+def failure(target: Target, may_send: Callable[[], bool] = yes) -> NotSentError:
+    with pytest.raises(NotSentError) as caught:
+        target.send([an_event()], may_send)
+    return caught.value
+
+
+def test_a_webhook_gets_a_signed_cloud_event(receiver: Receiver, make: Make, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("s3cr3tKey\n")
+
+    make(TargetSettings(name="audit", url=f"{receiver.url}/hook?x=1", key_file=str(key))).send([an_event()], yes)
+
+    (received,) = receiver.received
+    digest = hmac.new(b"s3cr3tKey", received.body, hashlib.sha256).hexdigest()
+    assert received.headers["x-flink-autoscaler-signature"] == f"sha256={digest}"
+    assert received.headers["content-type"] == "application/cloudevents+json; charset=utf-8"
+    assert received.path == "/hook?x=1"
+    assert json.loads(received.body) == an_event()
+
+
+def test_several_events_are_one_batch_without_a_signature_where_there_is_no_key(receiver: Receiver, make: Make) -> None:
+    make(TargetSettings(name="audit", url=receiver.url)).send([an_event("A"), an_event("B")], yes)
+
+    (received,) = receiver.received
+    assert received.headers["content-type"].startswith("application/cloudevents-batch+json")
+    assert [event["id"] for event in received.events] == ["id-A", "id-B"]
+    assert "x-flink-autoscaler-signature" not in received.headers
+
+
+def test_url_key_and_credentials_are_read_for_every_message(
+    receiver: Receiver, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, token = tmp_path / "url", tmp_path / "token"
+    auth = AuthSettings(kind=AuthKind.BEARER, token_file=str(token))
+    target = make(TargetSettings(name="audit", url_file=str(url), key_env_variable="HOOK_KEY", auth=auth))
+    for number in (1, 2):
+        url.write_text(f"{receiver.url}/{number}")
+        token.write_text(f"token-{number}")
+        monkeypatch.setenv("HOOK_KEY", f"key-{number}")
+        target.send([an_event()], yes)
+
+    first, second = receiver.received
+    assert (first.path, second.path) == ("/1", "/2")
+    assert second.headers["authorization"] == "Bearer token-2"
+    assert first.headers["x-flink-autoscaler-signature"] != second.headers["x-flink-autoscaler-signature"]
+
+
+@pytest.mark.parametrize(
+    ("status", "is_final"),
+    [(302, False), (400, True), (401, False), (404, False), (410, True), (429, False), (500, False), (503, False)],
+)
+def test_what_is_refused_for_good_is_not_tried_again(
+    receiver: Receiver, make: Make, status: int, is_final: bool
+) -> None:
+    receiver.answers, receiver.text = [status], b"no: s3cr3tKey of /s3cr3tPath"
+
+    error = failure(make(TargetSettings(name="audit", url=f"{receiver.url}/s3cr3tPath")))
+
+    assert error.is_final is is_final
+    assert str(error).startswith(f"HTTP {status}: 'no: ")
+    assert "s3cr3tPath" not in str(error)
+
+
+def test_a_webhook_that_is_gone_hangs_or_talks_nonsense_is_a_failure(receiver: Receiver, make: Make) -> None:
+    receiver.may_answer.clear()
+    hanging = failure(make(TargetSettings(name="audit", url=f"{receiver.url}/s3cr3t", timeout=0.2)))
+    gone = failure(make(TargetSettings(name="audit", url="http://127.0.0.1:1/s3cr3t")))
+    missing = failure(make(TargetSettings(name="audit", url_file="/no/such/file")))
+
+    assert "no complete answer within 0.2 s" in str(hanging)
+    assert "connection refused" in str(gone)
+    assert "/no/such/file" in str(missing)
+    assert "s3cr3t" not in f"{hanging}{gone}"
+
+
+@pytest.mark.parametrize("kind", TargetType)
+def test_nothing_is_sent_by_who_may_not(receiver: Receiver, make: Make, kind: TargetType) -> None:
+    url = receiver.url if kind is TargetType.WEBHOOK else receiver.url.replace("http:", "json:")
+
+    with pytest.raises(NotLeaderError):
+        make(TargetSettings(name="x", type=kind, url=url)).send([an_event()], lambda: False)
+
+    assert receiver.received == []
+
+
+def test_a_service_of_apprise_gets_a_title_and_lines(receiver: Receiver, make: Make) -> None:
+    url = f"json://127.0.0.1:{receiver.port}/chat"
+    target = make(TargetSettings(name="chat", type=TargetType.APPRISE, url=url))
+
+    target.send([an_event("RolledBack"), an_event("Scaling", EventType.NORMAL)], yes)
+
+    (received,) = receiver.received
+    told = json.loads(received.body)
+    assert told["title"] == "flink-autoscaler: 2 events, 1 of them warning"
+    assert told["type"] == "warning"
+    assert told["message"].splitlines() == [
+        "1970-01-01 00:00:00 UTC WARNING main/orders RolledBack: text of RolledBack",
+        "1970-01-01 00:00:00 UTC main/orders Scaling: text of Scaling",
+    ]
+
+
+def test_what_apprise_says_is_told_without_secrets_and_logged_by_nobody_else(receiver: Receiver, make: Make) -> None:
+    receiver.answers = [500]
+    url = f"json://me:s3cr3tPass@127.0.0.1:{receiver.port}/s3cr3tPath?+X-Key=s3cr3tHeader"
+
+    with LogLines("debug") as lines:
+        refused = failure(make(TargetSettings(name="chat", type=TargetType.APPRISE, url=url)))
+        gone = failure(make(TargetSettings(name="chat", type=TargetType.APPRISE, url="json://127.0.0.1:1/s3cr3tPath")))
+
+    assert "500" in str(refused)
+    assert "s3cr3t" not in f"{refused}{gone}{lines.all()}"
+    assert lines.all() == []
+
+
+def test_a_service_that_hangs_ends_in_time_and_is_not_begun_twice(receiver: Receiver, make: Make) -> None:
+    receiver.may_answer.clear()
+    url = f"json://127.0.0.1:{receiver.port}/?rto=30"
+    target = make(TargetSettings(name="chat", type=TargetType.APPRISE, url=url, timeout=0.3))
+    begun = time.monotonic()
+
+    first, second = failure(target), failure(target)
+
+    assert time.monotonic() - begun < 5
+    assert "not sent within 0.3 s" in str(first)
+    assert "has not come to an end" in str(second)
+    assert len(receiver.received) <= 1
+
+
+def test_a_url_of_no_service_is_told_without_the_url(make: Make) -> None:
+    error = failure(make(TargetSettings(name="chat", type=TargetType.APPRISE, url="s3cr3t://s3cr3t")))
+
+    assert "not a URL of a service that Apprise knows" in str(error)
+    assert "//s3cr3t" not in str(error)
+
+
+def test_known_services_are_known() -> None:
+    assert service_of("mailtos://user:pass@mail.example.com") is not None
+    assert service_of("nonsense://x") is None

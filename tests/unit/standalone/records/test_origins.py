@@ -1,0 +1,82 @@
+"""Where the values of a pass came from, through all that keeps or shows them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from core_builders import MINUTE as CORE_MINUTE
+from core_builders import JobDriver, a_cluster, a_context, pipeline
+from core_builders.pipeline import PIPELINE_SOURCE
+from recorded_passes import SOURCE, scaled_up
+
+from flink_autoscaler.core.cycle.advance import advance
+from flink_autoscaler.core.model.metrics import FlinkMetric
+from flink_autoscaler.core.model.reading import Origins
+from flink_autoscaler.core.model.state import EMPTY_STATE
+from flink_autoscaler.core.ports.passes import PassInputs, PassRequest
+from flink_autoscaler.pipeline.history.rows import rows_of
+from flink_autoscaler.pipeline.spark.codec import decode_outcome, encode_outcome
+from flink_autoscaler.standalone.cli.explain_view import print_explanation
+from flink_autoscaler.standalone.records.codec import PassRecord, decode, encode
+from flink_autoscaler.standalone.records.document import explanation_document
+from flink_autoscaler.standalone.records.explain import explain
+
+ORIGINS: Origins = {SOURCE: {FlinkMetric.PENDING_RECORDS: "kafka"}}
+
+
+def record() -> PassRecord:
+    """Return a pass whose lag came from elsewhere."""
+    last = scaled_up().records[-1]
+    inputs = last.outcome.inputs
+    assert inputs is not None
+    assert inputs.reading is not None
+    reading = replace(inputs.reading, origins=ORIGINS)
+    return replace(last, outcome=replace(last.outcome, origins=ORIGINS, inputs=PassInputs(reading, inputs.cluster)))
+
+
+def test_an_outcome_says_where_the_values_of_its_reading_came_from() -> None:
+    request = PassRequest(a_context(), EMPTY_STATE, CORE_MINUTE)
+
+    reading = pipeline(1, pending=0.0, rate=100.0, busy_ms=(500.0, 800.0))
+    outcome = advance(request, replace(reading, origins=ORIGINS), a_cluster())
+
+    assert outcome.origins == ORIGINS
+    assert decode_outcome(encode_outcome(outcome, request), request).origins == ORIGINS
+
+
+def test_a_recorded_pass_keeps_where_values_came_from() -> None:
+    read = decode(encode(record())).outcome
+
+    assert read.origins == ORIGINS
+    assert read.inputs is not None
+    assert read.inputs.reading is not None
+    assert read.inputs.reading.origins == ORIGINS
+
+
+def test_an_explanation_names_only_what_did_not_come_over_rest(capsys: pytest.CaptureFixture[str]) -> None:
+    print_explanation(explain(record()))
+    told = capsys.readouterr().out
+    print_explanation(explain(scaled_up().records[-1]))
+    untold = capsys.readouterr().out
+
+    assert "Source: orders: pending records from kafka" in told
+    assert "not from Flink's REST API" not in untold
+
+
+def test_the_document_of_an_explanation_has_origins_by_metric() -> None:
+    document = explanation_document(explain(record()))
+
+    assert [each["origins"] for each in document["vertices"]] == [{"PENDING_RECORDS": "kafka"}, {}, {}]
+
+
+def test_the_history_has_origins_of_a_vertex() -> None:
+    reading = pipeline(1, pending=0.0, rate=100.0, busy_ms=(500.0, 800.0))
+    outcome = replace(
+        JobDriver(a_context()).run(CORE_MINUTE, reading),
+        origins={PIPELINE_SOURCE: {FlinkMetric.PENDING_RECORDS: "kafka"}},
+    )
+
+    rows = [row for name, row in rows_of(outcome, a_context(), CORE_MINUTE, span_ms=60_000) if name == "vertices"]
+
+    assert [row["origins"] for row in rows] == [[{"metric": "PENDING_RECORDS", "origin": "kafka"}], []]

@@ -1,0 +1,186 @@
+"""Page and API as a daemon serves them that was started with a configuration."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import ssl
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+from backtest_setup import a_history, job_rows
+from fake_flink import FakeFlink, chain
+from history_setup import NOON_MS
+from tls_setup import Authority
+from watching.process import DaemonProcess
+
+from flink_cluster.waiting import wait_until
+
+HALF_OPEN = 200
+BEGUN_HANDSHAKE = bytes.fromhex("16030100c8010000c40303")
+"""The first bytes of what a client of TLS says first."""
+
+
+@pytest.fixture
+def flink() -> Iterator[FakeFlink]:
+    with FakeFlink() as flink:
+        flink.add_job("orders", chain(sources=1, vertices=2), start_ms=1, running_at_ms=1, obeys=True)
+        yield flink
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
+    with DaemonProcess(tmp_path) as daemon:
+        yield daemon
+
+
+def client_of(daemon: DaemonProcess, *, verify: ssl.SSLContext | bool = True) -> httpx.Client:
+    (line,) = daemon.lines("http_listening")
+    return httpx.Client(base_url=line["url"], timeout=10, trust_env=False, verify=verify)
+
+
+def test_a_daemon_shows_its_jobs_and_takes_no_order_unless_configured(daemon: DaemonProcess, flink: FakeFlink) -> None:
+    daemon.configure({"main": flink.url})
+    daemon.start()
+    with client_of(daemon) as client:
+        wait_until("the job", lambda: "main/orders" in client.get("/").text, 20)
+        about = client.get("/api/v1/about").json()
+        values = {each["key"]: each for each in client.get("/api/v1/configuration").json()["values"]}
+        ordered = client.post("/api/v1/orders", json={"job_key": "main/orders", "order": "resume"})
+
+    assert (about["is_leader"], about["role"], about["jobs"]) == (True, "viewer", 1)
+    assert values["autoscaler.clusters.0.url"]["value"] == flink.url
+    assert "autoscaler.yaml" in values["autoscaler.clusters.0.url"]["origin"]
+    assert ordered.status_code == 403
+
+
+def test_an_order_with_the_token_of_a_file_reaches_the_cluster(
+    daemon: DaemonProcess, flink: FakeFlink, tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_text("operators-token\n")
+    daemon.configure({"main": flink.url}, **{"autoscaler__http__operator-token-file": str(tmp_path / "token")})
+    daemon.start()
+    (job,) = flink.jobs.values()
+    work = job.vertices[1]
+    pin = {
+        "job_key": "main/orders",
+        "order": "pin",
+        "reason": "x",
+        "vertices": {job.vertices[1].name: 3},
+        "force": True,
+    }
+    with client_of(daemon) as client:
+        unknown = client.get("/")
+        client.headers["Authorization"] = "Bearer operators-token"
+        wait_until("the job", lambda: "main/orders" in client.get("/").text, 20)
+        given = client.post("/api/v1/orders", json=pin)
+
+        wait_until("the pin", lambda: job.requirements[work.vertex_id][1] == 3, 20)
+
+    assert (unknown.status_code, given.status_code) == (401, 200)
+    assert "operators-token" not in daemon.text()
+
+
+def test_the_endpoint_speaks_https_with_a_certificate(daemon: DaemonProcess, flink: FakeFlink, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    server = authority.issue("127.0.0.1")
+    tls = {
+        "autoscaler__http__tls-cert-file": server.certificate_file,
+        "autoscaler__http__tls-key-file": server.key_file,
+    }
+    daemon.configure({"main": flink.url}, **tls)
+    daemon.start()
+    with client_of(daemon, verify=ssl.create_default_context(cafile=authority.ca_file)) as client:
+        answer = client.get("/healthz")
+
+    assert str(answer.url).startswith("https://")
+    assert answer.text == "ok\n"
+
+
+def test_handshakes_that_nobody_goes_on_with_hold_nobody_up(
+    daemon: DaemonProcess, flink: FakeFlink, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path)
+    server = authority.issue("127.0.0.1")
+    tls = {
+        "autoscaler__http__tls-cert-file": server.certificate_file,
+        "autoscaler__http__tls-key-file": server.key_file,
+    }
+    daemon.configure({"main": flink.url}, **tls)
+    daemon.start()
+    (line,) = daemon.lines("http_listening")
+    place = httpx.URL(line["url"])
+    with (
+        ExitStack() as opened,
+        client_of(daemon, verify=ssl.create_default_context(cafile=authority.ca_file)) as client,
+    ):
+        for number in range(HALF_OPEN):
+            half = opened.enter_context(socket.create_connection((place.host, place.port or 443), timeout=10))
+            half.sendall(BEGUN_HANDSHAKE[: number % len(BEGUN_HANDSHAKE)])
+        begun, asked = time.monotonic(), len(flink.paths("GET"))
+        answers = {client.get("/healthz").status_code for _ in range(20)}
+        seconds = time.monotonic() - begun
+        wait_until("a pass", lambda: len(flink.paths("GET")) > asked, 20)
+
+    assert answers == {200}
+    assert seconds < 10
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_a_backtest_ends_with_the_daemon_however_that_ends(
+    daemon: DaemonProcess, flink: FakeFlink, tmp_path: Path, end: signal.Signals
+) -> None:
+    first = int((time.time() * 1000 - NOON_MS) // 60_000) - 12 * 1440
+    history = a_history(tmp_path / "history", job_rows(minutes=12 * 1440, first=first))
+    daemon.configure({"main": flink.url}, autoscaler__history__path=str(history))
+    daemon.start()
+    asked = {"job_key": "main/orders", "days": 12, "options": {"utilization.target": "0.4"}}
+    with client_of(daemon) as client:
+        wait_until("the job", lambda: "main/orders" in client.get("/").text, 20)
+        begun = client.post("/api/v1/backtest", json=asked).json()
+        child = wait_until("its process", lambda: daemon.children(Path(sys.executable).name), 10)[0]
+        simulates = wait_until("the simulation", lambda: is_simulating(client, begun["id"]), 60)
+        healthy = client.get("/healthz").status_code
+
+    daemon.send(end)
+
+    wait_until("the end of its process", lambda: has_ended(child), 10)
+    assert (begun["state"], simulates, healthy) == ("running", True, 200)
+
+
+def is_simulating(client: httpx.Client, identity: str) -> bool:
+    return bool(client.get("/api/v1/backtest", params={"id": identity}).json()["progress"] > 0.2)
+
+
+def has_ended(pid: int) -> bool:
+    """Tell whether a process has ended, be it that nobody has asked how; whoever inherits it may never."""
+    try:
+        return ") Z " in Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("tls-cert-file", "/nowhere.pem"), ("operator-token-file", "/nowhere"), ("viewer-token-env-variable", "NOT_SET")],
+)
+def test_what_is_configured_and_not_there_ends_the_start(
+    daemon: DaemonProcess, flink: FakeFlink, key: str, value: str
+) -> None:
+    daemon.configure({"main": flink.url}, **{f"autoscaler__http__{key}": value})
+    daemon.start(wait=False)
+
+    assert daemon.exit_code() == 2
+    assert f"autoscaler.http.{key}" in daemon.text()
+
+
+def test_without_the_endpoint_there_is_none(daemon: DaemonProcess, flink: FakeFlink) -> None:
+    daemon.configure({"main": flink.url}, autoscaler__http__enabled="false")
+    daemon.start()
+
+    assert daemon.lines("http_listening") == []
