@@ -26,6 +26,8 @@ from flink_cluster.waiting import wait_until
 JOBS = 40
 RATE = 1000.0
 TIMEOUT = 60.0
+INTERVAL = "2s"
+"""Time enough for a scrape of all jobs on a busy machine: one that takes longer makes all of them unknown."""
 BUSY = "flink_taskmanager_job_task_busyTimeMsPerSecond"
 OWN_PATH = "/metrics"
 
@@ -98,7 +100,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
         load = Load(jobs)
         load.start()
         folder = tmp_path_factory.mktemp("metrics")
-        with Prometheus(folder, target=flink.url.removeprefix("http://"), rules={"groups": []}) as prometheus:
+        target = flink.url.removeprefix("http://")
+        with Prometheus(folder, target=target, rules={"groups": []}, interval=INTERVAL) as prometheus:
             wait_until("twice scraped", lambda: _scrapes(prometheus) >= 2, TIMEOUT)
             section = "autoscaler.clusters.0.metrics."
             source = {f"{section}source": "prometheus", f"{section}prometheus.url": prometheus.url}

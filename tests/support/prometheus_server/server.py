@@ -54,9 +54,12 @@ class Prometheus:
         folder: For configuration, data and log.
         target: Host and port of the daemon's pages, or several of them.
         rules: A file of rules, as values.
+        interval: From one scrape to the next, and what a scrape may take: one that takes longer makes all series stale.
     """
 
-    def __init__(self, folder: Path, *, target: str | Sequence[str], rules: dict[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, *, target: str | Sequence[str], rules: dict[str, Any], interval: str = INTERVAL
+    ) -> None:
         self._folder = folder / "prometheus"
         self._folder.mkdir()
         self._port = free_port()
@@ -64,7 +67,7 @@ class Prometheus:
         (self._folder / "rules.yml").write_text(json.dumps(rules))
         targets = [target] if isinstance(target, str) else list(target)
         scrape = {"job_name": "flink-autoscaler", "static_configs": [{"targets": targets}]}
-        every = {"scrape_interval": INTERVAL, "scrape_timeout": INTERVAL, "evaluation_interval": INTERVAL}
+        every = {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval}
         # JSON is YAML.
         config = {"global": every, "rule_files": ["rules.yml"], "scrape_configs": [scrape]}
         (self._folder / "prometheus.yml").write_text(json.dumps(config))

@@ -53,7 +53,8 @@ class PassReport:
         gaps: Parts of the cluster that could not be listed, and why.
         gone: Jobs that have left the cluster.
         deleted: Jobs whose state was deleted, because they have been gone for long enough.
-        seconds: How long the pass took.
+        began: When the pass began, in seconds of ``time.monotonic``.
+        seconds: How long it took.
         engine: Where its jobs were evaluated, and why there; None where there was none to read.
         promised: Slots that jobs are about to have, where the daemon keeps count of them.
         is_acting: Whether what was decided was carried out; a daemon that stands by only looks on.
@@ -68,6 +69,7 @@ class PassReport:
     gaps: Mapping[str, AutoscalerError] = field(default_factory=dict)
     gone: tuple[JobAutoScalerContext, ...] = ()
     deleted: tuple[JobKey, ...] = ()
+    began: float = 0.0
     seconds: float = 0.0
     engine: EngineUse | None = None
     promised: tuple[SlotPromise, ...] = ()
@@ -187,7 +189,7 @@ class ClusterPass:
                 partial(self._run, early)
             )  # a fetcher or an engine that breaks its contract must not end the passes
             report = PassReport(self.cluster, error=found) if isinstance(found, AutoscalerError) else found
-        return replace(report, seconds=time.monotonic() - started)
+        return replace(report, began=started, seconds=time.monotonic() - started)
 
     def is_idle(self) -> bool:
         """Tell whether nothing is being recorded or realized any more, also of passes that did not wait for it."""

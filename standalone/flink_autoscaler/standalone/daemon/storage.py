@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import uuid
@@ -132,9 +133,9 @@ class Storage:
         """Return what is known about the database; without one, everything works."""
         return WORKING if self._watch is None else self._watch.status()
 
-    def is_in_doubt(self) -> bool:
-        """Tell whether the database may be away."""
-        return self._watch is not None and self._watch.is_in_doubt()
+    def is_in_doubt(self, since: float = math.inf) -> bool:
+        """Tell whether the database may be away, or was at any time from an instant of ``time.monotonic`` on."""
+        return self._watch is not None and self._watch.is_in_doubt(since)
 
     def _open(self, **limits: Any) -> Database:
         database = open_database(self._settings, **limits)

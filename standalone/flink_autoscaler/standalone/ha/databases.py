@@ -5,6 +5,7 @@ Whether it works is said once when it is away and once when it is back, and show
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -128,6 +129,7 @@ class StoreWatch:
         self._is_tried = False
         self._is_suspicious = False
         self._lost_at: float | None = None
+        self._back_at = -math.inf
         self._wake = threading.Event()
         self._is_stopping = False
         self._thread = threading.Thread(target=self._keep_looking, name="store-watch", daemon=True)
@@ -156,9 +158,14 @@ class StoreWatch:
         """Return what was found out last."""
         return WORKING if self._error is None else StoreStatus(up=False, error=self._error)
 
-    def is_in_doubt(self) -> bool:
-        """Tell whether it does not work, or an error has not been looked into yet."""
-        return self._error is not None or self._is_suspicious
+    def is_in_doubt(self, since: float = math.inf) -> bool:
+        """Tell whether it does not work, or an error has not been looked into yet.
+
+        Args:
+            since: Or whether it was away at any time from then on, in seconds of ``time.monotonic``.
+        """
+        # In this order: who finds no error any more finds the instant at which it ended.
+        return self._error is not None or self._is_suspicious or self._back_at >= since
 
     def require_up(self) -> None:
         """Fail at once instead of after a timeout, for every job, while the database is known to be away.
@@ -234,9 +241,11 @@ class StoreWatch:
             log.warning("store_away", error=error, effect="nothing is scaled; metrics are collected in memory")
 
     def _worked(self) -> None:
+        if self._lost_at is not None:
+            self._back_at = time.monotonic()
         self._error = None
         if self._lost_at is not None:
-            log.info("store_back", seconds=round(time.monotonic() - self._lost_at, 3))
+            log.info("store_back", seconds=round(self._back_at - self._lost_at, 3))
             self._lost_at = None
 
     def _keep_looking(self) -> None:

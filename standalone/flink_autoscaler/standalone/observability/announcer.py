@@ -14,7 +14,6 @@ from typing import Final
 import structlog
 from structlog.contextvars import bound_contextvars
 
-from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.border import Border, ToldOnce
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, PluginError, StoreError
 from flink_autoscaler.core.model.job import JobKey
@@ -150,7 +149,8 @@ class Announcer:
         gauges: Set after every pass.
         health: Told after every pass.
         engines: Shared by those who speak for other clusters.
-        is_store_in_doubt: Tells whether the state store may be away, which is said elsewhere, once for all jobs.
+        is_store_in_doubt: Tells whether the state store may be away, or was since an instant of ``time.monotonic``;
+            that is said elsewhere, once for all jobs.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Announcer:
         gauges: Gauges,
         health: Health,
         engines: EngineNews | None = None,
-        is_store_in_doubt: Callable[[], bool] = lambda: False,
+        is_store_in_doubt: Callable[[float], bool] = lambda _: False,
     ) -> None:
         self._gauges = gauges
         self._health = health
@@ -237,17 +237,18 @@ class Announcer:
 
     def _announce_listed(self, context: JobAutoScalerContext, report: PassReport) -> None:
         with bound_contextvars(**job_facts(context)):
-            self._announce_job(context, report.reports.get(context.job_key))
-            self._announce_failure(context.job_key, report.failures)
+            self._announce_job(context, report)
+            self._announce_failure(context.job_key, report)
 
     def _announce_unlisted(self, job_key: JobKey, report: PassReport) -> None:
         with bound_contextvars(job_key=job_key):
-            self._announce_failure(job_key, report.failures)
+            self._announce_failure(job_key, report)
 
-    def _announce_job(self, context: JobAutoScalerContext, report: JobPassReport | None) -> None:
+    def _announce_job(self, context: JobAutoScalerContext, of_pass: PassReport) -> None:
         self._gauges.record_identity(context)
         if self._is_news("job", context.job_key, str(context.job_id)):
             log.info("job_found", job_id=context.job_id, status=context.status.value)
+        report = of_pass.reports.get(context.job_key)
         if report is None:
             return
         self._gauges.record_job(context.cluster, report)
@@ -255,7 +256,9 @@ class Announcer:
             log.info("job_rescale_requested", **request_facts(report.outcome, report.realization.requested))
         self._announce_left_alone(context.job_key, report.left_alone)
         self._announce_reasons(context.job_key, report.outcome)
-        shown = replace(report, errors=tuple(error for error in report.errors if not self._is_said_elsewhere(error)))
+        shown = replace(
+            report, errors=tuple(each for each in report.errors if not self._is_said_elsewhere(each, of_pass))
+        )
         self._announce_errors(context.job_key, "; ".join(problems(shown)), shown.errors)
 
     def _announce_left_alone(self, job_key: JobKey, reasons: Sequence[LeftAlone]) -> None:
@@ -292,13 +295,14 @@ class Announcer:
         self._told[kind, job_key] = text
         return before != text
 
-    def _announce_failure(self, job_key: JobKey, failures: Mapping[JobKey, AutoscalerError]) -> None:
-        error = failures.get(job_key)
-        if error is not None and not self._is_said_elsewhere(error):
+    def _announce_failure(self, job_key: JobKey, report: PassReport) -> None:
+        error = report.failures.get(job_key)
+        if error is not None and not self._is_said_elsewhere(error, report):
             self._announce_errors(job_key, str(error), (error,))
 
-    def _is_said_elsewhere(self, error: AutoscalerError) -> bool:
-        return isinstance(error, StoreError) and self._is_store_in_doubt()
+    def _is_said_elsewhere(self, error: AutoscalerError, report: PassReport) -> bool:
+        """Tell whether an error is that of a database that was away while the pass ran, also if it is back now."""
+        return isinstance(error, StoreError) and self._is_store_in_doubt(report.began)
 
     def _announce_errors(self, job_key: JobKey, text: str, errors: Iterable[AutoscalerError]) -> None:
         _write("job", self._failing_jobs.take(job_key, text), {"error": text or None, "exc_info": _surprise(errors)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -87,6 +88,21 @@ def test_an_outage_and_its_end_are_said_once(bench: Bench, lines: LogLines) -> N
     assert "cannot be reached" in (during.error or "")
     assert "hunter2" not in (during.error or "")
     assert [line["event"] for line in lines.all()] == ["store_away", "store_back"]
+
+
+def test_an_outage_that_is_over_is_in_doubt_for_what_began_before_its_end(bench: Bench) -> None:
+    bench.watch.start(bench.hopeless.append)
+    began = time.monotonic()
+    before = bench.watch.is_in_doubt(began)
+    bench.database.error = AWAY
+    bench.watch.suspect()
+    wait_until("it is away", lambda: not bench.watch.status().up, 10.0, interval=0.01)
+    bench.database.error = None
+    wait_until("it is back", lambda: not bench.watch.is_in_doubt(), 10.0, interval=0.01)
+
+    assert not before
+    assert bench.watch.is_in_doubt(began)
+    assert not bench.watch.is_in_doubt(time.monotonic())
 
 
 def test_an_error_that_the_database_has_no_part_in_is_no_outage(bench: Bench, lines: LogLines) -> None:

@@ -114,7 +114,7 @@ def test_of_jobs_only_the_leader_tells(report: PassReport, lines: LogLines) -> N
 def test_errors_of_the_store_are_not_told_per_job_while_it_may_be_away(
     report: PassReport, lines: LogLines, is_in_doubt: bool, expected: list[str]
 ) -> None:
-    announcer = Announcer(gauges=Gauges(), health=Health({"main": 60.0}), is_store_in_doubt=lambda: is_in_doubt)
+    announcer = Announcer(gauges=Gauges(), health=Health({"main": 60.0}), is_store_in_doubt=lambda _: is_in_doubt)
     failed = {key: replace(each, errors=(StoreError("the row is too long"),)) for key, each in report.reports.items()}
 
     announcer.announce(replace(report, reports=failed, failures={"main/new": StoreError("the row is too long")}))
