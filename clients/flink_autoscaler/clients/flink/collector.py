@@ -35,6 +35,7 @@ from flink_autoscaler.core.observe.metric_names import (
     by_meaning,
     choose_names,
     count_partitions,
+    topics_of,
 )
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassRequest
@@ -236,7 +237,7 @@ def remember(
     """
     active = topology.vertices.keys() - topology.finished
     names = {vertex_id: chosen for vertex_id, chosen in memory.names.items() if vertex_id in active}
-    partitions = {**memory.partitions} if is_cached else {}
+    partitions, topics = ({**memory.partitions}, {**memory.topics}) if is_cached else ({}, {})
     missing: MissingMetricError | None = None
     for vertex_id, available in offered.items():
         if is_cached and not available and vertex_id in names:
@@ -244,6 +245,7 @@ def remember(
         vertex = topology.vertices[vertex_id]
         if vertex.is_source:
             partitions[vertex_id] = count_partitions(available)
+            topics[vertex_id] = topics_of(available)
         try:
             if vertex_id in active:
                 names[vertex_id] = choose_names(vertex, available)
@@ -255,6 +257,7 @@ def remember(
         memory,
         names=names,
         partitions={vertex_id: count for vertex_id, count in partitions.items() if count},
+        topics={vertex_id: names for vertex_id, names in topics.items() if names},
         names_at_ms=now_ms if has_asked_source else memory.names_at_ms,
     )
     return memory, missing

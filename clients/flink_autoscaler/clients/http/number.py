@@ -5,24 +5,30 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 from urllib.parse import quote
 
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.clients.http.transport import HttpTransport
-from flink_autoscaler.core.errors import ConfigError, ResponseError
+from flink_autoscaler.core.errors import ConfigError, ConnectError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.lag_sources import LagQuery
 
 PROMQL_PATH: Final = "/api/v1/query"
 _WORD: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_-]{0,63})\}")
 _DOTS: Final = frozenset({"", ".", ".."})
+_CLOSING: Final = 2.0
+"""Seconds that closing connections may take."""
+
 _VALUE: Final = 2
 """An instant and a number, as Prometheus writes a sample."""
 
 
 class HttpNumber:
     """A ``LagSource`` that asks a service. Which service is up to the daemon's configuration; jobs only fill in words.
+
+    Connections are kept from pass to pass, as long as the service is reached in the same way.
 
     Args:
         loop: Where requests run.
@@ -40,6 +46,7 @@ class HttpNumber:
         self._path = path
         self._pointer = pointer
         self._query = query
+        self._kept: tuple[Endpoint, HttpTransport] | None = None
 
     def lags(self, query: LagQuery) -> Mapping[str, float]:
         """Return the number under one name.
@@ -55,23 +62,29 @@ class HttpNumber:
         else:
             number = number_at(self._get(filled(self._path, words, _in_path), {}), self._pointer)
         if not (math.isfinite(number) and number >= 0):
-            raise ResponseError(f"the answer is {number:g}, which is no lag")
+            raise ResponseError(f"the answer is {number:g}, which is no {query.kind.value.replace('-', ' ')}")
         return {"all": number}
 
     def close(self) -> None:
-        """Do nothing: no connection is kept."""
+        """Close the connections."""
+        with suppress(ConnectError):  # the loop has been closed, and they with it
+            self._loop.run(self._forget(), _CLOSING)
 
     def _get(self, path: str, params: Mapping[str, str]) -> object:
         endpoint = self._endpoint()
-        return self._loop.run(_get(endpoint, path, params), 2 * endpoint.timeout)
+        return self._loop.run(self._asked(endpoint, path, params), 2 * endpoint.timeout)
 
+    async def _asked(self, endpoint: Endpoint, path: str, params: Mapping[str, str]) -> object:
+        if self._kept is not None and self._kept[0] != endpoint:  # a secret was replaced
+            await self._forget()
+        if self._kept is None:
+            self._kept = (endpoint, HttpTransport(endpoint))
+        return await self._kept[1].get_json(path, params=params)
 
-async def _get(endpoint: Endpoint, path: str, params: Mapping[str, str]) -> object:
-    transport = HttpTransport(endpoint)
-    try:
-        return await transport.get_json(path, params=params)
-    finally:
-        await transport.aclose()
+    async def _forget(self) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            await kept[1].aclose()
 
 
 def words_of(query: LagQuery) -> dict[str, str]:

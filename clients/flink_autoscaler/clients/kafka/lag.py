@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, ConnectError, RefusedError, ResponseError
+from flink_autoscaler.core.model.outside_number import NumberKind
 from flink_autoscaler.core.ports.lag_sources import LagQuery
 
 LIBRARY: Final = "confluent_kafka"
@@ -26,6 +28,8 @@ _REFUSED: Final = frozenset(
     {"TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"}
 )
 _MOST_NAMED: Final = 3
+_LONGEST_GROUP: Final = 1000
+"""Characters; the name may be the word of a job."""
 
 _Place = tuple[str, int]
 """A topic, and the number of a partition of it."""
@@ -49,7 +53,7 @@ class KafkaAddress:
 
 
 class KafkaLag:
-    """A ``LagSource`` that asks brokers; one connection, kept from pass to pass. Usable from several threads.
+    """A ``TopicLagSource`` that asks brokers; one connection, kept from pass to pass. Usable from several threads.
 
     Args:
         address: Called whenever a connection is made, since secrets may be replaced; may raise ``ConfigError``.
@@ -71,17 +75,38 @@ class KafkaLag:
             RefusedError: They do not let the daemon see this.
             ResponseError: There are no offsets, or such that cannot be.
         """
-        if not query.group:
-            raise ConfigError(f"job {query.job_key}: job.autoscaler.lag.kafka.group is not set")
+        found = self.lags_by_topic(query)
+        for lags in found.values():
+            if isinstance(lags, AutoscalerError):
+                raise lags
+        return {
+            name: lag for lags in found.values() if not isinstance(lags, AutoscalerError) for name, lag in lags.items()
+        }
+
+    def lags_by_topic(self, query: LagQuery) -> dict[str, Mapping[str, float] | AutoscalerError]:
+        """Return the records that wait, by topic, and by ``topic-partition``, or why they are unknown.
+
+        Raises:
+            ConfigError: The library is not installed, no group is named, or a property is wrong.
+            ConnectError: The brokers did not answer in time.
+            RefusedError: They do not let the daemon see the group.
+            ResponseError: The group has no offsets.
+        """
+        _check(query)
         address, client = self._client()
         library = importlib.import_module(LIBRARY)
         asked = _Asked(library, client, address, query.group)
-        try:
+        with _as_ours(library, address, query.group):
             committed = asked.committed()
-            places = asked.partitions(query.topics or sorted({topic for topic, _ in committed}))
-            return lags_of(committed, asked.offsets(places, "latest"), asked.offsets, query.group)
-        except library.KafkaException as error:
-            raise _wrapped(error, address, query.group) from error
+        found: dict[str, Mapping[str, float] | AutoscalerError] = {}
+        for topic in query.topics or sorted({topic for topic, _ in committed}):
+            try:
+                with _as_ours(library, address, query.group):
+                    ends = asked.offsets(asked.partitions(topic), "latest")
+                    found[topic] = lags_of(committed, ends, asked.offsets, query.group)
+            except (RefusedError, ResponseError) as error:
+                found[topic] = error
+        return found
 
     def close(self) -> None:
         """Forget the connection, which ends with it."""
@@ -94,6 +119,22 @@ class KafkaLag:
             if self._kept is None or self._kept[0] != address:
                 self._kept = (address, _connected(address))
             return self._kept
+
+
+def _check(query: LagQuery) -> None:
+    """Refuse what brokers cannot be asked for.
+
+    Raises:
+        ConfigError: It is something else than lag, or there is no group, or none that can be.
+    """
+    if query.kind is not NumberKind.LAG:
+        raise ConfigError(f"job {query.job_key}: Kafka tells lag, and no {query.kind}")
+    if not query.group:
+        raise ConfigError(
+            f"job {query.job_key}: job.autoscaler.lag.kafka.group is not set, and no parameter of the job names a group"
+        )
+    if len(query.group) > _LONGEST_GROUP:
+        raise ConfigError(f"job {query.job_key}: a consumer group of {len(query.group)} characters")
 
 
 def lags_of(
@@ -145,10 +186,7 @@ class _Asked:
             raise ResponseError(f"the group {self._group} has no committed offsets; is checkpointing on?")
         return committed
 
-    def partitions(self, topics: Iterable[str]) -> list[_Place]:
-        return [place for topic in topics for place in self._partitions(topic)]
-
-    def _partitions(self, topic: str) -> list[_Place]:
+    def partitions(self, topic: str) -> list[_Place]:
         found = self._client.list_topics(topic, timeout=self._timeout).topics.get(topic)
         if found is None:
             raise ResponseError(f"there is no topic {topic}")
@@ -197,6 +235,15 @@ def _silent() -> logging.Logger:
     logger = logging.Logger("flink_autoscaler.kafka", level=logging.CRITICAL)
     logger.addHandler(logging.NullHandler())
     return logger
+
+
+@contextmanager
+def _as_ours(library: Any, address: KafkaAddress, group: str) -> Iterator[None]:
+    """Turn errors of the library into ours."""
+    try:
+        yield
+    except library.KafkaException as error:
+        raise _wrapped(error, address, group) from error
 
 
 def _wrapped(error: Any, address: KafkaAddress, group: str) -> AutoscalerError:

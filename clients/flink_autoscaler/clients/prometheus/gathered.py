@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from flink_autoscaler.clients.prometheus.client import PrometheusClient
-from flink_autoscaler.clients.prometheus.questions import AT, CLOCK, FIGURE, JOB, OPERATOR, VERTEX, Questions
+from flink_autoscaler.clients.prometheus.questions import AT, CLOCK, FIGURE, JOB, OPERATOR, TOPIC, VERTEX, Questions
 from flink_autoscaler.clients.prometheus.vectors import TooManySeriesError, Vector
 from flink_autoscaler.core.border import awaited
 from flink_autoscaler.core.errors import AutoscalerError, ResponseError
@@ -23,7 +23,7 @@ SETTLED: Final = 1.0
 _Write = Callable[[Sequence[str]], str]
 
 Figures = dict[str, float]
-"""Figure to value of one vertex; those of operators by ``figure operator``."""
+"""Figure to value of one vertex; those of operators by ``figure operator``, topics by ``topic name``."""
 
 
 @dataclass(slots=True)
@@ -116,7 +116,7 @@ class _Asking:
             self._take(answer, jobs)
 
     def _take(self, answer: Vector, jobs: Sequence[str]) -> None:
-        job_label, vertex_label, operator_label = map(self.questions.label, (JOB, VERTEX, OPERATOR))
+        job_label, vertex_label, operator_label, topic_label = map(self.questions.label, (JOB, VERTEX, OPERATOR, TOPIC))
         for doubt in (*answer.warnings, *answer.strange):
             for job in jobs:
                 self.figures[job].doubts.append(doubt)
@@ -128,6 +128,6 @@ class _Asking:
             if figure == AT:
                 known.at = value if known.at is None else min(known.at, value)
                 continue
-            operator = labels.get(operator_label)
+            operator = labels.get(topic_label) if figure == TOPIC else labels.get(operator_label)
             vertex = known.vertices.setdefault(labels.get(vertex_label, ""), {})
             vertex[figure if operator is None else f"{figure} {operator}"] = value

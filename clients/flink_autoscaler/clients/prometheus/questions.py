@@ -146,10 +146,11 @@ class Questions:
         )
 
     def partitions(self, jobs: Sequence[str]) -> str:
-        """Ask for the number of partitions that sources read."""
+        """Ask for the number of partitions that sources read, and for their topics."""
         each = ", ".join(map(self.label, (JOB, VERTEX, TOPIC, PARTITION)))
         offsets = f"group by ({each}) ({self._series(OFFSETS, jobs)})"
-        return self._any({"partitions": self._per_vertex("count", offsets)})
+        topics = f"group by ({', '.join(map(self.label, (JOB, VERTEX, TOPIC)))}) ({self._series(OFFSETS, jobs)})"
+        return self._any({"partitions": self._per_vertex("count", offsets), TOPIC: topics})
 
     def cluster(self) -> str:
         """Ask for what there is once per cluster, and for how many clusters it is there."""

@@ -15,7 +15,7 @@ from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.prometheus.client import PrometheusClient
 from flink_autoscaler.clients.prometheus.details import details_of
 from flink_autoscaler.clients.prometheus.gathered import Gathered, JobFigures, clock_of, gather
-from flink_autoscaler.clients.prometheus.questions import CLUSTERS, FIGURE, JOBMANAGER, TASKMANAGER, Questions
+from flink_autoscaler.clients.prometheus.questions import CLUSTERS, FIGURE, JOBMANAGER, TASKMANAGER, TOPIC, Questions
 from flink_autoscaler.clients.prometheus.reading import Told, shown, told, without_counters
 from flink_autoscaler.core.border import Border, ToldOnce, awaited
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, ResponseError
@@ -133,7 +133,8 @@ def _memory(request: PassRequest, details: JobDetails) -> CollectorMemory:
     memory = current_memory(request, details)
     if request.state.job_id not in (None, request.context.job_id):
         return memory
-    return replace(memory, partitions=request.memory.partitions, names_at_ms=request.memory.names_at_ms)
+    kept = request.memory
+    return replace(memory, partitions=kept.partitions, topics=kept.topics, names_at_ms=kept.names_at_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +209,13 @@ class _Reading:
         if request.context.job_id not in self.counted or figures.at is None:
             return memory
         counts = {v: round(each["partitions"]) for v, each in figures.vertices.items() if each.get("partitions", 0) > 0}
-        return replace(memory, partitions=counts, names_at_ms=request.now_ms)
+        prefix = f"{TOPIC} "
+        topics = {
+            v: tuple(sorted(name.removeprefix(prefix) for name in each if name.startswith(prefix)))
+            for v, each in figures.vertices.items()
+        }
+        known = {v: names for v, names in topics.items() if names}
+        return replace(memory, partitions=counts, topics=known, names_at_ms=request.now_ms)
 
     def _tell(self, request: PassRequest, problem: str) -> None:
         error = ResponseError(problem) if problem else None

@@ -22,6 +22,7 @@ from flink_autoscaler.core.cycle.ending import (
 from flink_autoscaler.core.cycle.evaluated import Found, counted, evaluated, forecasted, memories_of, of_this_graph
 from flink_autoscaler.core.cycle.giving import giving
 from flink_autoscaler.core.cycle.lags import supplemented, told
+from flink_autoscaler.core.cycle.numbers import with_numbers
 from flink_autoscaler.core.cycle.shadow import MEMORY, in_roles, kept_shadow, remembering, shadow_of
 from flink_autoscaler.core.cycle.wanted import realizable, under_pins
 from flink_autoscaler.core.decide.decision import Look, decide
@@ -75,9 +76,9 @@ def advance(
     if cluster.waited_ms:
         request = replace(request, now_ms=request.now_ms + cluster.waited_ms)
     try:
-        if not request.lags:
+        if not (request.lags or request.numbers):
             return _advanced(request, reading, cluster, plugins)
-        given = supplemented(request, reading)
+        given = with_numbers(supplemented(request, reading))
         return told(_advanced(given.request, given.reading, cluster, plugins), given)
     except AutoscalerError as error:
         return failed(request, error)

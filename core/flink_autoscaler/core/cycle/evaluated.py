@@ -13,6 +13,7 @@ from flink_autoscaler.core.evaluate.evaluation import (
     evaluate,
     with_present_parallelism,
 )
+from flink_autoscaler.core.evaluate.outside import OutsideFigures
 from flink_autoscaler.core.forecast.pass_forecast import PassForecast, pass_forecast
 from flink_autoscaler.core.model.decision import Evaluation, RestartTime
 from flink_autoscaler.core.model.events import Event, EventType, Reason
@@ -74,7 +75,7 @@ def evaluated(
     settings = EvaluationSettings.of(request.context.options, assumed)
     custom = CustomEvaluation(request.context, observed.topology, samples, assumed)
     try:
-        metrics = evaluate(observed.topology, samples, settings, custom.hook(plugins))
+        metrics = evaluate(observed.topology, samples, settings, custom.hook(plugins), OutsideFigures.of(reading))
     except EvaluationError as error:
         if settings.is_strict and not observed.is_window_full:
             raise NotReadyError(str(error)) from error

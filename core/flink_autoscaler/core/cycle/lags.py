@@ -10,7 +10,7 @@ from typing import Final
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
 from flink_autoscaler.core.model.reading import JobReading
-from flink_autoscaler.core.model.source_lag import FLINK, SourceLag
+from flink_autoscaler.core.model.source_lag import FLINK, SourceLag, of_topics, topics_read
 from flink_autoscaler.core.model.syntax import Duration, format_list
 from flink_autoscaler.core.model.topology import Vertex, build_topology
 from flink_autoscaler.core.model.vertex_patterns import matches
@@ -39,8 +39,15 @@ class Supplemented:
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
+    """The answer that counts for a source.
+
+    Attributes:
+        partitions: How many the source has, by anybody who was asked; 0 when nobody knows.
+    """
+
     vertex: Vertex
     lag: SourceLag
+    partitions: int = 0
 
 
 def supplemented(request: PassRequest, reading: JobReading) -> Supplemented:
@@ -76,17 +83,29 @@ def _first_known(vertex: Vertex, lags: Sequence[SourceLag], reading: JobReading)
 
     A source of which Flink has no values yet is left alone.
     """
-    asked = [lag for lag in lags if matches(vertex, lag.pattern)]
+    asked = [_of_source(vertex, lag, reading) for lag in lags if matches(vertex, lag.pattern)]
     values = reading.aggregates.get(vertex.vertex_id)
     if not asked or not values:
         return None
+    partitions = next((lag.partitions for lag in asked if lag.partitions), 0)
     own = values.get(FlinkMetric.PENDING_RECORDS, UNKNOWN).total
     is_own_known = own is not None and math.isfinite(own) and own >= 0
     for lag in asked:
         if is_own_known if lag.origin == FLINK else lag.total is not None:
-            return _Chosen(vertex, lag)
+            return _Chosen(vertex, lag, partitions)
     others = [lag for lag in asked if lag.origin != FLINK]
-    return _Chosen(vertex, others[0] if others else replace(asked[0], problem="Flink reports no pending records"))
+    nobody = others[0] if others else replace(asked[0], problem="Flink reports no pending records")
+    return _Chosen(vertex, nobody, partitions)
+
+
+def _of_source(vertex: Vertex, lag: SourceLag, reading: JobReading) -> SourceLag:
+    """Return the part of an answer that is about the topics of a source, where topics are told apart."""
+    if not lag.topics:
+        return lag
+    seen = reading.memory.topics
+    elsewhere = [name for v, names in seen.items() if v != vertex.vertex_id for name in names]
+    read = topics_read(lag.topics, seen.get(vertex.vertex_id, ()), elsewhere)
+    return replace(lag, problem=read, topics=()) if isinstance(read, str) else of_topics(lag, read)
 
 
 def _is_known(lag: SourceLag) -> bool:
@@ -98,16 +117,24 @@ def _filled(reading: JobReading, chosen: Sequence[_Chosen]) -> JobReading:
     partitions = {**reading.memory.partitions}
     for each in chosen:
         vertex_id, lag = each.vertex.vertex_id, each.lag
+        if each.partitions:  # of Flink's metrics a partition is part with its first record only
+            partitions[vertex_id] = each.partitions
         if lag.origin == FLINK and _is_known(lag):
             continue
-        pending = Aggregate(total=lag.total) if _is_known(lag) else UNKNOWN
-        aggregates[vertex_id] = {**aggregates[vertex_id], FlinkMetric.PENDING_RECORDS: pending}
-        if _is_known(lag):
-            origins.setdefault(vertex_id, {})[FlinkMetric.PENDING_RECORDS] = lag.origin
-            if lag.partitions:
-                partitions[vertex_id] = lag.partitions
+        found = _told_by(lag)
+        aggregates[vertex_id] = {**aggregates[vertex_id], **(found or {FlinkMetric.PENDING_RECORDS: UNKNOWN})}
+        if found:
+            origins[vertex_id] = {**origins.get(vertex_id, {}), **dict.fromkeys(found, lag.origin)}
     memory = replace(reading.memory, partitions=partitions)
     return replace(reading, aggregates=aggregates, origins=origins, memory=memory)
+
+
+def _told_by(lag: SourceLag) -> dict[FlinkMetric, Aggregate]:
+    """Return the metrics that an answer gives; none where it does not know."""
+    if not _is_known(lag):
+        return {}
+    found = {FlinkMetric.PENDING_RECORDS: Aggregate(total=lag.total)}
+    return found if lag.most is None else {**found, FlinkMetric.SLOWEST_PARTITION: Aggregate(total=lag.most)}
 
 
 def _restrained(request: PassRequest, chosen: Sequence[_Chosen]) -> PassRequest:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.errors import EvaluationError
+from flink_autoscaler.core.evaluate.outside import NOTHING_OUTSIDE, OutsideFigures, times, unevenness
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import (
     EvaluatedMetric,
@@ -54,6 +55,7 @@ class EvaluationSettings:
     is_strict: bool
     refreshes_thresholds: bool
     is_busy_time_bounded: bool
+    utilization_target: float = 1.0
 
     @classmethod
     def of(cls, options: AutoscalerOptions, restart_time: int) -> EvaluationSettings:
@@ -72,6 +74,7 @@ class EvaluationSettings:
             is_strict=options.improves(options.unknown_when_incomplete),
             refreshes_thresholds=options.improves(options.thresholds_after_evaluator),
             is_busy_time_bounded=options.improves(options.counter_reset),
+            utilization_target=target,
         )
 
 
@@ -84,6 +87,7 @@ def evaluate(
     samples: Sequence[MetricSample],
     settings: EvaluationSettings,
     customize: Customize | None = None,
+    outside: OutsideFigures = NOTHING_OUTSIDE,
 ) -> EvaluatedMetrics:
     """Evaluate all vertices, inputs before outputs.
 
@@ -92,6 +96,7 @@ def evaluate(
         samples: At least two samples, oldest first.
         settings: Option values.
         customize: Changes the metrics of a vertex before those behind it are evaluated.
+        outside: What others than Flink said in this pass.
 
     Returns:
         Evaluated metrics of every vertex, without recommendations, and of the cluster.
@@ -102,15 +107,21 @@ def evaluate(
     window = MetricWindow(samples)
     has_backlog = is_processing_backlog(topology, window, settings.backlog_threshold)
     vertices: dict[VertexId, EvaluatedVertex] = {}
+    flows: dict[VertexId, EvaluatedVertex] = {}  # what goes on to the vertices behind
     for vertex in topology.vertices.values():
         metrics = _plain_metrics(vertex, window)
-        metrics.update(_target_rates(vertex, topology, window, vertices, settings))
+        metrics.update(_target_rates(vertex, topology, window, flows, settings, outside.arrivals))
         metrics.update(_processing_rate(vertex, window, settings))
+        uneven = _unevenness(vertex, metrics, settings, outside)
+        metrics[ScalingMetric.CATCH_UP_DATA_RATE] = times(metrics[ScalingMetric.CATCH_UP_DATA_RATE], uneven)
         metrics.update(rate_thresholds(metrics, settings, has_backlog=has_backlog))
         if customize is not None:
             changes = customize(vertex.vertex_id, metrics, vertices, has_backlog)
             metrics = _customized(metrics, changes, settings, has_backlog=has_backlog)
-        vertices[vertex.vertex_id] = metrics
+        vertices[vertex.vertex_id] = flows[vertex.vertex_id] = metrics
+        if uneven != 1.0:
+            even = times(metrics[ScalingMetric.CATCH_UP_DATA_RATE], 1.0 / uneven)
+            flows[vertex.vertex_id] = {**metrics, ScalingMetric.CATCH_UP_DATA_RATE: even}
     return EvaluatedMetrics(vertices, _evaluate_globals(window))
 
 
@@ -171,9 +182,11 @@ def _target_rates(
     window: MetricWindow,
     evaluated: Mapping[VertexId, EvaluatedVertex],
     settings: EvaluationSettings,
+    arrivals: Mapping[VertexId, float],
 ) -> dict[ScalingMetric, EvaluatedMetric]:
     if vertex.is_source:
-        target, catch_up = _source_rates(vertex.vertex_id, window, settings.catch_up)
+        arriving = arrivals.get(vertex.vertex_id)
+        target, catch_up = _source_rates(vertex.vertex_id, window, settings.catch_up, arriving)
     else:
         target, catch_up = 0.0, 0.0
         for upstream in vertex.inputs:
@@ -186,12 +199,26 @@ def _target_rates(
     }
 
 
-def _source_rates(vertex_id: VertexId, window: MetricWindow, catch_up: int) -> tuple[float, float]:
-    ingest = window.rate(ScalingMetric.NUM_RECORDS_IN, vertex_id) + window.rate(ScalingMetric.LAG, vertex_id)
+def _source_rates(
+    vertex_id: VertexId, window: MetricWindow, catch_up: int, arriving: float | None
+) -> tuple[float, float]:
+    ingest = arriving
+    if ingest is None:
+        ingest = window.rate(ScalingMetric.NUM_RECORDS_IN, vertex_id) + window.rate(ScalingMetric.LAG, vertex_id)
     if math.isnan(ingest):
         raise EvaluationError(f"source {vertex_id}: no ingestion rate in the metric window")
     lag = window.latest(ScalingMetric.LAG, vertex_id)
     return max(0.0, ingest), 0.0 if catch_up == 0 else (0.0 if lag is None else lag) / catch_up
+
+
+def _unevenness(
+    vertex: Vertex, metrics: EvaluatedVertex, settings: EvaluationSettings, outside: OutsideFigures
+) -> float:
+    most = outside.slowest.get(vertex.vertex_id)
+    if most is None or ScalingMetric.LAG not in metrics:
+        return 1.0
+    target = settings.utilization_target
+    return unevenness(vertex, metrics, most, catch_up=settings.catch_up, utilization_target=target)
 
 
 def output_ratio(

@@ -18,7 +18,10 @@ VertexId = str
 
 
 class FlinkMetric(StrEnum):
-    """Metrics of Flink by what they mean; the names on the wire differ (see ``metric_names``)."""
+    """Metrics of Flink by what they mean; the names on the wire differ (see ``metric_names``).
+
+    The last three are none that Flink has: others say them, see :mod:`.source_lag` and :mod:`.outside_number`.
+    """
 
     __hash__ = str.__hash__
 
@@ -37,6 +40,9 @@ class FlinkMetric(StrEnum):
     GC_TIME = "TOTAL_GC_TIME_PER_SEC"
     SLOTS_TOTAL = "NUM_TASK_SLOTS_TOTAL"
     SLOTS_AVAILABLE = "NUM_TASK_SLOTS_AVAILABLE"
+    SLOWEST_PARTITION = "PENDING_RECORDS_OF_SLOWEST_PARTITION"
+    ARRIVAL_RATE = "ARRIVAL_RATE"
+    LEAST_PARALLELISM = "LEAST_PARALLELISM"
 
 
 class Aggregate(NamedTuple):

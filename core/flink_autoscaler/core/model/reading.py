@@ -87,6 +87,7 @@ class CollectorMemory:
         reports_gc: Whether the TaskManagers report garbage collection; None when not known yet.
         task_ms: For how long a subtask had run, by Flink's metrics, when they were last read; None when unknown.
         kept: The details of the job, where its metrics come from somewhere else; None when they are read every time.
+        topics: Topics of Kafka found per source, as Flink's metrics write them: with ``_`` for what is special there.
     """
 
     names: Mapping[VertexId, MetricNames] = field(default_factory=dict)
@@ -95,6 +96,7 @@ class CollectorMemory:
     reports_gc: bool | None = None
     task_ms: float | None = None
     kept: KeptDetails | None = None
+    topics: Mapping[VertexId, tuple[str, ...]] = field(default_factory=dict)
 
 
 EMPTY_MEMORY = CollectorMemory()

@@ -108,6 +108,12 @@ def count_partitions(available: Iterable[str]) -> int:
     return len(found)
 
 
+def topics_of(available: Iterable[str]) -> tuple[str, ...]:
+    """Return the topics of Kafka that a source's metric ids tell of, in order, as Flink writes them: ``.`` is ``_``."""
+    found = (_KAFKA_PARTITION.fullmatch(metric_id) for metric_id in available if _may_be_kafka(metric_id))
+    return tuple(sorted({match["topic"] for match in found if match}))
+
+
 def _may_be_kafka(metric_id: str) -> bool:
     """Tell whether a name is worth a look: with parts of it more than once that takes the square of its length."""
     is_one = metric_id.count(".KafkaSourceReader.topic.") == 1 and metric_id.count(".kafkaCluster.") <= 1

@@ -42,8 +42,12 @@ def _entry(entry: str) -> ForVertices:
     return ForVertices(checked_pattern(pattern.strip() or ALL), names)
 
 
+GROUP_PARAMETERS = ("group.id", "properties.group.id", "kafka.group.id", "kafka.properties.group.id")
+"""Global parameters of a job that name its consumer group, where ``lag.kafka.group`` does not."""
+
+
 class LagOptions(OptionSet):
-    """Who knows the lag of sources."""
+    """Who knows the lag of sources, and other numbers about vertices."""
 
     lag_sources = option(
         "lag.sources",
@@ -54,18 +58,48 @@ class LagOptions(OptionSet):
         "asks Flink alone.",
         allowed="pattern=name,name or name,name; several separated by semicolons",
     )
-    lag_kafka_group = unset("lag.kafka.group", str, "Consumer group whose committed offsets are those of the job.")
+    lag_kafka_group = unset(
+        "lag.kafka.group",
+        str,
+        "Consumer group whose committed offsets are those of the job. Unset takes what the job's global parameters "
+        f"name under {', '.join(GROUP_PARAMETERS)}.",
+    )
     lag_kafka_topics = option(
         "lag.kafka.topics",
         parse_for_vertices,
         "",
-        "Topics that sources read, also per vertex: 'Source: orders=orders;Source: users=users'; empty takes all "
-        "topics for which the group has committed offsets.",
+        "Topics that sources read, also per vertex: 'Source: orders=orders;Source: users=users'; empty takes those "
+        "that Flink's metrics of the source name, and while these name none all topics for which the group has "
+        "committed offsets and which no other source reads.",
         allowed="pattern=topic,topic or topic,topic; several separated by semicolons",
     )
     lag_parameters = option(
         "lag.parameters", syntax.parse_map, "", "What stands for {words} in queries and URLs of autoscaler.numbers."
     )
     lag_max_age = option(
-        "lag.max-age", positive_duration, "60 s", "Age from which on a lag from outside of Flink is unknown."
+        "lag.max-age",
+        positive_duration,
+        "60 s",
+        "Age from which on a lag, arrival rate or floor from outside of Flink is unknown.",
     )
+    arrival_rate_sources = option(
+        "arrival-rate.sources",
+        parse_for_vertices,
+        "",
+        "Names of autoscaler.numbers that give the records/s arriving at a source, the first that knows counts, also "
+        "per vertex: 'Source: orders=gateway'. Empty takes what the source reads plus what its lag grows by.",
+        allowed="pattern=name,name or name,name; several separated by semicolons",
+    )
+    floor_sources = option(
+        "floor.sources",
+        parse_for_vertices,
+        "",
+        "Names of autoscaler.numbers that give the least parallelism of a vertex, the first that knows counts, also "
+        "per vertex: 'work=planned'. It raises a vertex within its bounds, and keeps it from going below.",
+        allowed="pattern=name,name or name,name; several separated by semicolons",
+    )
+
+    @property
+    def consumer_group(self) -> str:
+        """The consumer group of the job; empty where nobody names one."""
+        return self.lag_kafka_group or next(filter(None, map(self.configuration.get, GROUP_PARAMETERS)), "")

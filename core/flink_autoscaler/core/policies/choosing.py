@@ -13,7 +13,7 @@ from typing import Any, Final
 from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, PluginError
 from flink_autoscaler.core.model.events import Event, EventType, Reason
-from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.metrics import FlinkMetric, VertexId
 from flink_autoscaler.core.model.policy_values import (
     EarlyWish,
     JobObservation,
@@ -27,6 +27,7 @@ from flink_autoscaler.core.policies.base.proposals import (
     INCOMPLETE_WINDOW,
     abstention,
 )
+from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
 from flink_autoscaler.core.policies.combining import (
     WINDOW_FILTER,
@@ -35,6 +36,7 @@ from flink_autoscaler.core.policies.combining import (
     combine,
     failed,
     hpa_window,
+    raised,
 )
 from flink_autoscaler.core.policies.ds2.policy import Ds2Policy
 from flink_autoscaler.core.policies.hpa.policy import HpaPolicy
@@ -182,12 +184,15 @@ def choose(
         proposals.append(proposal)
         if problem is not None:
             failures[name] = problem
-    plan = combine(proposals, _sizes(shown, job), Combination(options.policies_combine))
+    sizes = _sizes(shown, job)
+    plan = combine(proposals, sizes, Combination(options.policies_combine))
     plan = replace(plan, at_once=_at_once(plan, proposals, policies))
     states = dict(plan.states)
     if options.hpa_filter_enabled:
         window = memories.get(WINDOW_FILTER, {})
         plan, states[WINDOW_FILTER] = hpa_window(plan, shown().obs, options.configuration, window)
+    if job is not None:
+        plan = raised(plan, _floors(job, options), sizes)
     sure = {name: each for name, each in zip(policies, proposals, strict=True) if confirms_plans(policies[name])}
     memories = {name: state for name, state in states.items() if state}
     return Chosen(plan, memories, failures, sure, len(sure) == len(policies), _first_wish(proposals))
@@ -282,6 +287,15 @@ def _sizes(shown: Callable[[], PolicyInput], job: EvaluatedJob | None) -> dict[V
     if job is None:
         return {vertex_id: vertex.parallelism for vertex_id, vertex in shown().obs.vertices.items()}
     return {v: vertex.parallelism for v, vertex in job.topology.vertices.items() if not vertex.is_finished}
+
+
+def _floors(job: EvaluatedJob, options: AutoscalerOptions) -> dict[VertexId, int]:
+    """Return the least parallelism that others than Flink gave for vertices, as far as their bounds allow it."""
+    metric, settings = FlinkMetric.LEAST_PARALLELISM, SizingSettings.of(options, job.restart_time)
+    given = {v: values[metric].total for v, values in job.reading.aggregates.items() if metric in values}
+    vertices = {v: job.topology.vertices[v] for v in given if v not in job.excluded}
+    bounds = {v: limits_of(vertex, vertex.parallelism, settings).bound for v, vertex in vertices.items()}
+    return {v: min(math.ceil(given[v] or 0.0), bound) for v, bound in bounds.items()}
 
 
 def _has_schedule(policies: Mapping[str, ScalingPolicy]) -> bool:

@@ -58,6 +58,29 @@ class CombinedPlan:
     at_once: frozenset[VertexId] = frozenset()
 
 
+def raised(plan: CombinedPlan, floors: Mapping[VertexId, int], current: Mapping[VertexId, int]) -> CombinedPlan:
+    """Return the plan with vertices raised to their floors, whatever policies want.
+
+    Args:
+        plan: What they want.
+        floors: Least parallelism of vertices, within their bounds.
+        current: Parallelism of the vertices.
+    """
+    below = {v: floor for v, floor in floors.items() if plan.targets.get(v, floor) < floor}
+    if not below:
+        return plan
+    targets = {**plan.targets, **below}
+    reasons = [Reason("FLOOR", f"at least {floor} subtasks, by floor.sources", v) for v, floor in below.items()]
+    return replace(
+        plan,
+        targets=targets,
+        direction=direction_from(current, targets),
+        reasons=(*plan.reasons, *reasons),
+        sizings={v: sizing for v, sizing in plan.sizings.items() if v not in below},
+        unknown=plan.unknown - below.keys(),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Choice:
     target: int

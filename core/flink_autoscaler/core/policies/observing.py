@@ -203,6 +203,7 @@ class SeenVertices:
             skew=self._skew(vertex),
             lag_records=self._lag(vertex),
             lag_slope=self._lag_slope(vertex),
+            lag_to_drain=self._lag_to_drain(vertex),
             complete=self._is_complete(vertex),
             spread=_spread(vertex),
             aligned=self._job.aligned.get(vertex_id),
@@ -242,6 +243,15 @@ class SeenVertices:
     def _lag(self, vertex: Vertex) -> float | None:
         metric = self._job.metrics.vertices[vertex.vertex_id].get(ScalingMetric.LAG)
         return _known(metric.current) if metric and tells_lag(self._job, vertex) else None
+
+    def _lag_to_drain(self, vertex: Vertex) -> float | None:
+        """Return the lag that the evaluated catch-up rate is for; without a time to catch up, the lag itself."""
+        lag, catch_up = self._lag(vertex), self._job.context.options.catch_up_duration.seconds
+        if lag is None or catch_up == 0:
+            return lag
+        rate = _known(self._job.metrics.vertices[vertex.vertex_id][ScalingMetric.CATCH_UP_DATA_RATE].current)
+        is_told_apart = FlinkMetric.SLOWEST_PARTITION in self._job.reading.aggregates.get(vertex.vertex_id, {})
+        return lag if rate is None or not is_told_apart else max(lag, rate * catch_up)
 
     def _lag_slope(self, vertex: Vertex) -> float | None:
         samples = self._window.samples

@@ -1,15 +1,18 @@
-"""Who knows the lag of a job's sources beside Flink: brokers, databases of metrics, services, plug-ins."""
+"""Who knows numbers about a job beside Flink: brokers, databases of metrics, services, plug-ins."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
+
+from flink_autoscaler.core.errors import AutoscalerError
+from flink_autoscaler.core.model.outside_number import NumberKind
 
 
 @dataclass(frozen=True, slots=True)
 class LagQuery:
-    """What is asked about the sources of a job that a pattern fits.
+    """What is asked about the vertices of a job that a pattern fits.
 
     Attributes:
         job_key: The job.
@@ -19,6 +22,7 @@ class LagQuery:
         group: Consumer group; empty where none is configured.
         topics: That the vertices read; empty where they are not configured.
         parameters: Words and what they stand for, of the job's own configuration: whoever wrote the job chose them.
+        kind: What is asked for.
     """
 
     job_key: str
@@ -28,10 +32,11 @@ class LagQuery:
     group: str = ""
     topics: tuple[str, ...] = ()
     parameters: tuple[tuple[str, str], ...] = ()
+    kind: NumberKind = NumberKind.LAG
 
 
 class LagSource(Protocol):
-    """Answers how many records wait.
+    """Answers how many records wait, and where it can, how many arrive or how many subtasks there must be.
 
     Declared in the configuration of the daemon, with its address and credentials; jobs refer to it by name. Called
     from threads of the daemon's own process, several at a time, never from an event loop and never on Spark. A call
@@ -41,6 +46,7 @@ class LagSource(Protocol):
     def lags(self, query: LagQuery) -> Mapping[str, float]:
         """Return the records that wait, by partition, or under one name where there are none.
 
+        Of another ``query.kind`` it is one number under any name: records/s that arrive, or the least parallelism.
         Idempotent; changes nothing where it asks.
 
         Raises:
@@ -50,4 +56,17 @@ class LagSource(Protocol):
 
     def close(self) -> None:
         """Release connections. May be called more than once."""
+        ...
+
+
+@runtime_checkable
+class TopicLagSource(LagSource, Protocol):
+    """A ``LagSource`` that tells topics apart, so that each source of a job gets the lag of those that it reads."""
+
+    def lags_by_topic(self, query: LagQuery) -> Mapping[str, Mapping[str, float] | AutoscalerError]:
+        """Return by topic the records that wait, by partition, or why they are unknown; all topics of the group.
+
+        Raises:
+            AutoscalerError: Nothing is known of any topic.
+        """
         ...

@@ -13,6 +13,7 @@ from flink_autoscaler.core.model.job import JobKey, SlotNeed
 from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, MetricSample, VertexId
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
+from flink_autoscaler.core.model.outside_number import OutsideNumber
 from flink_autoscaler.core.model.policy_values import NO_READING, DemandForecast, LoadProfiles, ShadowProposal
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, ClusterReading, CollectorMemory, JobReading, Origins
 from flink_autoscaler.core.model.source_lag import SourceLag
@@ -53,6 +54,7 @@ class PassRequest:
             was measured often enough itself.
         early: Who has had this pass brought forward, for people; empty for one that comes when it is due.
         lags: What others than Flink say about the lag of sources, in the order in which they are believed.
+        numbers: What they say about arrival rates and least parallelisms, in the same order.
     """
 
     context: JobAutoScalerContext
@@ -66,6 +68,7 @@ class PassRequest:
     outages: tuple[int, ...] = ()
     early: str = ""
     lags: tuple[SourceLag, ...] = ()
+    numbers: tuple[OutsideNumber, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

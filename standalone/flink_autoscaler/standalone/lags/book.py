@@ -1,4 +1,4 @@
-"""Asks those who know lag beside the passes, in threads, and hands to a pass what is known by then."""
+"""Asks those who know lag and other numbers beside the passes, in threads; a pass gets what is known by then."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from typing import Final
 
 from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
-from flink_autoscaler.core.model.source_lag import FLINK, SourceLag, spread_lag
+from flink_autoscaler.core.model.outside_number import NumberKind, OutsideNumber
+from flink_autoscaler.core.model.source_lag import FLINK, SourceLag, TopicLag, of_topics, spread_lag, topic_lag
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.lag import ALL
-from flink_autoscaler.core.ports.lag_sources import LagQuery, LagSource
+from flink_autoscaler.core.ports.lag_sources import LagQuery, LagSource, TopicLagSource
 from flink_autoscaler.core.ports.passes import PassRequest
 
 PATIENCE: Final = 2.0
 """Seconds that a pass waits for answers; what comes later is for the next pass, if it is not too old by then."""
 
-_AT_ONCE: Final = 16
+AT_ONCE: Final = 16
+"""Questions to one source at the same time."""
+
 _SHOWN: Final = 300
 _KEPT: Final = 3600.0
 """Seconds for which an answer is kept; longer than it may be used."""
@@ -30,13 +33,20 @@ _Asked = tuple[str, LagQuery]
 
 
 @dataclass(frozen=True, slots=True)
+class _ByTopic:
+    topics: Mapping[str, Mapping[str, float] | AutoscalerError]
+
+
+@dataclass(frozen=True, slots=True)
 class _Answer:
+    """What a source said and when: lags by partition, or by topic and partition, or why it does not know."""
+
     at: float
-    lags: Mapping[str, float] | AutoscalerError
+    lags: Mapping[str, float] | _ByTopic | AutoscalerError
 
 
 class LagBook:
-    """What is known about the lag of jobs. Usable from the threads of several clusters.
+    """What others than Flink know about jobs: lag, arrival rates, floors. Usable from the threads of several clusters.
 
     Each source has threads of its own, so that one that hangs holds up no other; who did not answer in time is not
     waited for again until it has.
@@ -61,20 +71,15 @@ class LagBook:
         self._open: dict[_Asked, Future[_Answer]] = {}
         self._late: set[str] = set()
         self._lock = threading.Lock()
-        self._workers = {name: ThreadPoolExecutor(_AT_ONCE, thread_name_prefix=f"lag-{name}") for name in sources}
+        self._workers = {name: ThreadPoolExecutor(AT_ONCE, thread_name_prefix=f"lag-{name}") for name in sources}
 
     def added(self, requests: Sequence[PassRequest]) -> list[PassRequest]:
-        """Return the requests with what others know about the lag of their jobs. Never raises."""
+        """Return the requests with what others know about their jobs. Never raises."""
         asked = {id(request): list(_wanted(request.context)) for request in requests}
         queries = dict.fromkeys((name, query) for each in asked.values() for name, query in each if name != FLINK)
         if queries:
             self._ask(list(queries))
-        return [
-            replace(request, lags=tuple(self._told(request.context, *each) for each in asked[id(request)]))
-            if asked[id(request)]
-            else request
-            for request in requests
-        ]
+        return [self._with(request, asked[id(request)]) if asked[id(request)] else request for request in requests]
 
     def close(self) -> None:
         """Close the sources; questions under way are not waited for."""
@@ -82,6 +87,11 @@ class LagBook:
             workers.shutdown(wait=False, cancel_futures=True)
         for source in self._sources.values():
             attempted(source.close)
+
+    def _with(self, request: PassRequest, asked: Sequence[_Asked]) -> PassRequest:
+        lags = tuple(self._lag(request.context, *each) for each in asked if each[1].kind is NumberKind.LAG)
+        numbers = tuple(self._number(request.context, *each) for each in asked if each[1].kind is not NumberKind.LAG)
+        return replace(request, lags=lags, numbers=numbers)
 
     def _ask(self, queries: Sequence[_Asked]) -> None:
         with self._lock:
@@ -106,22 +116,49 @@ class LagBook:
         self._answers = {asked: answer for asked, answer in self._answers.items() if answer.at >= oldest}
 
     def _answer(self, name: str, query: LagQuery) -> _Answer:
-        found = attempted(lambda: dict(self._sources[name].lags(query)), ConfigError, f"lag source '{name}'")
+        found = attempted(lambda: _asked_of(self._sources[name], query), ConfigError, f"lag source '{name}'")
         return _Answer(self._clock(), found)
 
-    def _told(self, context: JobAutoScalerContext, name: str, query: LagQuery) -> SourceLag:
+    def _lag(self, context: JobAutoScalerContext, name: str, query: LagQuery) -> SourceLag:
+        asked = SourceLag(query.pattern, name)
         if name == FLINK:
-            return SourceLag(query.pattern, FLINK)
+            return asked
+        found = self._found(context, name, query)
+        if isinstance(found, str):
+            return replace(asked, problem=found)
+        if isinstance(found, _ByTopic):
+            topics = tuple(_topic(topic, lags) for topic, lags in found.topics.items())
+            # Topics that are configured are those that the source reads.
+            return of_topics(asked, topics) if query.topics else replace(asked, topics=topics)
+        spread = spread_lag(query.pattern, name, found)
+        return replace(spread, partitions=spread.partitions if spread.partitions > 1 else 0)
+
+    def _number(self, context: JobAutoScalerContext, name: str, query: LagQuery) -> OutsideNumber:
+        asked, found = OutsideNumber(query.kind, query.pattern, name), self._found(context, name, query)
+        if isinstance(found, str):
+            return replace(asked, problem=found)
+        if isinstance(found, _ByTopic) or len(found) != 1:
+            return replace(asked, problem="it gave no single number")
+        return replace(asked, value=next(iter(found.values())))
+
+    def _found(self, context: JobAutoScalerContext, name: str, query: LagQuery) -> Mapping[str, float] | _ByTopic | str:
+        """Return what a source answered not long ago, or why it is not known."""
         if name not in self._sources:
-            problem = "it is neither in autoscaler.kafka nor in autoscaler.numbers of the daemon's configuration"
-            return SourceLag(query.pattern, name, problem=problem)
+            return "it is neither in autoscaler.kafka nor in autoscaler.numbers of the daemon's configuration"
         answer = self._answers.get((name, query))
         if answer is None or self._clock() - answer.at > context.options.lag_max_age.exact_seconds:
-            return SourceLag(query.pattern, name, problem="there is no answer in time")
-        if isinstance(answer.lags, AutoscalerError):
-            return SourceLag(query.pattern, name, problem=str(answer.lags)[:_SHOWN])
-        found = spread_lag(query.pattern, name, answer.lags)
-        return replace(found, partitions=found.partitions if found.partitions > 1 else 0)
+            return "there is no answer in time"
+        return str(answer.lags)[:_SHOWN] if isinstance(answer.lags, AutoscalerError) else answer.lags
+
+
+def _asked_of(source: LagSource, query: LagQuery) -> Mapping[str, float] | _ByTopic:
+    if query.kind is NumberKind.LAG and isinstance(source, TopicLagSource):
+        return _ByTopic(dict(source.lags_by_topic(query)))
+    return dict(source.lags(query))
+
+
+def _topic(topic: str, lags: Mapping[str, float] | AutoscalerError) -> TopicLag:
+    return TopicLag(topic, problem=str(lags)[:_SHOWN]) if isinstance(lags, AutoscalerError) else topic_lag(topic, lags)
 
 
 def _wanted(context: JobAutoScalerContext) -> Iterator[_Asked]:
@@ -132,11 +169,16 @@ def _wanted(context: JobAutoScalerContext) -> Iterator[_Asked]:
 
 def _of_options(context: JobAutoScalerContext) -> Iterator[_Asked]:
     options = context.options
-    if not options.enabled or not options.lag_sources:
+    if not options.enabled:
         return
-    topics, group = options.lag_kafka_topics, options.lag_kafka_group or ""
+    topics, parameters = options.lag_kafka_topics, tuple(sorted(options.lag_parameters.items()))
+    query = LagQuery(context.job_key, context.job_name, context.cluster, parameters=parameters)
     for entry in options.lag_sources:
         read = next((each.names for each in topics if each.pattern in (entry.pattern, ALL)), ())
-        parameters = tuple(sorted(options.lag_parameters.items()))
-        query = LagQuery(context.job_key, context.job_name, context.cluster, entry.pattern, group, read, parameters)
-        yield from ((name, query) for name in entry.names)
+        about = replace(query, pattern=entry.pattern, group=options.consumer_group, topics=read)
+        yield from ((name, about) for name in entry.names)
+    listed = {NumberKind.ARRIVAL_RATE: options.arrival_rate_sources, NumberKind.FLOOR: options.floor_sources}
+    for kind, entries in listed.items():
+        for entry in entries:
+            about = replace(query, pattern=entry.pattern, group=options.consumer_group, kind=kind)
+            yield from ((name, about) for name in entry.names)

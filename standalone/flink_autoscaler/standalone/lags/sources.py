@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -17,11 +17,19 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.ports.lag_sources import LagSource
 from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.fetchers.access import Access
+from flink_autoscaler.standalone.lags.book import AT_ONCE
 from flink_autoscaler.standalone.settings import secrets
 from flink_autoscaler.standalone.settings.schema.lags import KafkaSettings, NumberSettings, NumberType
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 
 _MOST_BYTES: Final = 1 << 20
+
+DECLARED: Final = {
+    AutoscalerOptions.lag_sources.key: "autoscaler.kafka or autoscaler.numbers",
+    AutoscalerOptions.arrival_rate_sources.key: "autoscaler.numbers",
+    AutoscalerOptions.floor_sources.key: "autoscaler.numbers",
+}
+"""Where the places are declared that an option may name."""
 
 
 def build_sources(settings: Settings, loop: EventLoopThread) -> dict[str, LagSource]:
@@ -49,21 +57,32 @@ def lag_problems(settings: Settings) -> Iterator[str]:
             yield f"autoscaler.numbers: '{number.name}' needs one url"
         if number.type == NumberType.PROMQL and number.query is None:
             yield f"autoscaler.numbers: '{number.name}' has no query"
-    yield from (
-        f"job.autoscaler.lag.sources: there is no '{name}' in autoscaler.kafka or autoscaler.numbers"
-        for name in unknown_names(settings, names)
-    )
+    yield from _name_problems(settings, names)
 
 
-def unknown_names(settings: Settings, names: list[str]) -> list[str]:
-    """Return the places that the defaults of clusters name, but nobody has declared."""
+def _name_problems(settings: Settings, names: Sequence[str]) -> Iterator[str]:
+    brokers = {each.name for each in settings.kafka}
+    for key, name in _named(settings):
+        if name in brokers and key != AutoscalerOptions.lag_sources.key:
+            yield f"{key}: '{name}' is in autoscaler.kafka, which tells lag and nothing else"
+        elif name not in names and (name != FLINK or key != AutoscalerOptions.lag_sources.key):
+            yield f"{key}: there is no '{name}' in {DECLARED[key]}"
+
+
+def _named(settings: Settings) -> list[tuple[str, str]]:
+    """Return the options in the defaults of clusters and the places that they name, each once."""
     asked = [attempted(partial(_asked, cluster.job_defaults)) for cluster in settings.effective_clusters()]
-    listed = dict.fromkeys(name for names_ in asked if isinstance(names_, list) for name in names_)
-    return [name for name in listed if name != FLINK and name not in names]
+    return list(dict.fromkeys(each for found in asked if isinstance(found, list) for each in found))
 
 
-def _asked(defaults: Mapping[str, str]) -> list[str]:
-    return [name for entry in AutoscalerOptions(defaults).lag_sources for name in entry.names]
+def _asked(defaults: Mapping[str, str]) -> list[tuple[str, str]]:
+    options = AutoscalerOptions(defaults)
+    listed = {
+        AutoscalerOptions.lag_sources.key: options.lag_sources,
+        AutoscalerOptions.arrival_rate_sources.key: options.arrival_rate_sources,
+        AutoscalerOptions.floor_sources.key: options.floor_sources,
+    }
+    return [(key, name) for key, entries in listed.items() for entry in entries for name in entry.names]
 
 
 def address_of(settings: KafkaSettings) -> KafkaAddress:
@@ -101,5 +120,7 @@ def _number(settings: NumberSettings, loop: EventLoopThread) -> LagSource:
 def _endpoint(settings: NumberSettings) -> Endpoint:
     if len(settings.url) != 1:
         raise ConfigError(f"autoscaler.numbers: '{settings.name}' needs one url")
-    plain = Endpoint(url=settings.url[0], timeout=settings.timeout, max_connections=1, max_response_bytes=_MOST_BYTES)
+    plain = Endpoint(
+        url=settings.url[0], timeout=settings.timeout, max_connections=AT_ONCE, max_response_bytes=_MOST_BYTES
+    )
     return Access(settings, f"autoscaler.numbers '{settings.name}': ").secured(plain)

@@ -31,6 +31,12 @@ _RESCALES: Final = Chapter(
             "The text says who was asked and what is wrong: brokers away, no rights, no commits.",
         ),
         Meaning(
+            "NumberUnknown",
+            "Nobody who was asked knows an arrival rate or a least parallelism; nothing of the job is scaled down "
+            "meanwhile.",
+            "The text says who was asked and what is wrong.",
+        ),
+        Meaning(
             "SkewedPartition",
             "One partition has most of the lag of a source by itself; the source keeps its parallelism.",
             "Spread the keys, or add partitions.",

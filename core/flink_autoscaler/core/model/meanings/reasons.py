@@ -84,6 +84,22 @@ _LIMITS: Final = Chapter(
             "The text says who was asked and what is wrong; `lag.sources` names who is asked.",
         ),
         Meaning(
+            "ARRIVAL_RATE_UNKNOWN",
+            "Nobody who was asked knows what arrives at a source; nothing of the job is scaled down in this pass.",
+            "The text says who was asked and what is wrong; `arrival-rate.sources` names who is asked.",
+        ),
+        Meaning(
+            "FLOOR_UNKNOWN",
+            "Nobody who was asked knows the least parallelism of a vertex; nothing of the job is scaled down in this "
+            "pass.",
+            "The text says who was asked and what is wrong; `floor.sources` names who is asked.",
+        ),
+        Meaning(
+            "FLOOR",
+            "Somebody else gave a least parallelism that is above what the policies want, and it holds.",
+            "`floor.sources` names who is asked.",
+        ),
+        Meaning(
             "SKEWED_PARTITION",
             "One partition has most of the lag of a source by itself; the source keeps its parallelism.",
             "Spread the keys, or add partitions.",

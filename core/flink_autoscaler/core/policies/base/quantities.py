@@ -232,6 +232,11 @@ def lags(obs: JobObservation) -> dict[VertexId, float]:
     return {v: max(0.0, each.lag_records or 0.0) for v, each in obs.vertices.items() if each.is_source}
 
 
+def lags_to_drain(obs: JobObservation) -> dict[VertexId, float]:
+    """Return the backlog that every source has to be sized for, records; what is not known counts as none."""
+    return {v: max(lag, obs.vertices[v].lag_to_drain or 0.0) for v, lag in lags(obs).items()}
+
+
 @dataclass(frozen=True, slots=True)
 class Need:
     """What one vertex has to sustain.
@@ -269,6 +274,7 @@ def needs_of(
     up = _propagated(obs, inputs, arrivals.up)
     down = _propagated(obs, inputs, arrivals.down)
     lag = _propagated(obs, inputs, backlog)
+    lag.update({v: much for v, much in lags_to_drain(obs).items() if backlog.get(v)})  # of the sources themselves
     sources = _sources(obs, inputs)
     needs = {}
     for vertex_id, vertex in obs.vertices.items():

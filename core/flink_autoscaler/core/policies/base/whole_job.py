@@ -12,7 +12,7 @@ from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, VertexObs
 from flink_autoscaler.core.policies.base.proposals import NOT_RUNNING, direction_of, lag_unknown, missing, not_usable
-from flink_autoscaler.core.policies.base.quantities import GREATEST, Memory, lags, subtasks
+from flink_autoscaler.core.policies.base.quantities import GREATEST, Memory, lags_to_drain, subtasks
 
 
 def not_running(obs: JobObservation) -> tuple[Reason, ...]:
@@ -64,7 +64,7 @@ def backlog_of(obs: JobObservation) -> Backlog:
     sources = [vertex for vertex in obs.vertices.values() if vertex.is_source]
     rates = [vertex.rate_in for vertex in sources if vertex.rate_in is not None]
     return Backlog(
-        lag=min(sum(lags(obs).values()), GREATEST),
+        lag=min(sum(lags_to_drain(obs).values()), GREATEST),
         slope=max(-GREATEST, min(sum(vertex.lag_slope or 0.0 for vertex in sources), GREATEST)),
         rate=min(sum(rates), GREATEST) if len(rates) == len(sources) else None,
         is_known=all(vertex.lag_records is not None for vertex in sources),

@@ -176,7 +176,7 @@ def _utilization(vertex: VertexObs, target: float) -> float | Reason:
 def _lag(vertex: VertexObs, per_subtask: float) -> float | Reason:
     if vertex.lag_records is None:
         return missing(vertex, "lag")
-    return vertex.lag_records / (per_subtask * vertex.parallelism)
+    return max(vertex.lag_records, vertex.lag_to_drain or 0.0) / (per_subtask * vertex.parallelism)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,9 +41,11 @@ class KafkaSettings(OptionSection):
 
 
 class NumberSettings(AccessSettings):
-    """A service that answers with the lag of a job's source."""
+    """A service that answers with a number: the lag of a job's source, what arrives there, or a least parallelism."""
 
-    name: ClusterName = Field(description="Name of the service, unique; job.autoscaler.lag.sources names it.")
+    name: ClusterName = Field(
+        description="Name of the service, unique; lag.sources, arrival-rate.sources and floor.sources of jobs name it."
+    )
     type: PluginName = option(
         "http", "http: a JSON document; promql: Prometheus or what speaks like it; or the name of a plug-in."
     )

@@ -18,6 +18,7 @@ from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import ResponseError
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.options.flink import FlinkOptions
+from flink_autoscaler.core.options.lag import GROUP_PARAMETERS
 from flink_autoscaler.standalone.settings.schema.options import JOB_PREFIXES, job_keys
 from flink_autoscaler.standalone.settings.secrets import MASK
 from flink_autoscaler.standalone.settings.sources.layer import HALF_CHARACTER
@@ -44,14 +45,16 @@ def with_reported(defaults: Mapping[str, str], reported: Mapping[str, str]) -> d
 
 
 def own_options(user_config: Mapping[str, str]) -> dict[str, str]:
-    """Return what of a job's global parameters are options of the autoscaler, without masked values.
+    """Return what of a job's global parameters are options of the autoscaler or name its consumer group, unmasked.
 
     Raises:
         ResponseError: They are more than are read.
     """
-    return _bounded(
-        {key: value for key, value in user_config.items() if key.startswith(JOB_PREFIXES) and value != MASK}
-    )
+    return _bounded({key: value for key, value in user_config.items() if _is_wanted(key) and value != MASK})
+
+
+def _is_wanted(key: str) -> bool:
+    return key.startswith(JOB_PREFIXES) or key in GROUP_PARAMETERS
 
 
 def _bounded(texts: Mapping[str, str]) -> dict[str, str]:
@@ -62,7 +65,7 @@ def _bounded(texts: Mapping[str, str]) -> dict[str, str]:
     """
     if _is_small(texts):
         return {_well_formed(key): _well_formed(value) for key, value in texts.items()}
-    known = {key: value for key, value in texts.items() if key.startswith(JOB_PREFIXES) or key in _read_of_flink()}
+    known = {key: value for key, value in texts.items() if _is_wanted(key) or key in _read_of_flink()}
     if _is_small(known):
         return _bounded(known)
     raise ResponseError(
