@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
-from fake_flink import FakeFlink, chain
+from fake_flink import FakeFlink, FakeJob, chain
+from fault_setup.driving import drive
 from kafka_broker import ADMIN, GUEST, Broker, running_broker, why_not
 from lag_contracts import LagSourceContract
 
 from flink_autoscaler.clients.kafka.lag import KafkaAddress, KafkaLag
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, ConnectError, RefusedError, ResponseError
-from flink_autoscaler.core.model.metrics import FlinkMetric, ScalingMetric
+from flink_autoscaler.core.model.decision import Rescale
+from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.ports.lag_sources import LagQuery
 from flink_autoscaler.core.ports.passes import PassOutcome
+from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+from flink_cluster.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -184,8 +190,57 @@ class TestContract(LagSourceContract):
         return query("g-nobody")
 
 
-def outcomes(flink: FakeFlink, bootstrap: str, group: str) -> dict[str, PassOutcome]:
-    """Do a pass of a daemon whose job ``orders`` has its lag from Kafka, and ``other`` from Flink."""
+def by_scram(broker: Broker, user: tuple[str, str]) -> dict[str, str]:
+    names = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": user[0], "sasl.password": user[1]}
+    return {"security.protocol": "SASL_SSL", "ssl.ca.location": broker.ca_file, **names}
+
+
+def test_scram_over_tls_is_handed_through(broker: Broker) -> None:
+    Topic(broker, "scram", [3]).commit("g-scram", {0: 1})
+
+    found = asking(broker.scrambled, by_scram(broker, ADMIN)).lags(query("g-scram"))
+
+    assert found == {"scram-0": 2.0}
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        pytest.param({"sasl.password": "hunter2-wrong"}, id="another password"),
+        pytest.param({"ssl.ca.location": "/etc/ssl/certs/ca-certificates.crt"}, id="an authority that is not trusted"),
+        pytest.param({"security.protocol": "SASL_PLAINTEXT"}, id="without TLS"),
+    ],
+)
+def test_a_broker_that_refuses_to_talk_is_told_about_without_the_password(
+    broker: Broker, properties: dict[str, str]
+) -> None:
+    refused = {**by_scram(broker, ADMIN), **properties}
+
+    error = failure(asking(broker.scrambled, refused, timeout=2.0), query("g-scram"))
+
+    assert isinstance(error, ConnectError | RefusedError)
+    assert refused["sasl.password"] not in str(error)
+
+
+def test_topics_of_a_group_are_told_apart_and_one_that_is_gone_harms_no_other(broker: Broker) -> None:
+    Topic(broker, "apart.one", [5]).commit("g-apart", {0: 1})
+    gone = Topic(broker, "apart.two", [5])
+    gone.commit("g-apart", {0: 5})
+    lag = asking(broker.bootstrap)
+
+    both = lag.lags_by_topic(query("g-apart"))
+    gone.grow(2)
+    gone.write([0, 1])
+    found = lag.lags_by_topic(query("g-apart"))
+
+    assert both == {"apart.one": {"apart.one-0": 4.0}, "apart.two": {"apart.two-0": 0.0}}
+    assert found["apart.one"] == {"apart.one-0": 4.0}
+    assert isinstance(found["apart.two"], ResponseError)
+
+
+@contextmanager
+def a_daemon(flink: FakeFlink, bootstrap: str, **more: str) -> Iterator[ClusterPass]:
+    """Run the daemon's own wiring; sources called ``Source...`` have their lag from Kafka."""
     values = {
         "autoscaler.clusters.0.name": "main",
         "autoscaler.clusters.0.url": flink.url,
@@ -196,14 +251,19 @@ def outcomes(flink: FakeFlink, bootstrap: str, group: str) -> dict[str, PassOutc
         "autoscaler.kafka.0.timeout": "1 s",
         "job.autoscaler.enabled": "true",
         "job.autoscaler.stabilization.interval": "0 s",
+        "job.autoscaler.metrics.window": "1 s",
+        "job.autoscaler.scale-down.interval": "0 s",
         "job.autoscaler.lag.sources": "Source*=broker",
-        "job.autoscaler.lag.kafka.group": group,
+        **more,
     }
     overrides = [f"{key}={value}" for key, value in values.items()]
     settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
     with Wiring(settings) as wiring:
-        reports = wiring.cluster_pass(settings.effective_clusters()[0]).run().reports
-        return {key: report.outcome for key, report in reports.items()}
+        yield wiring.cluster_pass(settings.effective_clusters()[0])
+
+
+def one_pass(passes: ClusterPass) -> dict[str, PassOutcome]:
+    return {key: report.outcome for key, report in passes.run().reports.items()}
 
 
 def lag_of(outcome: PassOutcome, source: str) -> float:
@@ -211,31 +271,128 @@ def lag_of(outcome: PassOutcome, source: str) -> float:
     return outcome.sample.vertices[source][ScalingMetric.LAG]
 
 
-def test_a_daemon_has_lag_and_partitions_from_the_broker(broker: Broker) -> None:
-    Topic(broker, "daemon", [2000, 10, 10]).commit("g-daemon", {0: 100, 1: 4, 2: 10})
-    with FakeFlink() as flink:
-        vertices = flink.add_job("orders", chain(vertices=2)).vertices
-        vertices[0].name = "Source: orders"
-        outcome = outcomes(flink, broker.bootstrap, "g-daemon")["main/orders"]
+def reading_topics(job: FakeJob, *topics: str) -> None:
+    """Let the sources of a job have metrics of these topics, in order, as Flink writes their names."""
+    for source, topic in zip(job.vertices, topics, strict=False):
+        source.names_without_value = [
+            f"Source__a.KafkaSourceReader.topic.{topic.replace('.', '_')}.partition.0.currentOffset"
+        ]
 
-    source = vertices[0].vertex_id
+
+def test_a_daemon_has_lag_and_partitions_from_the_broker(broker: Broker) -> None:
+    Topic(broker, "daemon.eu", [2000, 10, 10]).commit("g-daemon", {0: 100, 1: 4, 2: 10})
+    with FakeFlink() as flink:
+        job = flink.add_job("orders", chain(vertices=2))
+        reading_topics(job, "daemon.eu")
+        with a_daemon(flink, broker.bootstrap, **{"job.autoscaler.lag.kafka.group": "g-daemon"}) as passes:
+            outcome = one_pass(passes)["main/orders"]
+
+    source = job.vertices[0].vertex_id
     assert lag_of(outcome, source) == 1906.0
-    assert outcome.origins == {source: {FlinkMetric.PENDING_RECORDS: "broker"}}
+    assert set(outcome.origins[source].values()) == {"broker"}
     assert outcome.topology is not None
     assert outcome.topology.vertices[source].source_partitions == 3
     [skewed] = [event for event in outcome.events if event.reason == "SkewedPartition"]
-    assert "daemon-0" in skewed.message
+    assert "daemon.eu-0" in skewed.message
 
 
-def test_a_broker_that_is_away_is_told_about_and_other_jobs_go_on() -> None:
+def test_group_and_topics_are_found_from_the_job_itself(broker: Broker) -> None:
+    Topic(broker, "found.orders", [10]).commit("g-found", {0: 4})
+    Topic(broker, "found.users", [500]).commit("g-found", {0: 1})
+    Topic(broker, "found.left-over", [900]).commit("g-found", {0: 1})
     with FakeFlink() as flink:
-        ours = flink.add_job("orders", chain(vertices=2)).vertices
-        ours[0].name = "Source: orders"
-        others = flink.add_job("other", chain(vertices=2)).vertices
-        others[0].name = "generator"
-        found = outcomes(flink, "127.0.0.1:1", "g")
+        job = flink.add_job("orders", chain(sources=2, vertices=3))
+        job.user_config["properties.group.id"] = "g-found"
+        reading_topics(job, "found.orders", "found.users")
+        with a_daemon(flink, broker.bootstrap) as passes:
+            outcome = one_pass(passes)["main/orders"]
 
-    assert lag_of(found["main/orders"], ours[0].vertex_id) != lag_of(found["main/orders"], ours[0].vertex_id)
-    assert [event.reason for event in found["main/orders"].events] == ["LagUnknown"]
-    assert lag_of(found["main/other"], others[0].vertex_id) == 0.0
-    assert not found["main/other"].events
+    orders, users = (vertex.vertex_id for vertex in job.vertices[:2])
+    assert (lag_of(outcome, orders), lag_of(outcome, users)) == (6.0, 499.0)
+
+
+def test_a_job_reaches_no_broker_that_the_daemon_does_not_declare(broker: Broker) -> None:
+    Topic(broker, "border", [10]).commit("g-border", {0: 4})
+    with FakeFlink() as flink, socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        other.setblocking(False)
+        place = f"127.0.0.1:{other.getsockname()[1]}"
+        job = flink.add_job("orders", chain(vertices=2))
+        own = {"bootstrap.servers": place, "properties.bootstrap.servers": place, "group.id": f"g-border,{place}"}
+        job.user_config |= own | {"job.autoscaler.lag.sources": place}
+        with a_daemon(flink, broker.bootstrap) as passes:
+            outcome = one_pass(passes)["main/orders"]
+
+        with pytest.raises(BlockingIOError):
+            other.accept()
+    [told] = [event for event in outcome.events if event.reason == "LagUnknown"]
+    assert "neither in autoscaler.kafka" in told.message
+
+
+def a_group_without_commits(broker: Broker) -> tuple[str, dict[str, str]]:
+    Topic(broker, "uncommitted", [10])
+    return broker.bootstrap, {"job.autoscaler.lag.kafka.group": "g-uncommitted"}
+
+
+def a_topic_that_has_grown(broker: Broker) -> tuple[str, dict[str, str]]:
+    topic = Topic(broker, "grown", [10])
+    topic.commit("g-grown", {0: 10})
+    topic.grow(2)
+    topic.write([0, 5])
+    return broker.bootstrap, {"job.autoscaler.lag.kafka.group": "g-grown", "job.autoscaler.lag.kafka.topics": "grown"}
+
+
+def a_topic_that_was_made_anew(broker: Broker) -> tuple[str, dict[str, str]]:
+    Topic(broker, "renewed", [3]).commit("g-renewed", {0: 50})
+    return broker.bootstrap, {
+        "job.autoscaler.lag.kafka.group": "g-renewed",
+        "job.autoscaler.lag.kafka.topics": "renewed",
+    }
+
+
+def forbidding_acls(broker: Broker) -> tuple[str, dict[str, str]]:
+    Topic(broker, "forbidden", [3]).commit("g-forbidden", {0: 1})
+    signed = {f"autoscaler.kafka.0.properties.{key}": text for key, text in signed_in(GUEST).items()}
+    return broker.secured, {"job.autoscaler.lag.kafka.group": "g-forbidden", **signed}
+
+
+def a_broker_that_is_away(_: Broker) -> tuple[str, dict[str, str]]:
+    return "127.0.0.1:1", {"job.autoscaler.lag.kafka.group": "g"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (a_broker_that_is_away, "did not answer"),
+        (a_group_without_commits, "no committed offsets"),
+        (a_topic_that_has_grown, "no committed offset for grown-1"),
+        (a_topic_that_was_made_anew, "above the end of renewed-0"),
+        (forbidding_acls, "grant DESCRIBE"),
+    ],
+)
+def test_what_a_broker_does_not_tell_scales_nothing_down_and_harms_no_other_job(
+    broker: Broker, wrong: Callable[[Broker], tuple[str, dict[str, str]]], words: str
+) -> None:
+    bootstrap, options = wrong(broker)
+    with FakeFlink() as flink:
+        ours, other = (flink.add_job(name, chain(vertices=2, parallelism=4)) for name in ("orders", "other"))
+        other.vertices[0].name = "generator"
+        seen: list[PassOutcome] = []
+        with a_daemon(flink, bootstrap, **options) as passes:
+
+            def other_is_scaled_down() -> bool:
+                for job in (ours, other):
+                    drive(job, 20.0, 0.3)
+                found = one_pass(passes)
+                seen.append(found["main/orders"])
+                return isinstance(found["main/other"].decision, Rescale)
+
+            wait_until("the other job is scaled down", other_is_scaled_down, 60.0, interval=0.3)
+
+    assert not [outcome for outcome in seen if isinstance(outcome.decision, Rescale)]
+    source = ours.vertices[0].vertex_id
+    assert all(math.isnan(lag_of(outcome, source)) for outcome in seen)
+    told = [event for outcome in seen for event in outcome.events if event.reason == "LagUnknown"]
+    assert words in told[0].message
+    assert GUEST[1] not in told[0].message

@@ -23,9 +23,7 @@ METRICS: Final = {
     NumberKind.ARRIVAL_RATE: FlinkMetric.ARRIVAL_RATE,
     NumberKind.FLOOR: FlinkMetric.LEAST_PARALLELISM,
 }
-_CODES: Final = {NumberKind.ARRIVAL_RATE: "ARRIVAL_RATE_UNKNOWN", NumberKind.FLOOR: "FLOOR_UNKNOWN"}
 _NAMES: Final = {NumberKind.ARRIVAL_RATE: "arrival rate", NumberKind.FLOOR: "least parallelism"}
-_EVENT: Final = "NumberUnknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +120,12 @@ def _floor(chosen: _Chosen, options: AutoscalerOptions) -> VertexBounds:
 
 
 def _reason(chosen: _Chosen) -> Reason:
-    return Reason(_CODES[chosen.number.kind], chosen.unknown, chosen.vertex.vertex_id)
+    if chosen.number.kind is NumberKind.FLOOR:
+        return Reason("FLOOR_UNKNOWN", chosen.unknown, chosen.vertex.vertex_id)
+    return Reason("ARRIVAL_RATE_UNKNOWN", chosen.unknown, chosen.vertex.vertex_id)
 
 
 def _events(unknown: Sequence[_Chosen], options: AutoscalerOptions) -> Iterator[Event]:
     for each in unknown:
         text, key = f"{each.unknown[:1].upper()}{each.unknown[1:]}", f"{each.number.kind}{each.vertex.vertex_id}"
-        yield Event(EventType.WARNING, _EVENT, text, key, options.scaling_event_interval)
+        yield Event(EventType.WARNING, "NumberUnknown", text, key, options.scaling_event_interval)

@@ -8,11 +8,14 @@ from contextlib import closing
 from dataclasses import replace
 from time import monotonic
 
+import pytest
 from core_builders import a_context
 
-from flink_autoscaler.core.errors import ConnectError
+from flink_autoscaler.core.errors import AutoscalerError, ConnectError, ResponseError
+from flink_autoscaler.core.model.outside_number import NumberKind
 from flink_autoscaler.core.model.source_lag import SourceLag
 from flink_autoscaler.core.model.state import EMPTY_STATE
+from flink_autoscaler.core.options.lag import GROUP_PARAMETERS
 from flink_autoscaler.core.ports.lag_sources import LagQuery
 from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.standalone.lags.book import LagBook
@@ -44,6 +47,14 @@ class Hanging(Known):
         found = super().lags(query)
         self.may_answer.wait(30)
         return found
+
+
+class Telling(Known):
+    """Knows topics apart; of one it knows nothing."""
+
+    def lags_by_topic(self, query: LagQuery) -> Mapping[str, Mapping[str, float] | AutoscalerError]:
+        self.asked.append(query)
+        return {"x": {"x-0": 5.0, "x-1": 7.0}, "y": ResponseError("there is no topic y")}
 
 
 class Away(Known):
@@ -139,3 +150,52 @@ def test_options_that_cannot_be_read_are_somebody_elses_to_tell() -> None:
         asked = request("a==,;=")
 
         assert book.added([asked]) == [asked]
+
+
+def test_topics_are_told_apart_until_it_is_known_which_of_them_a_source_reads() -> None:
+    with closing(LagBook({"kafka": Telling()})) as book:
+        found = one(book, request("kafka"))
+
+    assert [(each.topic, each.total, each.problem) for each in found.topics] == [
+        ("x", 12.0, ""),
+        ("y", None, "there is no topic y"),
+    ]
+
+
+def test_configured_topics_are_those_that_the_source_reads() -> None:
+    with closing(LagBook({"kafka": Telling()})) as book:
+        found = one(book, request("kafka", **{"lag.kafka.topics": "x,y"}))
+
+    assert (found.total, found.problem, found.topics) == (None, "there is no topic y", ())
+
+
+@pytest.mark.parametrize("name", GROUP_PARAMETERS)
+def test_the_group_is_that_of_the_option_or_of_the_parameters_of_the_job(name: str) -> None:
+    source = Known()
+    asked = request("kafka")
+    named = {**asked.context.configuration, name: "own"}
+    with closing(LagBook({"kafka": source})) as book:
+        book.added([replace(asked, context=replace(asked.context, configuration=named))])
+        set_too = {**named, "job.autoscaler.lag.kafka.group": "set"}
+        book.added([replace(asked, context=replace(asked.context, configuration=set_too))])
+
+    assert [each.group for each in source.asked] == ["own", "set"]
+
+
+@pytest.mark.parametrize("kind", [NumberKind.ARRIVAL_RATE, NumberKind.FLOOR])
+def test_other_numbers_are_asked_for_by_their_kind(kind: NumberKind) -> None:
+    class One(Known):
+        def lags(self, query: LagQuery) -> Mapping[str, float]:
+            self.asked.append(query)
+            return {"all": 12.0}
+
+    source = One()
+    with closing(LagBook({"service": source, "many": Known()})) as book:
+        [added] = book.added([request("", **{f"{kind}.sources": "Source: a=service;many"})])
+
+    assert [each.kind for each in source.asked] == [kind]
+    assert [(each.kind, each.pattern, each.origin, each.value, each.problem) for each in added.numbers] == [
+        (kind, "Source: a", "service", 12.0, ""),
+        (kind, "*", "many", None, "it gave no single number"),
+    ]
+    assert added.lags == ()

@@ -6,11 +6,13 @@ import json
 import math
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from core_builders import a_context
 from fake_flink import FakeFlink, chain
 from lag_contracts import LagSourceContract
 
@@ -19,9 +21,12 @@ from flink_autoscaler.clients.http.number import HttpNumber, number_at, sample_o
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.metrics import FlinkMetric, ScalingMetric
+from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.lag_sources import LagQuery
-from flink_autoscaler.core.ports.passes import PassOutcome
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.daemon.wiring import Wiring
+from flink_autoscaler.standalone.records.codec import PassRecord
+from flink_autoscaler.standalone.records.explain import explain
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
@@ -29,21 +34,29 @@ from flink_autoscaler.standalone.settings.sources.configuration import load_conf
 class Service(BaseHTTPRequestHandler):
     """Answers by path."""
 
-    answers: ClassVar[dict[str, object]] = {"/queues/orders": {"waiting": [7, 70]}, "/queues/text": {"waiting": "7"}}
+    protocol_version = "HTTP/1.1"
+    answers: ClassVar[dict[str, object]] = {
+        "/queues/orders": {"waiting": [7, 70], "arriving": 300, "least": 3, "nan": math.nan, "negative": -1},
+        "/queues/text": {"waiting": "7"},
+    }
     paths: ClassVar[list[str]] = []
+    clients: ClassVar[set[tuple[str, int]]] = set()
 
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
         self.paths.append(self.path)
+        self.clients.add(self.client_address)
         answer = self.answers.get(parts.path)
         if parts.path == "/api/v1/query":
             wanted = parse_qs(parts.query)["query"][0]
             samples = [{"metric": {}, "value": [1.0, "42"]}] if wanted == 'lag{job="orders"}' else []
             answer = {"status": "success", "data": {"resultType": "vector", "result": samples}}
+        body = json.dumps(answer).encode()
         self.send_response(404 if answer is None else 200)
         self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
         self.end_headers()
-        self.wfile.write(json.dumps(answer).encode())
+        self.wfile.write(body)
 
     def log_message(self, *args: object) -> None:
         """Say nothing."""
@@ -52,7 +65,10 @@ class Service(BaseHTTPRequestHandler):
 @pytest.fixture
 def url() -> Iterator[str]:
     Service.paths.clear()
+    Service.clients.clear()
     with ThreadingHTTPServer(("127.0.0.1", 0), Service) as server:
+        server.daemon_threads = True  # connections are kept
+        server.block_on_close = False
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
@@ -90,6 +106,21 @@ class TestHttp(LagSourceContract):
             source.lags(query(queue="a/../b?c=d&e#f@host"))
 
         assert set(Service.paths) == {"/queues/a%2F..%2Fb%3Fc%3Dd%26e%23f%40host"}
+
+    def test_the_connection_is_kept_until_a_secret_is_replaced(self, url: str, loop: EventLoopThread) -> None:
+        token = ["first"]
+
+        def endpoint() -> Endpoint:
+            return Endpoint(url, timeout=5.0, headers=(("Authorization", f"Bearer {token[0]}"),))
+
+        with closing(HttpNumber(loop, endpoint, path="/queues/orders", pointer="/waiting/0")) as source:
+            for _ in range(3):
+                source.lags(query())
+            kept = len(Service.clients)
+            token[0] = "second"
+            source.lags(query())
+
+        assert (kept, len(Service.clients)) == (1, 2)
 
     def test_a_word_without_a_value_is_said(self, source: HttpNumber) -> None:
         with pytest.raises(ConfigError, match=r"lag\.parameters"):
@@ -164,6 +195,56 @@ def test_the_daemon_takes_the_lag_from_a_service_that_its_configuration_declares
     assert on.origins == {source: {FlinkMetric.PENDING_RECORDS: "queue"}}
     assert on.sample is not None
     assert on.sample.vertices[source][ScalingMetric.LAG] == 70.0
+
+
+def numbers_at(url: str, pointer: str) -> dict[str, str]:
+    return {
+        "autoscaler.numbers.0.name": "gateway",
+        "autoscaler.numbers.0.url": url,
+        "autoscaler.numbers.0.path": "/queues/{job}",
+        "autoscaler.numbers.0.json-pointer": pointer,
+    }
+
+
+@pytest.mark.parametrize(
+    ("option", "pointer", "metric"),
+    [
+        ("arrival-rate.sources", "/arriving", FlinkMetric.ARRIVAL_RATE),
+        ("floor.sources", "/least", FlinkMetric.LEAST_PARALLELISM),
+    ],
+)
+def test_the_daemon_takes_other_numbers_from_there_and_says_so(
+    url: str, option: str, pointer: str, metric: FlinkMetric
+) -> None:
+    named = {f"job.autoscaler.{option}": "Source*=gateway"}
+    with FakeFlink() as flink:
+        source = flink.add_job("orders", chain(vertices=2)).vertices[0].vertex_id
+        outcome = passed(flink, **numbers_at(url, pointer), **named)
+
+    assert outcome.origins == {source: {metric: "gateway"}}
+    told = explain(PassRecord(PassRequest(a_context(), JobState(), 0), outcome))
+    assert [story.origins for story in told.vertices if story.vertex_id == source] == [{metric.value: "gateway"}]
+
+
+@pytest.mark.parametrize("pointer", ["/nan", "/negative", "/waiting", "/absent"])
+@pytest.mark.parametrize("option", ["arrival-rate.sources", "floor.sources"])
+def test_what_is_no_number_is_unknown_and_told_once(url: str, option: str, pointer: str) -> None:
+    with FakeFlink() as flink:
+        flink.add_job("orders", chain(vertices=2))
+        outcome = passed(flink, **numbers_at(url, pointer), **{f"job.autoscaler.{option}": "Source*=gateway"})
+
+    assert outcome.origins == {}
+    assert [event.reason for event in outcome.events] == ["NumberUnknown"]
+
+
+@pytest.mark.parametrize("option", ["arrival-rate.sources", "floor.sources"])
+@pytest.mark.parametrize(("name", "words"), [("gateway", "there is no 'gateway'"), ("broker", "which tells lag")])
+def test_other_numbers_come_from_declared_services_only(option: str, name: str, words: str) -> None:
+    broker = ["autoscaler.kafka.0.name=broker", "autoscaler.kafka.0.bootstrap-servers=b:1"]
+    overrides = [f"job.autoscaler.{option}={name}", "autoscaler.clusters.0.name=main", *broker]
+
+    with pytest.raises(ConfigError, match=words):
+        load_settings(load_configuration(file=None, environment={}, overrides=overrides))
 
 
 def test_a_service_that_is_away_is_told_about_and_the_lag_is_unknown() -> None:

@@ -331,14 +331,15 @@ job.autoscaler.schedule.plans:
         _job("policies", "early-pass.", "capacity.", "proactive.", "schedule.", "threshold.", "backlog-time."),
     ),
     OptionChapter(
-        "Lag",
-        "Who is asked for the lag of sources. Guide: [Lag](../guide/lag-sources.md).",
+        "Lag and other numbers",
+        "Who is asked for the lag of sources, for what arrives there, and for floors. Guide: "
+        "[Lag](../guide/lag-sources.md).",
         """\
 job.autoscaler.lag.sources: flink
 job.autoscaler.lag.kafka.group: orders
 job.autoscaler.lag.max-age: 2 min
 """,
-        _job("lag."),
+        _job("lag.", "arrival-rate.", "floor."),
     ),
     OptionChapter(
         "Policy ds2",
