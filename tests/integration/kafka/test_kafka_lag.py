@@ -251,6 +251,7 @@ def a_daemon(flink: FakeFlink, bootstrap: str, **more: str) -> Iterator[ClusterP
         "autoscaler.kafka.0.timeout": "1 s",
         "job.autoscaler.enabled": "true",
         "job.autoscaler.stabilization.interval": "0 s",
+        "autoscaler.standalone.control-loop.interval": "200 ms",
         "job.autoscaler.metrics.window": "1 s",
         "job.autoscaler.scale-down.interval": "0 s",
         "job.autoscaler.lag.sources": "Source*=broker",

@@ -102,6 +102,12 @@ class Prometheus:
         """Base URL."""
         return f"http://127.0.0.1:{self._port}"
 
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        assert self._process is not None
+        return self._process.pid
+
     def queries_served(self) -> int:
         """Return how many instant queries it has answered over HTTP so far."""
         with self._opener.open(f"{self.url}/metrics", timeout=30) as answer:
