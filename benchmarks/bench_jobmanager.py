@@ -13,7 +13,7 @@ import argparse
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,12 +98,14 @@ def a_daemon(site: Site, *, by_prometheus: bool) -> Iterator[ClusterPass]:
         yield wiring.cluster_pass(settings.effective_clusters()[0])
 
 
-def per_minute(site: Site, work: Callable[[], None], seconds: float, interval: float) -> dict[str, float]:
-    """Return what everything took per minute while ``work`` was done every ``interval`` seconds."""
-    work()
+def per_minute(site: Site, passes: ClusterPass | None, seconds: float, interval: float) -> dict[str, float]:
+    """Return what everything took per minute with a pass every ``interval`` seconds; None does none."""
+    if passes is not None:
+        passes.run()
     before, began, due = site.usage(), time.monotonic(), time.monotonic()
     while time.monotonic() < began + seconds:
-        work()
+        if passes is not None:
+            passes.run()
         due += interval
         time.sleep(max(0.0, due - time.monotonic()))
     after, minutes = site.usage(), (time.monotonic() - began) / 60
@@ -120,15 +122,13 @@ def main() -> None:
     arguments = parser.parse_args()
     quiet_logs()
     with a_site(arguments.jobs) as site, ExitStack() as open_:
-        ways: dict[str, Callable[[], object]] = {"nobody reads": lambda: None}
+        ways: dict[str, ClusterPass | None] = {"nobody": None}
         for name, is_by in (("REST", False), ("Prometheus", True)):
-            ways[name] = open_.enter_context(a_daemon(site, by_prometheus=is_by)).run
+            ways[name] = open_.enter_context(a_daemon(site, by_prometheus=is_by))
         found: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
         for _ in range(arguments.rounds):
-            for name, run in ways.items():
-                found[name].append(
-                    per_minute(site, lambda run=run: run() and None, arguments.seconds, arguments.interval)
-                )
+            for name, passes in ways.items():
+                found[name].append(per_minute(site, passes, arguments.seconds, arguments.interval))
     columns = list(found["REST"][0])
     print(f"{arguments.jobs} jobs, a pass every {arguments.interval:g} s; per minute, processor time in seconds")
     print("| read by |", " | ".join(columns), "|")

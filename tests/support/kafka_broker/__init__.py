@@ -79,8 +79,7 @@ def running_broker(folder: Path) -> Iterator[Broker]:
     with (folder / "broker.log").open("wb") as log:
         process = subprocess.Popen([*java, "kafka.Kafka", str(properties)], stdout=log, stderr=log)
     try:
-        addresses = (f"{HOST}:{port}" for port in (plain, secured, scrambled))
-        broker = Broker(*addresses, authority.ca_file)
+        broker = Broker(f"{HOST}:{plain}", f"{HOST}:{secured}", f"{HOST}:{scrambled}", authority.ca_file)
         _await(broker.bootstrap, process)
         yield broker
     finally:

@@ -55,10 +55,17 @@ class Prometheus:
         target: Host and port of the daemon's pages, or several of them.
         rules: A file of rules, as values.
         interval: From one scrape to the next, and what a scrape may take: one that takes longer makes all series stale.
+        more: Targets that are scraped besides, each with labels for its series.
     """
 
     def __init__(
-        self, folder: Path, *, target: str | Sequence[str], rules: dict[str, Any], interval: str = INTERVAL
+        self,
+        folder: Path,
+        *,
+        target: str | Sequence[str],
+        rules: dict[str, Any],
+        interval: str = INTERVAL,
+        more: Sequence[tuple[str, dict[str, str]]] = (),
     ) -> None:
         self._folder = folder / "prometheus"
         self._folder.mkdir()
@@ -66,7 +73,8 @@ class Prometheus:
         self._log = self._folder / "log"
         (self._folder / "rules.yml").write_text(json.dumps(rules))
         targets = [target] if isinstance(target, str) else list(target)
-        scrape = {"job_name": "flink-autoscaler", "static_configs": [{"targets": targets}]}
+        groups = [{"targets": targets}, *({"targets": [each], "labels": labels} for each, labels in more)]
+        scrape = {"job_name": "flink-autoscaler", "static_configs": groups}
         every = {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval}
         # JSON is YAML.
         config = {"global": every, "rule_files": ["rules.yml"], "scrape_configs": [scrape]}
@@ -76,6 +84,21 @@ class Prometheus:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def stop(self) -> None:
+        """End the process; what it knows stays in its folder."""
+        assert self._process is not None
+        self._process.terminate()
+        self._process.wait(60)
+        self._guard.forget(self._process.pid)
+
+    def restart(self) -> None:
+        """Start the process again, at the same place with the same data."""
+        self._start()
+
+    def _start(self) -> None:
         command = [
             str(shutil.which("prometheus")),
             f"--config.file={self._folder / 'prometheus.yml'}",
@@ -86,15 +109,11 @@ class Prometheus:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self._guard.add(self._process.pid)
         wait_until("Prometheus is ready", self._is_ready, _START_TIMEOUT, context=self._log.read_text)
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._process is not None
-        self._process.terminate()
-        self._process.wait(60)
-        self._guard.forget(self._process.pid)
+        self.stop()
         self._guard.close()
 
     @property
