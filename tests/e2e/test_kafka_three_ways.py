@@ -32,7 +32,8 @@ from flink_autoscaler.standalone.settings.sources.configuration import load_conf
 pytestmark = [pytest.mark.kafka, pytest.mark.e2e]
 
 WAYS = ("rest", "prometheus", "kafka")
-TOPIC, PARTITIONS = "orders", 8
+TOPIC, PARTITIONS = "orders.eu", 8
+"""Flink's metrics call it ``orders_eu``."""
 LOW, HIGH, COST_MICROS = 60.0, 400.0, 5000
 """One subtask of ``work`` does 200 records/s at most: at the target of 0.7, 400 records/s take three."""
 INTERVAL = 4.0
@@ -170,6 +171,8 @@ def test_three_ways_come_to_the_same_and_say_where_their_numbers_came_from(
     for way in ways:
         assert way.decided[0][1] > way.decided[0][0], told
         assert way.decided[-1][1] == 1, told
+        topics = way.seen[-1].memory.topics
+        assert topics == {way.vertex_id(SOURCE_VERTEX): ("orders_eu",)}, way.name
     rest, by_prometheus, by_kafka = ways
     assert {frozenset(rest.origins(outcome)) for outcome in rest.seen} == {frozenset()}
     assert {origin for _, origin in by_prometheus.origins(by_prometheus.seen[-1])} == {"prometheus"}

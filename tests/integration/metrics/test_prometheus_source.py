@@ -158,6 +158,7 @@ def test_a_reading_has_what_one_over_rest_has(site: Scraped) -> None:
         }
         assert outcome.sample.globals_ == other.globals_
         assert outcome.memory.partitions == known[name].memory.partitions
+        assert outcome.memory.topics == known[name].memory.topics != {}
 
 
 def _shape(metrics: VertexMetrics) -> dict[str, float]:

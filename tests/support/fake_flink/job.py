@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -41,6 +42,13 @@ class FakeVertex:
     counters: dict[str, object] = field(default_factory=dict)
     slot_sharing_group: str = "55f9eb5ee17c78b09947ae7f0a6c6678"
     records_per_second: float = 0.0
+
+    def topic_partitions(self) -> list[tuple[str, str]]:
+        """Return the topics and partitions of Kafka that its metric ids tell of."""
+        found = (
+            re.search(r"\.topic\.(.+)\.partition\.(\d+)\.currentOffset", each) for each in self.names_without_value
+        )
+        return [(match[1], match[2]) for match in found if match]
 
 
 @dataclass

@@ -77,6 +77,6 @@ def _subtask(job: FakeJob, vertex: FakeVertex, subtask: int) -> Iterator[Sample]
             operators = {**labels, "operator_id": vertex.vertex_id, "operator_name": vertex.name}
             yield f"flink_taskmanager_job_task_operator_{operator[1]}", operators, shown
     if not vertex.inputs:
-        for number in range(4) if subtask == 0 else ():
-            partition = {**labels, "operator_name": vertex.name, "topic": "orders", "partition": str(number)}
+        for topic, number in vertex.topic_partitions() if subtask == 0 else ():
+            partition = {**labels, "operator_name": vertex.name, "topic": topic, "partition": number}
             yield "flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_currentOffset", partition, 1.0

@@ -29,6 +29,7 @@ from flink_autoscaler.clients.prometheus.questions import (
     FIGURE,
     JOBMANAGER,
     TASKMANAGER,
+    TOPIC,
 )
 from flink_autoscaler.core.model.job import Endpoint, PrometheusSource
 
@@ -127,6 +128,8 @@ class FakePrometheus:
         for vertex in job.vertices:
             if vertex.status != "RUNNING":
                 continue
+            for topic in sorted({topic for topic, _ in vertex.topic_partitions()}) if TOPIC in figures else ():
+                yield _series({FIGURE: TOPIC, "job_id": job.job_id, "task_id": vertex.vertex_id, TOPIC: topic}, 1.0)
             for figure, value in _figures(vertex).items():
                 told = self._told(figure, job.job_id, vertex.vertex_id, value)
                 if figure in figures and told is not None:

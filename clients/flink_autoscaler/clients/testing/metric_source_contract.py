@@ -84,7 +84,10 @@ class MetricSourceContract(ABC):
         assert FlinkMetric.BUSY_TIME in reading.aggregates[site.other_id]
 
     def test_partitions_of_sources_are_remembered(self, site: Site) -> None:
-        assert read(site, site.request).memory.partitions == {site.source_id: 4}
+        memory = read(site, site.request).memory
+
+        assert memory.partitions == {site.source_id: 4}
+        assert memory.topics.keys() == {site.source_id}
 
     def test_what_is_remembered_may_be_handed_back(self, site: Site) -> None:
         first = read(site, site.request)
