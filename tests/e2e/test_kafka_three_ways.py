@@ -8,7 +8,7 @@ each tells where its numbers came from.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -35,9 +35,10 @@ WAYS = ("rest", "prometheus", "kafka")
 TOPIC, PARTITIONS = "orders.eu", 8
 """Flink's metrics call it ``orders_eu``."""
 LOW, HIGH, COST_MICROS = 60.0, 400.0, 5000
-"""One subtask of ``work`` does 200 records/s at most: at the target of 0.7, 400 records/s take three."""
+"""One subtask of ``work`` does 200 records/s at most: at the target of 0.7, 400 and their backlog take four."""
+ENOUGH = 3
 INTERVAL = 4.0
-PHASE = 300.0
+PHASE = 420.0
 """Seconds in which all three have to be done, on a busy machine."""
 
 
@@ -95,7 +96,7 @@ def passes_of(way: str, cluster: KafkaReadingCluster, prometheus: str, bootstrap
         "job.autoscaler.metrics.window": "40 s",
         "job.autoscaler.stabilization.interval": "10 s",
         "job.autoscaler.scale-down.interval": "20 s",
-        "job.autoscaler.catch-up.duration": "2 min",
+        "job.autoscaler.catch-up.duration": "10 min",
         "job.autoscaler.vertex.max-parallelism": "6",
     }
     if way == "prometheus":
@@ -140,13 +141,14 @@ def is_over(instant: float) -> bool:
     return time.monotonic() >= instant
 
 
-def passes_until(cluster: KafkaReadingCluster, ways: Sequence[Way], sizes: range) -> None:
-    """Let all daemons do their passes until each job has one of these sizes."""
-    deadline = time.monotonic() + PHASE
+def passes_until(cluster: KafkaReadingCluster, ways: Sequence[Way], is_done: Callable[[Way], bool]) -> None:
+    """Let all daemons do their passes until each of them is done, not necessarily at the same time."""
+    deadline, done = time.monotonic() + PHASE, set[str]()
     with ThreadPoolExecutor(len(ways)) as pool:
-        while not all(way.size in sizes for way in ways):
+        while len(done) < len(ways):
             due = time.monotonic() + INTERVAL
             list(pool.map(Way.look, ways))
+            done |= {way.name for way in ways if is_done(way)}
             told = {way.name: (way.size, way.decided, way.seen and way.seen[-1].decision.reasons) for way in ways}
             assert time.monotonic() < deadline, told
             cluster.wait_until("the next pass is due", partial(is_over, due))
@@ -159,15 +161,15 @@ def test_three_ways_come_to_the_same_and_say_where_their_numbers_came_from(
         pytest.skip(lacking)
     require()
     with running(tmp_path_factory) as (ways, arriving, cluster):
-        passes_until(cluster, ways, range(1, 2))
+        passes_until(cluster, ways, lambda way: way.size == 1)
         arriving.rate = HIGH
-        passes_until(cluster, ways, range(3, 7))
-        up = {way.name: way.size for way in ways}
+        passes_until(cluster, ways, lambda way: way.size >= ENOUGH)
         arriving.rate = LOW
-        passes_until(cluster, ways, range(1, 2))
+        passes_until(cluster, ways, lambda way: way.size == 1)
 
     told = {way.name: way.decided for way in ways}
-    assert max(up.values()) - min(up.values()) <= 1, told
+    up = [max(new for _, new in way.decided) for way in ways]
+    assert max(up) - min(up) <= 1, told
     for way in ways:
         assert way.decided[0][1] > way.decided[0][0], told
         assert way.decided[-1][1] == 1, told

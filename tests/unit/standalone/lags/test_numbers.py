@@ -227,14 +227,17 @@ def test_the_daemon_takes_other_numbers_from_there_and_says_so(
 
 
 @pytest.mark.parametrize("pointer", ["/nan", "/negative", "/waiting", "/absent"])
-@pytest.mark.parametrize("option", ["arrival-rate.sources", "floor.sources"])
-def test_what_is_no_number_is_unknown_and_told_once(url: str, option: str, pointer: str) -> None:
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [("lag.sources", "LagUnknown"), ("arrival-rate.sources", "NumberUnknown"), ("floor.sources", "NumberUnknown")],
+)
+def test_what_is_no_number_is_unknown_and_told_once(url: str, option: str, told: str, pointer: str) -> None:
     with FakeFlink() as flink:
         flink.add_job("orders", chain(vertices=2))
         outcome = passed(flink, **numbers_at(url, pointer), **{f"job.autoscaler.{option}": "Source*=gateway"})
 
     assert outcome.origins == {}
-    assert [event.reason for event in outcome.events] == ["NumberUnknown"]
+    assert [event.reason for event in outcome.events] == [told]
 
 
 @pytest.mark.parametrize("option", ["arrival-rate.sources", "floor.sources"])

@@ -18,6 +18,7 @@ from flink_autoscaler.core.policies.base.quantities import (
     Raise,
     SourceRates,
     has_backlog,
+    lags,
     needs_of,
     present_arrivals,
     rounded_up,
@@ -25,6 +26,7 @@ from flink_autoscaler.core.policies.base.quantities import (
     skew_factor,
     subtasks,
 )
+from flink_autoscaler.core.policies.base.whole_job import backlog_of
 
 
 def learned(obs: JobObservation, before: Memory | None = None) -> Memory:
@@ -258,3 +260,13 @@ def test_a_limit_counts_only_where_full_use_does_not_suffice() -> None:
 )
 def test_direction_is_that_of_the_changes(targets: dict[str, int], expected: ProposalDirection) -> None:
     assert direction_of(observation(vertex("source"), vertex("map")), targets) is expected
+
+
+def test_a_source_with_uneven_partitions_has_more_to_catch_up_with_than_what_is_behind_it() -> None:
+    source = vertex("source", lag_records=6_000.0, lag_to_drain=9_000.0)
+    obs = observation(source, vertex("map"))
+
+    found = needs_of(obs, learned(obs), present_arrivals(obs), lags(obs))
+
+    assert (found["source"].lag, found["map"].lag) == (9_000.0, 6_000.0)
+    assert backlog_of(obs).lag == 9_000.0
