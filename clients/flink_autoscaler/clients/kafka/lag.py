@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, ConnectError, RefusedError, ResponseError
@@ -30,6 +31,8 @@ _REFUSED: Final = frozenset(
 _MOST_NAMED: Final = 3
 _LONGEST_GROUP: Final = 1000
 """Characters; the name may be the word of a job."""
+
+T = TypeVar("T")
 
 _Place = tuple[str, int]
 """A topic, and the number of a partition of it."""
@@ -98,15 +101,23 @@ class KafkaLag:
         asked = _Asked(library, client, address, query.group)
         with _as_ours(library, address, query.group):
             committed = asked.committed()
-        found: dict[str, Mapping[str, float] | AutoscalerError] = {}
-        for topic in query.topics or sorted({topic for topic, _ in committed}):
-            try:
-                with _as_ours(library, address, query.group):
-                    ends = asked.offsets(asked.partitions(topic), "latest")
-                    found[topic] = lags_of(committed, ends, asked.offsets, query.group)
-            except (RefusedError, ResponseError) as error:
-                found[topic] = error
-        return found
+            topics = query.topics or sorted({topic for topic, _ in committed})
+            read = {
+                topic: _of_topic(library, address, query.group, partial(asked.partitions, topic)) for topic in topics
+            }
+            known = [place for places in read.values() if not isinstance(places, AutoscalerError) for place in places]
+            ends = asked.questions(known, "latest")
+
+        def lags(places: list[_Place]) -> Mapping[str, float]:
+            mine = asked.answers({place: ends[place] for place in places})
+            return lags_of(committed, mine, asked.offsets, query.group)
+
+        return {
+            topic: places
+            if isinstance(places, AutoscalerError)
+            else _of_topic(library, address, query.group, partial(lags, places))
+            for topic, places in read.items()
+        }
 
     def close(self) -> None:
         """Forget the connection, which ends with it."""
@@ -195,11 +206,19 @@ class _Asked:
         return [(topic, number) for number in found.partitions]
 
     def offsets(self, places: Iterable[_Place], which: str) -> dict[_Place, int]:
+        return self.answers(self.questions(places, which))
+
+    def questions(self, places: Iterable[_Place], which: str) -> dict[_Place, Future[Any]]:
+        """Ask for offsets, all at once."""
         admin = importlib.import_module(f"{LIBRARY}.admin")
         spec = admin.OffsetSpec.latest() if which == "latest" else admin.OffsetSpec.earliest()
         asked = {self._library.TopicPartition(*place): spec for place in places}
-        futures = self._client.list_offsets(asked, request_timeout=self._timeout)
-        return {(each.topic, each.partition): self._result(future).offset for each, future in futures.items()}
+        futures = self._client.list_offsets(asked, request_timeout=self._timeout) if asked else {}
+        return {(each.topic, each.partition): future for each, future in futures.items()}
+
+    def answers(self, questions: Mapping[_Place, Future[Any]]) -> dict[_Place, int]:
+        """Return the offsets that were asked for."""
+        return {place: self._result(future).offset for place, future in questions.items()}
 
     def _result(self, future: Future[Any]) -> Any:
         try:
@@ -235,6 +254,19 @@ def _silent() -> logging.Logger:
     logger = logging.Logger("flink_autoscaler.kafka", level=logging.CRITICAL)
     logger.addHandler(logging.NullHandler())
     return logger
+
+
+def _of_topic(library: Any, address: KafkaAddress, group: str, asked: Callable[[], T]) -> T | AutoscalerError:
+    """Return what is known of one topic, or what concerns it alone.
+
+    Raises:
+        ConnectError: The brokers did not answer; nothing else will be known, either.
+    """
+    try:
+        with _as_ours(library, address, group):
+            return asked()
+    except (RefusedError, ResponseError) as error:
+        return error
 
 
 @contextmanager

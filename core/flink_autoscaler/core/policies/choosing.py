@@ -291,6 +291,8 @@ def _sizes(shown: Callable[[], PolicyInput], job: EvaluatedJob | None) -> dict[V
 
 def _floors(job: EvaluatedJob, options: AutoscalerOptions) -> dict[VertexId, int]:
     """Return the least parallelism that others than Flink gave for vertices, as far as their bounds allow it."""
+    if not job.reading.origins:  # nobody else gave anything
+        return {}
     metric, settings = FlinkMetric.LEAST_PARALLELISM, SizingSettings.of(options, job.restart_time)
     given = {v: values[metric].total for v, values in job.reading.aggregates.items() if metric in values}
     vertices = {v: job.topology.vertices[v] for v in given if v not in job.excluded}

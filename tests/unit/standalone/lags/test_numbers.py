@@ -19,13 +19,16 @@ from lag_contracts import LagSourceContract
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.clients.http.number import HttpNumber, number_at, sample_of
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, ResponseError
+from flink_autoscaler.core.model.decision import Hold, PassPhase
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.metrics import FlinkMetric, ScalingMetric
+from flink_autoscaler.core.model.outside_number import NumberKind, OutsideNumber
+from flink_autoscaler.core.model.source_lag import SourceLag, TopicLag, topic_lag
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.ports.lag_sources import LagQuery
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.records.codec import PassRecord
+from flink_autoscaler.standalone.records.codec import PassRecord, decode, encode
 from flink_autoscaler.standalone.records.explain import explain
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
@@ -270,3 +273,14 @@ def test_what_nobody_declares_is_refused_before_the_start() -> None:
 
     with pytest.raises(ConfigError, match=r"169\.254"):
         load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+
+
+def test_a_recorded_pass_has_what_others_said_and_needs_to_ask_nobody() -> None:
+    topics = (topic_lag("x", {"x-0": 1.0, "x-1": 5.0}), TopicLag("y", problem="there is no topic y"))
+    number = OutsideNumber(NumberKind.FLOOR, "map", "planned", 3.0)
+    request = PassRequest(a_context(), JobState(), 0, lags=(SourceLag("*", "kafka", topics=topics),), numbers=(number,))
+    outcome = PassOutcome(request.context.job_key, PassPhase.COLLECTING, Hold.because("COLLECTING", "first"))
+
+    read = decode(encode(PassRecord(request, outcome)))
+
+    assert (read.request.lags, read.request.numbers) == (request.lags, request.numbers)
