@@ -222,20 +222,21 @@ def test_a_broker_that_refuses_to_talk_is_told_about_without_the_password(
     assert refused["sasl.password"] not in str(error)
 
 
-def test_topics_of_a_group_are_told_apart_and_one_that_is_gone_harms_no_other(broker: Broker) -> None:
+def test_topics_of_a_group_are_told_apart_and_one_that_has_grown_harms_no_other(broker: Broker) -> None:
     Topic(broker, "apart.one", [5]).commit("g-apart", {0: 1})
-    gone = Topic(broker, "apart.two", [5])
-    gone.commit("g-apart", {0: 5})
+    grown = Topic(broker, "apart.two", [5])
+    grown.commit("g-apart", {0: 5})
     lag = asking(broker.bootstrap)
 
-    both = lag.lags_by_topic(query("g-apart"))
-    gone.grow(2)
-    gone.write([0, 1])
-    found = lag.lags_by_topic(query("g-apart"))
+    one, two = lag.lags_by_topic(query("g-apart"))
+    grown.grow(2)
+    grown.write([0, 1])
+    same, unknown = lag.lags_by_topic(query("g-apart"))
 
-    assert both == {"apart.one": {"apart.one-0": 4.0}, "apart.two": {"apart.two-0": 0.0}}
-    assert found["apart.one"] == {"apart.one-0": 4.0}
-    assert isinstance(found["apart.two"], ResponseError)
+    assert (one.topic, one.total, two.topic, two.total) == ("apart.one", 4.0, "apart.two", 0.0)
+    assert same == one
+    assert (unknown.total, unknown.partitions) == (None, 2)
+    assert "no committed offset for apart.two-1" in unknown.problem
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, ConnectError, RefusedError, ResponseError
 from flink_autoscaler.core.model.outside_number import NumberKind
+from flink_autoscaler.core.model.source_lag import TopicLag, topic_lag
 from flink_autoscaler.core.ports.lag_sources import LagQuery
 
 LIBRARY: Final = "confluent_kafka"
@@ -55,6 +56,20 @@ class KafkaAddress:
     timeout: float = 5.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    """What was answered about one topic: lags by partition, or why they are unknown."""
+
+    name: str
+    partitions: int
+    lags: Mapping[str, float] | AutoscalerError
+
+    def lag(self) -> TopicLag:
+        if isinstance(self.lags, AutoscalerError):
+            return TopicLag(self.name, partitions=self.partitions, problem=str(self.lags)[:_SHOWN])
+        return topic_lag(self.name, self.lags)
+
+
 class KafkaLag:
     """A ``TopicLagSource`` that asks brokers; one connection, kept from pass to pass. Usable from several threads.
 
@@ -78,16 +93,15 @@ class KafkaLag:
             RefusedError: They do not let the daemon see this.
             ResponseError: There are no offsets, or such that cannot be.
         """
-        found = self.lags_by_topic(query)
-        for lags in found.values():
-            if isinstance(lags, AutoscalerError):
-                raise lags
-        return {
-            name: lag for lags in found.values() if not isinstance(lags, AutoscalerError) for name, lag in lags.items()
-        }
+        lags: dict[str, float] = {}
+        for topic in self._topics(query):
+            if isinstance(topic.lags, AutoscalerError):
+                raise topic.lags
+            lags |= topic.lags
+        return lags
 
-    def lags_by_topic(self, query: LagQuery) -> dict[str, Mapping[str, float] | AutoscalerError]:
-        """Return the records that wait, by topic, and by ``topic-partition``, or why they are unknown.
+    def lags_by_topic(self, query: LagQuery) -> tuple[TopicLag, ...]:
+        """Return the lag of every topic, also of those whose lag is unknown.
 
         Raises:
             ConfigError: The library is not installed, no group is named, or a property is wrong.
@@ -95,29 +109,31 @@ class KafkaLag:
             RefusedError: They do not let the daemon see the group.
             ResponseError: The group has no offsets.
         """
+        return tuple(topic.lag() for topic in self._topics(query))
+
+    def _topics(self, query: LagQuery) -> list[_Topic]:
         _check(query)
         address, client = self._client()
         library = importlib.import_module(LIBRARY)
         asked = _Asked(library, client, address, query.group)
+        of_topic = partial(_of_topic, library, address, query.group)
         with _as_ours(library, address, query.group):
             committed = asked.committed()
-            topics = query.topics or sorted({topic for topic, _ in committed})
-            read = {
-                topic: _of_topic(library, address, query.group, partial(asked.partitions, topic)) for topic in topics
-            }
-            known = [place for places in read.values() if not isinstance(places, AutoscalerError) for place in places]
-            ends = asked.questions(known, "latest")
+            names = query.topics or sorted({topic for topic, _ in committed})
+            read = {topic: of_topic(partial(asked.partitions, topic)) for topic in names}
+            known = {topic: places for topic, places in read.items() if not isinstance(places, AutoscalerError)}
+            ends = asked.questions([place for places in known.values() for place in places], "latest")
 
         def lags(places: list[_Place]) -> Mapping[str, float]:
             mine = asked.answers({place: ends[place] for place in places})
             return lags_of(committed, mine, asked.offsets, query.group)
 
-        return {
-            topic: places
+        return [
+            _Topic(topic, 0, places)
             if isinstance(places, AutoscalerError)
-            else _of_topic(library, address, query.group, partial(lags, places))
+            else _Topic(topic, len(places), of_topic(partial(lags, places)))
             for topic, places in read.items()
-        }
+        ]
 
     def close(self) -> None:
         """Forget the connection, which ends with it."""

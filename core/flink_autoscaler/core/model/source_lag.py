@@ -92,13 +92,23 @@ def of_topics(asked: SourceLag, read: Collection[TopicLag]) -> SourceLag:
         read: At least one topic.
     """
     partitions = sum(each.partitions for each in read) if all(each.partitions for each in read) else 0
-    problem = next((each.problem for each in read if each.total is None), "")
+    problem = next(filter(None, map(_problem_of, read)), "")
     if problem:
         return replace(asked, partitions=partitions, problem=problem, topics=())
     total, slowest = math.fsum(each.total or 0.0 for each in read), max(read, key=lambda each: each.most)
     hot = slowest.slowest if _is_hot(slowest.most, total, partitions) else ""
     most = slowest.most if partitions > 1 else None
     return replace(asked, total=total, partitions=partitions, hot=hot, most=most, topics=())
+
+
+def _problem_of(topic: TopicLag) -> str:
+    """Return why the lag of a topic is unknown, of which a plug-in may have said anything."""
+    if topic.total is None:
+        return topic.problem or f"the lag of {topic.topic} is unknown"
+    is_possible = 0 <= topic.most <= topic.total < math.inf
+    return (
+        "" if is_possible else f"the lag of {topic.topic} is {topic.total:g}, of which one partition has {topic.most:g}"
+    )
 
 
 def hot_partition(lags: Mapping[str, float]) -> str:

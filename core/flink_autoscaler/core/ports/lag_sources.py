@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.outside_number import NumberKind
+from flink_autoscaler.core.model.source_lag import TopicLag
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ class LagSource(Protocol):
 class TopicLagSource(LagSource, Protocol):
     """A ``LagSource`` that tells topics apart, so that each source of a job gets the lag of those that it reads."""
 
-    def lags_by_topic(self, query: LagQuery) -> Mapping[str, Mapping[str, float] | AutoscalerError]:
-        """Return by topic the records that wait, by partition, or why they are unknown; all topics of the group.
+    def lags_by_topic(self, query: LagQuery) -> Sequence[TopicLag]:
+        """Return the lag of ``query.topics``, or of all that are known; of each what is known of it.
 
         Raises:
             AutoscalerError: Nothing is known of any topic.

@@ -12,7 +12,7 @@ from typing import Final
 from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.outside_number import NumberKind, OutsideNumber
-from flink_autoscaler.core.model.source_lag import FLINK, SourceLag, TopicLag, of_topics, spread_lag, topic_lag
+from flink_autoscaler.core.model.source_lag import FLINK, SourceLag, TopicLag, of_topics, spread_lag
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.lag import ALL
 from flink_autoscaler.core.ports.lag_sources import LagQuery, LagSource, TopicLagSource
@@ -28,13 +28,10 @@ _SHOWN: Final = 300
 _KEPT: Final = 3600.0
 """Seconds for which an answer is kept; longer than it may be used."""
 
+_Lags = Mapping[str, float] | tuple[TopicLag, ...]
+
 _Asked = tuple[str, LagQuery]
 """The name of a source, and what is asked of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _ByTopic:
-    topics: Mapping[str, Mapping[str, float] | AutoscalerError]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +39,7 @@ class _Answer:
     """What a source said and when: lags by partition, or by topic and partition, or why it does not know."""
 
     at: float
-    lags: Mapping[str, float] | _ByTopic | AutoscalerError
+    lags: _Lags | AutoscalerError
 
 
 class LagBook:
@@ -126,10 +123,10 @@ class LagBook:
         found = self._found(context, name, query)
         if isinstance(found, str):
             return replace(asked, problem=found)
-        if isinstance(found, _ByTopic):
-            topics = tuple(_topic(topic, lags) for topic, lags in found.topics.items())
-            # Topics that are configured are those that the source reads.
-            return of_topics(asked, topics) if query.topics else replace(asked, topics=topics)
+        if found == ():
+            return replace(asked, problem="there are no topics")
+        if isinstance(found, tuple):  # topics that are configured are those that the source reads
+            return of_topics(asked, found) if query.topics else replace(asked, topics=found)
         spread = spread_lag(query.pattern, name, found)
         return replace(spread, partitions=spread.partitions if spread.partitions > 1 else 0)
 
@@ -137,11 +134,11 @@ class LagBook:
         asked, found = OutsideNumber(query.kind, query.pattern, name), self._found(context, name, query)
         if isinstance(found, str):
             return replace(asked, problem=found)
-        if isinstance(found, _ByTopic) or len(found) != 1:
+        if isinstance(found, tuple) or len(found) != 1:
             return replace(asked, problem="it gave no single number")
         return replace(asked, value=next(iter(found.values())))
 
-    def _found(self, context: JobAutoScalerContext, name: str, query: LagQuery) -> Mapping[str, float] | _ByTopic | str:
+    def _found(self, context: JobAutoScalerContext, name: str, query: LagQuery) -> _Lags | str:
         """Return what a source answered not long ago, or why it is not known."""
         if name not in self._sources:
             return "it is neither in autoscaler.kafka nor in autoscaler.numbers of the daemon's configuration"
@@ -151,14 +148,10 @@ class LagBook:
         return str(answer.lags)[:_SHOWN] if isinstance(answer.lags, AutoscalerError) else answer.lags
 
 
-def _asked_of(source: LagSource, query: LagQuery) -> Mapping[str, float] | _ByTopic:
+def _asked_of(source: LagSource, query: LagQuery) -> _Lags:
     if query.kind is NumberKind.LAG and isinstance(source, TopicLagSource):
-        return _ByTopic(dict(source.lags_by_topic(query)))
+        return tuple(source.lags_by_topic(query))
     return dict(source.lags(query))
-
-
-def _topic(topic: str, lags: Mapping[str, float] | AutoscalerError) -> TopicLag:
-    return TopicLag(topic, problem=str(lags)[:_SHOWN]) if isinstance(lags, AutoscalerError) else topic_lag(topic, lags)
 
 
 def _wanted(context: JobAutoScalerContext) -> Iterator[_Asked]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -106,3 +107,23 @@ def test_partitions_that_flink_does_not_tell_come_from_who_knows_them_although_f
     assert outcome.topology is not None
     assert outcome.topology.vertices[PIPELINE_SOURCE].source_partitions == 2
     assert outcome.origins == {}
+
+
+def test_a_topic_that_grows_raises_the_bound_of_its_source_before_its_lag_is_known_again() -> None:
+    grown = TopicLag("orders.eu", partitions=6, problem="no committed offset for orders.eu-5")
+
+    found = supplemented_by(replace(GROUP, topics=(grown,)), reading(source=("orders_eu",)))
+
+    assert found.memory.partitions[PIPELINE_SOURCE] == 6
+    assert pending(found) is None
+
+
+@pytest.mark.parametrize(
+    ("total", "most"), [(math.nan, 0.0), (math.inf, 0.0), (-1.0, 0.0), (5.0, 6.0), (5.0, math.nan)]
+)
+def test_a_lag_of_a_topic_that_cannot_be_is_unknown(total: float, most: float) -> None:
+    wrong = TopicLag("users", total, 2, "users-0", most)
+
+    found = supplemented_by(replace(GROUP, topics=(wrong,)), reading(source=("users",)))
+
+    assert pending(found) is None

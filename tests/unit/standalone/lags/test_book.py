@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from time import monotonic
@@ -11,9 +11,9 @@ from time import monotonic
 import pytest
 from core_builders import a_context
 
-from flink_autoscaler.core.errors import AutoscalerError, ConnectError, ResponseError
+from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.outside_number import NumberKind
-from flink_autoscaler.core.model.source_lag import SourceLag
+from flink_autoscaler.core.model.source_lag import SourceLag, TopicLag, topic_lag
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.options.lag import GROUP_PARAMETERS
 from flink_autoscaler.core.ports.lag_sources import LagQuery
@@ -52,9 +52,9 @@ class Hanging(Known):
 class Telling(Known):
     """Knows topics apart; of one it knows nothing."""
 
-    def lags_by_topic(self, query: LagQuery) -> Mapping[str, Mapping[str, float] | AutoscalerError]:
+    def lags_by_topic(self, query: LagQuery) -> Sequence[TopicLag]:
         self.asked.append(query)
-        return {"x": {"x-0": 5.0, "x-1": 7.0}, "y": ResponseError("there is no topic y")}
+        return topic_lag("x", {"x-0": 5.0, "x-1": 7.0}), TopicLag("y", problem="there is no topic y")
 
 
 class Away(Known):
@@ -199,3 +199,14 @@ def test_other_numbers_are_asked_for_by_their_kind(kind: NumberKind) -> None:
         (kind, "*", "many", None, "it gave no single number"),
     ]
     assert added.lags == ()
+
+
+@pytest.mark.parametrize("topics", ["", "x"])
+def test_a_source_without_any_topic_is_unknown(topics: str) -> None:
+    class Without(Known):
+        def lags_by_topic(self, query: LagQuery) -> Sequence[TopicLag]:
+            self.asked.append(query)
+            return ()
+
+    with closing(LagBook({"kafka": Without()})) as book:
+        assert one(book, request("kafka", **{"lag.kafka.topics": topics})).problem == "there are no topics"
