@@ -275,6 +275,16 @@ def test_what_nobody_declares_is_refused_before_the_start() -> None:
         load_settings(load_configuration(file=None, environment={}, overrides=overrides))
 
 
+@pytest.mark.parametrize(("group", "path"), [("orders", "/queues/orders"), ("a/../b?c", "/queues/a%2F..%2Fb%3Fc")])
+def test_the_group_that_a_job_names_among_its_parameters_is_a_word(url: str, group: str, path: str) -> None:
+    declared = {**numbers_at(url, "/waiting/1"), "autoscaler.numbers.0.path": "/queues/{group}"}
+    with FakeFlink() as flink:
+        flink.add_job("orders", chain(vertices=2)).user_config["properties.group.id"] = group
+        passed(flink, **declared, **{"job.autoscaler.lag.sources": "gateway"})
+
+    assert set(Service.paths) == {path}
+
+
 def test_a_recorded_pass_has_what_others_said_and_needs_to_ask_nobody() -> None:
     topics = (topic_lag("x", {"x-0": 1.0, "x-1": 5.0}), TopicLag("y", problem="there is no topic y"))
     number = OutsideNumber(NumberKind.FLOOR, "map", "planned", 3.0)
