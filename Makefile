@@ -99,7 +99,7 @@ test-kerberos: $(VENV)/.setup-kerberos ## Run the tests with a real KDC (check-t
 	$(BIN)/python -m pytest -m kerberos $(PYTEST_ARGS)
 
 .PHONY: test-kafka
-test-kafka: jdk $(VENV)/.setup-test ## Run the tests with a real Kafka broker (needs Maven the first time).
+test-kafka: jdk $(VENV)/.setup-test ## Run the tests with a real Kafka broker and a Flink that reads it (about 10 min; needs Maven the first time).
 	$(BIN)/python -m pytest -m kafka $(PYTEST_ARGS)
 
 .PHONY: test-rescue
@@ -170,7 +170,7 @@ test-lowest: $(VENV)/.setup-test ## Run the unit tests with the lowest versions 
 	PYTHONPATH=tests/support $(BIN)/python -m releasing.lowest "$(PYTHON)" $(PYTEST_ARGS)
 
 .PHONY: bench
-bench: jdk $(VENV)/.setup-test ## Run the benchmarks, one after the other (about 40 min).
+bench: jdk $(VENV)/.setup-test ## Run the benchmarks, one after the other (about 50 min).
 	@.ci/check-tools nginx
 	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=tests/support:. $(BIN)/python "$$file"; done
 
