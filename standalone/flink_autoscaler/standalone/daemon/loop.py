@@ -14,10 +14,10 @@ import structlog
 from apscheduler.events import EVENT_JOB_MAX_INSTANCES, JobSubmissionEvent
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
-from apscheduler.triggers.interval import IntervalTrigger
 
 from flink_autoscaler.core.model.early import EarlyPass, EarlyPasses
 from flink_autoscaler.pipeline.inline.garbage import Garbage
+from flink_autoscaler.standalone.daemon.clock_steps import ClockWatch, Every
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassReport
 from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
@@ -62,7 +62,8 @@ class Daemon:
     Where a policy suspects an overload, a cluster has one pass more between two that are due.
 
     A pass that takes longer than its interval is not started a second time: what was due meanwhile is left out, and
-    the daemon says so. No exception ends a schedule. Clusters come, change and go while the others go on.
+    the daemon says so. No exception ends a schedule, and no step of the clock holds one up. Clusters come, change and
+    go while the others go on.
 
     Args:
         watches: The clusters to begin with.
@@ -100,6 +101,7 @@ class Daemon:
         executors = {_PASSES: ThreadPoolExecutor(_MOST_CLUSTERS), _HEARTBEAT: ThreadPoolExecutor(1)}
         self._scheduler = BackgroundScheduler(timezone=UTC, executors=executors)
         self._scheduler.add_listener(self._on_overrun, EVENT_JOB_MAX_INSTANCES)
+        self._clock_watch = ClockWatch(self._scheduler)
 
     def start(self) -> None:
         """Begin; the first pass of every cluster starts at once."""
@@ -108,6 +110,7 @@ class Daemon:
                 self._schedule(watch)
         self._add(_HEARTBEAT, self._beat, HEARTBEAT, executor=_HEARTBEAT)
         self._scheduler.start()
+        self._clock_watch.start()
 
     def put(self, watch: Watch) -> None:
         """Look after a cluster from now on. One of the same name is replaced between two passes and keeps its jobs."""
@@ -137,6 +140,7 @@ class Daemon:
             Whether all passes have ended, and what they began for single jobs, too.
         """
         self._is_stopping = True
+        self._clock_watch.stop()
         self._scheduler.shutdown(wait=False)
         with self._changed:
             has_ended = self._changed.wait_for(lambda: not self._running, timeout=grace)
@@ -194,7 +198,7 @@ class Daemon:
     def _add(self, identity: str, function: Callable[..., None], interval: float, *args: object, executor: str) -> None:
         self._scheduler.add_job(
             function,
-            IntervalTrigger(seconds=interval, timezone=UTC),
+            Every(interval),
             args,
             id=identity,
             executor=executor,

@@ -20,6 +20,7 @@ from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.load_profile import ProfileResult, zone_named
 from flink_autoscaler.core.options.forecast import ForecastOptions
 from flink_autoscaler.core.ports.forecast_store import ForecastStore
+from flink_autoscaler.standalone.daemon.clock_steps import ClockWatch
 from flink_autoscaler.standalone.history.profile_process import ProfileBuildError, ProfileProcess
 from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.observability.profile_builds import BuildStatus
@@ -96,6 +97,7 @@ class ProfileSchedule:
         self._schedule = effective_schedule(settings)
         self._scheduler = BackgroundScheduler(timezone=UTC, executors={"default": ThreadPoolExecutor(1)})
         self._scheduler.add_listener(lambda _: self._skip(), EVENT_JOB_MAX_INSTANCES)
+        self._clock_watch = ClockWatch(self._scheduler)
 
     def start(self) -> None:
         """Begin to keep the schedule; nothing where it is off."""
@@ -105,6 +107,7 @@ class ProfileSchedule:
         limits: dict[str, Any] = {"max_instances": 1, "coalesce": True, "misfire_grace_time": LATEST}
         self._scheduler.add_job(self._run, trigger, id=_JOB, **limits)
         self._scheduler.start()
+        self._clock_watch.start()
         log.info("forecast_builds_scheduled", schedule=self._schedule, timezone=self._settings.forecast.build_timezone)
 
     def stop(self) -> None:
@@ -112,6 +115,7 @@ class ProfileSchedule:
         with self._lock:
             self._is_stopping = True
             process = self._process
+        self._clock_watch.stop()
         if self._scheduler.running:
             self._scheduler.shutdown(wait=False)
         if process is not None:

@@ -234,10 +234,15 @@ class HistorySink:
             if is_closed:
                 self._buffer.close()
                 return
-            is_kept_up = self._settings.compaction_interval > 0 and not self._is_away
-            if is_kept_up and self._clock() >= self._upkeep_at:
+            if self._is_upkeep_due():
                 self._upkeep_at = self._clock() + self._settings.compaction_interval
                 self._attempt(self._maintain)
+
+    def _is_upkeep_due(self) -> bool:
+        interval = self._settings.compaction_interval
+        left = self._upkeep_at - self._clock()
+        # More than an interval is left where the clock was set back: what was due by it may be so in years.
+        return interval > 0 and not self._is_away and not 0 < left <= interval
 
     def _next(self) -> tuple[Sequence[_Pass], int, bool]:
         """Wait for something to do; return the passes that came, the flushes that are wanted, and whether to end."""

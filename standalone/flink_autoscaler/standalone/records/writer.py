@@ -187,7 +187,9 @@ class PassRecorder:
 
     def _clean_up(self) -> None:
         now = self._clock()
-        if now < self._clean_up_at and self._written * _SLACK < self._max_size:
+        # More than the interval is left where the clock was set back: what was due by it may be so in years.
+        is_early = 0 < self._clean_up_at - now <= _CLEAN_UP_INTERVAL
+        if is_early and self._written * _SLACK < self._max_size:
             return
         self._clean_up_at, self._written = now + _CLEAN_UP_INTERVAL, 0
         try:

@@ -324,6 +324,18 @@ def test_daemon_compacts_and_removes_on_schedule(tmp_path: Path, sinks: list[His
     assert count(tmp_path, "samples") >= 3
 
 
+def test_history_is_kept_in_order_after_a_clock_was_set_back_by_years(tmp_path: Path, sinks: list[HistorySink]) -> None:
+    write(a_storage(tmp_path), sample_rows(2), sample_rows(3))
+    clock = Clock(NOON_MS + 10 * 365 * 86_400_000)
+    sinks.append(sink := HistorySink(settings_of(tmp_path, compaction_interval=3600.0), clock=clock))
+    clock.at_ms = NOON_MS + 86_400_000
+
+    add(sink, scaled_up().records[0])
+
+    folder = "samples/version=1/date=2026-01-31/cluster=main"
+    wait_until("one file is left", lambda: files_of(tmp_path).get(folder) == 1, PATIENCE, interval=0.02)
+
+
 def test_path_is_needed() -> None:
     with pytest.raises(ConfigError, match=r"autoscaler\.history\.path is not set"):
         HistorySink(HistorySettings(enabled=True))

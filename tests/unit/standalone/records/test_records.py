@@ -229,6 +229,19 @@ def test_old_records_are_removed_in_time(store: FakeRecordStore) -> None:
     assert store.latest(JOB_KEY, request.now_ms) is None
 
 
+def test_old_records_are_removed_after_a_clock_was_set_back_by_years(store: FakeRecordStore) -> None:
+    request, outcome = a_decision()
+    now = [request.now_ms / 1000 + 10 * 365 * 86_400.0]
+    recorder = PassRecorder(store, interval=600.0, retention=3600.0, clock=lambda: now[0])
+    now[0] = request.now_ms / 1000 + 7200.0
+    for minute in (0, 120, 121):
+        recorder.put(replace(request, now_ms=request.now_ms + minute * 60_000), outcome)
+        assert recorder.flush(PATIENCE)
+    recorder.close()
+
+    assert store.latest(JOB_KEY, request.now_ms) is None
+
+
 def test_records_of_busy_jobs_take_no_more_than_they_may(tmp_path: Path) -> None:
     request, outcome = a_decision()
     limit, most = 1 << 20, 0

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
+from typing import NamedTuple
 
 import structlog
 from sqlalchemy import Connection, delete, insert, select, update
@@ -35,12 +36,24 @@ log = structlog.get_logger(__name__)
 BATCH = 2000
 """Consecutive ids looked at by one DELETE."""
 _DAY = 86_400.0
+_TIME_ZONES = 2 * _DAY
+"""Rows are in local time, and others may write rows of another one: so far ahead they are not wrong."""
 _FIRST_RUN = (60.0, 600.0)
 """Seconds after the start, so that daemons that are restarted every day clean up, too, and not all at once."""
 
 
+class _Kept(NamedTuple):
+    """The time of the events that stay, by the local clock of the database's rows."""
+
+    since: datetime
+    until: datetime
+
+
 class EventCleaner:
     """Removes events older than a time, in small steps with pauses so that nobody else has to wait.
+
+    Events that are as far ahead go, too: a clock was wrong when they were written. They would keep all that were
+    written after them, for it is the first row that tells whether there is anything to remove.
 
     Args:
         database: Where the table is.
@@ -71,7 +84,7 @@ class EventCleaner:
         self._thread = threading.Thread(target=self._run_daily, name="event-cleaner", daemon=True)
 
     def start(self) -> None:
-        """Begin to clean: soon, and then every day. Called at most once."""
+        """Begin to clean: soon, and then every day, or as often as events expire. Called at most once."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -82,26 +95,28 @@ class EventCleaner:
 
     def clean(self) -> int:
         """Do one run and return how many rows it removed. Failures end the run and are logged."""
-        cut_off = self._database.local_time(self._clock() - self._ttl)
+        now = self._clock()
+        ahead = max(self._ttl, _TIME_ZONES)
+        kept = _Kept(self._database.local_time(now - self._ttl), self._database.local_time(now + ahead))
         try:
-            return self._clean(cut_off)
+            return self._clean(kept)
         except LeaseLostError:
             log.debug("event_clean_up_left_to_the_leader")
         except StoreError as error:
             log.error("event_clean_up_failed", error=str(error))
         return 0
 
-    def _clean(self, cut_off: datetime) -> int:
+    def _clean(self, kept: _Kept) -> int:
         removed = 0
-        start = self._first_expired(cut_off)
+        start = self._first_expired(kept)
         while start is not None and not self._stopped.is_set():
-            gone = self._remove(start, cut_off)
+            gone = self._remove(start, kept)
             removed += gone
             self._stopped.wait(self._pause)
             # Less than a full batch means a gap in the ids, or the end: look where it goes on.
-            start = start + BATCH if gone == BATCH else self._first_expired(cut_off)
+            start = start + BATCH if gone == BATCH else self._first_expired(kept)
         self._clean_figures()
-        log.info("events_cleaned_up", rows=removed, older_than=cut_off.isoformat(" ", "seconds"))
+        log.info("events_cleaned_up", rows=removed, older_than=kept.since.isoformat(" ", "seconds"))
         return removed
 
     def _clean_figures(self) -> None:
@@ -116,16 +131,17 @@ class EventCleaner:
             self._database.run(partial(remove_figures, start=start, end=last), fence=self._fence)
             self._stopped.wait(self._pause)
 
-    def _first_expired(self, cut_off: datetime) -> int | None:
+    def _first_expired(self, kept: _Kept) -> int | None:
         """Return the id of the very first row, if that has expired."""
         first = select(EVENTS.c.id, EVENTS.c.create_time).order_by(EVENTS.c.id).limit(1)
         row = self._database.run(lambda connection: connection.execute(first).first(), read_only=True)
-        return row.id if row is not None and row.create_time < cut_off else None
+        return None if row is None or kept.since <= row.create_time <= kept.until else row.id
 
-    def _remove(self, start: int, cut_off: datetime) -> int:
+    def _remove(self, start: int, kept: _Kept) -> int:
         def remove(connection: Connection) -> int:
-            expired = EVENTS.c.id.between(start, start + BATCH - 1) & (EVENTS.c.create_time < cut_off)
-            return connection.execute(delete(EVENTS).where(expired)).rowcount
+            expired = ~EVENTS.c.create_time.between(*kept)
+            batch = EVENTS.c.id.between(start, start + BATCH - 1)
+            return connection.execute(delete(EVENTS).where(batch & expired)).rowcount
 
         return self._database.run(remove, fence=self._fence)
 
@@ -133,7 +149,7 @@ class EventCleaner:
         wait = random.uniform(*self._first_run)  # noqa: S311 - spreads load, keeps no secret
         while not self._stopped.wait(wait):
             self.clean()
-            wait = _DAY
+            wait = min(_DAY, self._ttl)
 
 
 class SqlEventHandler:

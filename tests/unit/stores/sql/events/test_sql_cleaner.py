@@ -56,6 +56,32 @@ def cleaner(database: Database, *, pause: float = 0.0) -> EventCleaner:
     return EventCleaner(database, ttl=TTL, clock=lambda: NOW, pause=pause)
 
 
+def test_events_of_a_clock_that_was_years_ahead_do_not_keep_those_after_them(database: Database) -> None:
+    fill(database, -10 * 365 * 86_400.0, *[TTL + 60] * 3, 60.0)
+
+    removed = cleaner(database).clean()
+
+    assert removed == 4
+    assert len(rows_of(database, EVENTS)) == 1
+
+
+def test_events_of_another_time_zone_stay(database: Database) -> None:
+    fill(database, -26 * 3600.0)
+
+    assert cleaner(database).clean() == 0
+
+
+def test_events_that_expire_within_a_minute_are_cleaned_up_more_often_than_every_day(database: Database) -> None:
+    background = EventCleaner(database, ttl=0.05, first_run=(0.0, 0.0), pause=0.0)
+    background.start()
+    try:
+        for _ in range(3):
+            fill(database, 3600.0)
+            wait_until("it is removed", lambda: not rows_of(database, EVENTS), 30.0, interval=0.02)
+    finally:
+        background.stop()
+
+
 @pytest.mark.parametrize("expired", [0, 1, 2000, 4096])
 @pytest.mark.parametrize("fresh", [0, 128])
 @pytest.mark.parametrize("is_gapped", [False, True], ids=["in a row", "with a gap"])
