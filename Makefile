@@ -18,9 +18,11 @@ POLICY ?=
 CONFIG ?= conf/autoscaler.yaml
 ARGS ?=
 # What make test leaves out, but for one test of each kind, marked as guard; each has a target of its own.
-LONG_SUITES := yarn or kerberos or rescue or cluster or long or hour or agreement or kafka or docker or systemd
+LONG_SUITES := yarn or kerberos or rescue or cluster or long or hour or agreement or kafka or docker or systemd or soak
 # Handed to the harness of make test-hostile.
 HOSTILE_ARGS ?=
+# Handed to make soak, such as --seconds 3600, --engine spark or --set autoscaler.dry-run=true.
+SOAK_ARGS ?=
 # Which Debian package make deb builds: spark or inline.
 DEB ?= spark
 # Handed to what builds a release, such as --no-deb; to what checks where packages come from, such as --offline.
@@ -137,6 +139,10 @@ test-faults: $(VENV)/.setup-test ## Kill, stop and cut off real daemons and data
 .PHONY: test-hostile
 test-hostile: $(VENV)/.setup-test ## Tell a daemon 20,000 lies (HOSTILE_ARGS="--lies 500 --seed 3", or --only 'a lie' to tell one again).
 	PYTHONPATH=tests/support $(BIN)/python -m hostile_flink $(HOSTILE_ARGS)
+
+.PHONY: soak
+soak: $(VENV)/.setup-test ## Let a week pass for a daemon in 23 minutes, with all that goes wrong, and fail by the name of what grows.
+	PYTHONPATH=tests/support $(BIN)/python -m soak $(SOAK_ARGS)
 
 .PHONY: test-docker
 test-docker: jdk $(VENV)/.setup-test ## Build the images and run them, in a Docker of its own (root and debootstrap; the first time about 15 min).

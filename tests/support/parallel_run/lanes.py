@@ -18,6 +18,7 @@ had used Spark Connect, and those that start one are begun early."""
 
 WAITING: Final = (
     "tests/e2e/",
+    "tests/integration/soak/",
     "tests/integration/yarn/",
     "tests/integration/pipeline/test_cluster.py",
     "tests/integration/pipeline/test_profile_schedule.py",

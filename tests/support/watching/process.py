@@ -95,6 +95,12 @@ class DaemonProcess:
         children = [child for task in tasks for child in (task / "children").read_text().split()]
         return [int(child) for child in children if Path(f"/proc/{child}/comm").read_text().strip() == name]
 
+    @property
+    def pid(self) -> int:
+        """Process id of the run."""
+        assert self._process is not None
+        return self._process.pid
+
     def send(self, number: signal.Signals) -> None:
         """Send a signal."""
         assert self._process is not None

@@ -16,6 +16,7 @@ GUARDED = {
     "two jobs for one slot": "tests/e2e/test_slot_competition.py",
     "discovery and rescale on YARN": "tests/integration/yarn/test_flink_on_yarn.py",
     "a JobManager behind Kerberos": "tests/e2e/test_kerberos.py",
+    "a week in which nothing grows": "tests/integration/soak/test_short_week.py",
     "a pass on a Spark cluster of two workers": "tests/integration/pipeline/test_cluster.py",
 }
 
@@ -31,12 +32,12 @@ def test_make_test_selects_the_guards_and_leaves_out_the_rest_of_the_long_suites
     told = subprocess.run(["make", "--dry-run", "test"], cwd=PROJECT, capture_output=True, text=True, check=True)
 
     (selected,) = set(re.findall(r'pytest .* -m "([^"]*)"', told.stdout))
-    suites = "yarn or kerberos or rescue or cluster or long or hour or agreement or kafka or docker or systemd"
+    suites = "yarn or kerberos or rescue or cluster or long or hour or agreement or kafka or docker or systemd or soak"
     assert selected == f"guard or not ({suites})"
 
 
 def test_ci_installs_what_the_guards_take() -> None:
     text = (PROJECT / ".ci" / "run").read_text()
 
-    for package in ("krb5-kdc", "libapache2-mod-auth-gssapi", "libkrb5-dev", "openjdk-17-jdk-headless"):
+    for package in ("krb5-kdc", "faketime", "libapache2-mod-auth-gssapi", "libkrb5-dev", "openjdk-17-jdk-headless"):
         assert package in text

@@ -37,7 +37,10 @@ from flink_autoscaler.stores.sql.tables import JOB_KEY_LENGTH
 log = structlog.get_logger(__name__)
 
 _FAILURE_COUNTS_FOR: Final = 300.0
-"""Seconds for which a save that failed tells about the database, where nobody tries it again: its job may be gone."""
+"""Seconds for which a save that failed tells about the database, where nobody tries it again: its job may not run."""
+
+_MOST_UNWRITTEN: Final = 100
+"""Jobs that are gone whose state could not be written, and is kept in case they return."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,7 @@ class SqlStateStore:
         self._clock = clock
         self._lock = threading.Lock()
         self._views: dict[JobKey, _View] = {}
+        self._unwritten: dict[JobKey, None] = {}
         self._generation = 0
         self._reported: set[tuple[JobKey, str]] = set()
         self._set_aside_count = 0
@@ -142,6 +146,7 @@ class SqlStateStore:
             raise self._explained(job_key, error) from error
         except StoreError as error:
             self._remember(job_key, _View(state, None), generation)
+            self._unwritten.pop(job_key, None)  # it is not gone, or no more
             if not isinstance(error, RowError):
                 self._failures[job_key] = (time.monotonic(), error)
             raise
@@ -161,11 +166,16 @@ class SqlStateStore:
         self._database.run(lambda connection: delete_job(connection, job_key), fence=self._fence)
 
     def release(self, job_key: JobKey) -> None:
-        """Free the memory of a job whose state is in the database; one that could not be written yet is kept."""
+        """Free the memory of a job that is gone; of those whose state could not be written the last few are kept.
+
+        That it could not be written tells nothing about the database any more: nobody is going to try it again.
+        """
+        self._failures.pop(job_key, None)
         with self._lock:
-            view = self._views.get(job_key)
-            if view is not None and view.stored is not None:
-                del self._views[job_key]
+            if self._is_unwritten(job_key):
+                self._keep_unwritten(job_key)
+            else:
+                self._views.pop(job_key, None)
             self._reported = {reported for reported in self._reported if reported[0] != job_key}
 
     def job_keys(self) -> frozenset[JobKey]:
@@ -181,11 +191,21 @@ class SqlStateStore:
         """Drop everything in memory, also what could not be written; the next access reads the database again."""
         with self._lock:
             self._generation += 1
-            self._views = {}
+            self._views, self._unwritten = {}, {}
             self._reported = set()
 
     def close(self) -> None:
         """Release nothing: everything saved is in the database, which belongs to somebody else."""
+
+    def _is_unwritten(self, job_key: JobKey) -> bool:
+        view = self._views.get(job_key)
+        return view is not None and view.stored is None
+
+    def _keep_unwritten(self, job_key: JobKey) -> None:
+        """Keep the state of one more job that is gone, and let go of the first of too many."""
+        self._unwritten = {key: None for key in (*self._unwritten, job_key) if self._is_unwritten(key)}
+        for oldest in list(self._unwritten)[:-_MOST_UNWRITTEN]:
+            del self._unwritten[oldest], self._views[oldest]
 
     def _remember(self, job_key: JobKey, view: _View, generation: int) -> None:
         """Keep a view, unless everything was forgotten while it was made."""

@@ -585,3 +585,52 @@ def test_released_job_that_could_not_be_written_yet_is_kept(database: Database) 
     store.release("job")
 
     assert store.load("job") == OVERRIDES
+
+
+def test_a_save_that_failed_for_a_job_that_is_gone_tells_nothing_about_the_database(database: Database) -> None:
+    gate = Gate()
+    store = SqlStateStore(database, fence=gate)
+    store.load("job")
+    gate.error = StoreError("away")
+    with pytest.raises(StoreError):
+        store.save("job", OVERRIDES)
+    told_before = store.write_error()
+
+    store.release("job")
+
+    assert told_before is not None
+    assert store.write_error() is None
+
+
+def test_of_jobs_that_are_gone_and_could_not_be_written_the_last_hundred_are_kept(database: Database) -> None:
+    gate = Gate()
+    store = SqlStateStore(database, fence=gate)
+    for number in range(150):
+        store.load(f"job-{number}")
+    gate.error = StoreError("away")
+    for number in range(150):
+        with pytest.raises(StoreError):
+            store.save(f"job-{number}", OVERRIDES)
+        store.release(f"job-{number}")
+
+    kept = [number for number in range(150) if store.load(f"job-{number}") == OVERRIDES]
+
+    assert kept == list(range(50, 150))
+
+
+def test_a_job_that_has_returned_before_it_could_be_written_is_kept_whoever_leaves(database: Database) -> None:
+    gate = Gate()
+    store = SqlStateStore(database, fence=gate)
+    for number in range(150):
+        store.load(f"job-{number}")
+    gate.error = StoreError("away")
+    for number in range(150):
+        with pytest.raises(StoreError):
+            store.save(f"job-{number}", OVERRIDES)
+    store.release("job-0")
+    with pytest.raises(StoreError):
+        store.save("job-0", OVERRIDES)
+    for number in range(1, 150):
+        store.release(f"job-{number}")
+
+    assert store.load("job-0") == OVERRIDES

@@ -1,0 +1,48 @@
+"""A clock that is set while processes go by it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from flink_cluster.errors import HarnessError
+
+LIBRARY = "libfaketimeMT.so.1"
+
+
+class Clock:
+    """The clock of the machine, as some processes see it: libfaketime adds an offset that a file says.
+
+    Clocks that only count, by which threads wait, stay as they are, as they do when a clock is set.
+
+    Args:
+        folder: For the file; everybody who goes by the clock has to be able to read it.
+
+    Raises:
+        HarnessError: libfaketime is not installed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        library = next(Path("/usr/lib").glob(f"*/faketime/{LIBRARY}"), None)
+        if library is None:
+            raise HarnessError("faketime is not installed; apt-get install faketime")
+        self._file = folder / "clock"
+        self.offset = 0
+        self._write()
+        self.environment: Mapping[str, str] = {
+            "LD_PRELOAD": str(library),
+            "FAKETIME_TIMESTAMP_FILE": str(self._file),
+            "FAKETIME_CACHE_DURATION": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
+
+    def step(self, seconds: int) -> None:
+        """Set the clock ahead by so many seconds, or back; within a second everybody goes by it."""
+        self.offset += seconds
+        self._write()
+
+    def _write(self) -> None:
+        draft = self._file.with_suffix(".draft")
+        draft.write_text(f"{self.offset:+d}\n")
+        draft.chmod(0o644)
+        draft.replace(self._file)
