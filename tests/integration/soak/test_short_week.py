@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-import pytest
-from soak import Plan, soak
+import os
 
-SHORT = Plan(seconds=300.0, jobs=20, clusters=2, leaving=0.2, interval=2.0, patience=240.0)
+import pytest
+from databases import MissingServerError
+from soak import Outcome, Plan, soak
+from soak.clock import MissingClockError
+
+SHORT = Plan(seconds=300.0, jobs=12, clusters=2, leaving=0.2, interval=3.0, patience=240.0)
+
+
+def outcome_of(plan: Plan) -> Outcome:
+    """Run a soak; skip the test where a program is missing, except in CI."""
+    try:
+        return soak(plan, lambda each: print(each, flush=True))
+    except (MissingServerError, MissingClockError) as error:
+        if "CI" in os.environ:
+            raise
+        pytest.skip(f"{error}; apt-get install postgresql faketime")
 
 
 @pytest.mark.soak
 @pytest.mark.guard
 def test_nothing_grows_in_a_week_and_every_fault_is_recovered_from() -> None:
-    outcome = soak(SHORT, print)
+    outcome = outcome_of(SHORT)
     print(outcome.table())
 
     assert outcome.faults == []

@@ -10,6 +10,10 @@ from flink_cluster.errors import HarnessError
 LIBRARY = "libfaketimeMT.so.1"
 
 
+class MissingClockError(HarnessError):
+    """libfaketime is not there."""
+
+
 class Clock:
     """The clock of the machine, as some processes see it: libfaketime adds an offset that a file says.
 
@@ -19,13 +23,13 @@ class Clock:
         folder: For the file; everybody who goes by the clock has to be able to read it.
 
     Raises:
-        HarnessError: libfaketime is not installed.
+        MissingClockError: libfaketime is not installed.
     """
 
     def __init__(self, folder: Path) -> None:
         library = next(Path("/usr/lib").glob(f"*/faketime/{LIBRARY}"), None)
         if library is None:
-            raise HarnessError("faketime is not installed; apt-get install faketime")
+            raise MissingClockError("faketime is not installed")
         self._file = folder / "clock"
         self.offset = 0
         self._write()

@@ -10,9 +10,6 @@ from soak.growth import CONFIDENCE, Growth, Tolerance, judged
 from soak.plan import FILLING, Plan
 from soak.sampling import TOLERANCES
 
-WEEK_PASSES = 7 * 86_400 // 10
-"""Passes over a cluster in a week, with the default interval."""
-
 
 @dataclass(frozen=True)
 class Round:
@@ -86,11 +83,11 @@ class Outcome:
         return [*growing, *unwell, *idle, *self.problems]
 
     def table(self) -> str:
-        """Return every figure with its slope, and what it would come to at most in the passes of a real week."""
+        """Return every figure with its slope, and by what it grows at most with a thousand passes over each cluster."""
         rounds = len(self.rounds) - FILLING
         passes = sum(each.passes for each in self.rounds[FILLING:]) / max(1, rounds) / self.plan.clusters
-        head = f"{'':38}{'first':>10}{'last':>10}{'a round':>10}  {CONFIDENCE:.0%} between{'':13}{'in a week <':>12}"
-        lines = [head, *(_line(name, growth, WEEK_PASSES / passes) for name, growth in sorted(self.growths.items()))]
+        head = f"{'':38}{'first':>10}{'last':>10}{'a round':>10}  {CONFIDENCE:.0%} between{'':13}{'1,000 passes <':>16}"
+        lines = [head, *(_line(name, growth, 1000 / max(1.0, passes)) for name, growth in sorted(self.growths.items()))]
         return "\n".join([*lines, "", self._totals()])
 
     def _totals(self) -> str:
@@ -113,5 +110,5 @@ def _line(name: str, growth: Growth, rounds: float) -> str:
     found = growth.slope
     between = f"{found.low:+10.3f} … {found.high:+10.3f}"
     verdict = "GROWS" if growth.grows else ""
-    week = max(0.0, found.high) * rounds
-    return f"{name:38}{growth.first:10.1f}{growth.last:10.1f}{found.middle:+10.3f}  {between}{week:12.1f}  {verdict}"
+    most = max(0.0, found.high) * rounds
+    return f"{name:38}{growth.first:10.1f}{growth.last:10.1f}{found.middle:+10.3f}  {between}{most:16.1f}  {verdict}"

@@ -66,13 +66,13 @@ def test_a_week_in_which_nothing_was_rescaled_is_a_fault() -> None:
     assert outcome.faults == ["nothing was rescaled in the rounds that are judged"]
 
 
-def test_growth_is_told_for_the_passes_of_a_real_week() -> None:
-    # 100 passes over each cluster in a round: a week has 60,480.
-    outcome = an_outcome(lambda number: {"memory, MB": 100.0 + 0.01 * number})
+def test_growth_is_told_for_a_thousand_passes() -> None:
+    # 100 passes over each cluster in a round.
+    outcome = an_outcome(lambda number: {"memory, MB": 100.0 + 0.02 * number})
 
     (line,) = [line for line in outcome.table().splitlines() if line.startswith("memory")]
 
-    assert line.split()[-1] == "6.0"
+    assert line.split()[-1] == "0.2"
 
 
 def test_every_figure_has_a_tolerance() -> None:
