@@ -23,6 +23,8 @@ class Plan:
         leaving: Jobs that leave per second.
         interval: Seconds from one pass to the next.
         engine: Of the daemon.
+        viewers: People who follow the page.
+        samples: Per round, in which everything is measured.
         options: Of the daemon, beyond those of the soak.
         patience: Seconds after which a daemon that has not recovered from what went wrong in a round never will.
     """
@@ -33,6 +35,8 @@ class Plan:
     leaving: float = 1.0
     interval: float = 1.0
     engine: str = "inline"
+    viewers: int = 2
+    samples: int = 10
     options: Mapping[str, str] = field(default_factory=dict)
     patience: float = 120.0
 

@@ -18,8 +18,6 @@ from soak.site import Site
 
 _TICK = 0.25
 _LOOK = 1.0
-_SAMPLES = 10
-"""Per round, in which everything is measured."""
 
 Tell = Callable[[Round], None]
 
@@ -65,7 +63,7 @@ class _Run:
             while due and due[0].at * length <= passed:
                 due.popleft().do()
             self._site.fleet.tick(time.monotonic() - self._began)
-            if len(samples) < _SAMPLES * passed / length:
+            if len(samples) < self._site.plan.samples * passed / length:
                 samples.append(self._site.sampler.sample())
             time.sleep(_TICK)
         problem = self._recovered(samples[-1])

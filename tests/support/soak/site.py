@@ -15,14 +15,13 @@ from databases import PostgresqlServer
 from receiver import Receiver
 from watching.process import DaemonProcess
 
+from flink_cluster.errors import HarnessError
 from flink_cluster.waiting import wait_until
 from soak.clock import Clock
 from soak.fleet import Fleet, GuardedFlink
 from soak.plan import Plan
 from soak.sampling import Sampler, cpu_of, family
 from soak.viewers import Viewers
-
-_VIEWERS = 2
 
 
 class _Postgresql(PostgresqlServer):
@@ -58,7 +57,7 @@ class Site:
             self.fleet = Fleet(self.clusters, jobs=plan.jobs, leaving=plan.leaving, period=plan.round_seconds / 5)
             self.daemon = parts.enter_context(DaemonProcess(self.folder))
             self._start_daemon()
-            parts.enter_context(Viewers(self.url, _VIEWERS))
+            parts.enter_context(Viewers(self.url, plan.viewers))
             self._open = parts.pop_all()
         return self
 
@@ -130,6 +129,8 @@ class Site:
         self.sampler = Sampler(self.pid, self.url, self.database_address, folders)
 
     def _is_started(self) -> bool:
+        if self.daemon.has_ended:
+            raise HarnessError(f"the daemon did not start\n{self.daemon.text()}")
         return any(message.startswith("READY=1") for message in self.daemon.messages())
 
     def _options(self) -> Mapping[str, str]:
@@ -162,7 +163,7 @@ class Site:
             "autoscaler.notifications.targets.0.name": "on-call",
             "autoscaler.notifications.targets.0.type": "webhook",
             "autoscaler.notifications.targets.0.url": self.receiver.url,
-            "job.autoscaler.metrics.window": f"{max(2 * self.plan.interval, length / 20):g} s",
+            "job.autoscaler.metrics.window": f"{round(1000 * max(2 * self.plan.interval, length / 20))} ms",
             "job.autoscaler.stabilization.interval": "0 s",
             "job.autoscaler.scale-down.interval": "0 s",
             "job.autoscaler.restart.time": "1 s",

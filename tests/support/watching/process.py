@@ -101,6 +101,11 @@ class DaemonProcess:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process has ended, by itself or not."""
+        return self._process is not None and self._process.poll() is not None
+
     def send(self, number: signal.Signals) -> None:
         """Send a signal."""
         assert self._process is not None

@@ -146,7 +146,8 @@ class EventCleaner:
         return self._database.run(remove, fence=self._fence)
 
     def _run_daily(self) -> None:
-        wait = min(random.uniform(*self._first_run), self._ttl)  # noqa: S311 - spreads load, keeps no secret
+        wait = random.uniform(*self._first_run)  # noqa: S311 - spreads load, keeps no secret
+        wait = min(wait, max(self._ttl, self._first_run[0]))
         while not self._stopped.wait(wait):
             self.clean()
             wait = min(_DAY, self._ttl)

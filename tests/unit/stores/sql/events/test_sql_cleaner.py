@@ -72,7 +72,7 @@ def test_events_of_another_time_zone_stay(database: Database) -> None:
 
 
 def test_events_that_expire_within_a_minute_are_cleaned_up_more_often_than_every_day(database: Database) -> None:
-    background = EventCleaner(database, ttl=0.05, pause=0.0)
+    background = EventCleaner(database, ttl=0.05, first_run=(0.0, 600.0), pause=0.0)
     background.start()
     try:
         for _ in range(3):
