@@ -15,8 +15,8 @@ PLAN = Plan()
 Figures = Callable[[int], dict[str, float]]
 
 
-def an_outcome(figures: Figures = lambda number: {"threads": 20.0}) -> Outcome:
-    rounds = [Round(number, figures(number), passes=400.0, rescales=9, gone=5) for number in range(PLAN.rounds)]
+def an_outcome(figures: Figures = lambda number: {"threads": 20.0}, *, passes: float = 400.0) -> Outcome:
+    rounds = [Round(number, figures(number), passes, rescales=9, gone=5) for number in range(PLAN.rounds)]
     return Outcome(PLAN, rounds)
 
 
@@ -44,6 +44,13 @@ def test_what_grows_is_named(name: str, level: float, step: float) -> None:
     assert fault.startswith(f"{name} grows: ")
     assert f"{name:38}" in outcome.table()
     assert "GROWS" in outcome.table()
+
+
+@pytest.mark.parametrize(("step", "is_blamed"), [(1.5, False), (5.0, True)])
+def test_before_memory_has_settled_only_large_leaks_are_blamed(step: float, is_blamed: bool) -> None:
+    outcome = an_outcome(lambda number: {"memory, MB": 150.0 + step * number}, passes=60.0)
+
+    assert bool(outcome.faults) is is_blamed
 
 
 def test_what_fills_up_in_the_first_two_days_does_not_count() -> None:
