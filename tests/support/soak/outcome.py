@@ -14,6 +14,10 @@ from soak.sampling import TOLERANCES
 SETTLED: Final = 200
 """Passes over a cluster after which memory has settled: caches are full, and what threads once took is theirs."""
 
+RESCALING: Final = 6
+"""Passes over a cluster in a round with which jobs are rescaled; with fewer no metric window fills between two steps of
+the clock. A machine that has much more to do gets there."""
+
 _UNSETTLED: Final = Tolerance(0.15, 1.0)
 """For memory where there were fewer, as in a short run: it finds leaks that are larger."""
 
@@ -90,7 +94,9 @@ class Outcome:
             if growth.grows
         ]
         unwell = [f"round {each.number + 1}: {each.problem}" for each in self.rounds if each.problem]
-        is_idle = not sum(each.rescales for each in self.rounds[FILLING:])
+        judged_rounds = self.rounds[FILLING:]
+        passes = sum(each.passes for each in judged_rounds) / self.plan.clusters
+        is_idle = passes >= RESCALING * len(judged_rounds) and not sum(each.rescales for each in judged_rounds)
         idle = ["nothing was rescaled in the rounds that are judged"] if is_idle else []
         return [*growing, *unwell, *idle, *self.problems]
 

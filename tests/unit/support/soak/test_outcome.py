@@ -73,6 +73,13 @@ def test_a_week_in_which_nothing_was_rescaled_is_a_fault() -> None:
     assert outcome.faults == ["nothing was rescaled in the rounds that are judged"]
 
 
+def test_nobody_expects_a_rescale_on_a_machine_that_has_no_time_for_passes() -> None:
+    outcome = an_outcome(passes=12.0)
+    outcome.rounds[:] = [dataclasses.replace(each, rescales=0) for each in outcome.rounds]
+
+    assert outcome.faults == []
+
+
 def test_growth_is_told_for_a_thousand_passes() -> None:
     # 100 passes over each cluster in a round.
     outcome = an_outcome(lambda number: {"memory, MB": 100.0 + 0.02 * number})
