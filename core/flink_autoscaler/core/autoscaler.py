@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.border import Border, attempted
 from flink_autoscaler.core.cycle.ending import error_event, failed
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.evaluate.restart_time import ENOUGH, ClusterOutages, newest_outages
@@ -21,6 +21,7 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import (
     AutoScalerEventHandler,
     AutoScalerStateStore,
+    BatchingStateStore,
     MetricCollector,
     Realization,
     RealizationTerms,
@@ -168,17 +169,21 @@ class JobAutoScaler:
         self._keep(context.job_key, replace(self._kept(context.job_key), memory=outcome.memory))
         return JobPassReport(context.job_key, outcome, None, () if outcome.error is None else (outcome.error,))
 
-    def complete(self, context: JobAutoScalerContext, outcome: PassOutcome) -> JobPassReport:
+    def complete(
+        self, context: JobAutoScalerContext, outcome: PassOutcome, *, is_recorded: bool = False
+    ) -> JobPassReport:
         """Record, report and realize an outcome, in this order. Never raises.
 
         Without a recorded state nothing is realized: a change that would be forgotten must not happen. The decision
         counts as not made then; what was collected is kept, and the next pass decides again.
+
+        Args:
+            context: The job.
+            outcome: What its pass came to.
+            is_recorded: Whether :meth:`record_all` has recorded it already.
         """
         effects = _Effects([outcome.error] if outcome.error is not None else [])
-        is_recorded = _attempt(effects, lambda: self._store.save(context.job_key, outcome.state))
-        kept = self._kept(context.job_key)
-        unrecorded = None if is_recorded else outcome.undecided or outcome.state
-        self._keep(context.job_key, replace(kept, memory=outcome.memory, unrecorded=unrecorded))
+        is_recorded = is_recorded or self._record(context, outcome, effects)
         if is_recorded:
             self._report(context, outcome, effects)
         self._tell(context, outcome.events, effects)
@@ -186,6 +191,20 @@ class JobAutoScaler:
             self._realize_and_note(context, outcome, effects)
         self._report_errors(context, outcome, effects)
         return JobPassReport(context.job_key, outcome, effects.realization, tuple(effects.errors))
+
+    def record_all(self, outcomes: Mapping[JobKey, PassOutcome]) -> frozenset[JobKey]:
+        """Record outcomes together, where the store can, and return the jobs for which that is done. Never raises.
+
+        All of them still have to be completed.
+        """
+        if not isinstance(self._store, BatchingStateStore):
+            return frozenset()
+        states = {job_key: outcome.state for job_key, outcome in outcomes.items()}
+        found = attempted(partial(self._store.save_all, states))
+        recorded = frozenset[JobKey]() if isinstance(found, AutoscalerError) else found
+        for job_key in recorded:
+            self._keep(job_key, replace(self._kept(job_key), memory=outcomes[job_key].memory, unrecorded=None))
+        return recorded
 
     def _outages_elsewhere(self, context: JobAutoScalerContext, state: JobState) -> tuple[int, ...]:
         """Return what rescales took other jobs of the cluster away, for a job that was not measured often enough."""
@@ -201,6 +220,14 @@ class JobAutoScaler:
     def _keep(self, job_key: JobKey, kept: _Kept) -> None:
         with self._lock:
             self._jobs[job_key] = kept
+
+    def _record(self, context: JobAutoScalerContext, outcome: PassOutcome, effects: _Effects) -> bool:
+        """Save the state; tell whether that is done. What could not be saved is kept in memory."""
+        is_recorded = _attempt(effects, lambda: self._store.save(context.job_key, outcome.state))
+        unrecorded = None if is_recorded else outcome.undecided or outcome.state
+        kept = self._kept(context.job_key)
+        self._keep(context.job_key, replace(kept, memory=outcome.memory, unrecorded=unrecorded))
+        return is_recorded
 
     def _report(self, context: JobAutoScalerContext, outcome: PassOutcome, effects: _Effects) -> None:
         report = outcome.report

@@ -53,6 +53,14 @@ class HeapStateStore:
             self._back(job_key)
             self._states[job_key] = state
 
+    def save_all(self, states: Mapping[JobKey, JobState]) -> frozenset[JobKey]:
+        """Replace the states of many jobs."""
+        with self._lock:
+            for job_key in states:
+                self._back(job_key)
+            self._states |= states
+        return frozenset(states)
+
     def delete(self, job_key: JobKey) -> None:
         """Forget one job. Deleting an unknown job does nothing."""
         with self._lock:

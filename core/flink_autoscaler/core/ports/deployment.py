@@ -118,6 +118,19 @@ class AutoScalerStateStore(Protocol):
 
 
 @runtime_checkable
+class BatchingStateStore(Protocol):
+    """A state store that saves the states of many jobs for less than one by one."""
+
+    def save_all(self, states: Mapping[JobKey, JobState]) -> frozenset[JobKey]:
+        """Replace the states of jobs, each of them wholly or not at all, and return those that surely were replaced.
+
+        Never raises: the others are to be saved one by one, which tells what is wrong with each. Calls for one job
+        never overlap.
+        """
+        ...
+
+
+@runtime_checkable
 class ReleasingStateStore(Protocol):
     """A state store that can free the memory of a job that left its cluster, while its state is kept for a while."""
 
@@ -280,6 +293,7 @@ __all__ = [
     "NO_TERMS",
     "AutoScalerEventHandler",
     "AutoScalerStateStore",
+    "BatchingStateStore",
     "ClusterReading",
     "CollectorMemory",
     "EvaluationEngine",

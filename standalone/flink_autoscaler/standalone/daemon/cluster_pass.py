@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,7 +13,6 @@ from structlog.contextvars import bound_contextvars
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
 from flink_autoscaler.core.border import Border, ToldOnce, attempted
-from flink_autoscaler.core.decide.limits.shares import more_slots
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, StoreError
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.early import EarlyPass, LookAgain
@@ -24,8 +22,8 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobList, JobListFetcher
 from flink_autoscaler.core.ports.order_book import OrderBook
 from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome, PassRequest
-from flink_autoscaler.core.supervise.left_alone import left_alone
 from flink_autoscaler.core.supervise.order_book import held
+from flink_autoscaler.standalone.daemon.completion import Completion
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
 from flink_autoscaler.standalone.daemon.ledger import SlotLedger, SlotSource
 from flink_autoscaler.standalone.daemon.slot_holders import SlotPromise
@@ -92,11 +90,6 @@ class PassReport:
     def stuck(self) -> int:
         """Number of jobs that are still under way, or waited in vain for a worker."""
         return sum(isinstance(error, NotReadyError) for error in self.failures.values())
-
-
-def job_facts(context: JobAutoScalerContext) -> dict[str, str]:
-    """Return who a job is, with its labels, for every log line about it."""
-    return {**context.labels, "cluster": context.cluster, "job_key": context.job_key}
 
 
 def problems(report: JobPassReport) -> tuple[str, ...]:
@@ -166,7 +159,6 @@ class ClusterPass:
         self._fetcher = fetcher
         self._engine = engine
         self._autoscaler = autoscaler
-        self._deadline = deadline
         self._selects = selects
         self._around = around = dependencies or PassDependencies()
         self._leadership = around.leadership
@@ -175,7 +167,15 @@ class ClusterPass:
         self._roster = Roster()
         self._told = ToldOnce()
         self._ledger = SlotLedger(around.slot_source)
-        self._workers = ThreadPoolExecutor(parallelism, thread_name_prefix=f"job-{cluster}")
+        self._completion = Completion(
+            cluster,
+            autoscaler=autoscaler,
+            leadership=self._leadership,
+            recorder=around.recorder,
+            parallelism=parallelism,
+            deadline=deadline,
+            beside=self._beside,
+        )
 
     def run(self, early: EarlyPass | None = None) -> PassReport:
         """Look at every job of the cluster once. Never raises; failures are in the report.
@@ -206,7 +206,7 @@ class ClusterPass:
 
     def close(self) -> None:
         """Release the fetcher and the idle workers; work under way is not waited for."""
-        self._workers.shutdown(wait=False, cancel_futures=True)
+        self._completion.close()
         self._fetcher.close()
 
     def _run(self, early: EarlyPass | None) -> PassReport:
@@ -223,7 +223,7 @@ class ClusterPass:
         outcomes = self._ledger.settle(requests, self._engine.evaluate(requests), failures) if requests else ()
         requests, outcomes = _without(failures, requests, outcomes)
         if term is not None and term == self._leadership.term():
-            reports = self._complete_all(requests, outcomes, failures, term)
+            reports = self._completion.complete(requests, outcomes, failures, term, self._roster)
             self._beside("history", partial(self._keep, requests, reports, now_ms))
         else:
             reports = self._observe_all(requests, outcomes, failures)
@@ -348,55 +348,6 @@ class ClusterPass:
         known = ((request, profiles.get(request.context.job_key)) for request in requests)
         return [request if found is None else replace(request, profiles=found) for request, found in known]
 
-    def _complete_all(
-        self,
-        requests: Sequence[PassRequest],
-        outcomes: Sequence[PassOutcome],
-        failures: dict[JobKey, AutoscalerError],
-        term: int,
-    ) -> dict[JobKey, JobPassReport]:
-        pairs = list(zip(requests, outcomes, strict=True))
-        deadline = time.monotonic() + self._deadline
-        work: dict[JobKey, Future[JobPassReport]] = {}
-        # What gives slots back comes first, so that they are there for what takes some.
-        for is_growing in (False, True):
-            work |= self._begin([pair for pair in pairs if _is_growing(pair[1]) is is_growing], term)
-            wait(work.values(), timeout=max(0.0, deadline - time.monotonic()))
-        reports = {}
-        for job_key, future in work.items():
-            # Cancelling what has not begun keeps a hanging job from filling the queue pass by pass.
-            if future.cancel():
-                failures[job_key] = NotReadyError(f"no free worker within {self._deadline:g} s")
-            elif not future.done():
-                failures[job_key] = NotReadyError(f"still under way after {self._deadline:g} s")
-            else:
-                with Border() as border:
-                    reports[job_key] = future.result()
-                if border.error is not None:
-                    failures[job_key] = border.error
-        return reports
-
-    def _begin(
-        self, pairs: Sequence[tuple[PassRequest, PassOutcome]], term: int
-    ) -> dict[JobKey, Future[JobPassReport]]:
-        work: dict[JobKey, Future[JobPassReport]] = {}
-        for request, outcome in pairs:
-            job_key = request.context.job_key
-            work[job_key] = self._workers.submit(self._complete, request, outcome, term)
-            self._roster.begin(job_key, work[job_key])  # type: ignore[arg-type]
-        return work
-
-    def _complete(self, request: PassRequest, outcome: PassOutcome, term: int) -> JobPassReport:
-        context = request.context
-        with bound_contextvars(**job_facts(context)), self._leadership.acting(term):
-            report = attempted(partial(self._autoscaler.complete, context, outcome))
-            if isinstance(report, AutoscalerError):
-                return JobPassReport(context.job_key, outcome, None, (report,))
-            if self._around.recorder is not None:
-                self._beside("record of passes", partial(self._around.recorder.put, request, outcome))
-            alone = left_alone(request.orders, outcome.state.supervision, request.now_ms)
-            return replace(report, left_alone=alone)
-
 
 def _without(
     failures: Mapping[JobKey, AutoscalerError], requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome]
@@ -404,8 +355,3 @@ def _without(
     """Leave out the jobs that have failed since they were asked for."""
     kept = [pair for pair in zip(requests, outcomes, strict=True) if pair[0].context.job_key not in failures]
     return [request for request, _ in kept], tuple(outcome for _, outcome in kept)
-
-
-def _is_growing(outcome: PassOutcome) -> bool:
-    slots = more_slots(outcome)
-    return slots is not None and slots[1] > slots[0]

@@ -20,7 +20,12 @@ import structlog
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.core.ports.deployment import AutoScalerStateStore, ReleasingStateStore, SharedStateStore
+from flink_autoscaler.core.ports.deployment import (
+    AutoScalerStateStore,
+    BatchingStateStore,
+    ReleasingStateStore,
+    SharedStateStore,
+)
 from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.settings.schema.settings import Settings, StandaloneSettings
 from flink_autoscaler.standalone.settings.sources.layer import FileUnreadableError, read_text
@@ -300,6 +305,12 @@ class WatchedStore:
     def save(self, job_key: JobKey, state: JobState) -> None:
         """Replace the state of one job."""
         self._watch.call(self._store.save, job_key, state)
+
+    def save_all(self, states: Mapping[JobKey, JobState]) -> frozenset[JobKey]:
+        """Replace the states of many jobs, where the store can and its database works."""
+        if not isinstance(self._store, BatchingStateStore) or self._watch.is_in_doubt():
+            return frozenset()
+        return self._store.save_all(states)
 
     def delete(self, job_key: JobKey) -> None:
         """Forget one job."""

@@ -239,15 +239,12 @@ def _read_removals(value: Any, unknown: Unknown) -> tuple[str, ...]:
 
 
 _METRICS = _by_metric(_NUMBER)._replace(write=_metrics_text)
-_SAMPLES = _by_instant(
-    MetricSample,
-    "the document",
-    _properties(
-        "a sample",
-        vertices=("vertexMetrics", _mapped("vertexMetrics", _METRICS)),
-        globals_=("globalMetrics", _METRICS),
-    ),
+_SAMPLE = _properties(
+    "a sample",
+    vertices=("vertexMetrics", _mapped("vertexMetrics", _METRICS)),
+    globals_=("globalMetrics", _METRICS),
 )
+_SAMPLES = _by_instant(MetricSample, "the document", _SAMPLE)
 _EVALUATED = _properties("a metric", current=("current", _NUMBER), average=("average", _NUMBER))
 _SUMMARY = _made(
     ScalingSummary,
@@ -327,6 +324,11 @@ KINDS: Mapping[StateType, Kind] = {
     StateType.CONFIG_OVERRIDES: Kind("config_changes", ConfigChanges(), _CONFIG),
     StateType.DELAYED_SCALE_DOWN: Kind("delayed", {}, _DELAYED),
 }
+
+
+def sample_text(sample: MetricSample) -> str:
+    """Write one sample as it is in the text of its window: the instant, a colon, and what was measured."""
+    return f"{quoted(instant_text(sample.at_ms))}:{_SAMPLE.write(sample)}"
 
 
 def encode(state_type: StateType, part: Any) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
@@ -13,6 +13,7 @@ from sqlalchemy import (
     Connection,
     DateTime,
     String,
+    Update,
     bindparam,
     case,
     delete,
@@ -100,6 +101,12 @@ class RowChanges:
         return bool(self.keep or self.inserts or self.updates or self.deletes or self.record)
 
     @property
+    def only_replaces(self) -> bool:
+        """Whether there is a row for everything that is written, whose value nobody needs any more."""
+        has_record = self.stored.record is not None and self.stored.damage is None
+        return not (self.keep or self.inserts or self.deletes) and (self.record is None or has_record)
+
+    @property
     def after(self) -> StoredJob:
         """What the database holds afterwards."""
         return StoredJob(self.parts, self.record or self.stored.record, None if self.record else self.stored.damage)
@@ -158,6 +165,54 @@ def write_job(connection: Connection, job_key: JobKey, changes: RowChanges, *, n
         _write_record(connection, job_key, values, has_record=changes.stored.record is not None)
 
 
+def write_jobs(connection: Connection, jobs: Mapping[JobKey, RowChanges], *, now: datetime, writer: str) -> None:
+    """Write changes of many jobs, inside the transaction of the caller; what is replaced everywhere with one statement.
+
+    Raises:
+        RowError: A row that was to be replaced is not there any more. Nothing may be committed then.
+    """
+    plain = {job_key: changes for job_key, changes in jobs.items() if changes.only_replaces}
+    for job_key, changes in jobs.items():
+        if job_key not in plain:
+            write_job(connection, job_key, changes, now=now, writer=writer)
+    rows = [
+        {"key": job_key, "kind": kind.value, "now": now, "text": text}
+        for job_key, changes in plain.items()
+        for kind, text in changes.updates.items()
+    ]
+    _replace_all(connection, _updated_state(connection), rows)
+    records = [
+        {"key": job_key, "now": now, "by": writer, "place": cluster_of(job_key), **changes.record._asdict()}
+        for job_key, changes in plain.items()
+        if changes.record is not None
+    ]
+    for knows_cluster in (True, False):
+        of_kind = [record for record in records if bool(record["place"]) is knows_cluster]
+        _replace_all(connection, _updated_record(connection, knows_cluster=knows_cluster), of_kind)
+
+
+def _replace_all(connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]) -> None:
+    if rows and connection.execute(statement, list(rows)).rowcount != len(rows):
+        raise RowError("rows of some jobs are gone: somebody else removed them")
+
+
+def _updated_state(connection: Connection) -> Update:
+    """Return what replaces the text of one row, found by ``key`` and ``kind``, by ``text``."""
+    key: BindParameter[str] = bindparam("key", type_=String())
+    condition = same_key(connection, STATE.c.job_key, key)
+    changed = update(STATE).where(condition, STATE.c.state_type == bindparam("kind"))
+    return changed.values(update_time=bindparam("now"), state_value=bindparam("text"))
+
+
+def _updated_record(connection: Connection, *, knows_cluster: bool) -> Update:
+    """Return what replaces our own row of a job. Of a key that names no cluster, somebody may have noted it down."""
+    key: BindParameter[str] = bindparam("key", type_=String())
+    columns = {"job_id": "job_id", "own_state": "own_state", "writer": "by", "updated_at": "now"}
+    columns |= {"cluster": "place"} if knows_cluster else {}
+    changed = update(JOBS).where(same_key(connection, JOBS.c.job_key, key))
+    return changed.values({column: bindparam(name) for column, name in columns.items()})
+
+
 def _set_aside(connection: Connection, job_key: JobKey, state_type: str, *, problem: str, now: datetime) -> None:
     """Copy a stored value to the letter before it is replaced. It does not pass through this process."""
     told, at = literal(problem[:_PROBLEM_LENGTH], String), literal(now, DateTime)
@@ -199,14 +254,8 @@ def _insert(connection: Connection, job_key: JobKey, texts: Mapping[StateType, s
 
 
 def _update(connection: Connection, job_key: JobKey, texts: Mapping[StateType, str], now: datetime) -> None:
-    key: BindParameter[str] = bindparam("key", type_=String())
-    statement = (
-        update(STATE)
-        .where(same_key(connection, STATE.c.job_key, key), STATE.c.state_type == bindparam("kind"))
-        .values(update_time=bindparam("now"), state_value=bindparam("text"))
-    )
     rows = [{"key": job_key, "kind": kind.value, "now": now, "text": text} for kind, text in texts.items()]
-    if connection.execute(statement, rows).rowcount != len(rows):
+    if connection.execute(_updated_state(connection), rows).rowcount != len(rows):
         condition = same_key(connection, STATE.c.job_key, job_key)
         present = set(connection.scalars(select(STATE.c.state_type).where(condition)))
         missing = {kind: text for kind, text in texts.items() if kind not in present}

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 import structlog
 from sqlalchemy import Connection
 
+from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
@@ -31,7 +33,9 @@ from flink_autoscaler.stores.sql.state.rows import (
     lookalike,
     read_job,
     write_job,
+    write_jobs,
 )
+from flink_autoscaler.stores.sql.state.windows import WindowTexts
 from flink_autoscaler.stores.sql.tables import JOB_KEY_LENGTH
 
 log = structlog.get_logger(__name__)
@@ -41,6 +45,10 @@ _FAILURE_COUNTS_FOR: Final = 300.0
 
 _MOST_UNWRITTEN: Final = 100
 """Jobs that are gone whose state could not be written, and is kept in case they return."""
+
+
+JOBS_AT_ONCE: Final = 200
+"""Jobs in one transaction: others wait for it, in SQLite all writers and elsewhere those who renew the lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +101,7 @@ class SqlStateStore:
         self._reported: set[tuple[JobKey, str]] = set()
         self._set_aside_count = 0
         self._failures: dict[JobKey, tuple[float, StoreError]] = {}
+        self._windows = WindowTexts()
 
     @property
     def set_aside_count(self) -> int:
@@ -133,8 +142,7 @@ class SqlStateStore:
                 the state is kept in memory and written with the next save.
         """
         generation = self._generation
-        view = self._views.get(job_key)
-        changes = None if view is None or view.stored is None else _changes(view.stored, state)
+        changes = self._change(job_key, state)
         if changes is not None and not changes:
             self._remember(job_key, _View(state, changes.after), generation)
             return
@@ -154,6 +162,23 @@ class SqlStateStore:
         self._remember(job_key, _View(state, stored), generation)
         self._forget_reports(job_key, stored)
 
+    def save_all(self, states: Mapping[JobKey, JobState]) -> frozenset[JobKey]:
+        """Replace the states of many jobs, some hundred in one transaction, and return those that surely were.
+
+        What was not read or written before is left to :meth:`save`, and so are all jobs of a transaction that fails:
+        one by one it turns out what the matter is with which of them. Never raises.
+        """
+        waiting, saved = iter(states.items()), set[JobKey]()
+        while batch := dict(islice(waiting, JOBS_AT_ONCE)):
+            try:
+                saved |= self._save_batch(batch)
+            except (ConflictError, LeaseLostError, RowError) as error:
+                log.debug("states_not_saved_together", error=str(error))  # nothing was written
+            except StoreError as error:
+                log.debug("states_not_saved_together", error=str(error))
+                break  # it may be away, and would be waited for again and again
+        return frozenset(saved)
+
     def delete(self, job_key: JobKey) -> None:
         """Forget one job.
 
@@ -171,6 +196,7 @@ class SqlStateStore:
         That it could not be written tells nothing about the database any more: nobody is going to try it again.
         """
         self._failures.pop(job_key, None)
+        self._windows.forget(job_key)
         with self._lock:
             if self._is_unwritten(job_key):
                 self._keep_unwritten(job_key)
@@ -193,6 +219,7 @@ class SqlStateStore:
             self._generation += 1
             self._views, self._unwritten = {}, {}
             self._reported = set()
+        self._windows.clear()
 
     def close(self) -> None:
         """Release nothing: everything saved is in the database, which belongs to somebody else."""
@@ -206,6 +233,40 @@ class SqlStateStore:
         self._unwritten = {key: None for key in (*self._unwritten, job_key) if self._is_unwritten(key)}
         for oldest in list(self._unwritten)[:-_MOST_UNWRITTEN]:
             del self._unwritten[oldest], self._views[oldest]
+
+    def _save_batch(self, states: Mapping[JobKey, JobState]) -> frozenset[JobKey]:
+        """Save the states of jobs whose rows are known, but for those that cannot be written as text.
+
+        Raises:
+            StoreError: None was saved, or nobody knows.
+        """
+        generation = self._generation
+        found = {job_key: attempted(partial(self._change, job_key, state)) for job_key, state in states.items()}
+        changes = {job_key: change for job_key, change in found.items() if isinstance(change, RowChanges)}
+        written = {job_key: change for job_key, change in changes.items() if change}
+        try:
+            if written:
+                self._database.run(partial(self._write_all, written), fence=self._fence)
+        except (ConflictError, LeaseLostError, RowError):
+            raise
+        except StoreError:
+            for job_key in written:  # whether they were written is not known
+                self._remember(job_key, _View(states[job_key], None), generation)
+            raise
+        for job_key, change in changes.items():
+            self._failures.pop(job_key, None)
+            self._remember(job_key, _View(states[job_key], change.after), generation)
+            self._forget_reports(job_key, change.after)
+        return frozenset(changes)
+
+    def _change(self, job_key: JobKey, state: JobState) -> RowChanges | None:
+        """Return what differs from what is stored; None where that is not known."""
+        view = self._views.get(job_key)
+        return None if view is None or view.stored is None else self._changes(job_key, view.stored, state)
+
+    def _write_all(self, changes: Mapping[JobKey, RowChanges], connection: Connection) -> None:
+        now = self._database.local_time(self._clock())
+        write_jobs(connection, changes, now=now, writer=self._writer)
 
     def _remember(self, job_key: JobKey, view: _View, generation: int) -> None:
         """Keep a view, unless everything was forgotten while it was made."""
@@ -223,11 +284,27 @@ class SqlStateStore:
         if changes is None:
             stored = read_job(connection, job_key)
             self._report_problems(job_key, stored)
-            changes = _changes(stored, state)
+            changes = self._changes(job_key, stored, state)
         if changes:
             now = self._database.local_time(self._clock())
             write_job(connection, job_key, changes, now=now, writer=self._writer)
         return changes.after
+
+    def _changes(self, job_key: JobKey, stored: StoredJob, state: JobState) -> RowChanges:
+        """Return what has to be written so that the database holds a state."""
+        changes = RowChanges(stored)
+        for state_type, kind in KINDS.items():
+            _compare(changes, state_type, getattr(state, kind.name), partial(self._text, job_key))
+        record = JobRecord(state.job_id, own_state_text(state))
+        is_new = stored.record is None and (changes.parts or record != JobRecord(None, None))
+        if is_new or (stored.record is not None and record != stored.record):
+            changes.record = record
+        return changes
+
+    def _text(self, job_key: JobKey, state_type: StateType, part: Any) -> str | None:
+        if state_type is StateType.COLLECTED_METRICS and part:
+            return self._windows.write(job_key, part)
+        return encode(state_type, part)
 
     def _explained(self, job_key: JobKey, error: StoreError) -> StoreError:
         """Say so when the conflict is with another job, whose key is the same to the database."""
@@ -256,6 +333,8 @@ class SqlStateStore:
 
     def _forget_reports(self, job_key: JobKey, stored: StoredJob) -> None:
         """Report again when a value that was replaced becomes unreadable once more."""
+        if not self._reported:
+            return
         with self._lock:
             replaced = {state_type for state_type, problem in _problems(stored).items() if problem is None}
             self._reported -= {(job_key, state_type) for state_type in replaced}
@@ -282,25 +361,15 @@ def _state(stored: StoredJob) -> JobState:
     return JobState(**parts) if parts else EMPTY_STATE
 
 
-def _changes(stored: StoredJob, state: JobState) -> RowChanges:
-    """Return what has to be written so that the database holds a state."""
-    changes = RowChanges(stored)
-    for state_type, kind in KINDS.items():
-        _compare(changes, state_type, getattr(state, kind.name))
-    record = JobRecord(state.job_id, own_state_text(state))
-    is_new = stored.record is None and (changes.parts or record != JobRecord(None, None))
-    if is_new or (stored.record is not None and record != stored.record):
-        changes.record = record
-    return changes
-
-
-def _compare(changes: RowChanges, state_type: StateType, part: Any) -> None:
+def _compare(
+    changes: RowChanges, state_type: StateType, part: Any, write: Callable[[StateType, Any], str | None]
+) -> None:
     """Add what has to be done about one kind of state."""
     old = changes.stored.parts.get(state_type)
     if old is not None and old.digest and (part is old.part or part == old.part == KINDS[state_type].empty):
         changes.parts[state_type] = old
         return
-    text = encode(state_type, part)
+    text = write(state_type, part)
     new_digest = b"" if text is None else digest(text)
     if old is not None and text is not None and new_digest == old.digest:
         changes.parts[state_type] = StoredPart(part, old.digest, old.problem)

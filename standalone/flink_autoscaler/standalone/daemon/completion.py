@@ -1,0 +1,213 @@
+"""Carries out what a pass came to: records, tells and realizes, many jobs at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, TypeVar
+
+from structlog.contextvars import bound_contextvars
+
+from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
+from flink_autoscaler.core.border import attempted
+from flink_autoscaler.core.decide.limits.shares import more_slots
+from flink_autoscaler.core.errors import AutoscalerError, NotReadyError
+from flink_autoscaler.core.model.decision import Rescale
+from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
+from flink_autoscaler.core.supervise.left_alone import left_alone
+from flink_autoscaler.standalone.daemon.vanished import Roster
+from flink_autoscaler.standalone.ha.leadership import Leadership
+from flink_autoscaler.standalone.records.writer import PassRecorder
+
+T = TypeVar("T")
+
+Pair = tuple[PassRequest, PassOutcome]
+
+LEAST_TOGETHER: Final = 2
+"""Jobs for which recording together is worth it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """What became of jobs that were recorded together.
+
+    Attributes:
+        reports: Of those that are done.
+        recorded: All that were recorded; those without a report are to be completed.
+    """
+
+    reports: Mapping[JobKey, JobPassReport]
+    recorded: frozenset[JobKey]
+
+
+@dataclass
+class _Run:
+    """The outcomes of one pass while they are carried out.
+
+    Attributes:
+        until: When to wait no longer, by ``time.monotonic``.
+        failures: Takes why a job has no report.
+    """
+
+    term: int
+    until: float
+    roster: Roster
+    failures: dict[JobKey, AutoscalerError]
+    reports: dict[JobKey, JobPassReport]
+
+
+class Completion:
+    """Carries out the outcomes of passes over one cluster.
+
+    Most jobs of a pass have nothing but their state to be recorded: where the store can, they share transactions, and
+    no thread is woken for each of them. A job whose plan is to be carried out is recorded by itself, before that.
+
+    Args:
+        cluster: Its name.
+        autoscaler: Records, tells and realizes.
+        leadership: Knows under which term this is done.
+        recorder: Keeps passes for those who ask later; None keeps none.
+        parallelism: Jobs that are completed at the same time.
+        deadline: Seconds to wait for all of them.
+        beside: Does something that no job waits for.
+    """
+
+    def __init__(
+        self,
+        cluster: str,
+        *,
+        autoscaler: JobAutoScaler,
+        leadership: Leadership,
+        recorder: PassRecorder | None,
+        parallelism: int,
+        deadline: float,
+        beside: Callable[[str, Callable[[], None]], None],
+    ) -> None:
+        self._autoscaler = autoscaler
+        self._leadership = leadership
+        self._recorder = recorder
+        self._deadline = deadline
+        self._beside = beside
+        self._workers = ThreadPoolExecutor(parallelism, thread_name_prefix=f"job-{cluster}")
+
+    def complete(
+        self,
+        requests: Sequence[PassRequest],
+        outcomes: Sequence[PassOutcome],
+        failures: dict[JobKey, AutoscalerError],
+        term: int,
+        roster: Roster,
+    ) -> dict[JobKey, JobPassReport]:
+        """Carry out the outcomes of a pass and return what became of them.
+
+        Args:
+            requests: Of the pass.
+            outcomes: One per request, in the same order.
+            failures: Takes why a job has no report.
+            term: Under which that is done.
+            roster: Knows what is under way, also after this has returned.
+        """
+        run = _Run(term, time.monotonic() + self._deadline, roster, failures, {})
+        pairs = list(zip(requests, outcomes, strict=True))
+        growing = [pair for pair in pairs if _is_growing(pair[1])]
+        others = [pair for pair in pairs if not _is_growing(pair[1])]
+        planned = self._begin(run, [pair for pair in others if isinstance(pair[1].decision, Rescale)])
+        held = self._record_together(run, [pair for pair in others if not isinstance(pair[1].decision, Rescale)])
+        self._finish(run, planned)
+        self._finish(run, held)
+        # What gives slots back has come first, so that they are there for what takes some.
+        self._finish(run, self._begin(run, growing))
+        keys = (request.context.job_key for request in requests)
+        return {job_key: run.reports[job_key] for job_key in keys if job_key in run.reports}
+
+    def close(self) -> None:
+        """Release the idle workers; work under way is not waited for."""
+        self._workers.shutdown(wait=False, cancel_futures=True)
+
+    def _begin(
+        self, run: _Run, pairs: Iterable[Pair], recorded: frozenset[JobKey] = frozenset()
+    ) -> dict[JobKey, Future[JobPassReport]]:
+        work = {}
+        for request, outcome in pairs:
+            job_key = request.context.job_key
+            is_recorded = job_key in recorded
+            work[job_key] = self._workers.submit(self._complete, request, outcome, run.term, is_recorded=is_recorded)
+            run.roster.begin(job_key, work[job_key])  # type: ignore[arg-type]
+        return work
+
+    def _finish(self, run: _Run, work: Mapping[JobKey, Future[JobPassReport]]) -> None:
+        wait(work.values(), timeout=max(0.0, run.until - time.monotonic()))
+        for job_key, future in work.items():
+            found = self._result(future)
+            if isinstance(found, AutoscalerError):
+                run.failures[job_key] = found
+            else:
+                run.reports[job_key] = found
+
+    def _result(self, future: Future[T]) -> T | AutoscalerError:
+        """Return what came of work that was waited for."""
+        # Cancelling what has not begun keeps a hanging job from filling the queue pass by pass.
+        if future.cancel():
+            return NotReadyError(f"no free worker within {self._deadline:g} s")
+        if not future.done():
+            return NotReadyError(f"still under way after {self._deadline:g} s")
+        return attempted(future.result)
+
+    def _record_together(self, run: _Run, pairs: Sequence[Pair]) -> dict[JobKey, Future[JobPassReport]]:
+        """Record jobs together, and begin with those of them for which there is more to do."""
+        if len(pairs) < LEAST_TOGETHER:
+            return self._begin(run, pairs)
+        together = self._workers.submit(self._recorded, pairs, run.term)
+        for request, _ in pairs:
+            run.roster.begin(request.context.job_key, together)  # type: ignore[arg-type]
+        wait([together], timeout=max(0.0, run.until - time.monotonic()))
+        found = self._result(together)
+        if isinstance(found, AutoscalerError):
+            run.failures.update((request.context.job_key, found) for request, _ in pairs)
+            return {}
+        run.reports.update(found.reports)
+        rest = [pair for pair in pairs if pair[0].context.job_key not in found.reports]
+        return self._begin(run, rest, found.recorded)
+
+    def _recorded(self, pairs: Sequence[Pair], term: int) -> Together:
+        with self._leadership.acting(term):
+            recorded = self._autoscaler.record_all({request.context.job_key: outcome for request, outcome in pairs})
+        quiet = [pair for pair in pairs if pair[0].context.job_key in recorded and _is_quiet(pair[1])]
+        reports = {
+            request.context.job_key: self._complete(request, outcome, term, is_recorded=True)
+            for request, outcome in quiet
+        }
+        return Together(reports, recorded)
+
+    def _complete(
+        self, request: PassRequest, outcome: PassOutcome, term: int, *, is_recorded: bool = False
+    ) -> JobPassReport:
+        context = request.context
+        with bound_contextvars(**job_facts(context)), self._leadership.acting(term):
+            report = attempted(partial(self._autoscaler.complete, context, outcome, is_recorded=is_recorded))
+            if isinstance(report, AutoscalerError):
+                return JobPassReport(context.job_key, outcome, None, (report,))
+            if self._recorder is not None:
+                self._beside("record of passes", partial(self._recorder.put, request, outcome))
+            alone = left_alone(request.orders, outcome.state.supervision, request.now_ms)
+            return replace(report, left_alone=alone)
+
+
+def job_facts(context: JobAutoScalerContext) -> dict[str, str]:
+    """Return who a job is, with its labels, for every log line about it."""
+    return {**context.labels, "cluster": context.cluster, "job_key": context.job_key}
+
+
+def _is_quiet(outcome: PassOutcome) -> bool:
+    """Tell whether an outcome is only to be recorded: nobody is told about it, and nothing is realized."""
+    return not (outcome.wanted or outcome.wanted_config or outcome.events) and outcome.report is None
+
+
+def _is_growing(outcome: PassOutcome) -> bool:
+    slots = more_slots(outcome)
+    return slots is not None and slots[1] > slots[0]
