@@ -61,7 +61,7 @@ class Alike(FakePrometheus):
             vertex.busy_ms, vertex.waited_ms = 500.0 * ran * vertex.parallelism, 500.0 * ran * vertex.parallelism
             for name in vertex.metrics:
                 if name.endswith((".numRecordsIn", ".numRecordsOut")):
-                    vertex.metrics[name] = round(100.0 * ran)
+                    vertex.metrics[name] = 100.0 * ran
         series = json.dumps(list(self._job(first, set(_FIGURE.findall(expression)), scraped_at)))[1:-1].encode()
         one = series.replace(first.job_id.encode(), MARK)
         text = b",".join(one.replace(MARK, job.encode()) for job in asked[1].split("|"))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from flink_autoscaler.clients.http.forms import FormTransport
 from flink_autoscaler.clients.prometheus.vectors import Vector, VectorReader
 from flink_autoscaler.core.errors import ResponseError
 from flink_autoscaler.core.model.job import Endpoint
+
+R = TypeVar("R", bound=VectorReader)
 
 PATH = "/api/v1/query"
 
@@ -34,10 +39,23 @@ class PrometheusClient:
         Raises:
             FlinkRestError: No usable answer (see :meth:`FormTransport.post`).
         """
+        return (await self.read(expression, at, VectorReader))[1]
+
+    async def read(self, expression: str, at: float | None, reader: Callable[[], R]) -> tuple[R, Vector]:
+        """Return what has taken the answer, and the answer.
+
+        Args:
+            expression: PromQL that gives an instant vector.
+            at: Instant of the evaluation by the server's clock, seconds; None takes now.
+            reader: Makes what takes it; again where it has to be asked for again.
+
+        Raises:
+            FlinkRestError: No usable answer (see :meth:`FormTransport.post`).
+        """
         form = {"query": expression} if at is None else {"query": expression, "time": f"{at:.3f}"}
-        reader = await self._transport.post(PATH, form, VectorReader)
+        taken = await self._transport.post(PATH, form, reader)
         try:
-            return reader.vector()
+            return taken, taken.vector()
         except ResponseError as exc:
             raise ResponseError(f"POST {self.url}{PATH}: {exc}") from exc
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from flink_autoscaler.clients.prometheus.client import PrometheusClient
-from flink_autoscaler.clients.prometheus.questions import AT, CLOCK, FIGURE, JOB, OPERATOR, TOPIC, VERTEX, Questions
+from flink_autoscaler.clients.prometheus.figures import FigureReader, JobFigures
+from flink_autoscaler.clients.prometheus.questions import CLOCK, Questions
 from flink_autoscaler.clients.prometheus.vectors import TooManySeriesError, Vector
 from flink_autoscaler.core.border import awaited
 from flink_autoscaler.core.errors import AutoscalerError, ResponseError
-from flink_autoscaler.core.model.metrics import VertexId
 
 MOST_JOBS: Final = 1000
 """Jobs in one question, whose ids it names."""
@@ -21,26 +22,6 @@ SETTLED: Final = 1.0
 """Seconds before now that the questions are about, so that all of them see the same scrapes."""
 
 _Write = Callable[[Sequence[str]], str]
-
-Figures = dict[str, float]
-"""Figure to value of one vertex; those of operators by ``figure operator``, topics by ``topic name``."""
-
-
-@dataclass(slots=True)
-class JobFigures:
-    """What was answered about one job.
-
-    Attributes:
-        at: The instant that counters are of, by the server's clock, seconds; None where the server has no series.
-        vertices: Figures of every vertex that has any.
-        doubts: Why this may not be all.
-        error: Why nothing is known.
-    """
-
-    at: float | None = None
-    vertices: dict[VertexId, Figures] = field(default_factory=dict)
-    doubts: list[str] = field(default_factory=list)
-    error: AutoscalerError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +85,8 @@ class _Asking:
 
     async def ask(self, write: _Write, jobs: Sequence[str]) -> None:
         """Ask one question; where the answer would be too long, about one half of the jobs after the other."""
-        answer = await awaited(self.client.query(write(jobs), self.at), ResponseError)
+        reader = partial(FigureReader, self.questions, jobs)
+        answer = await awaited(self.client.read(write(jobs), self.at, reader), ResponseError)
         if isinstance(answer, TooManySeriesError) and len(jobs) > 1:
             half = len(jobs) // 2
             await self.ask(write, jobs[:half])
@@ -113,21 +95,11 @@ class _Asking:
             for job in jobs:
                 self.figures[job].error = self.figures[job].error or answer
         else:
-            self._take(answer, jobs)
+            self._take(*answer, jobs)
 
-    def _take(self, answer: Vector, jobs: Sequence[str]) -> None:
-        job_label, vertex_label, operator_label, topic_label = map(self.questions.label, (JOB, VERTEX, OPERATOR, TOPIC))
+    def _take(self, reader: FigureReader, answer: Vector, jobs: Sequence[str]) -> None:
         for doubt in (*answer.warnings, *answer.strange):
             for job in jobs:
                 self.figures[job].doubts.append(doubt)
-        for labels, value in answer.series:
-            known = self.figures.get(labels.get(job_label, ""))
-            figure = labels.get(FIGURE, "")
-            if known is None:
-                continue
-            if figure == AT:
-                known.at = value if known.at is None else min(known.at, value)
-                continue
-            operator = labels.get(topic_label) if figure == TOPIC else labels.get(operator_label)
-            vertex = known.vertices.setdefault(labels.get(vertex_label, ""), {})
-            vertex[figure if operator is None else f"{figure} {operator}"] = value
+        for job, found in reader.found.items():
+            self.figures[job].add(found)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from flink_autoscaler.clients.prometheus.gathered import Figures, JobFigures
+from flink_autoscaler.clients.prometheus.figures import Figures, JobFigures
 from flink_autoscaler.clients.prometheus.questions import COUNTERS, SUBTASKS
 from flink_autoscaler.core.errors import MissingMetricError
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId

@@ -14,7 +14,8 @@ from flink_autoscaler.clients.flink.facts import read_followed
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.prometheus.client import PrometheusClient
 from flink_autoscaler.clients.prometheus.details import details_of
-from flink_autoscaler.clients.prometheus.gathered import Gathered, JobFigures, clock_of, gather
+from flink_autoscaler.clients.prometheus.figures import JobFigures
+from flink_autoscaler.clients.prometheus.gathered import Gathered, clock_of, gather
 from flink_autoscaler.clients.prometheus.questions import CLUSTERS, FIGURE, JOBMANAGER, TASKMANAGER, TOPIC, Questions
 from flink_autoscaler.clients.prometheus.reading import Told, shown, told, without_counters
 from flink_autoscaler.core.border import Border, ToldOnce, awaited

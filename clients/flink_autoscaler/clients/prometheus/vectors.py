@@ -72,7 +72,7 @@ class VectorReader:
         self._has_ended = False
         self._series: list[Series] = []
         self._strange: list[str] = []
-        self._strange_count = 0
+        self._taken = 0
 
     def take(self, piece: bytes) -> None:
         """Take the next bytes.
@@ -115,7 +115,8 @@ class VectorReader:
             self._before, self._text = self._text[: found.end()], self._text[found.end() :]
 
     def _take_series(self) -> None:
-        text, place, end = self._text, 0, len(self._text)
+        text, end = self._text, len(self._text)
+        place = self._take_plain(text, _GAP.match(text).end())  # type: ignore[union-attr]  # it matches anything
         while (place := _GAP.match(text, place).end()) < end:  # type: ignore[union-attr]  # it matches anything
             if text[place] == "]":
                 self._has_ended, place = True, place + 1
@@ -127,17 +128,31 @@ class VectorReader:
             self._add(entry)
         self._text = text[place:]
 
-    def _add(self, entry: object) -> None:
-        if len(self._series) + self._strange_count >= MOST_SERIES:
+    def _take_plain(self, text: str, place: int) -> int:  # noqa: ARG002 - for readers that know what they wait for
+        """Take as many series at once as can be, and return where the first one begins that is not taken."""
+        return place
+
+    def _take_entry(self, labels: Mapping[str, str], value: float) -> None:
+        """Take one series."""
+        self._series.append(Series(labels, value))
+
+    def _count(self, series: int) -> None:
+        self._taken += series
+        if self._taken > MOST_SERIES:
             raise TooManySeriesError(f"the answer has more than {MOST_SERIES} series")
+
+    def _add(self, entry: object) -> None:
+        self._count(1)
         try:
             labels, (_, text) = entry["metric"], entry["value"]  # type: ignore[index]
             "".join(labels.values())  # all of them are texts
-            self._series.append(Series(labels, float(text)))
+            self._take_entry(labels, float(text))
         except (KeyError, TypeError, ValueError, AttributeError):
-            self._strange_count += 1
-            if len(self._strange) < MOST_SHOWN:
-                self._strange.append(f"not a series with a number: {reprlib.repr(entry):.200}")
+            self._note_strange(entry)
+
+    def _note_strange(self, entry: object) -> None:
+        if len(self._strange) < MOST_SHOWN:
+            self._strange.append(f"not a series with a number: {reprlib.repr(entry):.200}")
 
 
 def _warnings(value: object) -> tuple[str, ...]:

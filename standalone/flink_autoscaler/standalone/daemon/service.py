@@ -53,7 +53,8 @@ def serve(
     """
     notifier = ServiceNotifier(os.environ.get("NOTIFY_SOCKET"))
     with received_signals(reloads=load is not None) as inbox, ExitStack() as parts:
-        gauges = Gauges()
+        http = settings.http
+        gauges = Gauges(most_jobs=http.metrics_max_jobs, most_vertices=http.metrics_max_vertices)
         wiring = parts.enter_context(Wiring(settings, on_fallback=lambda _: gauges.record_fallback()))
         clusters = _Clusters(settings, wiring, gauges)
         in_force = _InForce(settings, configuration)

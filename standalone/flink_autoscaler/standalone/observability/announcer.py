@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -277,6 +278,8 @@ class Announcer:
         """Tell why the job is left alone or rescaled, whenever that is for other reasons than in the last pass."""
         is_phase_news = self._is_news("phase", job_key, outcome.phase)
         news = self._reasons.take(job_key, identity_of(outcome))
+        if news is News.NOTHING and not log.is_enabled_for(logging.DEBUG):
+            return  # most passes, and their sentences would be made for nobody
         is_phase = news is News.NOTHING or (news is News.BEGAN and is_phase_news)
         event = "job_phase" if is_phase else _REASON_EVENTS[news]
         write = log.debug if news is News.NOTHING else log.info

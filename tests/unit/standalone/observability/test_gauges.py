@@ -13,7 +13,8 @@ from flink_autoscaler.core.model.state import ScalingSummary
 from flink_autoscaler.core.model.topology import IoMetrics, JobTopology, Vertex
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.standalone.observability.gauges import NAME_LIMIT, Gauges
+from flink_autoscaler.standalone.observability.gauges import Gauges
+from flink_autoscaler.standalone.observability.job_series import NAME_LIMIT
 
 V1, V2 = "a" * 32, "b" * 32
 HOLD = Hold.because("TEST", "nothing to do")

@@ -22,6 +22,7 @@ from flink_autoscaler.core.supervise.left_alone import LeftAlone
 from flink_autoscaler.standalone.observability.job_series import CODE_LIMIT, MAX_CODES, JobSeries
 
 JOB = {"cluster": "c", "job_key": "c/orders"}
+KEYS = ("c/orders", "c/more")
 HOLD = Hold.because("NO_CHANGE", "nothing to do")
 STARTED = 1_000_000
 """When the daemon started, epoch milliseconds."""
@@ -165,4 +166,28 @@ def test_nothing_is_shown_of_a_forgotten_job(site: Site) -> None:
 
     site.series.forget("c", "c/orders")
 
-    assert [sample for family in site.registry.collect() for sample in family.samples] == []
+    samples = [sample for family in site.registry.collect() for sample in family.samples]
+    assert [sample.name for sample in samples] == ["flink_autoscaler_jobs_left_out"]
+
+
+def test_jobs_beyond_the_limit_are_counted_instead_of_shown() -> None:
+    series, registry = JobSeries(most_jobs=1), CollectorRegistry()
+    registry.register(series)
+    for key in KEYS:
+        series.put("c", JobPassReport(key, PassOutcome(key, PassPhase.EXECUTED, HOLD)))
+
+    shown = [registry.get_sample_value("flink_autoscaler_job_balanced_total", {**JOB, "job_key": key}) for key in KEYS]
+    assert shown == [1, None]
+    assert registry.get_sample_value("flink_autoscaler_jobs_left_out") == 1
+
+
+def test_a_job_takes_the_place_of_one_that_is_gone() -> None:
+    series, registry = JobSeries(most_jobs=1), CollectorRegistry()
+    registry.register(series)
+    for key in KEYS:
+        series.put("c", JobPassReport(key, PassOutcome(key, PassPhase.EXECUTED, HOLD)))
+
+    series.forget("c", KEYS[0])
+
+    more = {**JOB, "job_key": KEYS[1]}
+    assert registry.get_sample_value("flink_autoscaler_job_balanced_total", more) == 1

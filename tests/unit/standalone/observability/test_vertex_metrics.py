@@ -7,8 +7,8 @@ from core_builders import evaluated
 from prometheus_client import CollectorRegistry
 
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, of
-from flink_autoscaler.standalone.observability import gauges
-from flink_autoscaler.standalone.observability.gauges import VertexMetrics
+from flink_autoscaler.standalone.observability import vertex_series
+from flink_autoscaler.standalone.observability.vertex_series import VertexMetrics
 
 V1, V2 = "a" * 32, "b" * 32
 
@@ -70,7 +70,7 @@ def test_what_a_vertex_does_not_have_is_not_shown(metrics: VertexMetrics, regist
 def test_jobs_beyond_the_limit_are_counted_instead_of_shown(
     metrics: VertexMetrics, registry: CollectorRegistry
 ) -> None:
-    names = {f"{number:032x}": "v" for number in range(gauges.MAX_VERTICES)}
+    names = {f"{number:032x}": "v" for number in range(vertex_series.MAX_VERTICES)}
     put(metrics, names)
 
     metrics.put("c", "c/more", {V1: "source"}, EvaluatedMetrics({}, {}))

@@ -33,3 +33,9 @@ class HttpSettings(OptionSection):
     operators: Texts = option((), "Users of user-header who may give orders; the others may look.")
     tls_cert_file: Text | None = option(None, "Certificate chain, PEM; with tls-key-file the endpoint speaks HTTPS.")
     tls_key_file: Text | None = option(None, "Private key of the certificate, PEM.")
+    metrics_max_jobs: Count = option(
+        10_000, "Jobs that /metrics shows with series of their own; those that come later are only counted.", ge=0
+    )
+    metrics_max_vertices: Count = option(
+        20_000, "Vertices that /metrics shows; the jobs whose vertices would exceed it are shown without them.", ge=0
+    )

@@ -1,0 +1,114 @@
+"""Answers about many jobs, sorted by job and vertex while they come, so that no list of their series is ever held."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from flink_autoscaler.clients.prometheus.questions import AT, FIGURE, JOB, OPERATOR, TOPIC, VERTEX, Questions
+from flink_autoscaler.clients.prometheus.vectors import VectorReader
+from flink_autoscaler.core.errors import AutoscalerError
+from flink_autoscaler.core.model.metrics import VertexId
+
+Figures = dict[str, float]
+"""Figure to value of one vertex; those of operators by ``figure operator``, topics by ``topic name``."""
+
+_BETWEEN: Final = "},{"
+_LAST: Final = '"]},{'
+"""The end of a series behind which there is another one. No text of JSON has a bare quote in it."""
+
+
+@dataclass(slots=True)
+class JobFigures:
+    """What was answered about one job.
+
+    Attributes:
+        at: The instant that counters are of, by the server's clock, seconds; None where the server has no series.
+        vertices: Figures of every vertex that has any.
+        doubts: Why this may not be all.
+        error: Why nothing is known.
+    """
+
+    at: float | None = None
+    vertices: dict[VertexId, Figures] = field(default_factory=dict)
+    doubts: list[str] = field(default_factory=list)
+    error: AutoscalerError | None = None
+
+    def add(self, other: JobFigures) -> None:
+        """Take what another answer has about the job."""
+        if other.at is not None:
+            self.at = other.at if self.at is None else min(self.at, other.at)
+        for vertex_id, figures in other.vertices.items():
+            self.vertices.setdefault(vertex_id, {}).update(figures)
+
+
+class FigureReader(VectorReader):
+    """Takes the body of an answer about jobs. The vector that it makes has no series: they are in ``found``.
+
+    Series that look as Prometheus writes them, with the labels in alphabetical order, are found all at once by a
+    pattern, which takes less than half of the time; whatever else comes is decoded one by one.
+
+    Args:
+        questions: Know what the labels are called.
+        jobs: Ids of those asked about; others are left out.
+
+    Attributes:
+        found: By job.
+    """
+
+    def __init__(self, questions: Questions, jobs: Collection[str]) -> None:
+        super().__init__()
+        self.found: dict[str, JobFigures] = {}
+        self._jobs = frozenset(jobs)
+        self._names = [*map(questions.label, (JOB, VERTEX, OPERATOR, TOPIC)), FIGURE]
+        in_order = sorted(self._names)
+        self._places = [in_order.index(name) for name in self._names]
+        self._plain = _pattern(tuple(in_order))
+        self._known: dict[str, str] = {}
+
+    def _take_plain(self, text: str, place: int) -> int:
+        """Take series as Prometheus writes them, and return where the first one begins that is not taken."""
+        end = text.rfind(_LAST, place) + len('"]}')
+        if end <= place + len('"]}') or not text.startswith('{"metric"', place):
+            return place
+        part = text[place:end]
+        found = self._plain.findall(part)
+        if part.count(_BETWEEN) != len(found) - 1:
+            return place
+        self._count(len(found))
+        job, vertex, operator, topic, figure = self._places
+        for row in found:
+            try:
+                value = float(row[-1])
+            except ValueError:
+                self._note_strange(row)
+                continue
+            self._sort(row[job], row[vertex], row[operator], row[topic], row[figure], value)
+        return end
+
+    def _take_entry(self, labels: Mapping[str, str], value: float) -> None:
+        self._sort(*(labels.get(name, "") for name in self._names), value)
+
+    def _sort(self, job: str, vertex: str, operator: str, topic: str, figure: str, value: float) -> None:
+        if job not in self._jobs:
+            return
+        mine = self.found.get(job)
+        if mine is None:
+            mine = self.found[job] = JobFigures()
+        if figure == AT:
+            mine.at = value if mine.at is None else min(mine.at, value)
+            return
+        part = topic if figure == TOPIC else operator
+        name = f"{figure} {part}" if part else figure
+        figures = mine.vertices.get(vertex)
+        if figures is None:
+            figures = mine.vertices[vertex] = {}
+        figures[self._known.setdefault(name, name)] = value
+
+
+def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
+    """Return what finds series with these labels, all of them optional; the last group is the value."""
+    labels = ",?".join(f'(?:"{re.escape(name)}":"([^"\\\\{{}}]*)")?' for name in names)
+    return re.compile(rf'\{{"metric":\{{{labels}\}},"value":\[[0-9.]+,"([^"\\{{}}]*)"\]\}}')
