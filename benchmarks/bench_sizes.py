@@ -62,7 +62,9 @@ class Alike(FakePrometheus):
             for name in vertex.metrics:
                 if name.endswith((".numRecordsIn", ".numRecordsOut")):
                     vertex.metrics[name] = 100.0 * ran
-        series = json.dumps(list(self._job(first, set(_FIGURE.findall(expression)), scraped_at)))[1:-1].encode()
+        series = json.dumps(
+            list(self._job(first, set(_FIGURE.findall(expression)), scraped_at)), separators=(",", ":"), sort_keys=True
+        )[1:-1].encode()
         one = series.replace(first.job_id.encode(), MARK)
         text = b",".join(one.replace(MARK, job.encode()) for job in asked[1].split("|"))
         body = b'{"status":"success","data":{"resultType":"vector","result":[' + text + b"]}}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,6 +28,9 @@ from flink_autoscaler.standalone.settings.sources.job_layers import (
 
 REFRESH_AFTER: Final = 300.0
 """Seconds after which the configuration of a job is asked for again, even though the job has not changed."""
+
+SPREAD: Final = 0.5
+"""Part of that by which the second time may come earlier: jobs that were read together are not all due in one pass."""
 
 NO_LABELS: Final[Mapping[str, str]] = {}
 
@@ -149,12 +153,18 @@ class JobContexts:
             self._own_options.read(client, job, before.own.options if before else {}),
         )
         configuration = with_own_options(with_reported(self._cluster.job_defaults, reported), own.options)
-        known = _Known(configuration, own, self._clock(), job.last_modification_ms)
+        read_at = self._clock() - (0.0 if before else SPREAD * REFRESH_AFTER * _share(job.job_id))
+        known = _Known(configuration, own, read_at, job.last_modification_ms)
         if own.is_sure or own.options or not _is_disabled(configuration):
             return known
         # The job may enable the autoscaler itself, and a disabled one deletes what it knows about the job. So it
         # counts as enabled, and the job as not running: together that leaves everything as it is.
         return replace(known, configuration={**configuration, AutoscalerOptions.enabled.key: "true"}, is_certain=False)
+
+
+def _share(job_id: str) -> float:
+    """Return a number from 0 to 1 that is always the same for a job and another one for others."""
+    return zlib.crc32(job_id.encode()) / 0xFFFFFFFF
 
 
 def _status(job: JobOverview, known: _Known) -> JobStatus:

@@ -11,7 +11,7 @@ from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import FlinkRestError
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
-from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER
+from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER, SPREAD
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 
@@ -118,7 +118,7 @@ def test_configuration_is_read_again_after_a_while(flink: FakeFlink, make_fetche
     fetcher.fetch()
     job.configuration["job.autoscaler.enabled"] = "true"
 
-    clock.now = REFRESH_AFTER - 1
+    clock.now = REFRESH_AFTER * (1 - SPREAD) - 1
     before = fetcher.fetch().jobs[0].configuration
     clock.now = REFRESH_AFTER
     after = fetcher.fetch().jobs[0].configuration

@@ -96,6 +96,21 @@ def test_both_parts_are_read_together_and_remembered_together(flink: FakeFlink, 
     assert sorted(config_requests(flink)) == ["config", "config", "jobmanager/config", "jobmanager/config"]
 
 
+def test_jobs_that_were_read_together_are_not_all_read_again_in_one_pass(flink: FakeFlink, reading: Reading) -> None:
+    for number in range(40):
+        flink.add_job(f"job {number}", start_ms=1)
+    reading.read(flink)
+
+    counts = []
+    for now in range(150, 601, 15):
+        reading.now, before = float(now), len(flink.requests)
+        reading.read(flink)
+        counts.append(len(flink.requests) - before - 1)  # one for the list
+
+    assert max(counts) < 40, "two requests per job, of less than half of the jobs"
+    assert sum(counts[:11]) == 2 * 40, "each of them once until the time is up"
+
+
 @pytest.mark.parametrize("path", ["/jobmanager/config", "/config"])
 @pytest.mark.parametrize("fault", [Fault.HTML, Canned(b"{}", status=500)], ids=["page", "500"])
 def test_a_failure_of_either_part_makes_that_job_unreadable(
