@@ -1,9 +1,11 @@
 """What a whole daemon takes by the number of jobs: ``PYTHONPATH=tests/support:. python benchmarks/bench_sizes.py``.
 
-Starts ``flink-autoscaler run`` as a user does, with its default store, events, records and page, against a cluster of so
-many equal jobs of ten vertices, and measures warm passes with full windows of 16 samples: processor time of the daemon's
-process tree, the length of a pass as the daemon tells it, memory, requests, and the size of its page for Prometheus.
-The two servers are fakes in a process of their own, whose time is not the daemon's.
+Starts ``flink-autoscaler run`` as a user does, with its default store, events, records and page, against a cluster of
+so many equal jobs of ten vertices, and measures warm passes with full windows of 16 samples: processor time of the
+daemon's process tree, the length of a pass as the daemon tells it, memory, requests, and the size of its page for
+Prometheus.
+The two servers are fakes in a process of their own, whose time is not the daemon's. The windows are there already when
+it starts: one real sample of one job, taken back along its counters and written into the database for all jobs.
 
 ``--source rest`` asks for every vertex; the fake answers slowly then, so that wall times are the fake's as well.
 """
@@ -11,6 +13,7 @@ The two servers are fakes in a process of their own, whose time is not the daemo
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import multiprocessing
 import os
@@ -23,20 +26,41 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
 
+from databases import create_tables
 from fake_flink import Canned, FakeFlink, FakeRequest, Fault, chain
 from fake_prometheus import FakePrometheus
+from sqlalchemy import delete, insert, select
 
 from benchmarks.measuring import TICKS
 from flink_autoscaler.clients.prometheus.questions import CLOCK
+from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, WaitingTime
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.standalone.daemon.wiring import Wiring
+from flink_autoscaler.standalone.settings.default_store import FILE
+from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
+from flink_autoscaler.stores.sql.state.store import SqlStateStore
+from flink_autoscaler.stores.sql.tables import JOBS, STATE
 
 WINDOW: Final = 16
+STEP_MS: Final = 120_000
+"""Between two samples: all of them are in the window still when the last pass is measured."""
 AGE_MS: Final = 7_200_000
+COLD: Final = 2
+"""Passes that are not measured: the first reads what is kept afterwards."""
+
+GROWING: Final = (
+    ScalingMetric.ACCUMULATED_BUSY_TIME,
+    ScalingMetric.NUM_RECORDS_IN,
+    ScalingMetric.NUM_RECORDS_OUT,
+)
 MARK: Final = b"JOB-ID"
 _FIGURE = re.compile(r'"figure", "([^"]+)"')
 _JOBS = re.compile(r'=~"([0-9a-f|]{32,})"')
@@ -72,13 +96,19 @@ class Alike(FakePrometheus):
         return right, right
 
 
+def job_id_of(number: int) -> str:
+    """Return the id of a job."""
+    return f"{number:032x}"
+
+
 def serve(jobs: int, vertices: int, pipe: Connection) -> None:
     """Serve until told to end; tells when lists of jobs were asked for, and how many requests came since."""
     start_ms = time.time_ns() // 1_000_000 - AGE_MS
     with FakeFlink() as flink, Alike(flink) as prometheus:
         flink.jobmanager_metrics |= {"taskSlotsTotal": str(5 * jobs), "taskSlotsAvailable": str(jobs)}
         for number in range(jobs):
-            flink.add_job(f"job {number}", chain(sources=2, vertices=vertices, parallelism=4), start_ms=start_ms)
+            graph = chain(sources=2, vertices=vertices, parallelism=4)
+            flink.add_job(f"job {number}", graph, start_ms=start_ms, job_id=job_id_of(number))
         pipe.send((flink.url, prometheus.url))
         while pipe.recv():
             lists = sum(request.path.endswith("/jobs/overview") for request in flink.requests)
@@ -133,13 +163,13 @@ def tree(root: int) -> Tree:
 class Daemon:
     """The daemon as a process, in a folder of its own."""
 
-    def __init__(self, folder: Path, options: Mapping[str, str], program: str) -> None:
+    def __init__(self, folder: Path, options: Mapping[str, str], program: str, log: Path) -> None:
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("AUTOSCALER", "FLINK"))}
         environment["STATE_DIRECTORY"] = str(folder)
         overrides = [word for key, value in options.items() for word in ("--set", f"{key}={value}")]
-        with (folder / "daemon.log").open("wb") as log:
+        with log.open("wb") as out:
             self._process = subprocess.Popen(
-                [*program.split(), "run", *overrides], env=environment, stdout=log, stderr=log, cwd=folder
+                [*program.split(), "run", *overrides], env=environment, stdout=out, stderr=out, cwd=folder
             )
         self.pid = self._process.pid
 
@@ -192,7 +222,7 @@ def options_of(flink: str, prometheus: str, port: int, given: argparse.Namespace
         "autoscaler.standalone.control-loop.interval": f"{given.interval:g} s",
         "job.autoscaler.enabled": "true",
         "job.autoscaler.stabilization.interval": "0 s",
-        "job.autoscaler.metrics.window": f"{round(1000 * given.interval * (WINDOW - 0.5))} ms",
+        "job.autoscaler.metrics.window": f"{STEP_MS * (WINDOW - 1)} ms",
     }
     if given.source == "prometheus":
         section = "autoscaler.clusters.0.metrics."
@@ -216,17 +246,62 @@ def counted(pipe: Connection) -> Counts:
     return Counts(*pipe.recv())
 
 
+def sampled(given: argparse.Namespace) -> JobState:
+    """Return the state of one job after its first pass."""
+    with servers(1, given.vertices) as (flink, prometheus, _):
+        options = options_of(flink, prometheus, 0, given) | {"autoscaler.engine.kind": "inline"}
+        options |= {"autoscaler.standalone.state-store.type": "MEMORY", "autoscaler.records.enabled": "false"}
+        overrides = [f"{key}={value}" for key, value in options.items()]
+        settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+        with Wiring(settings) as wiring:
+            report = wiring.cluster_pass(settings.effective_clusters()[0]).run()
+    state = report.reports["main/job 0"].outcome.state
+    assert len(state.samples) == 1, report
+    return state
+
+
+def earlier(sample: MetricSample, back_ms: int) -> MetricSample:
+    """Return a sample as it was earlier: counters have grown evenly since the job was started."""
+    age_ms = sample.at_ms - (time.time_ns() // 1_000_000 - AGE_MS)
+    share = 1 - back_ms / age_ms
+    vertices = {
+        v: {metric: value * share if metric in GROWING else value for metric, value in values.items()}
+        for v, values in sample.vertices.items()
+    }
+    waited = {v: WaitingTime(share * each.idle_ms, share * each.backpressured_ms) for v, each in sample.waited.items()}
+    return replace(sample, at_ms=sample.at_ms - back_ms, vertices=vertices, waited=waited)
+
+
+def fill(folder: Path, jobs: int, state: JobState) -> None:
+    """Write the windows of all jobs into the database that the daemon will open."""
+    window = tuple(earlier(state.samples[0], STEP_MS * number) for number in range(WINDOW - 1, -1, -1))
+    state = replace(state, samples=window, job_id="")
+    with closing(Database(DatabaseSettings(f"jdbc:sqlite:{folder / FILE}"))) as database:
+        create_tables(database)
+        SqlStateStore(database, writer="flink-autoscaler").save("main/model", state)
+        with database.transaction() as connection:
+            for table in (STATE, JOBS):
+                for row in connection.execute(select(table).where(table.c.job_key == "main/model")).mappings().all():
+                    copies = [
+                        {**{k: v for k, v in row.items() if k != "id"}, "job_key": f"main/job {number}"}
+                        | ({"job_id": job_id_of(number)} if "job_id" in row else {})
+                        for number in range(jobs)
+                    ]
+                    connection.execute(insert(table), copies)
+                connection.execute(delete(table).where(table.c.job_key == "main/model"))
+
+
 def measured(jobs: int, given: argparse.Namespace) -> dict[str, object]:
     """Run a daemon until its windows are full, and so many passes more."""
     with tempfile.TemporaryDirectory() as name, servers(jobs, given.vertices) as (flink, prometheus, pipe):
         folder, port = Path(name), free_port()
-        daemon = Daemon(folder, options_of(flink, prometheus, port, given), given.program)
+        fill(folder, jobs, sampled(given))
+        log = given.keep_log or folder / "daemon.log"
+        daemon = Daemon(folder, options_of(flink, prometheus, port, given), given.program, log)
         try:
             return watched(daemon, jobs, port, pipe, given)
         finally:
             daemon.end()
-            if given.keep_log:
-                given.keep_log.write_bytes((folder / "daemon.log").read_bytes())
 
 
 def watched(daemon: Daemon, jobs: int, port: int, pipe: Connection, given: argparse.Namespace) -> dict[str, object]:
@@ -243,17 +318,17 @@ def watched(daemon: Daemon, jobs: int, port: int, pipe: Connection, given: argpa
         peak = max(peak, usage.own_resident)
         if counts.lists > started.lists:
             started = counts
-            if counts.lists == WINDOW + given.more:
+            if counts.lists == COLD:
                 first_page, _ = page(port)
-            if counts.lists > WINDOW + given.more + 1:
+            if counts.lists > COLD + 1:
                 marks.append((usage, counts))
                 if given.during and hook is None:
-                    hook = subprocess.Popen(given.during.replace("{pid}", str(daemon.pid)), shell=True)  # noqa: S602
+                    hook = subprocess.Popen(given.during.replace("{pid}", str(daemon.pid)), shell=True)
     assert first_page is not None
     last_page, scrape = page(port)
     if hook is not None:
         hook.wait()
-    pairs = list(zip(marks, marks[1:], strict=False))
+    pairs = list(itertools.pairwise(marks))
     asked = [(after[1].flink - before[1].flink, after[1].prometheus - before[1].prometheus) for before, after in pairs]
     own = [after[0].own_cpu - before[0].own_cpu for before, after in pairs]
     passes = total(last_page, "pass_seconds_count") - total(first_page, "pass_seconds_count")
@@ -283,7 +358,6 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, nargs="+", default=[1, 100, 1000])
     parser.add_argument("--vertices", type=int, default=10)
     parser.add_argument("--passes", type=int, default=5)
-    parser.add_argument("--more", type=int, default=1, help="passes more than the window has before measuring")
     parser.add_argument("--interval", type=float, default=10.0, help="seconds between passes")
     parser.add_argument("--source", choices=["rest", "prometheus"], default="prometheus")
     parser.add_argument("--engine", choices=["inline", "spark", "auto"], default="inline")

@@ -38,7 +38,7 @@ from flink_autoscaler.core.model.supervision import (
     Supervision,
     SupervisionPhase,
 )
-from flink_autoscaler.core.ports.deployment import AutoScalerStateStore
+from flink_autoscaler.core.ports.deployment import AutoScalerStateStore, BatchingStateStore
 
 SOURCE = "a6b7102b8d3e3a9564998c1ffeb5e2b7"
 SINK = "00000000000000000000000000000001"
@@ -275,6 +275,18 @@ class AutoScalerStateStoreContract(ABC):
 
         assert store.job_keys() == set(jobs)
         assert all(same_state(store.load(job_key), full_state(_ROUNDS)) for job_key in jobs)
+
+    def test_states_saved_together_are_as_saved_one_by_one(self, store: AutoScalerStateStore) -> None:
+        if not isinstance(store, BatchingStateStore):
+            pytest.skip("saves one by one")
+        states = {f"job {number}": full_state(number) for number in range(1, _THREADS)}
+        for job_key in states:
+            store.load(job_key)
+
+        saved = store.save_all(states)
+
+        assert saved == states.keys() == store.job_keys()
+        assert all(same_state(store.load(job_key), state) for job_key, state in states.items())
 
     def test_saved_state_survives_a_restart(self) -> None:
         store = self.make_store()
