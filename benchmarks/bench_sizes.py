@@ -110,9 +110,11 @@ def serve(jobs: int, vertices: int, pipe: Connection) -> None:
             graph = chain(sources=2, vertices=vertices, parallelism=4)
             flink.add_job(f"job {number}", graph, start_ms=start_ms, job_id=job_id_of(number))
         pipe.send((flink.url, prometheus.url))
+        lists = seen = 0
         while pipe.recv():
-            lists = sum(request.path.endswith("/jobs/overview") for request in flink.requests)
-            pipe.send((lists, len(flink.requests), len(prometheus.queries)))
+            new = flink.requests[seen:]
+            lists, seen = lists + sum(request.path.endswith("/jobs/overview") for request in new), seen + len(new)
+            pipe.send((lists, seen, len(prometheus.queries)))
 
 
 @contextmanager
@@ -313,7 +315,7 @@ def watched(daemon: Daemon, jobs: int, port: int, pipe: Connection, given: argpa
     while len(marks) <= given.passes:
         if daemon.has_ended or time.monotonic() - began > given.limit:
             return {"jobs": jobs, "failed": f"{started.lists} passes in {time.monotonic() - began:.0f} s"}
-        time.sleep(0.05)
+        time.sleep(given.look)
         usage, counts = tree(daemon.pid), counted(pipe)
         peak = max(peak, usage.own_resident)
         if counts.lists > started.lists:
@@ -359,6 +361,7 @@ def main() -> None:
     parser.add_argument("--vertices", type=int, default=10)
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("--interval", type=float, default=10.0, help="seconds between passes")
+    parser.add_argument("--look", type=float, default=0.25, help="seconds between two looks at the daemon")
     parser.add_argument("--source", choices=["rest", "prometheus"], default="prometheus")
     parser.add_argument("--engine", choices=["inline", "spark", "auto"], default="inline")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")

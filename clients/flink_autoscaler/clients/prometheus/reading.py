@@ -26,6 +26,8 @@ _OF_SOURCES: Final = {
     "source_in_rate": FlinkMetric.SOURCE_RECORDS_IN_RATE,
 }
 _MOST_SHOWN: Final = 3
+_UNKNOWN: Final = IoMetrics(busy_ms=math.nan, is_complete=False)
+"""The counters of a vertex of which the server does not know all subtasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,10 @@ class Told:
 
 
 def told(details: JobDetails, topology: JobTopology, figures: JobFigures) -> Told:
-    """Put the figures of a job into its details, and into metrics by their meaning."""
+    """Put the figures of a job into its details, and into metrics by their meaning.
+
+    The counters that the details have already are of another moment and are not used.
+    """
     running = {v: vertex for v, vertex in topology.vertices.items() if not vertex.is_finished}
     gaps = {v: gap for v, each in running.items() if (gap := _gap(each, figures.vertices.get(v, {})))}
     whole = {v: vertex for v, vertex in running.items() if v not in gaps}
@@ -54,7 +59,7 @@ def told(details: JobDetails, topology: JobTopology, figures: JobFigures) -> Tol
     vertices = tuple(
         replace(each, io=_counters(figures.vertices.get(each.vertex_id, {}), is_whole=each.vertex_id in whole))
         if each.vertex_id in running
-        else each
+        else _with(each, _UNKNOWN)
         for each in details.vertices
     )
     missing = next(_missing(whole, aggregates), None)
@@ -74,8 +79,7 @@ def shown(gaps: tuple[str, ...]) -> str:
 
 def without_counters(details: JobDetails) -> JobDetails:
     """Return details whose counters, which are of another moment, are unknown."""
-    unknown = IoMetrics(busy_ms=math.nan, is_complete=False)
-    return replace(details, vertices=tuple(_with(vertex, unknown) for vertex in details.vertices))
+    return replace(details, vertices=tuple(_with(vertex, _UNKNOWN) for vertex in details.vertices))
 
 
 def _with(vertex: VertexDetails, io: IoMetrics) -> VertexDetails:
@@ -101,7 +105,7 @@ def _is_count(value: float | None) -> bool:
 
 def _counters(figures: Figures, *, is_whole: bool) -> IoMetrics:
     if not is_whole:
-        return IoMetrics(busy_ms=math.nan, is_complete=False)
+        return _UNKNOWN
     idle, blocked = figures.get("idle_ms"), figures.get("backpressured_ms")
     busy = figures.get("busy_ms", math.nan)
     return IoMetrics(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
 import structlog
@@ -21,7 +22,7 @@ from flink_autoscaler.clients.prometheus.reading import Told, shown, told, witho
 from flink_autoscaler.core.border import Border, ToldOnce, awaited
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, ResponseError
 from flink_autoscaler.core.model.job import JobStatus, PrometheusSource
-from flink_autoscaler.core.model.metrics import Aggregate
+from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.topology import JobDetails, build_topology
 from flink_autoscaler.core.ports.metric_source import ReadJob
@@ -164,12 +165,12 @@ class _Reading:
         with Border(what=f"job {request.context.job_key}") as border:
             details, kept = await details_of(flink, request)
             memory = replace(_memory(request, details), kept=kept)
-            details = without_counters(details)
             if isinstance(self.gathered, AutoscalerError):
                 raise self.gathered
             reading = self._told(request, details, memory, self.gathered)
         if reading is None:
-            reading = JobReading(details, memory=memory, error=border.error)
+            known = None if details is None else without_counters(details)
+            reading = JobReading(known, memory=memory, error=border.error)
         self._tell(request, reading.doubt or ("" if reading.error is None else str(reading.error)))
         return reading
 
@@ -186,7 +187,7 @@ class _Reading:
             self._counted(request, memory, figures),
             at_ms=_at_ms(request, gathered, figures),
             doubt=self._doubt(request, gathered, figures, found),
-            origins={v: dict.fromkeys(aggregates, ORIGIN) for v, aggregates in found.aggregates.items() if aggregates},
+            origins={v: _from_here(tuple(aggregates)) for v, aggregates in found.aggregates.items() if aggregates},
         )
         self._tell(request, shown(found.gaps))
         return replace(reading, error=found.missing) if found.missing is not None and not reading.doubt else reading
@@ -222,6 +223,12 @@ class _Reading:
         error = ResponseError(problem) if problem else None
         if self.told_once.is_news(request.context.job_key, error) and error is not None:
             log.warning("metrics_unknown", job_key=request.context.job_key, reason=problem)
+
+
+@cache
+def _from_here(metrics: tuple[FlinkMetric, ...]) -> Mapping[FlinkMetric, str]:
+    """Return that metrics come from here; one value for all vertices, of which there are many."""
+    return dict.fromkeys(metrics, ORIGIN)
 
 
 def _at_ms(request: PassRequest, gathered: Gathered, figures: JobFigures) -> int | None:

@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-YOUNG: Final = 100_000
-"""New objects after which the new ones are looked at; a pass over a hundred jobs makes fewer that stay."""
+YOUNG: Final = 500_000
+"""New objects after which the new ones are looked at; a pass over a thousand jobs makes about as many that stay."""
 
 _OLDER: Final = 50
-_WORTH: Final = YOUNG // 10
+_WORTH: Final = YOUNG // 50
 """New objects for which looking between two passes is worth it."""
 
 EVERYTHING: Final = 600.0

@@ -26,6 +26,9 @@ POINTS: Final = 120
 POINT_MS: Final = 60_000
 """Between two of them: the last two hours."""
 
+MOST_POINTS: Final = 240_000
+"""Points of all jobs of a cluster together; with more than 2,000 jobs each of them has fewer."""
+
 MOST_FAILURES: Final = 20
 """Failures of a cluster that are kept: the newest ones."""
 
@@ -212,9 +215,10 @@ def _failed(report: PassReport) -> Iterator[tuple[str, AutoscalerError]]:
 
 
 def _jobs(report: PassReport, before: Mapping[JobKey, JobNow], now_ms: int) -> Iterator[tuple[JobKey, JobNow]]:
+    most = max(2, min(POINTS, MOST_POINTS // max(1, len(report.jobs))))
     for context in report.jobs:
         job_key = context.job_key
-        yield job_key, _job(context, report, before.get(job_key), now_ms)
+        yield job_key, _job(context, report, before.get(job_key), now_ms, most)
     listed = {context.job_key for context in report.jobs}
     for job_key, error in report.failures.items():
         known = before.get(job_key)
@@ -222,7 +226,9 @@ def _jobs(report: PassReport, before: Mapping[JobKey, JobNow], now_ms: int) -> I
             yield job_key, replace(known, failure=masked(str(error)), report=None)
 
 
-def _job(context: JobAutoScalerContext, report: PassReport, before: JobNow | None, now_ms: int) -> JobNow:
+def _job(
+    context: JobAutoScalerContext, report: PassReport, before: JobNow | None, now_ms: int, most_points: int
+) -> JobNow:
     done, request = _without_inputs(report.reports.get(context.job_key)), report.requests.get(context.job_key)
     error = report.failures.get(context.job_key)
     figures = JobFigures() if done is None else figures_of(done.outcome)
@@ -232,7 +238,7 @@ def _job(context: JobAutoScalerContext, report: PassReport, before: JobNow | Non
     points = () if before is None else before.points
     sizes = _sizes(done, points)
     point = Point(at_ms, figures.load, figures.lag_seconds, figures.slots, figures.capacity, figures.lag, sizes)
-    points = _with_point(points, point)
+    points = _with_point(points, point, most_points)
     failure = "" if error is None else masked(str(error))
     return JobNow(context, at_ms, request, done, figures, failure, points, _shares(done, before))
 
@@ -258,9 +264,9 @@ def _shares(done: JobPassReport | None, before: JobNow | None) -> Mapping[Vertex
     return {**({} if before is None else before.shares), **shares_of(topology, known)}
 
 
-def _with_point(points: tuple[Point, ...], point: Point) -> tuple[Point, ...]:
+def _with_point(points: tuple[Point, ...], point: Point, most: int) -> tuple[Point, ...]:
     """Add a point where the last one is a minute old; else it takes the place of the newest."""
-    kept = deque(points, POINTS)
+    kept = deque(points, most)
     if len(kept) > 1 and point.at_ms - kept[-2].at_ms < POINT_MS:
         kept.pop()
     kept.append(point)

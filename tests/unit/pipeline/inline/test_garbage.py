@@ -80,4 +80,4 @@ def test_what_is_there_at_the_start_is_spared() -> None:
         [sys.executable, "-c", program], env={"PYTHONPATH": source_path()}, capture_output=True, text=True, check=True
     )
 
-    assert done.stdout.split() == ["True", "100000"]
+    assert done.stdout.split() == ["True", "500000"]
