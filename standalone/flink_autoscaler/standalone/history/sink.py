@@ -37,6 +37,9 @@ log = structlog.get_logger(__name__)
 MOST_PASSES: Final = 200
 """Passes that wait to become rows; when the thread does not keep up, the oldest of them are given up."""
 
+MOST_OUTCOMES: Final = 20_000
+"""Jobs in the passes that wait, where these are more than one."""
+
 RETRY_SECONDS: Final = 60.0
 _IDLE_SECONDS: Final = 3600.0
 _FIRST_UPKEEP: Final = 0.05
@@ -182,12 +185,18 @@ class HistorySink:
             now_ms: The instant of the pass, epoch milliseconds.
         """
         with self._changed:
-            if len(self._passes) >= MOST_PASSES:
+            while self._passes and self._is_too_much(len(outcomes)):
                 self._passes.popleft()
                 self._passes_lost += 1
-                log.warning("history_pass_lost", waiting=MOST_PASSES)
+                log.warning("history_pass_lost", waiting=len(self._passes))
             self._passes.append(_Pass(outcomes, contexts, now_ms))
             self._changed.notify_all()
+
+    def _is_too_much(self, more: int) -> bool:
+        """Tell whether a pass of so many jobs is too much beside those that wait."""
+        return (
+            len(self._passes) >= MOST_PASSES or sum(len(each.outcomes) for each in self._passes) + more > MOST_OUTCOMES
+        )
 
     def flush(self, timeout: float) -> bool:
         """Have everything written that was added before; tell whether it is within so many seconds."""

@@ -301,6 +301,27 @@ def test_passes_beyond_a_limit_are_given_up_and_that_is_said(tmp_path: Path, sin
     let_go.set()
 
 
+def test_passes_over_many_jobs_are_given_up_earlier(tmp_path: Path, sinks: list[HistorySink]) -> None:
+    let_go = threading.Event()
+
+    def hang() -> AbstractContextManager[Any]:
+        let_go.wait(PATIENCE)
+        return nullcontext()
+
+    record = scaled_up().records[0]
+    outcomes, contexts = [record.outcome] * 8_000, [record.request.context] * 8_000
+    sinks.append(sink := HistorySink(settings_of("hdfs://nowhere/history"), sessions=hang))
+    add(sink, record)
+    sink.flush(0.05)
+
+    with capture_logs() as logs:
+        for number in range(3):
+            sink.add(outcomes, contexts, number)
+
+    assert [line["event"] for line in logs] == ["history_pass_lost"]
+    let_go.set()
+
+
 def test_closing_writes_what_waits(tmp_path: Path) -> None:
     sink = HistorySink(settings_of(tmp_path))
     add(sink, scaled_up().records[0])
