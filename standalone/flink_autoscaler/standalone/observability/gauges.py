@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client.core import Metric
 from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.registry import Collector
 
 from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.model.decision import PassPhase
@@ -36,6 +38,32 @@ _PASS_BUCKETS: Final = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)
 _CLUSTER: Final = ("cluster",)
 
 
+class _Registry(CollectorRegistry):
+    """Remembers what is registered, in that order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.collectors: list[Collector] = []
+
+    def register(self, collector: Collector) -> None:
+        """Add a collector."""
+        super().register(collector)
+        self.collectors.append(collector)
+
+
+class _Others(Collector):
+    """All collectors but those that write their series themselves."""
+
+    def __init__(self, registry: _Registry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterator[Metric]:
+        """Write their series."""
+        for collector in list(self._registry.collectors):
+            if not isinstance(collector, VertexMetrics):
+                yield from collector.collect()
+
+
 class Gauges:
     """All series of the daemon, in a registry of their own.
 
@@ -55,7 +83,7 @@ class Gauges:
         most_jobs: int = MOST_JOBS,
         most_vertices: int = MAX_VERTICES,
     ) -> None:
-        self.registry = CollectorRegistry()
+        self.registry = _Registry()
         self._of_clusters: list[MetricWrapperBase] = []
         self._metrics = VertexMetrics(most_vertices)
         self.registry.register(self._metrics)
@@ -138,7 +166,7 @@ class Gauges:
 
     def render(self) -> bytes:
         """Return all series in the text format of Prometheus."""
-        return generate_latest(self.registry)
+        return self._metrics.text().encode() + generate_latest(_Others(self.registry))
 
     def _declare_passes(self) -> None:
         self._up = self._gauge("cluster_up", "Whether the last pass could list the jobs and look at them.", _CLUSTER)

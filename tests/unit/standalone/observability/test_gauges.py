@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
+from prometheus_client import generate_latest
 
 from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.errors import EvaluationError, NotReadyError
 from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
-from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, of
+from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric, avg, of
 from flink_autoscaler.core.model.state import ScalingSummary
 from flink_autoscaler.core.model.topology import IoMetrics, JobTopology, Vertex
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -292,3 +294,22 @@ def test_group_of_daemons_is_shown_where_there_is_one() -> None:
 
 def test_the_process_is_shown() -> None:
     assert value(Gauges(), "process_start_time_seconds") is not None
+
+
+def test_the_page_has_what_the_library_would_write() -> None:
+    gauges = Gauges()
+    gauges.record_pass("c", 0.5, succeeded=True)
+    gauges.record_identity(a_context())
+    topology = a_topology(**{V1: 'Source: "a" \\ b\nc', V2: "sink"})
+    values = {ScalingMetric.LAG: of(2e9), ScalingMetric.LOAD: avg(0.25), ScalingMetric.TARGET_DATA_RATE: avg(math.inf)}
+    vertices = {V1: values, V2: {ScalingMetric.RECOMMENDED_PARALLELISM: of(3)}}
+    evaluation = Evaluation(EvaluatedMetrics(vertices, {}), topology, 0, is_window_full=True)
+    record(gauges, replace(an_outcome(topology), evaluation=evaluation))
+
+    page, library = gauges.render().decode(), generate_latest(gauges.registry).decode()
+
+    unlike = ("flink_autoscaler_process_", "flink_autoscaler_job_last_evaluation", "flink_autoscaler_job_rescale_under")
+    shown, expected = (
+        sorted(line for line in text.splitlines() if not line.startswith(unlike)) for text in (page, library)
+    )
+    assert shown == expected
