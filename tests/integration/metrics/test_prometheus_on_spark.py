@@ -26,7 +26,7 @@ pytestmark = pytest.mark.spark
 JOBS = 24
 """Enough for two tasks."""
 
-START_SECONDS = 300.0
+START_SECONDS = 600.0
 """A busy machine takes its time to start Spark."""
 
 
@@ -88,7 +88,7 @@ def engine_of(report: PassReport) -> str:
 
 def measured(reports: Mapping[JobKey, JobPassReport]) -> dict[JobKey, tuple[object, ...]]:
     """Return what was seen of every job, without instants."""
-    found = {}
+    found: dict[JobKey, tuple[object, ...]] = {}
     for job_key, report in reports.items():
         outcome = report.outcome
         assert outcome.sample is not None, outcome.decision

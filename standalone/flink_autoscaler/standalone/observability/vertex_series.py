@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, cast
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -36,6 +36,8 @@ CURRENT_ONLY: Final = {
 }
 _VERTEX: Final = ("cluster", "job_key", "vertex_id", "vertex_name")
 _NOTHING: Final = EvaluatedMetrics({}, {})
+_number: Final = cast("Callable[[float], str]", floatToGoString)
+"""Writes a number as Prometheus reads it."""
 
 
 @dataclass(slots=True)
@@ -211,7 +213,7 @@ def _written(family: GaugeMetricFamily, values: Iterable[tuple[str, float]]) -> 
     """Write series of one name, by labels."""
     name = family.name
     head = f"# HELP {name} {family.documentation}\n# TYPE {name} gauge\n"
-    return head + "".join([f"{name}{labels} {floatToGoString(value)}\n" for labels, value in values])
+    return head + "".join([f"{name}{labels} {_number(value)}\n" for labels, value in values])
 
 
 def _family(metric: ScalingMetric) -> GaugeMetricFamily:
