@@ -53,8 +53,7 @@ def serve(
     """
     notifier = ServiceNotifier(os.environ.get("NOTIFY_SOCKET"))
     with received_signals(reloads=load is not None) as inbox, ExitStack() as parts:
-        http = settings.http
-        gauges = Gauges(most_jobs=http.metrics_max_jobs, most_vertices=http.metrics_max_vertices)
+        gauges = _gauges(settings.http)
         wiring = parts.enter_context(Wiring(settings, on_fallback=lambda _: gauges.record_fallback()))
         clusters = _Clusters(settings, wiring, gauges)
         in_force = _InForce(settings, configuration)
@@ -95,6 +94,10 @@ def serve(
     if isinstance(end, ConfigError):
         raise end
     return 0
+
+
+def _gauges(http: HttpSettings) -> Gauges:
+    return Gauges(most_jobs=http.metrics_max_jobs, most_vertices=http.metrics_max_vertices)
 
 
 class _InForce:
