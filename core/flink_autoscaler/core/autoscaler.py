@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -15,6 +15,7 @@ from flink_autoscaler.core.evaluate.restart_time import ENOUGH, ClusterOutages, 
 from flink_autoscaler.core.model.events import Event
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, CollectorMemory
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.options.context import JobAutoScalerContext

@@ -5,8 +5,6 @@ It runs unchanged in a Spark task, in the daemon and in a replay.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from flink_autoscaler.core.cycle.doubt import SecondLook
 from flink_autoscaler.core.cycle.early import early_reasons, look_again
 from flink_autoscaler.core.cycle.ending import (
@@ -34,8 +32,10 @@ from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, Re
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.reading import ClusterReading, JobReading
+from flink_autoscaler.core.model.quick import replace
+from flink_autoscaler.core.model.reading import ClusterReading, JobReading, Origins
 from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.supervision import Supervision
 from flink_autoscaler.core.observe.gathering import stale
 from flink_autoscaler.core.observe.observation import (
     Observed,
@@ -100,14 +100,15 @@ def _advanced(request: PassRequest, reading: JobReading, cluster: ClusterReading
         found, end = Found(request), not_running(request)
     end = _remembering(end, found)
     # A decision names all vertices, as they are where they are pinned: that holds no longer than the pin.
-    end = replace(end, state=under_pins(end.state, request, reading.details))
-    found = replace(found, events=(*_idle_pins(request, reading), *found.events))
-    if found.observed is not None and end.phase is PassPhase.EXECUTED:
-        reasons = (*end.decision.reasons, *unknown_facts(request, cluster))
-        end = replace(end, decision=replace(end.decision, reasons=reasons))
+    if (state := under_pins(end.state, request, reading.details)) is not end.state:
+        end = replace(end, state=state)
+    if idle := _idle_pins(request, reading):
+        found = replace(found, events=(*idle, *found.events))
+    if found.observed is not None and end.phase is PassPhase.EXECUTED and (unknown := unknown_facts(request, cluster)):
+        end = replace(end, decision=replace(end.decision, reasons=(*end.decision.reasons, *unknown)))
     wants = _wants(request, reading, watched, found, end)
     taken = follow_up(wants, end.state.supervision, request, reading, cluster)
-    outcome = replace(_outcome(watched, found, end, wants, taken), origins=reading.origins)
+    outcome = _outcome(watched, found, end, wants, taken, reading.origins)
     return replace(outcome, waits_for=need_of(request, reading)) if waits_for_slots(request) else outcome
 
 
@@ -138,14 +139,16 @@ def _wants(request: PassRequest, reading: JobReading, watched: Followed, found: 
     )
 
 
-def _outcome(watched: Followed, found: Found, end: PassEnd, wants: PassWants, taken: FollowUp) -> PassOutcome:
+def _outcome(
+    watched: Followed, found: Found, end: PassEnd, wants: PassWants, taken: FollowUp, origins: Origins
+) -> PassOutcome:
     """Put together what the stages of a pass came to."""
     request, observed = found.request, found.observed
     return PassOutcome(
         job_key=request.context.job_key,
         phase=end.phase,
         decision=end.decision,
-        state=replace(end.state, supervision=taken.supervision),
+        state=_supervised(end.state, taken.supervision),
         undecided=end.undecided,
         memory=end.memory,
         sample=observed.sample if observed else None,
@@ -166,7 +169,12 @@ def _outcome(watched: Followed, found: Found, end: PassEnd, wants: PassWants, ta
         excluded=end.excluded,
         shadow=found.shadow.proposal if found.shadow else None,
         look_again=end.look_again,
+        origins=origins,
     )
+
+
+def _supervised(state: JobState, supervision: Supervision) -> JobState:
+    return state if supervision is state.supervision else replace(state, supervision=supervision)
 
 
 def _looked_at(
@@ -204,8 +212,8 @@ def _looked_at(
         found = replace(found, restart=assumed_restart(observed.state, request.outages, request.context.options))
         found, job = evaluated(found, observed, reading, cluster, plugins)
         found, forecast = forecasted(found, job, plugins)
-        job = replace(job, state=counted(found.request.state, observed), demand=forecast.demand)
-        job = replace(job, profiles=forecast.profiles)
+        state = counted(found.request.state, observed)
+        job = replace(job, state=state, demand=forecast.demand, profiles=forecast.profiles)
         found = _shadowed(found, job, plugins)
         if not (observed.is_window_full or early):
             return found, standing(found.request, PassPhase.WINDOW_FILLING, _filling(observed), observed.excluded)
@@ -275,9 +283,13 @@ def _decided(
     """Decide, and say what there is to say about forecasts; what is remembered are the samples as they are."""
     decided, before = decide(job, plugins, look), found.request.state
     wish = look_again(decided, job)
-    reasons = (*decided.decision.reasons, *early_reasons(found.request, wish), *forecast.reasons)
-    decision = replace(decided.decision, reasons=reasons)
-    request = replace(found.request, state=replace(decided.state, samples=before.samples))
+    decision = decided.decision
+    if more := (*early_reasons(found.request, wish), *forecast.reasons):
+        decision = replace(decision, reasons=(*decision.reasons, *more))
+    state = decided.state
+    if state.samples is not before.samples:
+        state = replace(state, samples=before.samples)
+    request = replace(found.request, state=state)
     end = replace(
         standing(request, PassPhase.EXECUTED, decision, job.excluded),
         events=decided.events,

@@ -16,6 +16,7 @@ from flink_autoscaler.core.decide.plan import Plan, held_back_event
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
+from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.model.state import ScalingSummaries
 from flink_autoscaler.core.policies.choosing import Chosen
 from flink_autoscaler.core.ports.passes import EvaluatedJob
@@ -61,6 +62,7 @@ class Difference:
     otherwise: int
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class SecondLook:
     """Decides a pass again without single samples.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from flink_autoscaler.core.cycle.wanted import wanted_now
 from flink_autoscaler.core.decide.limits.needs import need_of, waits_for_slots
@@ -13,6 +13,7 @@ from flink_autoscaler.core.model.early import LookAgain
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport, exception_event
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, CollectorMemory, JobReading
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.options.checks import validate
@@ -25,6 +26,7 @@ VALIDATION_REASON = "AutoScaler Options Validation"
 ERROR_REASON = "AutoscalerError"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class PassEnd:
     """What a pass came to; see :class:`PassOutcome`."""

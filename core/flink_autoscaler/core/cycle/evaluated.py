@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from flink_autoscaler.core.cycle.shadow import Shadow, kept_shadow
 from flink_autoscaler.core.decide.sizing.alignment import aligned_sizes
@@ -17,6 +17,7 @@ from flink_autoscaler.core.evaluate.outside import OutsideFigures
 from flink_autoscaler.core.forecast.pass_forecast import PassForecast, pass_forecast
 from flink_autoscaler.core.model.decision import Evaluation, RestartTime
 from flink_autoscaler.core.model.events import Event, EventType, Reason
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.state import JobState, PolicyMemories
 from flink_autoscaler.core.observe.observation import Observed
@@ -26,6 +27,7 @@ from flink_autoscaler.core.ports.passes import EvaluatedJob, PassRequest
 from flink_autoscaler.core.ports.plugins import Plugins
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Found:
     """What a pass found out before it ended; what was found before an error stays visible.
@@ -81,8 +83,9 @@ def evaluated(
             raise NotReadyError(str(error)) from error
         raise
     options = request.context.options
-    is_windowless = windowless(options, plugins.policies) or kept_shadow(options, plugins)
-    if observed.is_window_full or windowless(options, plugins.policies):
+    early = windowless(options, plugins.policies)
+    is_windowless = early or kept_shadow(options, plugins)
+    if observed.is_window_full or early:
         metrics = with_present_parallelism(metrics)
     job = EvaluatedJob(
         context=request.context,
@@ -110,6 +113,8 @@ def forecasted(found: Found, job: EvaluatedJob, plugins: Plugins) -> tuple[Found
     request = found.request
     if forecast.memory != job.state.forecast:
         request = replace(request, state=replace(request.state, forecast=forecast.memory))
+    elif not forecast.events:
+        return found, forecast
     return replace(found, request=request, events=(*found.events, *forecast.events)), forecast
 
 

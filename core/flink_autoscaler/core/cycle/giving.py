@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from flink_autoscaler.core.cycle.ending import PassEnd
@@ -11,6 +10,7 @@ from flink_autoscaler.core.decide.limits.giving import can_give, shrunk
 from flink_autoscaler.core.decide.limits.needs import slots_in_groups
 from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, Reason
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.topology import JobDetails
 from flink_autoscaler.core.ports.passes import PassRequest

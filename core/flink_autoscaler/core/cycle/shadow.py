@@ -7,7 +7,7 @@ Whatever it raises stays here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from flink_autoscaler.core.decide.limits.slots import slots_of
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import Proposal, ShadowProposal
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.state import JobState, PolicyMemories
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import direction_from

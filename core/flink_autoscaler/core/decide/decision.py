@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from flink_autoscaler.core.decide.filters.order import filtered
@@ -24,6 +24,7 @@ from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric
 from flink_autoscaler.core.model.numbers import plain
 from flink_autoscaler.core.model.policy_values import EarlyWish, Proposal
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.state import ConfigChanges, JobState, PolicyMemories, ScalingRecord
 from flink_autoscaler.core.observe.history import add_to_history
 from flink_autoscaler.core.options import calendar
@@ -35,6 +36,7 @@ from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import Plugins
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Decided:
     """The result of :func:`decide`: the decision, what to remember, what to tell, and who wants to look again."""
@@ -78,7 +80,8 @@ def decide(
         heard = hear(lambda: policy_input(job), options, plugins.policies, memories)
         return _held(replace(plan, reasons=(*plan.reasons, *heard.reasons)), job, heard.memories)
     chosen = choose(lambda: policy_input(job), options, plugins.policies, memories, job, confirmed)
-    return replace(_decided(chosen, job, plugins, look), look_again=chosen.look_again)
+    decided = _decided(chosen, job, plugins, look)
+    return decided if chosen.look_again is None else replace(decided, look_again=chosen.look_again)
 
 
 def _decided(chosen: Chosen, job: EvaluatedJob, plugins: Plugins, look: Look | None) -> Decided:

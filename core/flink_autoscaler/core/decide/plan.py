@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from flink_autoscaler.core.model.events import Event, EventType, Figures, Reason
 from flink_autoscaler.core.model.metrics import EvaluatedVertex, ScalingMetric, VertexId, of
 from flink_autoscaler.core.model.numbers import NAN
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.state import DelayedVertex, ScalingSummaries, ScalingSummary
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What is to change, and what there is to say about it.

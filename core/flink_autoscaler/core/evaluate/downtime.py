@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from flink_autoscaler.core.model.policy_values import Outage
+from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts
 from flink_autoscaler.core.model.supervision import Mechanism, RescaleRecord, Stage, Supervision
 from flink_autoscaler.core.observe.possible import is_possible
@@ -42,6 +43,7 @@ _DEVIATIONS: Final[dict[Mechanism, Row]] = {
 }
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Size:
     """What the outage of a rescale depends on.
@@ -65,6 +67,7 @@ class Size:
         return (1.0, self.state_gb, float(self.subtasks))
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class DowntimeEstimate:
     """How long a rescale takes the job away, seconds.
@@ -80,6 +83,7 @@ class DowntimeEstimate:
     samples: int
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class _Sample:
     row: Row
@@ -202,9 +206,10 @@ def downtime_at(job: EvaluatedJob, subtasks: int) -> DowntimeEstimate:
 
 def expected_outage(job: EvaluatedJob) -> Outage:
     """Return what the next rescale is expected to cost: from measured outages, else the assumed restart time."""
+    if not _samples(rescales_of(job.state.supervision), Mechanism.IN_PLACE, job.now_ms):
+        return Outage(job.restart_time, job.restart_time, replay=replay_seconds(job))
     estimate = downtime_at(job, sum(vertex.parallelism for vertex in job.topology.vertices.values()))
-    mean, q90 = (estimate.mean, estimate.q90) if estimate.samples else (job.restart_time, job.restart_time)
-    return Outage(mean, q90, replay=replay_seconds(job))
+    return Outage(estimate.mean, estimate.q90, replay=replay_seconds(job))
 
 
 def replay_seconds(job: EvaluatedJob) -> float:

@@ -20,6 +20,7 @@ from flink_autoscaler.core.model.metrics import (
     VertexId,
 )
 from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, r3, round64
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.observe.window import MetricWindow
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -32,6 +33,7 @@ from flink_autoscaler.core.ports.plugins import (
     with_plugin_options,
 )
 
+_GLOBAL_LATEST = (ScalingMetric.GC_PRESSURE, ScalingMetric.NUM_TASK_SLOTS_USED)
 _GLOBAL_AVERAGES = (
     ScalingMetric.HEAP_MAX_USAGE_RATIO,
     ScalingMetric.HEAP_MEMORY_USED,
@@ -40,6 +42,7 @@ _GLOBAL_AVERAGES = (
 )
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class EvaluationSettings:
     """The option values that evaluation needs; durations in whole seconds."""
@@ -60,12 +63,17 @@ class EvaluationSettings:
     @classmethod
     def of(cls, options: AutoscalerOptions, restart_time: int) -> EvaluationSettings:
         """Read the options of a job."""
+        usual = options.derived(cls._usual)
+        return usual if restart_time == 0 else replace(usual, restart_time=restart_time)
+
+    @classmethod
+    def _usual(cls, options: AutoscalerOptions) -> EvaluationSettings:
         target, boundary = options.utilization_target, options.utilization_boundary
         upper, lower = options.utilization_max, options.utilization_min
         return cls(
             aggregator=options.busy_time_aggregator,
             catch_up=options.catch_up_duration.seconds,
-            restart_time=restart_time,
+            restart_time=0,
             utilization_max=target + boundary if upper is None else upper,
             utilization_min=target - boundary if lower is None else lower,
             backlog_threshold=options.backlog_lag_threshold.seconds,
@@ -110,11 +118,11 @@ def evaluate(
     flows: dict[VertexId, EvaluatedVertex] = {}  # what goes on to the vertices behind
     for vertex in topology.vertices.values():
         metrics = _plain_metrics(vertex, window)
-        metrics.update(_target_rates(vertex, topology, window, flows, settings, outside.arrivals))
-        metrics.update(_processing_rate(vertex, window, settings))
+        metrics |= _target_rates(vertex, topology, window, flows, settings, outside.arrivals)
+        metrics |= _processing_rate(vertex, window, settings)
         uneven = _unevenness(vertex, metrics, settings, outside)
         metrics[ScalingMetric.CATCH_UP_DATA_RATE] = times(metrics[ScalingMetric.CATCH_UP_DATA_RATE], uneven)
-        metrics.update(rate_thresholds(metrics, settings, has_backlog=has_backlog))
+        metrics |= rate_thresholds(metrics, settings, has_backlog=has_backlog)
         if customize is not None:
             changes = customize(vertex.vertex_id, metrics, vertices, has_backlog)
             metrics = _customized(metrics, changes, settings, has_backlog=has_backlog)
@@ -331,10 +339,7 @@ def rate_thresholds(
 
 def _evaluate_globals(window: MetricWindow) -> dict[ScalingMetric, EvaluatedMetric]:
     latest = window.samples[-1].globals_
-    metrics = {
-        metric: EvaluatedMetric(r3(latest.get(metric, NAN)), NAN)
-        for metric in (ScalingMetric.GC_PRESSURE, ScalingMetric.NUM_TASK_SLOTS_USED)
-    }
+    metrics = {metric: EvaluatedMetric(r3(latest.get(metric, NAN)), NAN) for metric in _GLOBAL_LATEST}
     for metric in _GLOBAL_AVERAGES:
         metrics[metric] = EvaluatedMetric(r3(latest.get(metric, NAN)), r3(window.global_average(metric)))
     return metrics

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from flink_autoscaler.core.forecast.online import RECENT, Bucket, OpenBucket, correction, expected, gather
 from flink_autoscaler.core.model.load_profile import BUCKET, DAY, LEAST_WEEKS, LoadProfile, bucket_start
 from flink_autoscaler.core.model.numbers import divide
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.options.forecast import ForecastSettings
 
 LEAD: Final = 1800
@@ -29,6 +30,7 @@ FULL_DAY: Final = 77
 _HOUR: Final = 3600
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Issued:
     """A forecast: the beginning of the quarter hour it is about, the median and the upper quantile, records/s."""
@@ -38,6 +40,7 @@ class Issued:
     f90: float
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Score:
     """A forecast whose time has come, and the rate that was measured."""
@@ -48,6 +51,7 @@ class Score:
     f90: float
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class SourceState:
     """What is remembered about the forecasts of one source.
@@ -77,6 +81,8 @@ def observe(state: SourceState, now: float, rate: float | None) -> SourceState:
     """
     bucket, over = gather(state.bucket, now, rate)
     start = bucket.start
+    if over is None and state.bucket is not None and state.bucket.start == start:
+        return replace(state, bucket=bucket)  # within a quarter hour, nothing else becomes too old
     recent = state.recent if over is None else (*state.recent, over)
     return SourceState(
         is_trusted=state.is_trusted,

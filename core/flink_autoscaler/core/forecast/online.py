@@ -13,6 +13,7 @@ from typing import Final
 
 from flink_autoscaler.core.model.load_profile import AHEAD, BUCKET, LEAST_MINUTES, LoadProfile, bucket_start
 from flink_autoscaler.core.model.policy_values import Outage, SourceForecast
+from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.options.forecast import ForecastSettings
 
 RECENT: Final = 4
@@ -25,6 +26,7 @@ LEAST_DOWN: Final = 3600.0
 """Shortest horizon of a scale-down, seconds."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Bucket:
     """A complete quarter hour: its beginning, and the mean rate in records/s."""
@@ -33,6 +35,7 @@ class Bucket:
     rate: float
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Horizons:
     """How far to look ahead, seconds.
@@ -136,6 +139,7 @@ def source_forecast(
     return None if up is None or down is None else SourceForecast(up, down, profile.level)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class OpenBucket:
     """A quarter hour that is not over, or whose end nobody has noticed yet.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from flink_autoscaler.core.errors import ConfigError
@@ -16,6 +16,7 @@ from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult,
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.numbers import r3
 from flink_autoscaler.core.model.policy_values import DemandForecast, LoadProfiles, SourceForecast
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.state import ForecastMemory
 from flink_autoscaler.core.options.forecast import ForecastSettings, forecast_settings
 from flink_autoscaler.core.options.job import AutoscalerOptions
@@ -25,9 +26,26 @@ from flink_autoscaler.core.ports.passes import EvaluatedJob
 Json = dict[str, Any]
 
 
-def forecast_document(states: Mapping[VertexId, SourceState]) -> Json:
-    """Return the states of a job's sources as JSON values; rates with three decimals."""
-    return {source: _source_document(state) for source, state in states.items()}
+class _Scores(list[list[float]]):
+    """Scores as JSON values, which are read once: they change every quarter hour, and are asked for in every pass."""
+
+    def __init__(self, scores: Iterable[Score]) -> None:
+        super().__init__([each.at, r3(each.rate), r3(each.f50), r3(each.f90)] for each in scores)
+        self.read: tuple[Score, ...] | None = None
+
+    def __reduce__(self) -> tuple[type[list[list[float]]], tuple[list[list[float]]]]:
+        return list, (list(self),)
+
+
+def forecast_document(states: Mapping[VertexId, SourceState], before: object = None) -> Json:
+    """Return the states of a job's sources as JSON values; rates with three decimals.
+
+    Args:
+        states: By source.
+        before: What they were read from, whatever that is; what is still the same is not written again.
+    """
+    known = before if isinstance(before, Mapping) else {}
+    return {source: _source_document(state, known.get(source)) for source, state in states.items()}
 
 
 def forecast_states(document: Mapping[str, Any]) -> dict[VertexId, SourceState]:
@@ -42,15 +60,22 @@ def forecast_states(document: Mapping[str, Any]) -> dict[VertexId, SourceState]:
         raise ValueError(f"not the state of forecasts: {type(error).__name__}") from error
 
 
-def _source_document(state: SourceState) -> Json:
+def _source_document(state: SourceState, before: object) -> Json:
     bucket = state.bucket
     return {
         "trusted": state.is_trusted,
         "bucket": None if bucket is None else [bucket.start, bucket.minutes, bucket.count, bucket.total],
         "recent": [[each.start, r3(each.rate)] for each in state.recent],
         "issued": [[each.target, r3(each.f50), r3(each.f90)] for each in state.issued],
-        "scores": [[each.at, r3(each.rate), r3(each.f50), r3(each.f90)] for each in state.scores],
+        "scores": _written(state.scores, before),
     }
+
+
+def _written(scores: tuple[Score, ...], before: object) -> _Scores:
+    match before:
+        case {"scores": _Scores() as known} if known.read is scores:
+            return known
+    return _Scores(scores)
 
 
 def _source_state(document: Mapping[str, Any]) -> SourceState:
@@ -60,8 +85,17 @@ def _source_state(document: Mapping[str, Any]) -> SourceState:
         bucket=None if bucket is None else _bucket(*bucket),
         recent=tuple(Bucket(int(start), float(rate)) for start, rate in document["recent"]),
         issued=tuple(Issued(int(target), float(f50), float(f90)) for target, f50, f90 in document["issued"]),
-        scores=tuple(Score(int(at), float(y), float(f50), float(f90)) for at, y, f50, f90 in document["scores"]),
+        scores=_scores(document["scores"]),
     )
+
+
+def _scores(document: Iterable[Any]) -> tuple[Score, ...]:
+    if isinstance(document, _Scores) and document.read is not None:
+        return document.read
+    scores = tuple(Score(int(at), float(y), float(f50), float(f90)) for at, y, f50, f90 in document)
+    if isinstance(document, _Scores):
+        document.read = scores
+    return scores
 
 
 def _bucket(start: int, minutes: int, count: int, total: float) -> OpenBucket:
@@ -72,6 +106,7 @@ DISABLED = "FORECAST_DISABLED"
 """Code of the reason why a source is planned without a forecast."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class DemandStep:
     """What a pass makes of the forecasts of a job.
@@ -164,6 +199,7 @@ _TO_USE: Final = (
 Profiles = Mapping[VertexId, ProfileResult]
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class PassForecast:
     """What a pass makes of the forecasts of a job.
@@ -229,12 +265,12 @@ def pass_forecast(job: EvaluatedJob, profiles: Profiles, plugins: Collection[str
         remembered(memory),
         now=job.now_ms / 1000,
         horizons=Horizons.of(expected_outage(job), options.catch_up_duration.exact_seconds),
-        settings=forecast_settings(options),
+        settings=options.derived(forecast_settings),
     )
     found, chosen = usable(profiles, job.now_ms / 1000), {*options.policies, options.policies_shadow or DEFAULT_POLICY}
     is_planned, is_weighed = not _deaf(plugins).issuperset(chosen), _WEIGHER in chosen
     is_used = is_planned or is_weighed
-    kept = {_SOURCES: forecast_document(step.states), _IS_TOLD: not is_used}
+    kept = {_SOURCES: forecast_document(step.states, memory.get(_SOURCES)), _IS_TOLD: not is_used}
     reasons = step.reasons if is_used else (Reason(UNUSED, _TO_USE),)
     if not is_planned:
         reasons = tuple(each for each in reasons if each.vertex_id not in found)

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics
+from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.model.state import ScalingSummaries
 from flink_autoscaler.core.model.topology import JobTopology
 
@@ -33,6 +34,7 @@ class RestartSource(StrEnum):
     MEASURED_OF_CLUSTER = "measured of the cluster"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class RestartBasis:
     """What the assumed duration of a restart rests on.
@@ -48,6 +50,7 @@ class RestartBasis:
     elsewhere: int = 0
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class RestartTime:
     """How long a restart is assumed to take, in seconds, and what that rests on."""
@@ -56,6 +59,7 @@ class RestartTime:
     basis: RestartBasis
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Hold:
     """Leave the job as it is."""
@@ -76,6 +80,7 @@ class Rescale:
     reasons: tuple[Reason, ...]
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """What a pass made of the metric window.

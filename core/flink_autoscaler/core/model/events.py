@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.model.syntax import Duration
 
 Figures = tuple[tuple[str, float], ...]
 """Numbers by name, in the order in which they are shown."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Reason:
     """Why a decision is what it is.

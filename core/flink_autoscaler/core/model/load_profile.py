@@ -10,7 +10,7 @@ import hashlib
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import cache, lru_cache
 from typing import Final
@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.syntax import shortened
 
 _ZONE_NAME: Final = re.compile(r"[A-Za-z0-9_+/-]{1,100}", re.ASCII)
@@ -143,7 +144,13 @@ def bucket_start(at: float) -> int:
 
 def slot_of(at: float, zone: tzinfo) -> int:
     """Return the quarter hour of the local week of an instant, 0..671."""
-    local = datetime.fromtimestamp(at, zone)
+    return _slot_from(bucket_start(at), zone)
+
+
+@lru_cache(maxsize=8192)
+def _slot_from(start: int, zone: tzinfo) -> int:
+    """Return that of a whole quarter hour; clocks are set by whole ones only."""
+    local = datetime.fromtimestamp(start, zone)
     return (local.weekday() * 24 + local.hour) * 4 + local.minute // 15
 
 

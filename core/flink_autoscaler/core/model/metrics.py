@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from flink_autoscaler.core.model.numbers import NAN, r3
+from flink_autoscaler.core.model.quick import quick
 
 VertexId = str
 """32 lower-case hex digits."""
@@ -118,6 +119,7 @@ class WaitingTime(NamedTuple):
     backpressured_ms: float
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class MetricSample:
     """What was collected in one pass.
@@ -137,6 +139,7 @@ class MetricSample:
     waited: Mapping[VertexId, WaitingTime] = field(default_factory=dict)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class EvaluatedMetrics:
     """The metrics of one evaluation, per vertex in topological order and for the whole cluster."""

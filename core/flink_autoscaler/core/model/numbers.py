@@ -21,7 +21,8 @@ _MAX_INT64 = 2**63 - 1
 _MIN_INT64 = -(2**63)
 _EXACT_INTEGERS = 2.0**53
 """From here on every double is an integer."""
-_FAST_LIMIT = 1e6
+_FAST_LIMIT = 1e9
+"""Of numbers times a thousand: up to here rounding them is exact but for ties."""
 _TIE_GUARD = 1e-5
 _WIDE = Context(prec=400)
 """Wide enough for every double written out with decimals."""
@@ -86,26 +87,20 @@ def r3(value: float) -> float:
     """
     if value - value != 0.0 or value == math.floor(value):
         return value
-    rounded = _r3_fast(value) if abs(value) < _FAST_LIMIT else None
-    if rounded is None:
+    scaled = value * 1000.0 if value > 0.0 else value * -1000.0
+    below = math.floor(scaled)
+    rest = scaled - below
+    if scaled >= _FAST_LIMIT or -_TIE_GUARD < rest - 0.5 < _TIE_GUARD:  # only the decimal text can tell
         rounded = float(Decimal(repr(value)).quantize(Decimal("0.001"), ROUND_HALF_UP, _WIDE))
+    else:
+        rounded = (below + 1 if rest > 0.5 else below) / 1000.0  # noqa: PLR2004
+        rounded = rounded if value > 0.0 else -rounded
     return rounded if rounded != 0.0 else value
 
 
 def rounded(values: Mapping[K, float]) -> dict[K, float]:
     """Round every value to three decimals (see :func:`r3`)."""
     return {key: r3(value) for key, value in values.items()}
-
-
-def _r3_fast(value: float) -> float | None:
-    """Round where the third decimal is not close to a tie; None where only the decimal text can tell."""
-    scaled = abs(value) * 1000.0
-    below = math.floor(scaled)
-    rest = scaled - below
-    if abs(rest - 0.5) < _TIE_GUARD:
-        return None
-    rounded = (below + 1 if rest > 0.5 else below) / 1000.0  # noqa: PLR2004
-    return rounded if value > 0.0 else -rounded
 
 
 def ceil_decimals(value: float, decimals: int) -> float:
@@ -122,8 +117,13 @@ def two_decimals(value: float) -> str:
     """Print with two decimals, half up on the decimal text; ``NaN``, ``Infinity`` for those."""
     if value - value != 0.0:
         return plain(value)
-    text = Decimal(repr(value)).quantize(Decimal("0.01"), ROUND_HALF_UP, _WIDE)
-    return f"{text:f}"
+    scaled = abs(value) * 100.0
+    below = math.floor(scaled)
+    rest = scaled - below
+    if scaled >= _FAST_LIMIT or -_TIE_GUARD < rest - 0.5 < _TIE_GUARD:  # only the decimal text can tell
+        return f"{Decimal(repr(value)).quantize(Decimal('0.01'), ROUND_HALF_UP, _WIDE):f}"
+    whole, hundredths = divmod(below + 1 if rest > 0.5 else below, 100)  # noqa: PLR2004
+    return f"{'-' if math.copysign(1.0, value) < 0 else ''}{whole}.{hundredths:02d}"
 
 
 def plain(value: float) -> str:
@@ -133,7 +133,7 @@ def plain(value: float) -> str:
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     if value == 0.0 or 1e-3 <= abs(value) < 1e7:  # noqa: PLR2004 - the limits of the format
-        text = f"{Decimal(repr(value)):f}"
+        text = repr(value)  # without an exponent between these limits
         return text if "." in text else f"{text}.0"
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     places = "".join(map(str, digits))

@@ -6,7 +6,7 @@ Rates are records/s, shares are 0..1, sizes bytes, times epoch seconds and durat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -14,9 +14,11 @@ from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import JobKey, JobStatus
 from flink_autoscaler.core.model.load_profile import LoadProfile
 from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import JobReading
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class VertexObs:
     """One vertex over one metric window.
@@ -71,6 +73,7 @@ class VertexObs:
     aligned: Sequence[int] | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class JobObservation:
     """One job over one metric window.
@@ -134,6 +137,7 @@ class VertexSample(NamedTuple):
     is_complete: bool = True
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class JobSample:
     """What one pass read about one job, as it is: not averaged over a window.
@@ -153,6 +157,7 @@ LATEST_SAMPLES: Final = 8
 """So many samples policies are shown at most."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class SourceForecast:
     """What a forecast says about one source, in records/s.
@@ -179,6 +184,7 @@ NO_READING: Final = JobReading(None)
 """Of a job of which no more is known than its metrics."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class PastRescale:
     """One rescale of a job: when, from what, to what, and how long it was away; None while that is not known."""
@@ -189,6 +195,7 @@ class PastRescale:
     outage: float | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Outage:
     """What a rescale is expected to cost, in seconds.
@@ -206,6 +213,7 @@ class Outage:
     replay: float = 0.0
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class VertexLimits:
     """Bounds of the parallelism of one vertex.
@@ -229,6 +237,7 @@ class VertexLimits:
         return min(max(self.lower, parallelism), self.bound)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class VertexSizing:
     """What one vertex should have.
@@ -264,6 +273,7 @@ class VertexSizing:
         return replace(self, limits=limits, target=limits.clamp(self.target))
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class PolicyInput:
     """Everything a policy may look at.
@@ -302,6 +312,7 @@ class ProposalDirection(StrEnum):
     NONE = "none"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """What a policy would do.

@@ -8,6 +8,7 @@ from typing import Final
 
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
+from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.topology import JobDetails
 
@@ -76,6 +77,7 @@ class KeptDetails:
     read_ms: int
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class CollectorMemory:
     """What the collector remembers about a job from pass to pass.
@@ -102,6 +104,7 @@ class CollectorMemory:
 EMPTY_MEMORY = CollectorMemory()
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class JobReading:
     """One job, read once.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
 from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.quick import quick, replace
 
 Vector = Mapping[VertexId, int]
 """Parallelism of every vertex of a job."""
@@ -112,6 +113,7 @@ class SupervisionPhase(StrEnum):
     PAUSED = "paused"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
     """What tells that a cluster was restarted or changed.
@@ -181,6 +183,7 @@ class ForeignEdit:
     before: Requirements = field(default_factory=dict)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Supervision:
     """Everything that is remembered about the rescales of one job.

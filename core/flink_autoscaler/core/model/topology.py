@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
+from typing import NamedTuple
 
 from flink_autoscaler.core.errors import NotReadyError, ResponseError
 from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.quick import quick, replace
 
 
 class ShipStrategy(StrEnum):
     """How records travel between two vertices."""
+
+    __hash__ = str.__hash__
 
     HASH = "HASH"
     REBALANCE = "REBALANCE"
@@ -29,6 +34,7 @@ class ShipStrategy(StrEnum):
         return cls.__members__.get(text.upper(), cls.UNKNOWN)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class IoMetrics:
     """Counters of a vertex since its execution began.
@@ -50,6 +56,7 @@ class IoMetrics:
     backpressured_ms: float | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class VertexDetails:
     """One entry of ``vertices`` in the job details.
@@ -70,6 +77,7 @@ class VertexDetails:
     is_settled: bool = True
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class PlanNode:
     """One node of the plan: its parallelism and inputs, upstream id to strategy as written, in order."""
@@ -79,6 +87,7 @@ class PlanNode:
     inputs: tuple[tuple[VertexId, ShipStrategy], ...] = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class JobDetails:
     """``GET /jobs/:jobid``, as far as the autoscaler needs it.
@@ -108,6 +117,7 @@ class JobDetails:
         return bool(self.vertices) and all(vertex.is_settled for vertex in self.vertices)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Vertex:
     """A vertex of the job graph.
@@ -135,6 +145,7 @@ class Vertex:
         return not self.inputs
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class JobTopology:
     """The vertices of a job, inputs before outputs."""
@@ -144,7 +155,7 @@ class JobTopology:
     @property
     def finished(self) -> frozenset[VertexId]:
         """Vertices that have finished."""
-        return frozenset(v.vertex_id for v in self.vertices.values() if v.is_finished)
+        return frozenset([v.vertex_id for v in self.vertices.values() if v.is_finished])
 
     @property
     def slot_sharing_groups(self) -> dict[str, frozenset[VertexId]]:
@@ -158,7 +169,7 @@ class JobTopology:
     def with_partitions(self, partitions: Mapping[VertexId, int]) -> JobTopology:
         """Return the topology with the number of partitions of some sources filled in."""
         counts = {vertex_id: partitions.get(vertex_id, 0) for vertex_id in self.vertices}
-        if all(vertex.source_partitions == counts[vertex_id] for vertex_id, vertex in self.vertices.items()):
+        if counts == {vertex_id: vertex.source_partitions for vertex_id, vertex in self.vertices.items()}:
             return self
         return JobTopology({v: replace(vertex, source_partitions=counts[v]) for v, vertex in self.vertices.items()})
 
@@ -173,25 +184,40 @@ def build_topology(details: JobDetails) -> JobTopology:
     if not details.plan:
         raise NotReadyError(f"job {details.job_id}: the plan has no vertices yet")
     entries = {vertex.vertex_id: vertex for vertex in details.vertices}
-    nodes = {node.vertex_id: node for node in details.plan}
-    outputs = _outputs(nodes)
     vertices = {}
-    for vertex_id in _topological_order(nodes):
-        if vertex_id not in entries:
-            raise ResponseError(f"job {details.job_id}: vertex {vertex_id} is in the plan only")
-        vertices[vertex_id] = _vertex(nodes[vertex_id], entries[vertex_id], outputs[vertex_id])
+    for node in _graph(details.plan):
+        if node.vertex_id not in entries:
+            raise ResponseError(f"job {details.job_id}: vertex {node.vertex_id} is in the plan only")
+        vertices[node.vertex_id] = _vertex(node, entries[node.vertex_id])
     return JobTopology(vertices)
 
 
-def _vertex(node: PlanNode, entry: VertexDetails, outputs: Mapping[VertexId, ShipStrategy]) -> Vertex:
+class _Node(NamedTuple):
+    """A vertex of a plan, with the edges on both sides."""
+
+    vertex_id: VertexId
+    parallelism: int
+    inputs: Mapping[VertexId, ShipStrategy]
+    outputs: Mapping[VertexId, ShipStrategy]
+
+
+@lru_cache(maxsize=4096)
+def _graph(plan: tuple[PlanNode, ...]) -> tuple[_Node, ...]:
+    """Return the vertices of a plan, inputs before outputs; a job has the same plan for as long as it runs."""
+    nodes = {node.vertex_id: node for node in plan}
+    outputs = _outputs(nodes)
+    return tuple(_Node(v, nodes[v].parallelism, dict(nodes[v].inputs), outputs[v]) for v in _topological_order(nodes))
+
+
+def _vertex(node: _Node, entry: VertexDetails) -> Vertex:
     is_finished = entry.status == "FINISHED"
     return Vertex(
         vertex_id=node.vertex_id,
         name=entry.name,
         parallelism=node.parallelism,
         max_parallelism=entry.max_parallelism,
-        inputs=dict(node.inputs),
-        outputs=outputs,
+        inputs=node.inputs,
+        outputs=node.outputs,
         io=IoMetrics() if is_finished else entry.io,
         is_finished=is_finished,
         slot_sharing_group=entry.slot_sharing_group,

@@ -9,6 +9,7 @@ from typing import Final
 
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, MetricSample, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, rounded
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading, VertexAggregates
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.observe import metric_names
@@ -32,6 +33,7 @@ LEAST_OF_BUSY_RATE: Final = 0.5
 """Least share of the rate that follows from the busy share of a sample to which a rate observed in it may lower it."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Conversion:
     """How the metrics of a job are converted.
@@ -45,6 +47,7 @@ class Conversion:
         keeps_waiting: Whether the sample is to tell how long vertices waited, which only policies ask for.
         greatest_rate: Records/s that no subtask can process; None where values that cannot be are taken as they are.
         is_observed_bounded: Whether the busy share of a source bounds the rate that is observed there.
+        is_first_minute_known: Whether what is not measured yet shortly after a start is told from what is.
         ages: For how long the tasks of each vertex run, milliseconds; of others it is long enough.
     """
 
@@ -56,6 +59,7 @@ class Conversion:
     keeps_waiting: bool = False
     greatest_rate: float | None = None
     is_observed_bounded: bool = False
+    is_first_minute_known: bool = False
     ages: Mapping[VertexId, float] = field(default_factory=dict)
 
     @classmethod
@@ -63,8 +67,13 @@ class Conversion:
         cls, options: AutoscalerOptions, samples: Sequence[MetricSample], ages: Mapping[VertexId, float] | None = None
     ) -> Conversion:
         """Read the options that conversion needs."""
+        usual = options.derived(cls._usual)
+        return replace(usual, window=MetricWindow(samples), ages=ages if ages and usual.is_first_minute_known else {})
+
+    @classmethod
+    def _usual(cls, options: AutoscalerOptions) -> Conversion:
         return cls(
-            window=MetricWindow(samples),
+            window=MetricWindow(()),
             aggregator=options.busy_time_aggregator,
             lag_threshold=options.observed_rate_lag_threshold.seconds,
             min_observations=options.observed_rate_min_observations,
@@ -72,7 +81,7 @@ class Conversion:
             keeps_waiting=options.has_own_policies,
             greatest_rate=options.greatest_rate if options.improves(options.possible_values_only) else None,
             is_observed_bounded=options.improves(options.bounded_observed_rate),
-            ages=ages if ages and options.improves(options.first_minute) else {},
+            is_first_minute_known=options.improves(options.first_minute),
         )
 
 
@@ -94,7 +103,7 @@ def convert(
         if not math.isfinite(values[ScalingMetric.LOAD]):
             excluded.add(vertex_id)
         vertices[vertex_id] = rounded(values)
-    incomplete = frozenset(v.vertex_id for v in topology.vertices.values() if not v.io.is_complete)
+    incomplete = frozenset([v.vertex_id for v in topology.vertices.values() if not v.io.is_complete])
     waiting = waited(topology) if conversion.keeps_waiting else {}
     globals_ = convert_globals(cluster, reading.memory.reports_gc)
     if conversion.greatest_rate is not None:
@@ -145,12 +154,10 @@ def _load(aggregates: VertexAggregates, aggregator: BusyTimeAggregator) -> float
     aggregate = aggregates.get(FlinkMetric.BUSY_TIME)
     if aggregate is None:
         return NAN
-    by_aggregator = {
-        BusyTimeAggregator.AVG: aggregate.average,
-        BusyTimeAggregator.MAX: aggregate.maximum,
-        BusyTimeAggregator.MIN: aggregate.minimum,
-    }
-    busy = by_aggregator[aggregator]
+    if aggregator is BusyTimeAggregator.MAX:
+        busy = aggregate.maximum
+    else:
+        busy = aggregate.average if aggregator is BusyTimeAggregator.AVG else aggregate.minimum
     return max(0.0, busy) / _MS_PER_SECOND if busy is not None and math.isfinite(busy) else NAN
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId, VertexMetrics
 from flink_autoscaler.core.model.numbers import NAN
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.observe.window import COUNTERS, RECORD_COUNTERS
 
 BACK_WITHIN: Final = 3

@@ -84,8 +84,8 @@ def told_ms(request: PassRequest, last: MetricSample, details: JobDetails, clust
         details: The answer.
         cluster: Tells how old an answer can be.
     """
-    later_ms, before_ms = task_ms(details), request.memory.task_ms
-    if not cluster.interval_ms or later_ms is None or before_ms is None:
+    before_ms = request.memory.task_ms
+    if not cluster.interval_ms or before_ms is None or (later_ms := task_ms(details)) is None:
         return None
     at_ms = last.at_ms + round(later_ms - before_ms)
     least_ms = max(request.now_ms - OLD * cluster.interval_ms, last.at_ms)
@@ -109,8 +109,10 @@ def task_ms(details: JobDetails) -> float | None:
 
 def is_gathered_before(details: JobDetails, memory: CollectorMemory, cluster: ClusterReading) -> bool:
     """Tell whether Flink answers with what it had gathered when the last sample was taken."""
+    if cluster.interval_ms <= 0:
+        return False
     passed = task_ms(details)
-    return cluster.interval_ms > 0 and passed is not None and passed == memory.task_ms
+    return passed is not None and passed == memory.task_ms
 
 
 def gathered_ms(request: PassRequest, last: MetricSample | None, details: JobDetails, cluster: ClusterReading) -> int:

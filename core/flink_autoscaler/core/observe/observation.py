@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from flink_autoscaler.core.errors import (
     AutoscalerError,
@@ -15,8 +15,9 @@ from flink_autoscaler.core.errors import (
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import INFINITY, NAN
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
-from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.state import JobState, ScalingHistory, ScalingRecord
 from flink_autoscaler.core.model.topology import JobDetails, JobTopology, build_topology
 from flink_autoscaler.core.model.vertex_patterns import matching
 from flink_autoscaler.core.observe.conversion import Conversion, base_taskmanager_metrics, convert
@@ -30,6 +31,7 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.ports.passes import PassRequest
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Observed:
     """A job after its sample has been added to the window.
@@ -96,13 +98,11 @@ def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) 
     is_full = now_ms >= window_full_at_ms
     samples = _with_sample(older, sample)
     left = counted_window(trim(samples, window, now_ms) if is_full else samples, topology, options)
-    state = replace(
-        _with_past(request.state, topology, details.running_at_ms, options, now_ms),
-        job_id=request.context.job_id,
-        samples=left.kept,
-    )
+    history, tracking = _past(request.state, topology, details.running_at_ms, options, now_ms)
+    state = replace(request.state, job_id=request.context.job_id, samples=left.kept, history=history, tracking=tracking)
     held = frozenset(options.vertex_exclude_ids) | topology.finished
-    held |= matching(topology, (*options.vertex_exclude_names, *(pin.pattern for pin in request.orders.pins)))
+    if patterns := (*options.vertex_exclude_names, *(pin.pattern for pin in request.orders.pins)):
+        held |= matching(topology, patterns)
     request = replace(request, state=state, memory=reading.memory)
     expected_ms = max(window_full_at_ms, window.stable_at_ms + window.length_ms)
     return Observed(request, topology, sample, is_full, held, unknown, left.counted, expected_ms)
@@ -135,6 +135,8 @@ def without_sample(observed: Observed, index: int) -> Observed:
 
 def _with_sample(older: tuple[MetricSample, ...], sample: MetricSample) -> tuple[MetricSample, ...]:
     """Add the sample; one of the same instant is replaced, later ones (a clock that went back) are dropped."""
+    if not older or older[-1].at_ms < sample.at_ms:
+        return (*older, sample)
     return (*(s for s in older if s.at_ms < sample.at_ms), sample)
 
 
@@ -162,10 +164,10 @@ def _older_samples(state: JobState, details: JobDetails) -> tuple[MetricSample, 
     return state.samples
 
 
-def _with_past(
+def _past(
     state: JobState, topology: JobTopology, running_at_ms: int, options: AutoscalerOptions, now_ms: int
-) -> JobState:
-    """Trim and prune the scaling history, and complete the latest tracking record where possible."""
+) -> tuple[ScalingHistory, tuple[ScalingRecord, ...]]:
+    """Return the scaling history trimmed and pruned, and tracking, of which the latest is completed where possible."""
     history = trim_history(prune_history(state.history, topology), options, now_ms)
     tracking = complete_tracking(
         trim_tracking(state.tracking, options, now_ms),
@@ -174,7 +176,7 @@ def _with_past(
         running_at_ms=running_at_ms,
         ignores_forgotten=options.improves(options.tracked_decisions_only),
     )
-    return replace(state, history=history, tracking=tracking)
+    return history, tracking
 
 
 def memory_after_failure(reading: JobReading, cluster: ClusterReading) -> CollectorMemory:
@@ -195,7 +197,7 @@ def _with_gc_flag(reading: JobReading, cluster: ClusterReading, options: Autosca
     memory = reading.memory
     reports_gc = bool(cluster.taskmanagers) if memory.reports_gc is None else memory.reports_gc
     if cluster.taskmanagers if reports_gc else base_taskmanager_metrics(cluster):
-        return replace(memory, reports_gc=reports_gc)
+        return memory if reports_gc is memory.reports_gc else replace(memory, reports_gc=reports_gc)
     if not is_helping:
         raise EvaluationError("the TaskManagers do not report the required memory metrics")
     return replace(memory, reports_gc=None)

@@ -38,19 +38,27 @@ def possible_aggregates(answers: VertexAggregates, greatest_rate: float, paralle
         greatest_rate: Records/s that no subtask can process.
         parallelism: Of the vertex.
     """
-    limits = {metric: _limits(metric, greatest_rate, parallelism) for metric in answers}
-    return {metric: _possible(aggregate, *limits[metric]) for metric, aggregate in answers.items()}
-
-
-def _limits(metric: FlinkMetric, greatest_rate: float, parallelism: int) -> tuple[float, float]:
-    """Return the most that one subtask may report, and all of them together."""
-    if metric in _RATES:
-        return greatest_rate, greatest_rate * parallelism
-    return (MOST_MS_PER_SECOND, MOST_MS_PER_SECOND * parallelism) if metric in _SHARES else (MOST, MOST)
+    found = {}
+    for metric, aggregate in answers.items():
+        # The most that one subtask may report, and all of them together.
+        if metric in _RATES:
+            found[metric] = _possible(aggregate, greatest_rate, greatest_rate * parallelism)
+        elif metric in _SHARES:
+            found[metric] = _possible(aggregate, MOST_MS_PER_SECOND, MOST_MS_PER_SECOND * parallelism)
+        else:
+            found[metric] = _possible(aggregate, MOST, MOST)
+    return found
 
 
 def _possible(aggregate: Aggregate, most: float, most_together: float) -> Aggregate:
     low, high, average, total, skew = aggregate
+    if (
+        (low is None or 0 <= low <= most)
+        and (high is None or 0 <= high <= most)
+        and (average is None or 0 <= average <= most)
+        and (total is None or 0 <= total <= most_together)
+    ):
+        return aggregate
     return Aggregate(
         low if low is None or 0 <= low <= most else None,
         high if high is None or 0 <= high <= most else None,

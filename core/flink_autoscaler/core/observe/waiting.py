@@ -22,14 +22,6 @@ class WaitingShares(NamedTuple):
     backpressured: float
 
 
-class _Times(NamedTuple):
-    """Milliseconds since an execution began, summed over its subtasks."""
-
-    idle: float
-    backpressured: float
-    busy: float
-
-
 def waited(topology: JobTopology) -> dict[VertexId, WaitingTime]:
     """Return how long the vertices waited, of those that run and whose subtasks all have reported it."""
     running = (v for v in topology.vertices.values() if not v.is_finished and v.io.is_complete)
@@ -56,25 +48,25 @@ def waiting_shares(samples: Sequence[MetricSample], vertex_id: VertexId) -> Wait
     Returns:
         None until two samples of one attempt of all subtasks tell, as after a restart.
     """
-    counted = _of_one_attempt([times for sample in samples if (times := _times(sample, vertex_id)) is not None])
-    if not counted:
+    first = last = None
+    for sample in samples:
+        times = _times(sample, vertex_id)
+        if times is not None:
+            # No wait goes back within one attempt; busy time may by some milliseconds, since it is a rest.
+            if first is None or last is None or times[0] < last[0] or times[1] < last[1]:
+                first = times
+            last = times
+    if first is None or last is None:
         return None
-    idle, backpressured, busy = (max(0.0, last - first) for first, last in zip(counted[0], counted[-1], strict=True))
+    idle, backpressured, busy = (max(0.0, late - early) for early, late in zip(first, last, strict=True))
     total = idle + backpressured + busy
     return WaitingShares(idle / total, backpressured / total) if 0 < total < math.inf else None
 
 
-def _times(sample: MetricSample, vertex_id: VertexId) -> _Times | None:
+def _times(sample: MetricSample, vertex_id: VertexId) -> tuple[float, float, float] | None:
+    """Return idle, backpressured and busy milliseconds since an execution began, summed over its subtasks."""
     time = sample.waited.get(vertex_id)
+    if time is None:
+        return None
     busy = sample.vertices.get(vertex_id, {}).get(ScalingMetric.ACCUMULATED_BUSY_TIME, NAN)
-    return None if time is None or not math.isfinite(busy) else _Times(*time, busy)
-
-
-def _of_one_attempt(counted: Sequence[_Times]) -> Sequence[_Times]:
-    """Return the newest times among which no wait goes back; busy time may by some milliseconds, since it is a rest."""
-    first = 0
-    for index in range(1, len(counted)):
-        before, after = counted[index - 1], counted[index]
-        if after.idle < before.idle or after.backpressured < before.backpressured:
-            first = index
-    return counted[first:]
+    return (time[0], time[1], busy) if math.isfinite(busy) else None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId, VertexMetrics
 from flink_autoscaler.core.model.numbers import INFINITY, NAN
+from flink_autoscaler.core.model.quick import quick
 
 RECORD_COUNTERS = (ScalingMetric.NUM_RECORDS_IN, ScalingMetric.NUM_RECORDS_OUT)
 COUNTERS = frozenset({*RECORD_COUNTERS, ScalingMetric.ACCUMULATED_BUSY_TIME})
@@ -33,9 +33,10 @@ class MetricWindow:
             two known values.
         """
         key = (metric, vertex_id)
-        if key not in self._rates:
-            self._rates[key] = self._rate(metric, vertex_id)
-        return self._rates[key]
+        found = self._rates.get(key)
+        if found is None:
+            found = self._rates[key] = self._rate(metric, vertex_id)
+        return found
 
     def _rate(self, metric: ScalingMetric, vertex_id: VertexId) -> float:
         first = self._first_known(self.samples, metric, vertex_id)
@@ -51,7 +52,7 @@ class MetricWindow:
         for sample in samples:
             vertex = sample.vertices.get(vertex_id)
             value = NAN if vertex is None else vertex.get(metric, NAN)
-            if not math.isnan(value):
+            if value == value:  # noqa: PLR0124 - NaN does not
                 return sample.at_ms, value
         return None
 
@@ -86,7 +87,7 @@ def mean_of(values: Sequence[float], minimum: int) -> float:
     total = _sum(values)
     if total - total != 0.0:  # some value is not finite: leave those out
         finite = [value for value in values if value - value == 0.0]
-        if not finite and any(not math.isnan(value) for value in values):
+        if not finite and (INFINITY in values or -INFINITY in values):
             return INFINITY
         values, total = finite, _sum(finite)
     return total / len(values) if len(values) >= max(1, minimum) else NAN
@@ -100,6 +101,7 @@ def _sum(values: Sequence[float]) -> float:
     return total
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class WindowSettings:
     """How long samples count.
@@ -118,14 +120,18 @@ class WindowSettings:
 
 def full_at_ms(samples: Sequence[MetricSample], settings: WindowSettings, now_ms: int) -> int:
     """Return the instant from which the window counts as full, judged before the sample of this pass is added."""
-    first = next((s.at_ms for s in samples if s.at_ms >= settings.stable_at_ms), now_ms)
-    return first + settings.length_ms
+    for sample in samples:
+        if sample.at_ms >= settings.stable_at_ms:
+            return sample.at_ms + settings.length_ms
+    return now_ms + settings.length_ms
 
 
 def trim(samples: tuple[MetricSample, ...], settings: WindowSettings, now_ms: int) -> tuple[MetricSample, ...]:
     """Drop the samples that are older than a full window."""
     start_ms = now_ms - settings.length_ms
-    older = sum(1 for s in samples if s.at_ms < start_ms)
+    older = 0
+    while older < len(samples) and samples[older].at_ms < start_ms:
+        older += 1
     if settings.keeps_edge and older and samples[older : older + 1] and samples[older].at_ms > start_ms:
         older -= 1
     return samples[older:]

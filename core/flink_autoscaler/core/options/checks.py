@@ -27,8 +27,10 @@ def validate(options: AutoscalerOptions) -> str | None:
     Raises:
         ValueParseError: A switch or the utilization target cannot be read.
     """
-    if not options.enabled:
-        return None
+    return options.derived(_problem) if options.enabled else None
+
+
+def _problem(options: AutoscalerOptions) -> str | None:
     checks = _checks(options)
     return next((problem for check in checks if (problem := check(options)) is not None), None)
 

@@ -58,12 +58,12 @@ class JobAutoScalerContext:
     @cached_property
     def options(self) -> AutoscalerOptions:
         """The autoscaler's options of this job."""
-        return AutoscalerOptions(self.configuration)
+        return AutoscalerOptions.of(self.configuration)
 
     @cached_property
     def flink_options(self) -> FlinkOptions:
         """Flink's own options of this job."""
-        return FlinkOptions(self.configuration)
+        return FlinkOptions.of(self.configuration)
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out what is derived, so that a context travels small."""

@@ -9,10 +9,12 @@ from datetime import date
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.load_profile import LEAST_WEEKS, zone_named
+from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.options.declare import limits_text, number_from, option, positive_duration
 from flink_autoscaler.core.options.option import OptionSet
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class ForecastSettings:
     """How forecasts are made and when they are trusted.

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from flink_autoscaler.core.model import syntax
+from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.options.declare import number_from, one_of, option, unset
 from flink_autoscaler.core.options.option import OptionSet
 
@@ -50,6 +51,7 @@ class RateLimit:
     period: float
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What holds in one direction.
@@ -64,6 +66,7 @@ class Rules:
     select: Select = Select.MAX
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Behavior:
     """What holds in both directions.

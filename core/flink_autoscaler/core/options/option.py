@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, Generic, Self, TypeVar, overload
+from functools import lru_cache
+from typing import Any, Final, Generic, Self, TypeVar, overload
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.syntax import LONGEST, format_map, parse_map, shortened
@@ -108,11 +109,37 @@ class Option(Generic[T]):
         return value
 
 
+KEPT: Final = 2048
+"""Configurations whose options are kept, some kilobytes each: what one pass has read, the next does not read again."""
+
+_NOT_MADE: Any = object()
+
+
+@lru_cache(maxsize=KEPT)
+def _kept(kind: Callable[[Mapping[str, str]], Any], configuration: tuple[tuple[str, str], ...]) -> Any:
+    return kind(dict(configuration))
+
+
 class OptionSet:
     """Typed view of one flat configuration; attributes are parsed when first read."""
 
     def __init__(self, configuration: Mapping[str, str]) -> None:
         self.configuration = configuration
+        self._derived: dict[Callable[[Any], Any], Any] = {}
+
+    @classmethod
+    def of(cls, configuration: Mapping[str, str]) -> Self:
+        """Return the options of a configuration; the same object for as long as the configuration says the same."""
+        kind: Any = cls
+        found: Self = _kept(kind, tuple(configuration.items()))
+        return found
+
+    def derived(self, make: Callable[[Self], T]) -> T:
+        """Return what a function makes of these options; it is made once, an error is raised every time."""
+        found: T = self._derived.get(make, _NOT_MADE)
+        if found is _NOT_MADE:
+            found = self._derived[make] = make(self)
+        return found
 
     @classmethod
     def declared(cls) -> tuple[Option[Any], ...]:

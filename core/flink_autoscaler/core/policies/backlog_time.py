@@ -85,7 +85,7 @@ class BacklogTimePolicy:
         Raises:
             ConfigError: A setting is invalid.
         """
-        obs, options, shared = given.obs, BacklogTimeOptions(given.config), AutoscalerOptions(given.config)
+        obs, options, shared = given.obs, BacklogTimeOptions.of(given.config), AutoscalerOptions.of(given.config)
         backlog = backlog_of(obs)
         if why_not := not_usable(obs) or _lacking(obs, backlog):
             return abstention(self.name, why_not, given.state)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, Outage, PolicyInput, Proposal, VertexObs
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.policies import CapacityMode, CapacityOptions
 from flink_autoscaler.core.policies.base.proposals import (
@@ -44,6 +45,7 @@ CATCH_UP_UTILIZATION = 0.95
 """Share of the capacity that may be used while catching up, integral form."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class CapacitySettings:
     """What sizing by capacity goes by.
@@ -81,10 +83,10 @@ class CapacitySettings:
         Raises:
             ConfigError: A value cannot be read.
         """
-        options = AutoscalerOptions(config)
+        options = AutoscalerOptions.of(config)
         sizing, bounds = SizingSettings.of(options, 0), EvaluationSettings.of(options, 0)
         return cls(
-            mode=CapacityOptions(config).capacity_mode,
+            mode=CapacityOptions.of(config).capacity_mode,
             target=sizing.utilization_target,
             upper=min(1.0, bounds.utilization_max),
             lower=max(0.0, bounds.utilization_min),
@@ -105,6 +107,7 @@ class CapacitySettings:
         return replace(self, lower=0.0, may_lower=False)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class VertexLoad:
     """What arrives at one vertex.
@@ -160,6 +163,7 @@ def _lag_at_outage(load: VertexLoad, outage: Outage) -> float:
     return max(0.0, load.lag + (load.rate - load.present) * outage.delay)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class SizedVertex:
     """What one vertex should have.
@@ -308,6 +312,7 @@ class CapacityPolicy:
         return _proposal(obs, view)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class _View:
     """What a proposal is made of.

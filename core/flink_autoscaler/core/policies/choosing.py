@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from flink_autoscaler.core.model.policy_values import (
     PolicyInput,
     Proposal,
 )
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.state import PolicyMemories
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.backlog_time import BacklogTimePolicy
@@ -64,9 +64,30 @@ POLICIES: Final[Mapping[str, ScalingPolicy]] = MappingProxyType({policy.name: po
 """The built-in policies."""
 
 
-def known_policies(plugins: Mapping[str, ScalingPolicy]) -> dict[str, ScalingPolicy]:
-    """Return all policies by name; a plug-in with the name of a built-in one replaces it."""
-    return {**POLICIES, **plugins}
+class _Known:
+    """All policies of the plug-ins that were asked for last: a process has the same ones all along. From any thread."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Mapping[str, ScalingPolicy], Mapping[str, ScalingPolicy]] = ({}, POLICIES)
+
+    def of(self, plugins: Mapping[str, ScalingPolicy]) -> Mapping[str, ScalingPolicy]:
+        before, known = self._last
+        if before is not plugins:
+            known = MappingProxyType({**POLICIES, **plugins})
+            self._last = plugins, known
+        return known
+
+
+_KNOWN: Final = _Known()
+
+
+def known_policies(plugins: Mapping[str, ScalingPolicy]) -> Mapping[str, ScalingPolicy]:
+    """Return all policies by name; a plug-in with the name of a built-in one replaces it.
+
+    Args:
+        plugins: Policies that did not come with the autoscaler, by name; they do not change.
+    """
+    return _KNOWN.of(plugins)
 
 
 def chosen_policies(names: Sequence[str], plugins: Mapping[str, ScalingPolicy]) -> dict[str, ScalingPolicy]:
@@ -80,8 +101,7 @@ def chosen_policies(names: Sequence[str], plugins: Mapping[str, ScalingPolicy]) 
         ConfigError: There is no policy with one of the names; the message names all that there are.
     """
     known = known_policies(plugins)
-    unknown = [name for name in names if name not in known]
-    if unknown:
+    if unknown := [name for name in names if name not in known]:
         raise ConfigError(
             f"The option {AutoscalerOptions.policies.key} names {', '.join(map(repr, unknown))}, but the policies are "
             f"{', '.join(sorted(known))}"
@@ -102,6 +122,7 @@ _LIMITED: Final = "SCALING_LIMITED"
 _UNDECIDED: Final = frozenset({"NO_OPINION", "DOWN_UNSURE"})
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """What the policies of a job come to.
@@ -140,6 +161,21 @@ class Chosen:
         return events
 
 
+class _Once:
+    """Makes what policies are shown when one of them looks, once for all of them."""
+
+    __slots__ = ("_made", "_make")
+
+    def __init__(self, make: Callable[[], PolicyInput]) -> None:
+        self._make = make
+        self._made: PolicyInput | None = None
+
+    def __call__(self) -> PolicyInput:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+
 NOTHING_CONFIRMED: Final[Mapping[str, Proposal]] = MappingProxyType({})
 
 
@@ -166,7 +202,7 @@ def choose(
         AutoscalerError: The default policy cannot size the job.
     """
     policies, is_window_full = chosen_policies(options.policies, plugins), job is None or job.is_window_full
-    shown = cache(lambda: _as_scheduled(observe(), policies, memories))
+    shown = _Once(lambda: _as_scheduled(observe(), policies, memories))
     proposals, failures = list[Proposal](), {}
     for name, policy in policies.items():
         if name in confirmed:
@@ -185,8 +221,9 @@ def choose(
         if problem is not None:
             failures[name] = problem
     sizes = _sizes(shown, job)
-    plan = combine(proposals, sizes, Combination(options.policies_combine))
-    plan = replace(plan, at_once=_at_once(plan, proposals, policies))
+    plan = combine(proposals, sizes, options.derived(_combination))
+    if at_once := _at_once(plan, proposals, policies):
+        plan = replace(plan, at_once=at_once)
     states = dict(plan.states)
     if options.hpa_filter_enabled:
         window = memories.get(WINDOW_FILTER, {})
@@ -196,6 +233,10 @@ def choose(
     sure = {name: each for name, each in zip(policies, proposals, strict=True) if confirms_plans(policies[name])}
     memories = {name: state for name, state in states.items() if state}
     return Chosen(plan, memories, failures, sure, len(sure) == len(policies), _first_wish(proposals))
+
+
+def _combination(options: AutoscalerOptions) -> Combination:
+    return Combination(options.policies_combine)
 
 
 def _first_wish(proposals: Sequence[Proposal]) -> EarlyWish | None:
@@ -245,7 +286,7 @@ def hear(
         ConfigError: There is no such policy.
     """
     policies = chosen_policies(options.policies, plugins)
-    shown = cache(lambda: _as_scheduled(observe(), policies, memories))
+    shown = _Once(lambda: _as_scheduled(observe(), policies, memories))
     proposals = [
         asked(name, policy, shown, memories.get(name, {}))[0]
         for name, policy in policies.items()
@@ -279,6 +320,8 @@ def _at_once(
         for proposal, policy in zip(proposals, policies.values(), strict=True)
         if needs_no_window(policy)
     ]
+    if not wanted:
+        return frozenset()
     return frozenset(v for v, target in plan.targets.items() if any(each.get(v) == target for each in wanted))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from flink_autoscaler.core.model.policy_values import (
     ProposalDirection,
     VertexSizing,
 )
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.options.hpa import HpaOptions, behavior_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import INVALID_METRICS, abstention, direction_from, direction_of
@@ -32,6 +33,7 @@ class Combination(StrEnum):
     FIRST = "first"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class CombinedPlan:
     """What all policies together would do.
@@ -81,6 +83,7 @@ def raised(plan: CombinedPlan, floors: Mapping[VertexId, int], current: Mapping[
     )
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class _Choice:
     target: int
@@ -184,10 +187,10 @@ def hpa_window(
     Raises:
         ConfigError: A setting is invalid.
     """
-    options = HpaOptions(configuration)
+    options = HpaOptions.of(configuration)
     if not options.hpa_filter_enabled:
         return plan, {}
-    behavior = behavior_of(options, AutoscalerOptions(configuration).metrics_window.exact_seconds)
+    behavior = behavior_of(options, AutoscalerOptions.of(configuration).metrics_window.exact_seconds)
     targets, reasons, tracks = dict(plan.targets), list[Reason](), dict[str, Any]()
     for vertex_id, wanted in plan.targets.items():
         vertex = obs.vertices[vertex_id]

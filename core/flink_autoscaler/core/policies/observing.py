@@ -254,10 +254,12 @@ class SeenVertices:
         return lag if rate is None or not is_told_apart else max(lag, rate * catch_up)
 
     def _lag_slope(self, vertex: Vertex) -> float | None:
+        if not tells_lag(self._job, vertex):
+            return None
         samples = self._window.samples
         lags = [(s.at_ms / _MS, s.vertices.get(vertex.vertex_id, {}).get(ScalingMetric.LAG, math.nan)) for s in samples]
         known = [(at, lag) for at, lag in lags if math.isfinite(lag)]
-        if len(known) < _LEAST_FOR_SLOPE or not tells_lag(self._job, vertex):
+        if len(known) < _LEAST_FOR_SLOPE:
             return None
         return slope_of(known, lags[-1][0] - lags[0][0])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from flink_autoscaler.core.model.events import Reason
@@ -15,6 +14,7 @@ from flink_autoscaler.core.model.policy_values import (
     Proposal,
     SourceForecast,
 )
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.options.policies import ProactiveBase, ProactiveOptions
 from flink_autoscaler.core.policies.base.quantities import SourceRates, present_arrivals
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
@@ -50,7 +50,7 @@ class ProactivePolicy:
         Raises:
             ConfigError: A setting is invalid.
         """
-        options = ProactiveOptions(given.config)
+        options = ProactiveOptions.of(given.config)
         base, cap = options.proactive_base, options.forecast_cap_factor
         present = present_arrivals(given.obs)
         expected = expected_arrivals(present, given.demand or {}, cap)

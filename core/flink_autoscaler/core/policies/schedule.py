@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal, VertexObs
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.vertex_patterns import matches
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.policies import ScheduleOptions
@@ -77,7 +78,7 @@ def planned(given: PolicyInput, memory: Memory) -> Planned:
         ConfigError: A setting is invalid.
     """
     obs, lead = given.obs, given.downtime.delay + given.downtime.q90
-    held = (plan for plan in ScheduleOptions(given.config).schedule_plans if plan.holds_at(obs.now, lead))
+    held = (plan for plan in ScheduleOptions.of(given.config).schedule_plans if plan.holds_at(obs.now, lead))
     plans = [plan for plan in held if any(matches(vertex, plan.vertex) for vertex in obs.vertices.values())]
     begun = [plan for plan in plans if plan.holds_at(obs.now)]
     least = [(v, plan.min_parallelism) for v, plan in _about(obs, plans) if plan.min_parallelism is not None]
@@ -128,7 +129,7 @@ def _sized(
         return {}, ()
     arriving = {**present_arrivals(given.obs).up, **sources}
     needs = needs_of(given.obs, memory, SourceRates(arriving, arriving), {})
-    target = max(AutoscalerOptions(given.config).utilization_target, _LEAST_TARGET)
+    target = max(AutoscalerOptions.of(given.config).utilization_target, _LEAST_TARGET)
     wanted = {v: _wanted(need, target) for v, need in needs.items()}
     lacking = tuple(missing(needs[v].vertex, "true processing rate") for v, number in wanted.items() if number is None)
     return {v: needs[v].vertex.parallelism if n is None else n for v, n in wanted.items()}, lacking

@@ -7,12 +7,13 @@ one to compare others with.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.policies import ThresholdOptions
 from flink_autoscaler.core.policies.base.proposals import abstention, not_usable
@@ -38,6 +39,7 @@ class _Use(StrEnum):
     IDLE = "idle"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class _Memory:
     """Since when a job of some size has been how busy, and when it was last seen with a backlog."""
@@ -90,7 +92,7 @@ class ThresholdPolicy:
         Raises:
             ConfigError: A setting is invalid.
         """
-        obs, options, shared = given.obs, ThresholdOptions(given.config), AutoscalerOptions(given.config)
+        obs, options, shared = given.obs, ThresholdOptions.of(given.config), AutoscalerOptions.of(given.config)
         if why_not := not_usable(obs) or without_busy_time(obs):
             return abstention(self.name, why_not, given.state)
         before, current, backlog = _Memory.read(given.state), number_of(obs), backlog_of(obs)

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.options.hpa import Behavior, HpaOptions, behavior_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.varga import UtilizationAgg, VargaOptions
@@ -46,6 +47,7 @@ from flink_autoscaler.core.policies.hpa.policy import Tolerance, advised
 _MAX_RATIO: Final = 3.0
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class VargaSettings:
     """The settings by their options' names, those that are unset filled in; durations in seconds."""
@@ -71,7 +73,11 @@ class VargaSettings:
         Raises:
             ValueParseError: A setting cannot be read.
         """
-        own, hpa, shared = VargaOptions(configuration), HpaOptions(configuration), AutoscalerOptions(configuration)
+        own, hpa, shared = (
+            VargaOptions.of(configuration),
+            HpaOptions.of(configuration),
+            AutoscalerOptions.of(configuration),
+        )
         is_hard = own.varga_hardened
         agg = own.varga_utilization_agg or (UtilizationAgg.MAX if is_hard else UtilizationAgg.MEAN)
         return cls(
@@ -95,6 +101,7 @@ def _either(own: bool | None, default: bool) -> bool:
     return default if own is None else own
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class VargaMemory:
     """What is remembered about a job graph.
@@ -143,6 +150,7 @@ _NO_RATE: Final = 1.0
 _GREATEST_SHOWN: Final = 1e6
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class MetricAdvice:
     """What metrics advise for a job.

@@ -21,6 +21,7 @@ from flink_autoscaler.core.model.metrics import (
     VertexId,
 )
 from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal
+from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.model.rescale_facts import JobException, RescaleFacts
 from flink_autoscaler.core.model.state import ScalingSummaries
@@ -101,6 +102,7 @@ class ScalingExecutor(Protocol):
         ...
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class AlignmentRequest:
     """A target parallelism to align.

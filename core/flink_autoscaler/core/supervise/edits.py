@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import (
     ForeignEdit,
@@ -32,7 +32,10 @@ def notice_edit(state: JobState, given: SupervisionInput) -> Transition:
         return Transition(state)  # they are not what we want yet; there is nothing to compare them with
     if dict(found) == dict(supervision.seen):
         edit = supervision.edit and replace(supervision.edit, before={})
-        return remember(state, replace(supervision, seen_start_ms=start_ms or supervision.seen_start_ms, edit=edit))
+        start_ms = start_ms or supervision.seen_start_ms
+        if edit is None and start_ms == supervision.seen_start_ms:
+            return Transition(state)
+        return remember(state, replace(supervision, seen_start_ms=start_ms, edit=edit))
     if supervision.edit is not None and dict(found) == dict(supervision.edit.before):
         return _unsaid(state, found)
     if not supervision.seen or is_ours:

@@ -37,9 +37,10 @@ late, repeated or out of order do no harm. Every step is a pure function of what
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.state import JobState, ScalingRecord
 from flink_autoscaler.core.model.supervision import Stage, Supervision, SupervisionPhase
 from flink_autoscaler.core.supervise.edits import has_strayed, notice_edit, respect_edit

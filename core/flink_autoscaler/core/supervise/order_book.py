@@ -6,12 +6,12 @@ Who gives an order is told at once what the pass would refuse: both ask the same
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, TypeGuard
 
 from flink_autoscaler.core.decide.limits.pins import PinnedJob, pin_problems
 from flink_autoscaler.core.model.orders import Orders, PauseOrder, PauseScope, Pin, Signed
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Origin, Stage, Supervision
 from flink_autoscaler.core.options.job import AutoscalerOptions

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import SupervisionPhase
@@ -50,8 +50,10 @@ def meet_graph(state: JobState, given: SupervisionInput) -> Transition:
     if running is None or not given.facts.all_running:
         return Transition(state)
     overrides = {vertex_id: parallelism for vertex_id, parallelism in state.overrides.items() if vertex_id in running}
-    state, initial = replace(state, overrides=overrides), state.supervision.initial
-    if set(running) == set(initial):
+    initial = state.supervision.initial
+    if len(overrides) < len(state.overrides):
+        state = replace(state, overrides=overrides)
+    if running.keys() == initial.keys():
         return Transition(state)
     done = _end_with_job(state, given, "the job graph has changed") if initial else Transition(state)
     quarantine = () if initial else state.supervision.quarantine

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import (
     Fingerprint,
@@ -133,7 +133,10 @@ def quarantined(supervision: Supervision, given: SupervisionInput, failed: Resca
 
 def expire_quarantine(state: JobState, given: SupervisionInput) -> Transition:
     """End the quarantine of what may be tried again."""
-    kept = tuple(each for each in state.supervision.quarantine if not _may_try(each, given))
+    known = state.supervision.quarantine
+    kept = tuple(each for each in known if not _may_try(each, given)) if known else known
+    if kept == known:
+        return Transition(state)
     return remember(state, replace(state.supervision, quarantine=kept))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
@@ -11,6 +11,7 @@ from flink_autoscaler.core.decide.limits.needs import waits_for_slots
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.supervision import (
@@ -54,10 +55,11 @@ def facts_wanted(request: PassRequest) -> FactsWanted:
     options, state, orders = request.context.options, request.state, request.orders
     if not options.improves(options.supervised_rescales) or request.context.job_id is None:
         return FactsWanted.NOTHING
-    has_order = any(still_to_do(order, state.supervision) for order in (orders.rollback, orders.reset))
-    if state.supervision.is_active or has_order or state.supervision.quarantine:
+    supervision = state.supervision
+    has_order = still_to_do(orders.rollback, supervision) or still_to_do(orders.reset, supervision)
+    if has_order or supervision.quarantine or supervision.is_active:
         return FactsWanted.EVERYTHING
-    is_engaged = bool(state.overrides or orders.pins or state.supervision.seen or state.supervision.edit)
+    is_engaged = bool(state.overrides or orders.pins or supervision.seen or supervision.edit)
     return FactsWanted.REQUIREMENTS if is_engaged or waits_for_slots(request) else FactsWanted.NOTHING
 
 
@@ -92,6 +94,7 @@ def pressure(cluster: ClusterReading) -> dict[str, float]:
     return {name: value for name, value in known.items() if math.isfinite(value)}
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class PassWants:
     """What a pass wants of a job.
@@ -116,6 +119,7 @@ class PassWants:
         return _differs(self.wanted, self.running)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class FollowUp:
     """What is remembered of what a pass wants, and how it is to be realized.

@@ -7,10 +7,11 @@ nothing may be decided. It has no other effect, so that a pass can be repeated a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import (
@@ -29,6 +30,7 @@ from flink_autoscaler.core.ports.plugins import UnrecoverableErrorChecker
 from flink_autoscaler.core.ports.task_managers import is_reactive
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class SupervisionInput:
     """What one pass sees of a job whose rescales are followed.
@@ -94,6 +96,7 @@ class SupervisionInput:
         return described(self.names, before, after)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Transition:
     """What a step comes to.
@@ -118,10 +121,13 @@ Step = Callable[[JobState, SupervisionInput], Transition]
 
 def in_turn(state: JobState, given: SupervisionInput, steps: Iterable[Step]) -> Transition:
     """Take steps one after the other."""
-    done = Transition(state)
+    events, holds = list[Event](), list[Reason]()
     for step in steps:
-        done = done.then(step(done.state, given))
-    return done
+        done = step(state, given)
+        state = done.state
+        events += done.events
+        holds += done.holds
+    return Transition(state, tuple(events), tuple(holds))
 
 
 def remember(state: JobState, supervision: Supervision, *events: Event, overrides: Vector | None = None) -> Transition:

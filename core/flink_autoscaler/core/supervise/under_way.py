@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from flink_autoscaler.core.evaluate.downtime import possible_state
 from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.rescale_facts import RescaleFacts
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision, SupervisionPhase, Vector

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -178,6 +179,23 @@ states = st.builds(
 @given(st.dictionaries(st.text(), states, max_size=3))
 def test_states_survive_as_json(states: dict[str, SourceState]) -> None:
     assert forecast_states(json.loads(json.dumps(forecast_document(states)))) == states
+
+
+def test_what_is_read_again_is_not_written_again_and_travels_as_json() -> None:
+    scores = tuple(Score(900 * number, 1.23456, 1.0, 2.0) for number in range(3))
+    first = forecast_document({"source": SourceState(scores=scores)})
+    read = forecast_states(first)
+
+    second = forecast_document(read, first)
+
+    assert second == first == json.loads(json.dumps(first)) == pickle.loads(pickle.dumps(first))
+    assert second["source"]["scores"] is first["source"]["scores"]
+    assert forecast_states(second) == forecast_states(json.loads(json.dumps(first)))
+    assert [each.rate for each in read["source"].scores] == [1.235] * 3
+    assert (
+        forecast_document({"source": SourceState(scores=scores[:2])}, first)["source"]["scores"]
+        == (first["source"]["scores"][:2])
+    )
 
 
 @pytest.mark.parametrize(

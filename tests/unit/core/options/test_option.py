@@ -153,3 +153,37 @@ def test_an_improvement_follows_its_own_option_and_then_compat(options: dict[str
     typed = options_with(options)
 
     assert typed.improves(typed.counter_reset) is expected
+
+
+def test_one_configuration_has_one_object_of_options() -> None:
+    options = AutoscalerOptions.of({"job.autoscaler.utilization.target": "0.5"})
+
+    assert AutoscalerOptions.of({"job.autoscaler.utilization.target": "0.5"}) is options
+    assert AutoscalerOptions.of({"job.autoscaler.utilization.target": "0.6"}).utilization_target == 0.6
+    assert type(FlinkOptions.of(options.configuration)) is FlinkOptions
+
+
+def test_options_that_are_kept_do_not_follow_a_configuration_that_is_changed_later() -> None:
+    configuration = {"job.autoscaler.utilization.target": "0.55"}
+    options = AutoscalerOptions.of(configuration)
+
+    configuration["job.autoscaler.utilization.target"] = "0.65"
+
+    assert options.utilization_target == 0.55
+    assert AutoscalerOptions.of(configuration).utilization_target == 0.65
+
+
+def test_what_is_derived_of_options_is_made_once_and_errors_are_raised_every_time() -> None:
+    made = []
+
+    def derive(options: AutoscalerOptions) -> float:
+        made.append(options)
+        return options.utilization_target / 2
+
+    right, wrong = (options_with({"utilization.target": text}) for text in ("0.5", "half"))
+
+    assert [right.derived(derive) for _ in range(3)] == [0.25] * 3
+    for _ in range(2):
+        with pytest.raises(ValueParseError, match="half"):
+            wrong.derived(derive)
+    assert made == [right, wrong, wrong]

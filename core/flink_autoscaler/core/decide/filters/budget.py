@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Final
 
 from flink_autoscaler.core.decide.plan import Plan, plan_event
 from flink_autoscaler.core.evaluate.downtime import rescales_of
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.supervision import Origin, RescaleRecord
 from flink_autoscaler.core.options.safety import DOWN_SHARE
 from flink_autoscaler.core.ports.passes import EvaluatedJob

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from flink_autoscaler.core.decide.plan import Plan
 from flink_autoscaler.core.model.orders import PauseScope
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.state import ScalingSummary
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.decide.limits.headroom import (
     TaskManagerSize,
@@ -29,6 +27,7 @@ from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.model.job import Headroom
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric
 from flink_autoscaler.core.model.numbers import trunc32
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.state import ConfigChanges
 from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.core.ports.passes import EvaluatedJob

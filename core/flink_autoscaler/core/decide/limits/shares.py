@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from flink_autoscaler.core.decide.limits.slots import planned_parallelism, slots_of
 from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.ports.passes import PassOutcome
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from math import isqrt
 
@@ -13,6 +13,7 @@ from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import VertexLimits
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.options.job import AutoscalerOptions, LegacyAlignmentMode
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
@@ -31,6 +32,7 @@ BALANCED = "BALANCED"
 EVENLY_SPREAD = "EVENLY_SPREAD"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Aligned:
     """An aligned parallelism.
@@ -129,12 +131,20 @@ _LEGACY: dict[LegacyAlignmentMode, AlignmentMode] = {
 
 def custom_mode_name(options: AutoscalerOptions) -> str | None:
     """Return the name of the custom mode that is configured, or None."""
+    return options.derived(_custom_mode_name)
+
+
+def _custom_mode_name(options: AutoscalerOptions) -> str | None:
     is_set = options.is_set(AutoscalerOptions.alignment_mode)
     return options.alignment_mode if is_set and options.alignment_mode not in _BUILT_IN else None
 
 
 def built_in_mode(options: AutoscalerOptions) -> AlignmentMode:
     """Return the built-in mode that is configured; BALANCED stands in for a custom one."""
+    return options.derived(_built_in_mode)
+
+
+def _built_in_mode(options: AutoscalerOptions) -> AlignmentMode:
     if options.is_set(AutoscalerOptions.alignment_mode):
         return _BUILT_IN.get(options.alignment_mode, balanced)
     if options.is_set(AutoscalerOptions.legacy_alignment_mode):

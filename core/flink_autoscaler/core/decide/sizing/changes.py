@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from flink_autoscaler.core.decide.plan import Plan, plan_event
 from flink_autoscaler.core.decide.sizing.alignment import align, alignment_request, limited_event
@@ -14,6 +14,7 @@ from flink_autoscaler.core.model.events import Event, EventType, Figures, Reason
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId, of
 from flink_autoscaler.core.model.numbers import plain, two_decimals
 from flink_autoscaler.core.model.policy_values import VertexSizing
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.state import DelayedRecommendation, DelayedVertex, ScalingSummary
 from flink_autoscaler.core.model.topology import Vertex
 from flink_autoscaler.core.options.job import AutoscalerOptions
@@ -50,6 +51,7 @@ def delayed(
     return pending._replace(queue=recent), recent[0]
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class VertexChange:
     """What becomes of one vertex.
@@ -69,6 +71,7 @@ class VertexChange:
     events: tuple[Event, ...] = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class _AlignedVertex:
     parallelism: int
@@ -229,7 +232,8 @@ def _aligned(vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, plugins: P
     if sizing.target < 1:
         key = AutoscalerOptions.min_parallelism.key
         raise EvaluationError(f"vertex {vertex.vertex_id}: parallelism {sizing.target} is impossible; raise {key}")
-    request = replace(alignment_request(vertex, sizing.limits, sizing.target), current=sizing.current)
+    request = alignment_request(vertex, sizing.limits, sizing.target)
+    request = request if request.current == sizing.current else replace(request, current=sizing.current)
     aligned, options = align(request, job, plugins), job.context.options
     parallelism, reasons, events = aligned.parallelism, list[Reason](), list[Event]()
     if aligned.problem is not None:

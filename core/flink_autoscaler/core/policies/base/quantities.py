@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, VertexObs
+from flink_autoscaler.core.model.quick import quick, replace
 
 LEAST_BUSY = 0.02
 """Below this share the rate of busy time says nothing: a few records decide it."""
@@ -23,6 +24,7 @@ KEPT = 86_400.0
 Edge = tuple[VertexId, VertexId]
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class KnownRate:
     """Records/s of one always busy subtask, and when that was last seen."""
@@ -31,6 +33,7 @@ class KnownRate:
     at: float
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Raise:
     """A vertex before it was last scaled up: when, parallelism, and true rate of the whole vertex, records/s."""
@@ -52,6 +55,7 @@ class Raise:
         return (rate * vertex.parallelism - self.rate) / expected if expected > 0 else None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Memory:
     """What has been learned about a job graph; another graph begins anew.
@@ -208,6 +212,7 @@ def has_backlog(obs: JobObservation, threshold: float) -> bool:
     )
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class SourceRates:
     """Records/s by source that a job is sized for.
@@ -237,6 +242,7 @@ def lags_to_drain(obs: JobObservation) -> dict[VertexId, float]:
     return {v: max(lag, obs.vertices[v].lag_to_drain or 0.0) for v, lag in lags(obs).items()}
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Need:
     """What one vertex has to sustain.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.evaluate.evaluation import target_capacity
@@ -12,6 +12,7 @@ from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import EvaluatedMetric, EvaluatedVertex, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN, ceil_decimals, divide, trunc32, two_decimals
 from flink_autoscaler.core.model.policy_values import VertexLimits, VertexSizing
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.state import HistoryEntry, ScalingSummary
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.model.vertex_patterns import VertexBounds, bounds_of
@@ -22,6 +23,7 @@ from flink_autoscaler.core.ports.passes import EvaluatedJob
 _MAX_INT32 = 2**31 - 1
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class SizingSettings:
     """The option values that sizing needs.
@@ -51,10 +53,15 @@ class SizingSettings:
     @classmethod
     def of(cls, options: AutoscalerOptions, restart_time: int) -> SizingSettings:
         """Read the options of a job."""
+        usual = options.derived(cls._usual)
+        return usual if restart_time == 0 else replace(usual, restart_time=restart_time)
+
+    @classmethod
+    def _usual(cls, options: AutoscalerOptions) -> SizingSettings:
         return cls(
             utilization_target=options.utilization_target,
             catch_up=options.catch_up_duration.seconds,
-            restart_time=restart_time,
+            restart_time=0,
             least_factor=1 - options.scale_down_max_factor,
             greatest_factor=1 + options.scale_up_max_factor,
             min_parallelism=options.min_parallelism,
@@ -166,7 +173,7 @@ def find_bottlenecks(
         metrics: Evaluated metrics of all vertices.
         sizings: Sizings of the vertices that may be scaled; the others keep their parallelism.
     """
-    found, sources = [], sources_of(topology)
+    found, sources = [], dict[VertexId, frozenset[VertexId]]()
     for vertex_id, vertex in topology.vertices.items():
         sizing = sizings.get(vertex_id)
         if vertex.is_finished or (sizing is not None and sizing.wanted <= sizing.limits.bound):
@@ -174,6 +181,7 @@ def find_bottlenecks(
         growth = 1.0 if sizing is None else sizing.limits.bound / sizing.current
         share = _sustainable_share(metrics[vertex_id], growth)
         if share < 1.0:
+            sources = sources or sources_of(topology)
             found.append(Bottleneck(vertex_id, share, sources[vertex_id]))
     return found
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, VertexObs
+from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.policies.base.proposals import NOT_RUNNING, direction_of, lag_unknown, missing, not_usable
 from flink_autoscaler.core.policies.base.quantities import GREATEST, Memory, lags_to_drain, subtasks
 
@@ -38,6 +39,7 @@ class Load(StrEnum):
         return self in (Load.STEADY, Load.BEHIND)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Backlog:
     """What the sources of a job have before them.

@@ -6,12 +6,13 @@ Source: Kalavri et al., "Three steps is all you need", OSDI 2018, section 3.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Final
 
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, VertexObs
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.options.ds2 import Combine, Ds2Options
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.quantities import (
@@ -25,6 +26,7 @@ from flink_autoscaler.core.policies.base.quantities import (
 )
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Ds2Settings:
     """What the policy goes by; times in seconds, see the options for the rest.
@@ -54,7 +56,7 @@ class Ds2Settings:
         Raises:
             ConfigError: A value cannot be read.
         """
-        own, shared = Ds2Options(config), AutoscalerOptions(config)
+        own, shared = Ds2Options.of(config), AutoscalerOptions.of(config)
         return cls(
             interval=own.ds2_policy_interval.exact_seconds,
             warm_up=own.ds2_warm_up_intervals,
@@ -75,6 +77,7 @@ LEAST_GAIN: Final = 0.1
 """Share of the expected gain below which a scale-up was fruitless."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Demand:
     """Subtasks, not rounded, that are just enough for a vertex.
@@ -88,6 +91,7 @@ class Demand:
     down: float
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Ds2Evaluation:
     """One evaluation of a job.
@@ -111,6 +115,7 @@ def combined(evaluations: tuple[Ds2Evaluation, ...], how: Combine) -> Ds2Evaluat
     return Ds2Evaluation(demands, pick([each.shortfall for each in evaluations]))
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Ds2State:
     """Where the policy is with a job.
@@ -226,6 +231,7 @@ MOST_FOR_SKEW: Final = 1.5
 """Growth that skew may account for: where one key is hot, more subtasks do not help."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Ds2Plan:
     """What an evaluation comes to.

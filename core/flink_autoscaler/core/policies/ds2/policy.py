@@ -7,12 +7,12 @@ dataflows", OSDI 2018.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import replace
 from typing import Final
 
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.policies.base.proposals import (
     NOT_RUNNING,
     abstention,

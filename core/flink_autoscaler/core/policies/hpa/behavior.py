@@ -7,12 +7,13 @@ that a policy can use it for what it recommends and a filter for what all polici
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, Proposal
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.options.hpa import Behavior, RateLimit, RateUnit, Select
 from flink_autoscaler.core.policies.base.quantities import subtasks
 from flink_autoscaler.core.policies.base.whole_job import proposal_of
@@ -24,6 +25,7 @@ Timed = tuple[float, int]
 """An instant, and a recommended number or a change."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Track:
     """What is remembered about one number.
@@ -81,6 +83,7 @@ def _timed(entries: list[Any]) -> tuple[Timed, ...] | None:
     return tuple(read)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Behaved:
     """What became of a recommendation.
@@ -179,6 +182,7 @@ def _mattering(recommendations: tuple[Timed, ...], now: float, behavior: Behavio
     return tuple(reversed(kept))
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class HpaMemory:
     """What is remembered about a job graph; another graph begins anew.

@@ -12,6 +12,7 @@ from typing import Final, Self
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal, VertexObs
+from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.options.hpa import Behavior, HpaOptions, HpaUnit, behavior_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import INCOMPLETE_WINDOW, abstention, missing
@@ -35,6 +36,7 @@ _FARTHEST: Final = 1e6
 """Ratios beyond this say nothing more."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Tolerance:
     """Relative distance from the target that changes nothing, by direction; the limits belong to it."""
@@ -91,6 +93,7 @@ def filled(ratio: float, share_missing: float) -> float:
     return ratio * (1.0 - share_missing) + share_missing
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Advice:
     """What the metrics of a vertex advise.
@@ -179,6 +182,7 @@ def _lag(vertex: VertexObs, per_subtask: float) -> float | Reason:
     return max(vertex.lag_records, vertex.lag_to_drain or 0.0) / (per_subtask * vertex.parallelism)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class _Settings:
     """What a pass needs to know of the options; durations in seconds."""
@@ -194,7 +198,7 @@ class _Settings:
 
     @classmethod
     def read(cls, configuration: Mapping[str, str]) -> Self:
-        own, shared = HpaOptions(configuration), AutoscalerOptions(configuration)
+        own, shared = HpaOptions.of(configuration), AutoscalerOptions.of(configuration)
         return cls(
             unit=own.hpa_unit,
             behavior=behavior_of(own, shared.metrics_window.exact_seconds),
@@ -250,6 +254,7 @@ def _under(load: Load, advice: Advice) -> Advice:
     return advice.not_lower() if load is Load.BEHIND else advice
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class _Decided:
     targets: Mapping[VertexId, int]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final
 
+from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.policies.slo.lateness import LagTerms
 from flink_autoscaler.core.policies.slo.price import Prices
 
@@ -55,6 +56,7 @@ class Moment:
     since: float | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Acting:
     """What evaluations have called for since the last rescale.

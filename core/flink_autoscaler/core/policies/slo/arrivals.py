@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.policies.slo.model import LEAST_DEMAND, Seen, SeenVertex
 
 Edge = tuple[VertexId, VertexId]
@@ -33,6 +34,7 @@ def number(value: float | None) -> float | None:
     return value if value is not None and 0.0 <= value < math.inf else None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Tally:
     """Counters of a source since an interval began.
@@ -61,6 +63,7 @@ class Tally:
         return self.carried + self.latest - self.base
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Interval:
     """What has been counted since the last value of demand.

@@ -9,6 +9,7 @@ from math import exp, isfinite, log
 from typing import Any, Final
 
 from flink_autoscaler.core.model.policy_values import PastRescale
+from flink_autoscaler.core.model.quick import quick
 
 DAY: Final = 86400.0
 MEMORY: Final = 7 * DAY
@@ -28,6 +29,7 @@ _DOUBLES: Final = 0.2
 _MOST: Final = 4.0
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Budget:
     """How late a job has been lately.

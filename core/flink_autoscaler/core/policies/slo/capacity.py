@@ -10,8 +10,10 @@ parallelism is how many subtasks would do the same if they had equal shares.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
+
+from flink_autoscaler.core.model.quick import quick, replace
 
 FIRST_DEVIATION: Final = 0.05
 """Of the logarithm of the rate, before and of the first measurement."""
@@ -71,6 +73,7 @@ def measured(records: float, seconds: float, busy: float | None, subtasks: float
     return rate if SMALL < rate < GREAT else None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Capacity:
     """What is known of the subtasks of one vertex.

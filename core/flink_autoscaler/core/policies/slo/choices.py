@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import log
 from typing import Final
 
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.policies.slo.model import HORIZON, LEAST_DEMAND, Forecasts, Level, Levels
 
 COMMIT: Final = 12
@@ -73,6 +74,7 @@ def _thinned(levels: list[tuple[int, float]], low: float, high: float) -> list[t
     return kept
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Course:
     """One course of demand that is thought possible.

@@ -14,6 +14,7 @@ from math import ceil, expm1, log, log1p
 from operator import add, itemgetter
 from typing import Final
 
+from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.policies.slo.choices import LONG, Choices, Course
 from flink_autoscaler.core.policies.slo.lateness import (
     LEAST_HEADROOM,
@@ -42,6 +43,7 @@ def grid_step(spread: Spread) -> float:
     return min(max(spread.s / 6.0, 0.0025), 0.01)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class _Table:
     """A cost over places of the grid: constant below and above some of them.

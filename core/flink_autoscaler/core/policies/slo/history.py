@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Final
 
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.policies.slo import packing
 from flink_autoscaler.core.policies.slo.model import LEAST_DEMAND
 
@@ -41,6 +42,7 @@ LONG_AGO: Final = 10_000.0
 """Minutes since a jump that are no longer counted."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class History:
     """Demand of the past.

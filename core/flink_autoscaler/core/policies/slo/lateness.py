@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import erfc, exp, sqrt
 from typing import Final
 
+from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.policies.slo.model import BUCKET, LEAST_DEMAND, Noise
 
 LAG_SHARE: Final = 0.8
@@ -112,6 +113,7 @@ def rescale_lateness(headroom: float, v: float, terms: LagTerms) -> float:
     return min(terms.excess * (1.0 + 1.0 / h) + (noise_lateness(h, v, terms) if v > 0.0 else 0.0), _MOST_LATE)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Change:
     """A rescale that is thought through.

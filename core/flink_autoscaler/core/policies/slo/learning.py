@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.policies.slo import arrivals
 from flink_autoscaler.core.policies.slo.arrivals import Counted, Interval, Needs, number
 from flink_autoscaler.core.policies.slo.capacity import Capacity, effective, learned, measured
@@ -27,6 +28,7 @@ LEAST_GLIMPSE: Final = 10.0
 """Seconds that have to be over before they are taken for a minute."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Learned:
     """What is known after a pass.

@@ -16,6 +16,7 @@ from itertools import accumulate
 from typing import Final
 
 from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.policies.slo.capacity import Capacity, effective
 from flink_autoscaler.core.policies.slo.model import Deviation, Level, Levels, Mix, SeenVertex
 
@@ -30,6 +31,7 @@ NEAR: Final = 1.1
 GREATEST: Final = 32768
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Strength:
     """What a vertex can do, in demand of the job.

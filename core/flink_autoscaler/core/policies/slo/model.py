@@ -19,6 +19,7 @@ from flink_autoscaler.core.model.policy_values import (
     VertexObs,
     VertexSample,
 )
+from flink_autoscaler.core.model.quick import quick
 
 BUCKET: Final = 300.0
 """Seconds of a bucket of history and of a forecast path."""
@@ -28,6 +29,7 @@ LEAST_DEMAND: Final = 1e-3
 """Demand of a job at which nothing arrives."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class SeenVertex:
     """A vertex in the latest sample.
@@ -59,6 +61,7 @@ class SeenVertex:
     is_source: bool = False
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Seen:
     """One pass, the latest sample alone.
@@ -125,6 +128,7 @@ def _allowed(vertex: VertexObs) -> tuple[int, ...] | None:
     return tuple(vertex.aligned[first:last]) or None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Level:
     """A size of the job.
@@ -180,6 +184,7 @@ Deviation = Callable[[Level], float]
 """Standard deviation of the logarithm of a level's capacity, ``s_cap``."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Noise:
     """How far demand strays from its forecast.

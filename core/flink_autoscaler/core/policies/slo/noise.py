@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from operator import mul
 from typing import Final
 
+from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.policies.slo.model import Noise
 
 DISTANCES: Final = (1, 2, 4, 8, 12)
@@ -66,6 +67,7 @@ def prior(distance: int) -> float:
     return PRIOR_DEVIATION**2 * growth(PRIOR_PERSISTENCE, distance)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Differences:
     """Squares of second differences, newer ones counting for more.
@@ -107,6 +109,7 @@ def _square(now: float, middle: float, before: float, day_mean: float) -> float:
     return min(abs(now - 2.0 * middle + before) / base, GREATEST_DIFFERENCE) ** 2
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Fit:
     """Noise and curvature that explain the differences.

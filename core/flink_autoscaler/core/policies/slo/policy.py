@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.policy_values import JobObservation, Outage, PolicyInput, Proposal
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import (
     METRIC_MISSING,
@@ -55,6 +56,7 @@ _GREATEST_OUTAGE: Final = 3600.0
 _LEARNING: Final = Reason("SLO_LEARNING", "a few minutes of samples are needed before anything can be said")
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Memory:
     """What is handed back in the next pass.
@@ -158,7 +160,7 @@ class SloPolicy:
         Raises:
             ConfigError: A setting is invalid.
         """
-        options, now = AutoscalerOptions(given.config), seen(given)
+        options, now = AutoscalerOptions.of(given.config), seen(given)
         if now is None or _why_not(given.obs, now):
             return abstention(self.name, _why_not(given.obs, now), given.state)
         memory = Memory.read(given.state, now)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import exp, inf, isfinite
 from typing import Any, Final
 
+from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.policies.slo import packing
 
 HEADROOMS: Final = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.55, 0.75, 1.0, 1.4, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 40.0)
@@ -34,6 +35,7 @@ _LONGEST: Final = 900.0
 _EMPTY: Final = (0.0,) * len(HEADROOMS)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Followed:
     """Sizes that differ in their head-room, followed as fluids.
@@ -64,6 +66,7 @@ class Followed:
         return Followed(tuple(backlogs), tuple(late))
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Replayed:
     """What head-rooms would have come to.

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.policies.slo import packing
 from flink_autoscaler.core.policies.slo.arrivals import Edge, Interval, Tally
 from flink_autoscaler.core.policies.slo.capacity import Capacity
@@ -43,6 +44,7 @@ def _mark(names: tuple[Any, ...]) -> int:
     return zlib.crc32(repr(names).encode())
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Graph:
     """What a state belongs to.
@@ -81,6 +83,7 @@ class Graph:
         return min(max(int((ROOM - used) / each), LEAST_BUCKETS), KEPT)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class SloState:
     """What is known of a job.

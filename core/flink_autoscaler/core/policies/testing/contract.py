@@ -18,7 +18,6 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import replace
 from itertools import islice
 from typing import Any, ClassVar
 
@@ -33,6 +32,7 @@ from flink_autoscaler.core.model.policy_values import (
     Proposal,
     ProposalDirection,
 )
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.policies.base.proposals import INCOMPLETE_WINDOW, METRIC_MISSING, NOT_RUNNING, direction_of
 from flink_autoscaler.core.policies.testing.model_job import Meter, ModelJob, balanced_jobs, model_jobs
 from flink_autoscaler.core.ports.plugins import ScalingPolicy

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, JobSample, VertexObs, VertexSample
+from flink_autoscaler.core.model.quick import replace
 
 WINDOW = 900.0
 """Seconds of the metric window."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import exp, log
 from statistics import fmean, median
 from typing import Any, Final
 
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.policies.slo import packing
 from flink_autoscaler.core.policies.slo.history import BEFORE, GREATEST, LEAST_JUMP
 from flink_autoscaler.core.policies.slo.model import LEAST_DEMAND

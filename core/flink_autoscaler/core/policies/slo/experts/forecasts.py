@@ -15,6 +15,7 @@ from typing import Final
 
 from flink_autoscaler.core.model.load_profile import BUCKET as QUARTER
 from flink_autoscaler.core.model.load_profile import LoadProfile
+from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.policies.slo import packing
 from flink_autoscaler.core.policies.slo.experts.echoes import NO_ECHOES, Echoes
 from flink_autoscaler.core.policies.slo.history import DAY, PER_BUCKET, History
@@ -53,6 +54,7 @@ HALF_HOUR: Final = 30
 HOUR: Final = 12
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Match:
     """An hour of the past that was like the last one.

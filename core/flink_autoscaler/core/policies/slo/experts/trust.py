@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.policies.slo import packing
 from flink_autoscaler.core.policies.slo.experts.forecasts import (
     ANALOG,
@@ -44,6 +45,7 @@ LAST_SHARE: Final = 0.2
 LEAST_ERROR: Final = 1e-9
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Score:
     """Squares of an expert's errors at one distance, newer ones counting for more."""
@@ -76,6 +78,7 @@ def due_length(name: str) -> int:
     return packing.SHORT * sum(distances_of(name))
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Trust:
     """What experts said and how right they were.

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
 from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.policies.slo import packing
 from flink_autoscaler.core.policies.slo.history import DAY, HOLE, KEPT, LONG_AGO, jumped, later
 
