@@ -33,11 +33,11 @@ class Trace:
     slots: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
-    def add(self, seconds: float, lag: float, slots: int) -> None:
-        """Add a step."""
-        self.seconds.append(seconds)
-        self.lags.append(lag)
-        self.slots.append(slots)
+    def add(self, seconds: float, lag: float, slots: int, count: int = 1) -> None:
+        """Add steps that are all alike."""
+        self.seconds += (seconds,) * count
+        self.lags += (lag,) * count
+        self.slots += (slots,) * count
 
     def part(self, since: float, until: float) -> Trace:
         """Return the steps that end after one instant and not after another, seconds since the beginning."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.pipeline.simulator.model import VertexModel
 from flink_autoscaler.pipeline.simulator.rescales import RescalingJob
 
@@ -35,6 +36,7 @@ class MeterSettings:
     runs_on: bool = False
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class VertexFlow:
     """One vertex between two reports.
@@ -143,7 +145,7 @@ class Meters:
         return self._spent.get(vertex_id, SpentTime())
 
     def update(self) -> None:
-        """Do what Flink does every ``METER_STEP`` seconds; only meters with a window need it."""
+        """Do what Flink does every ``METER_STEP`` seconds; only meters with a window have it done."""
         self._count()
         self._minute.update()
 
@@ -157,6 +159,8 @@ class Meters:
             flows = {v: self._minute.shown(v) for v in fluid.model.gains}
         if flows is None:
             return None
+        if not self._settings.noise:
+            return flows
         return {v.vertex_id: self._as_measured(v, flows[v.vertex_id]) for v in self._job.fluid.model.vertices}
 
     def _count(self) -> dict[VertexId, VertexFlow] | None:
@@ -171,16 +175,19 @@ class Meters:
                     self._spend(vertex_id, NOTHING, seconds, 0.0)
             return None
         taken = [max(0.0, s - b) / seconds for s, b in zip(fluid.served, base, strict=True)]
-        rates = model.demand(taken)
-        busy = {v: min(1.0, rate / fluid.capacity[v]) for v, rate in rates.items()}
+        rates, capacity = model.demand(taken), fluid.capacity
+        busy = {v: min(1.0, rate / capacity[v]) for v, rate in rates.items()}
         saturated = {v for v, share in busy.items() if share >= _SATURATED}
+        running = fluid.now - max(since, job.running_since)
         flows = {}
         for vertex in model.vertices:
             v = vertex.vertex_id
-            mean, is_blocked = busy[v] / self._hottest(vertex), bool(model.behind[v] & saturated)
-            flows[v] = VertexFlow(rates[v], busy[v], mean, 1 - mean if is_blocked else 0.0)
-            self._spend(v, flows[v], seconds, fluid.now - max(since, job.running_since))
-        self._minute.add(flows, seconds)
+            mean = busy[v] / self._hottest(vertex)
+            is_blocked = bool(saturated) and not saturated.isdisjoint(model.behind[v])
+            flows[v] = flow = VertexFlow(rates[v], busy[v], mean, 1 - mean if is_blocked else 0.0)
+            self._spend(v, flow, seconds, running)
+        if self._settings.window:
+            self._minute.add(flows, seconds)
         return flows
 
     def _since(self) -> tuple[float, list[float]]:
@@ -208,8 +215,6 @@ class Meters:
 
     def _as_measured(self, vertex: VertexModel, flow: VertexFlow) -> VertexFlow:
         noise = self._settings.noise
-        if not noise:
-            return flow
         busy = min(1.0, max(0.0, flow.busy * (1 + noise * self._chance.gauss(0, 1))))
         rate = max(0.0, flow.rate * (1 + noise * self._chance.gauss(0, 1)))
         mean = busy / self._hottest(vertex)

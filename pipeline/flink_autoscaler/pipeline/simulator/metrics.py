@@ -66,6 +66,9 @@ class Reporter:
         self._job, self._settings, self._start_ms = job, settings, start_ms
         self._meters = Meters(job, settings.meters)
         self._greatest = list(job.fluid.served)
+        self._partitions = {v.vertex_id: v.partitions for v in job.fluid.model.vertices if v.partitions}
+        self._planned: Mapping[VertexId, int] | None = None
+        self._nodes: tuple[PlanNode, ...] = ()
 
     def updates(self, until: float) -> Iterator[float]:
         """Yield the instants from now on, up to one, at which the meters have to be updated."""
@@ -99,8 +102,7 @@ class Reporter:
             flows = dict.fromkeys(counts, NOTHING)
         if flows is not None:
             aggregates = {v.vertex_id: self._aggregates(v, flows, counts) for v in self._job.fluid.model.vertices}
-        partitions = {v.vertex_id: v.partitions for v in self._job.fluid.model.vertices if v.partitions}
-        known = replace(memory, partitions=partitions)
+        known = memory if memory.partitions == self._partitions else replace(memory, partitions=self._partitions)
         facts = self._facts() if with_facts else None
         return JobReading(self._details(counts), aggregates, known, facts=facts)
 
@@ -123,9 +125,11 @@ class Reporter:
         parallelism = fluid.parallelism[vertex.vertex_id]
         hottest = vertex.hottest(parallelism)
         common = {FlinkMetric.BUSY_TIME: _spread(flow, parallelism)}
-        if vertex.vertex_id not in fluid.model.sources:
-            return {**common, FlinkMetric.RECORDS_IN_RATE: _rate(flow.rate, parallelism, hottest)}
-        pending = fluid.backlog[fluid.model.sources.index(vertex.vertex_id)]
+        number = fluid.model.source_numbers.get(vertex.vertex_id)
+        if number is None:
+            common[FlinkMetric.RECORDS_IN_RATE] = _rate(flow.rate, parallelism, hottest)
+            return common
+        pending = fluid.backlog[number]
         blocked = flow.backpressured * _MS
         return {
             **common,
@@ -144,28 +148,37 @@ class Reporter:
             self.status.value,
             self.at_ms(running_since),
             tuple(self._vertex(vertex, counts) for vertex in model.vertices),
-            tuple(
-                PlanNode(v.vertex_id, self._shown(v.vertex_id), tuple((up, v.ship) for up in model.inputs[v.vertex_id]))
-                for v in model.vertices
-            ),
+            self._plan(),
             now_ms=self.at_ms(job.fluid.now),
             initialized_ms=self._start_ms,
             created_ms=self.at_ms(job.stopped_at or 0.0),
         )
 
-    def _shown(self, vertex_id: VertexId) -> int:
-        """Return the parallelism of the newest execution graph, which may still be starting."""
-        return (self._job.fluid.parallelism if self._job.fluid.is_running else self._job.asked)[vertex_id]
+    @property
+    def _shown(self) -> Mapping[VertexId, int]:
+        """The parallelism of the newest execution graph, which may still be starting."""
+        return self._job.fluid.parallelism if self._job.fluid.is_running else self._job.asked
+
+    def _plan(self) -> tuple[PlanNode, ...]:
+        """Return the plan, which is the same object for as long as it does not change."""
+        shown = self._shown
+        if shown is not self._planned:
+            model, self._planned = self._job.fluid.model, shown
+            self._nodes = tuple(
+                PlanNode(v.vertex_id, shown[v.vertex_id], tuple((up, v.ship) for up in model.inputs[v.vertex_id]))
+                for v in model.vertices
+            )
+        return self._nodes
 
     def _vertex(self, vertex: VertexModel, counts: Mapping[VertexId, float]) -> VertexDetails:
         fluid = self._job.fluid
         vertex_id = vertex.vertex_id
         received = counts[vertex_id]
-        parallelism = self._shown(vertex_id)
-        sent = sum(received * sel for (up, _), sel in fluid.model.edges.items() if up == vertex_id)
+        parallelism = self._shown[vertex_id]
+        sent = sum([received * selectivity for selectivity in fluid.model.outgoing[vertex_id]])
         spent = self._meters.spent(vertex_id)
         # Flink counts as read only what comes over the network, which for a source is nothing.
-        read = 0 if vertex_id in fluid.model.sources else round(received)
+        read = 0 if vertex_id in fluid.model.source_numbers else round(received)
         return VertexDetails(
             vertex_id,
             vertex.name,
@@ -241,7 +254,8 @@ def _total(value: float, parallelism: int) -> Aggregate:
 
 def _rate(rate: float, parallelism: int, skew: float) -> Aggregate:
     """Return a rate of which one subtask has so many times its share."""
-    return _total(rate, parallelism)._replace(maximum=rate / parallelism * min(skew, parallelism))
+    share = rate / parallelism
+    return Aggregate(share, share * min(skew, parallelism), share, rate)
 
 
 def _spread(flow: VertexFlow, parallelism: int) -> Aggregate:

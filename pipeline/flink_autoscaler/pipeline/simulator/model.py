@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from operator import mul
 from typing import Final
 
 from flink_autoscaler.core.model.metrics import VertexId
@@ -107,6 +108,16 @@ class JobModel:
         return tuple(vertex.vertex_id for vertex in self.vertices if vertex.vertex_id not in fed)
 
     @cached_property
+    def source_numbers(self) -> Mapping[VertexId, int]:
+        """Places of the sources among arrival rates."""
+        return {source: number for number, source in enumerate(self.sources)}
+
+    @cached_property
+    def outgoing(self) -> Mapping[VertexId, tuple[float, ...]]:
+        """Selectivities of the edges that leave a vertex, by vertex."""
+        return {v.vertex_id: tuple(s for (up, _), s in self.edges.items() if up == v.vertex_id) for v in self.vertices}
+
+    @cached_property
     def names(self) -> Mapping[VertexId, str]:
         """Names for people by vertex."""
         return {vertex.vertex_id: vertex.name for vertex in self.vertices}
@@ -149,7 +160,9 @@ class JobModel:
 
     def demand(self, arrivals: Sequence[float]) -> dict[VertexId, float]:
         """Return the records/s that every vertex has to take for nothing to wait; arrivals by source."""
-        return {v: sum(a * g for a, g in zip(arrivals, gains, strict=True)) for v, gains in self.gains.items()}
+        if len(arrivals) != len(self.sources):
+            raise ValueError(f"{len(arrivals)} arrival rates for {len(self.sources)} sources")
+        return {v: sum(map(mul, arrivals, gains)) for v, gains in self.gains.items()}
 
 
 class FluidJob:
@@ -183,6 +196,7 @@ class FluidJob:
         self.capacity = {v.vertex_id: v.capacity(parallelism[v.vertex_id]) for v in self.model.vertices}
         self._source_capacity = [self.capacity[source] for source in self.model.sources]
         self._limits = self._tightest()
+        self._taken_whole: tuple[float, ...] | None = None
 
     def _tightest(self) -> list[list[tuple[int, float]]]:
         """Return, per vertex that may hold anything back, the share of it that a record/s of each source takes."""
@@ -213,6 +227,37 @@ class FluidJob:
             self.served[source] += gone
             self.backlog[source] = waiting - gone
         self.now += seconds
+
+    def flow_unhindered(self, seconds: float, count: int, arrivals: tuple[float, ...]) -> bool:
+        """Let so many steps pass if nothing waits, nor will; else nothing happens.
+
+        What comes of it is what :meth:`flow` comes to, step by step, to the last digit.
+
+        Returns:
+            Whether the steps have passed.
+        """
+        if not self.is_running or any(self.backlog) or not self._takes_whole(seconds, arrivals):
+            return False
+        if arrivals != self._rates:
+            self._bend(arrivals)
+        steps = range(count)
+        for source, rate in enumerate(arrivals):
+            come, arrived, served = rate * seconds, self.arrived[source], self.served[source]
+            for _ in steps:
+                arrived += come
+                served += come
+            self.arrived[source], self.served[source] = arrived, served
+        for _ in steps:
+            self.now += seconds
+        return True
+
+    def _takes_whole(self, seconds: float, arrivals: tuple[float, ...]) -> bool:
+        """Tell whether all that arrives is taken in while nothing waits."""
+        if arrivals != self._taken_whole:
+            if self.taken(seconds, arrivals) != list(arrivals):
+                return False
+            self._taken_whole = arrivals
+        return True
 
     def taken(self, seconds: float, arrivals: Sequence[float]) -> list[float]:
         """Return the records/s that each source takes in during the next seconds."""

@@ -34,9 +34,7 @@ def flow_until(job: RescalingJob, workload: Workload, instant: float, trace: Tra
         arrivals = workload.at(row_end - workload.step / 2)
         stretch = min(instant, row_end) - fluid.now
         count = math.ceil(stretch / dt - _SHORTEST)
-        for _ in range(count):
-            job.flow(stretch / count, arrivals)
-            trace.add(stretch / count, fluid.lag(), job.slots)
+        job.flow_in_steps(stretch / count, count, arrivals, trace.add)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.pipeline.simulator.model import FluidJob
+
+See = Callable[[float, float, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,22 @@ class RescalingJob:
         starts, slots = stops + self.terms.outage_of(len(self.rescales)), fluid.model.slots(target)
         self._course = SimulatedRescale(fluid.now, stops, starts, fluid.parallelism, target, self.slots, slots)
         return RescaleAnswer.ACCEPTED
+
+    def flow_in_steps(self, seconds: float, count: int, arrivals: tuple[float, ...], see: See) -> None:
+        """Let time pass in so many steps of so many seconds, and tell after each how late the job is.
+
+        Args:
+            seconds: Of a step.
+            count: Of steps.
+            arrivals: Rates by source, records/s.
+            see: Told the seconds, the lag and the slots of every step, and for how many steps in a row that is so.
+        """
+        for done in range(count):
+            if self._course is None and self.fluid.flow_unhindered(seconds, count - done, arrivals):
+                see(seconds, 0.0, self.slots, count - done)
+                return
+            self.flow(seconds, arrivals)
+            see(seconds, self.fluid.lag(), self.slots, 1)
 
     def flow(self, seconds: float, arrivals: tuple[float, ...]) -> None:
         """Let time pass with constant arrival rates; a rescale under way proceeds exactly when it is due."""

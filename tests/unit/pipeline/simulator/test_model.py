@@ -197,3 +197,34 @@ def test_what_arrived_is_served_or_waits(
             assert served >= -1e-6
         assert fluid.lag() >= 0
         assert all(s - b <= 6 * 1000.0 * seconds * (1 + 1e-6) + 1e-6 for s, b in zip(fluid.served, before, strict=True))
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.0, 2000.0), st.integers(1, 24), st.floats(0.5, 60.0)), min_size=1, max_size=8),
+)
+def test_steps_at_once_come_to_what_single_steps_do(course: list[tuple[float, int, float]]) -> None:
+    """To the last digit: a backtest has to come to the same however it gets through the quiet hours."""
+    model = JobModel.chain([VertexModel("a", "source", 1000.0), VertexModel("b", "work", 400.0)], [0.5])
+    slowly, at_once = (FluidJob(model, {"a": 1, "b": 1}) for _ in range(2))
+
+    for rate, count, seconds in course:
+        for _ in range(count):
+            slowly.flow(seconds, (rate,))
+        if not at_once.flow_unhindered(seconds, count, (rate,)):
+            for _ in range(count):
+                at_once.flow(seconds, (rate,))
+
+        assert (at_once.now, at_once.arrived, at_once.served) == (slowly.now, slowly.arrived, slowly.served)
+        assert (at_once.backlog, at_once.lag()) == (slowly.backlog, slowly.lag())
+
+
+def test_nothing_happens_at_once_where_something_waits_or_the_job_is_away() -> None:
+    model = JobModel.chain([VertexModel("a", "source", 1000.0)])
+    away, late = (FluidJob(model, {"a": 1}) for _ in range(2))
+    away.is_running = False
+    late.flow(5.0, (3000.0,))
+
+    assert not away.flow_unhindered(5.0, 12, (10.0,))
+    assert not late.flow_unhindered(5.0, 12, (10.0,))
+    assert not FluidJob(model, {"a": 1}).flow_unhindered(5.0, 12, (1001.0,))
+    assert (away.now, late.now) == (0.0, 5.0)
