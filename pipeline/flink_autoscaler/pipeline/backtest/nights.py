@@ -27,7 +27,7 @@ from flink_autoscaler.pipeline.backtest.arrivals import Quarters
 from flink_autoscaler.pipeline.backtest.subject import Subject
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.fit import History, Series
-from flink_autoscaler.pipeline.profiles.source import learned, missing_share
+from flink_autoscaler.pipeline.profiles.source import learned, missing_share, shape_of
 
 _KEPT: Final = 8
 """Jobs times settings whose profiles are kept; a few megabytes each."""
@@ -91,8 +91,7 @@ class _Source:
         )
 
     def _profile(self, found: Mapping[str, Any], end: int) -> LoadProfile:
-        fit = self._history.fit(end)
-        shares = [None if fit is None else self._history.quantiles(fit, slot) for slot in range(BUCKETS_PER_WEEK)]
+        shares = shape_of(self._history, end)
         return LoadProfile(
             tuple(None if each is None else each.q50 for each in shares),
             tuple(None if each is None else each.q90 for each in shares),

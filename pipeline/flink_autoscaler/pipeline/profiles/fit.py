@@ -1,19 +1,17 @@
-"""The profile of one source as it would have been made at any quarter hour, for the backtest.
-
-It is the arithmetic of the nightly job, done for a few quarter hours of the week instead of all of them.
-"""
+"""The profile of one source as it is made at any quarter hour: by the nightly job now, and by its backtest before."""
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from flink_autoscaler.core.forecast.guard import Score
 from flink_autoscaler.core.model.load_profile import (
     BUCKETS_PER_DAY,
     BUCKETS_PER_WEEK,
@@ -24,7 +22,11 @@ from flink_autoscaler.core.model.load_profile import (
     base_rate,
     upper_quantile,
 )
+from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.pipeline.profiles import ProfileSettings
+
+_FEW: Final = 64
+"""Quarter hours up to which moving a window costs less than putting a week in order."""
 
 
 def theil_sen(points: Sequence[tuple[float, float]]) -> float:
@@ -81,6 +83,7 @@ class Quantiles(NamedTuple):
     q90: float
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Fit:
     """What is known at an origin.
@@ -115,27 +118,53 @@ class Fit:
         """
         week = (self.origin - 1 - index) // BUCKETS_PER_WEEK
         level = self.levels.get(week)
-        return None if level is None else base_rate(level, self.growth, (index - self.origin) / BUCKETS_PER_WEEK + week)
+        if level is None or self.growth == 1.0:
+            return level
+        return base_rate(level, self.growth, (index - self.origin) / BUCKETS_PER_WEEK + week)
 
 
 class History:
-    """A series that can be asked what was known at any quarter hour. Not for several threads."""
+    """A series that can be asked what was known at any quarter hour. Not for several threads.
+
+    Attributes:
+        series: The series.
+        by_slot: Its places by quarter hour of the week, ascending.
+        place: Its places by index.
+        scores: What forecasts came to that were made with these settings, by the origin that they were made at.
+    """
 
     def __init__(self, series: Series, settings: ProfileSettings) -> None:
-        self._series = series
+        self.series = series
         self._settings = settings
+        self.scores: dict[int, tuple[Score, ...]] = {}
         self._weeks: dict[int, Week] = {}
-        self._of_slot: dict[int, list[int]] = defaultdict(list)
-        self._of_time: dict[int, list[int]] = defaultdict(list)
+        self._window = _SlidingWindow(series)
+        self.by_slot: dict[int, list[int]] = defaultdict(list)
         self.place = {index: place for place, index in enumerate(series.index)}
         for place, slot in enumerate(series.slot):
-            self._of_slot[slot].append(place)
-            self._of_time[slot % BUCKETS_PER_DAY].append(place)
+            self.by_slot[slot].append(place)
+
+    @property
+    def quantile(self) -> float:
+        """The upper quantile."""
+        return self._settings.quantile
 
     def weeks(self, origin: int) -> list[Week]:
         """Return the weeks before an origin, the newest first."""
         ends = (origin - age * BUCKETS_PER_WEEK for age in range(self._settings.weeks))
         return [self._weeks.get(end) or self._measure(end) for end in ends]
+
+    def measure(self, origins: range) -> None:
+        """Look at the weeks before several origins, which is quicker than one origin after the other.
+
+        Args:
+            origins: Ascending.
+        """
+        for age in range(self._settings.weeks - 1, -1, -1):
+            for origin in origins:
+                end = origin - age * BUCKETS_PER_WEEK
+                if end not in self._weeks:
+                    self._measure(end)
 
     def fit(self, origin: int) -> Fit | None:
         """Return what was known at an origin; None when it was too little."""
@@ -150,33 +179,104 @@ class History:
 
     def quantiles(self, fit: Fit, slot: int) -> Quantiles | None:
         """Return the profile at a quarter hour of the week; None when nothing was known about it."""
-        weekly = daily = None
-        if fit.weeks >= LEAST_WEEKS:
-            weekly = self._quantiles(fit, self._of_slot, ((slot + step) % BUCKETS_PER_WEEK for step in (-1, 0, 1)))
-        if weekly is None or fit.weeks < FULL_WEEKS:
-            time = slot % BUCKETS_PER_DAY
-            daily = self._quantiles(fit, self._of_time, ((time + step) % BUCKETS_PER_DAY for step in (-1, 0, 1)))
-        return shrunk(weekly, daily, fit.weeks)
+        return Shape(self, fit).at(slot)
 
     def _measure(self, end: int) -> Week:
-        index = self._series.index
-        rates = self._series.rate[bisect_left(index, end - BUCKETS_PER_WEEK) : bisect_left(index, end)]
-        week = self._weeks[end] = Week(len(rates), median(rates) if rates else 0.0)
+        week = self._weeks[end] = self._window.before(end)
         return week
 
-    def _quantiles(self, fit: Fit, places: Mapping[int, Sequence[int]], slots: Iterable[int]) -> Quantiles | None:
-        ratios = sorted(ratio for slot in slots for ratio in self._ratios(fit, places.get(slot, ())))
-        if not ratios:
-            return None
-        return Quantiles(upper_quantile(ratios, 0.5), upper_quantile(ratios, self._settings.quantile))
 
-    def _ratios(self, fit: Fit, places: Sequence[int]) -> Iterator[float]:
-        index, rate = self._series.index, self._series.rate
-        known = bisect_right(places, fit.origin - 1, key=index.__getitem__)
-        for place in places[:known]:
-            base = fit.known_base(index[place])
+class _SlidingWindow:
+    """The seven days before an instant, which is moved in small steps: what stays in them stays in order."""
+
+    def __init__(self, series: Series) -> None:
+        self._index, self._rate = series.index, series.rate
+        self._since = self._until = 0
+        self._ordered: list[float] = []
+
+    def before(self, end: int) -> Week:
+        """Look at the seven days before a quarter hour."""
+        since, until = (bisect_left(self._index, at) for at in (end - BUCKETS_PER_WEEK, end))
+        self._move(since, until)
+        return Week(len(self._ordered), median(self._ordered) if self._ordered else 0.0)
+
+    def _move(self, since: int, until: int) -> None:
+        is_step = self._since <= since <= self._until <= until
+        if is_step and (since - self._since) + (until - self._until) < _FEW:
+            for rate in self._rate[self._since : since]:
+                del self._ordered[bisect_left(self._ordered, rate)]
+            for rate in self._rate[self._until : until]:
+                insort(self._ordered, rate)
+        else:
+            self._ordered = sorted(self._rate[since:until])
+        self._since, self._until = since, until
+
+
+class Shape:
+    """The week as it was known at an origin, quarter hour by quarter hour; what several of them need is kept.
+
+    Args:
+        history: Of the source.
+        fit: What was known at the origin.
+    """
+
+    def __init__(self, history: History, fit: Fit) -> None:
+        self._history, self._fit = history, fit
+        self._of_slot: dict[int, list[float]] = {}
+        self._of_time: dict[int, list[float]] = {}
+        self._daily: dict[int, Quantiles | None] = {}
+
+    def at(self, slot: int) -> Quantiles | None:
+        """Return the profile at a quarter hour of the week; None when nothing was known about it."""
+        weekly = daily = None
+        if self._fit.weeks >= LEAST_WEEKS:
+            near = ((slot + step) % BUCKETS_PER_WEEK for step in (-1, 0, 1))
+            weekly = self._quantiles(ratio for each in near for ratio in self._ratios(each))
+        if weekly is None or self._fit.weeks < FULL_WEEKS:
+            daily = self._of_day(slot % BUCKETS_PER_DAY)
+        return shrunk(weekly, daily, self._fit.weeks)
+
+    def whole(self) -> list[Quantiles | None]:
+        """Return the profile of all quarter hours of the week."""
+        return [self.at(slot) for slot in range(BUCKETS_PER_WEEK)]
+
+    def _of_day(self, time: int) -> Quantiles | None:
+        """Return the profile at a quarter hour of any day."""
+        if time not in self._daily:
+            near = ((time + step) % BUCKETS_PER_DAY for step in (-1, 0, 1))
+            self._daily[time] = self._quantiles(ratio for each in near for ratio in self._all_days(each))
+        return self._daily[time]
+
+    def _all_days(self, time: int) -> list[float]:
+        """Return the ratios of a quarter hour of all days, in order."""
+        found = self._of_time.get(time)
+        if found is None:
+            slots = range(time, BUCKETS_PER_WEEK, BUCKETS_PER_DAY)
+            found = self._of_time[time] = sorted(ratio for slot in slots for ratio in self._ratios(slot))
+        return found
+
+    def _ratios(self, slot: int) -> list[float]:
+        """Return how the rates of a quarter hour of the week compare with the level, of those that were known."""
+        found = self._of_slot.get(slot)
+        if found is None:
+            found = self._of_slot[slot] = list(self._compared(self._history.by_slot.get(slot, ())))
+        return found
+
+    def _compared(self, places: Sequence[int]) -> Iterator[float]:
+        series, fit = self._history.series, self._fit
+        for place in places:
+            index = series.index[place]
+            if index >= fit.origin:
+                return
+            base = fit.known_base(index)
             if base is not None:
-                yield rate[place] / base
+                yield series.rate[place] / base
+
+    def _quantiles(self, ratios: Iterable[float]) -> Quantiles | None:
+        ordered = sorted(ratios)
+        if not ordered:
+            return None
+        return Quantiles(upper_quantile(ordered, 0.5), upper_quantile(ordered, self._history.quantile))
 
 
 def shrunk(weekly: Quantiles | None, daily: Quantiles | None, weeks: int) -> Quantiles | None:

@@ -3,52 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from flink_autoscaler.core.model.load_profile import (
     BUCKET,
-    BUCKETS_PER_DAY,
     BUCKETS_PER_WEEK,
-    FULL_WEEKS,
     LEAST_MINUTES,
-    LEAST_OF_DAYS,
-    LEAST_OF_WEEK,
-    LEAST_WEEKS,
     MINUTE,
     MINUTES,
     LoadProfile,
     ProfileResult,
 )
 from flink_autoscaler.pipeline.profiles import ProfileSettings
-from flink_autoscaler.pipeline.profiles.source import META, MetaTask
+from flink_autoscaler.pipeline.profiles.source import RESULT, ProfileTask
 from flink_autoscaler.pipeline.spark.executors import map_in_arrow
 
 _KEYS: Final = ["job_key", "source_id"]
 
-PROFILE: Final = "job_key string, source_id string, slot int, q50 double, q90 double, weeks int"
-"""``forecast_profile``: a row per source and quarter hour of the week that is known."""
+_CHUNK: Final = 64
+"""Profiles that become Python numbers at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class ForecastTables:
-    """What the job made, of the schemas ``PROFILE`` and ``META``."""
+def results(profiles: DataFrame) -> Iterator[ProfileResult]:
+    """Compute profiles and return one result per source, in no order. Raises what Spark raises.
 
-    profile: DataFrame
-    meta: DataFrame
-
-
-def results(tables: ForecastTables) -> Iterator[ProfileResult]:
-    """Compute the tables and return one result per source, in no order. Raises what Spark raises."""
-    slots = F.sort_array(F.collect_list(F.struct("slot", "q50", "q90")))
-    profiles = tables.profile.groupBy(*_KEYS).agg(slots.alias("slots"))
-    rows = tables.meta.join(profiles, on=_KEYS, how="left")
-    columns = (F.col(f"slots.{name}").alias(name) for name in ("slot", "q50", "q90"))
-    for batch in rows.select(*tables.meta.columns, *columns).toArrow().to_batches():
+    Args:
+        profiles: What :func:`profiles_of` returns.
+    """
+    for batch in profiles.toArrow().to_batches(max_chunksize=_CHUNK):
         yield from map(_result, batch.to_pylist())
 
 
@@ -59,31 +44,23 @@ def _result(row: Mapping[str, Any]) -> ProfileResult:
 
 
 def _load_profile(row: Mapping[str, Any]) -> LoadProfile:
-    q50: list[float | None] = [None] * BUCKETS_PER_WEEK
-    q90 = list(q50)
-    for slot, middle, upper in zip(row["slot"] or (), row["q50"] or (), row["q90"] or (), strict=True):
-        q50[slot], q90[slot] = middle, upper
     names = ("weeks", "level", "growth", "asof", "timezone", "missing", "wape", "exceed")
-    return LoadProfile(tuple(q50), tuple(q90), **{name: row[name] for name in names})
+    return LoadProfile(tuple(row["q50"]), tuple(row["q90"]), **{name: row[name] for name in names})
 
 
-@contextmanager
-def profiles_of(samples: DataFrame, settings: ProfileSettings) -> Iterator[ForecastTables]:
-    """Give the result tables, which are computed when they are used; the quarter hours are kept until the block ends.
+def profiles_of(samples: DataFrame, settings: ProfileSettings) -> DataFrame:
+    """Return profiles, which are made when they are used, in one look at the samples.
 
     Args:
         samples: ``job_key`` and ``source_id`` (string), ``ts`` (timestamp), ``arrival_rate`` (double, records/s, null
             where it cannot be computed), ``span`` (double, seconds before ``ts`` that the rate covers, null for one
             minute) and ``is_running`` (boolean). Rows without a job or source do not count.
         settings: How profiles are made.
+
+    Returns:
+        One row per source, of the schema ``RESULT``.
     """
-    quarters = quarter_hours(samples, settings).persist()
-    try:
-        learned = quarters.where("is_kept and not is_excluded")
-        meta = map_in_arrow(_per_source(quarters), MetaTask(settings), META)
-        yield ForecastTables(_profile(learned, settings), meta)
-    finally:
-        quarters.unpersist()
+    return map_in_arrow(_per_source(quarter_hours(samples, settings)), ProfileTask(settings), RESULT)
 
 
 def quarter_hours(samples: DataFrame, settings: ProfileSettings) -> DataFrame:
@@ -143,75 +120,8 @@ def _covered(samples: DataFrame, settings: ProfileSettings) -> DataFrame:
     )
 
 
-def weekly_levels(learned: DataFrame, settings: ProfileSettings) -> DataFrame:
-    """Return the medians of the weeks that count: usable ones, or weeks with three days where hardly any is usable.
-
-    Args:
-        learned: ``job_key``, ``source_id``, ``week``, ``rate``; the quarter hours to be learned from.
-        settings: How many weeks.
-
-    Returns:
-        One row per source and week: ``job_key``, ``source_id``, ``week``, ``level`` (above 0), ``weeks`` (usable ones),
-        ``growth`` (factor per week).
-    """
-    recent = learned.where(F.col("week") < settings.weeks)
-    by_week = recent.groupBy(*_KEYS, "week").agg(F.count("*").alias("count"), F.median("rate").alias("level"))
-    by_week = by_week.where("level > 0")
-    usable = by_week.groupBy(*_KEYS).agg(F.count_if(F.col("count") >= LEAST_OF_WEEK).cast("int").alias("weeks"))
-    least = F.when(F.col("weeks") >= LEAST_WEEKS, LEAST_OF_WEEK).otherwise(LEAST_OF_DAYS)
-    counted = by_week.join(usable, on=_KEYS, how="inner").where(F.col("count") >= least)
-    return _with_growth(counted.select(*_KEYS, "week", "level", "weeks"), settings)
-
-
-def _with_growth(levels: DataFrame, settings: ProfileSettings) -> DataFrame:
-    """Add the column ``growth``: what ``growth.weekly_growth`` returns, 1 with fewer than four usable weeks."""
-    older = levels.where(F.col("weeks") >= FULL_WEEKS).withColumnsRenamed({"week": "older", "level": "before"})
-    pairs = levels.join(older.drop("weeks"), on=_KEYS, how="inner").where("week < older")
-    slope = F.median(F.log(F.col("level") / F.col("before")) / (F.col("older") - F.col("week")))
-    least, most = (F.lit(bound) for bound in settings.growth_bounds)
-    growth = pairs.groupBy(*_KEYS).agg(F.least(F.greatest(F.exp(slope), least), most).alias("growth"))
-    return levels.join(growth, on=_KEYS, how="left").fillna(1.0, "growth")
-
-
-def _profile(learned: DataFrame, settings: ProfileSettings) -> DataFrame:
-    """Blend the quantiles of the week with those of the day: the table ``forecast_profile``."""
-    levels = F.broadcast(weekly_levels(learned, settings))
-    near = (
-        learned.join(levels, on=[*_KEYS, "week"], how="inner")
-        .withColumn("ratio", F.col("rate") / _known_base(settings))
-        .select(*_KEYS, "weeks", "ratio", F.explode(_neighbours(F.col("slot"))).alias("slot"))
-    )
-    quantiles = F.percentile_approx("ratio", [0.5, settings.quantile])
-    weekly = near.where(F.col("weeks") >= LEAST_WEEKS).groupBy(*_KEYS, "slot").agg(quantiles.alias("w"))
-    time = (F.col("slot") % BUCKETS_PER_DAY).alias("time")
-    daily = near.groupBy(*_KEYS, "weeks", time).agg(quantiles.alias("d"))
-    same_time = F.array(*(F.col("time") + start for start in range(0, BUCKETS_PER_WEEK, BUCKETS_PER_DAY)))
-    every = daily.select(*_KEYS, "weeks", "d", F.explode(same_time).alias("slot"))
-    return every.join(weekly, on=[*_KEYS, "slot"], how="left").select(*_KEYS, "slot", *_shrunk(), "weeks")
-
-
-def _known_base(settings: ProfileSettings) -> Column:
-    """Return what ``Fit.known_base`` returns, of the columns ``index``, ``week``, ``level`` and ``growth``."""
-    since_middle = (F.col("index") - settings.asof // BUCKET) / BUCKETS_PER_WEEK + F.col("week") + 0.5
-    return F.col("level") * F.pow(F.col("growth"), since_middle)
-
-
-def _neighbours(slot: Column) -> Column:
-    return F.array(*((slot + step) % BUCKETS_PER_WEEK for step in (BUCKETS_PER_WEEK - 1, 0, 1)))
-
-
-def _shrunk() -> tuple[Column, Column]:
-    """Return the two columns that ``fit.shrunk`` returns, of the columns ``w``, ``d`` and ``weeks``."""
-    weeks = F.col("weeks")
-    weekly, daily = ((F.get(name, F.lit(0)), F.get(name, F.lit(1))) for name in ("w", "d"))
-    share = F.least(F.lit(1.0), weeks / FULL_WEEKS)
-    q50 = F.coalesce(share * weekly[0] + (1 - share) * daily[0], daily[0])
-    q90 = F.when(weeks >= FULL_WEEKS, F.coalesce(weekly[1], daily[1])).otherwise(F.greatest(weekly[1], daily[1]))
-    return q50.alias("q50"), q90.alias("q90")
-
-
 def _per_source(quarters: DataFrame) -> DataFrame:
-    """Return one row per source, as ``MetaTask.meta`` wants it."""
+    """Return one row per source, as ``ProfileTask.result`` wants it."""
     is_kept = F.col("is_kept")
     entry = F.when(is_kept & ~F.col("is_excluded"), F.struct("index", "slot", "rate"))
     gathered = quarters.groupBy(*_KEYS).agg(

@@ -124,11 +124,8 @@ def build_profiles(
     """
     session = opener(replace(spark, conf={**BATCH_CONF, **spark.conf}))
     try:
-        with (
-            _functions_of(spark),
-            profiles_of(read(cast("_SparkSession", session).spark), settings) as tables,
-        ):
-            yield from results(tables)
+        with _functions_of(spark):
+            yield from results(profiles_of(read(cast("_SparkSession", session).spark), settings))
     except AutoscalerError:
         raise
     except Exception as exc:  # py4j, pyspark and Spark raise dozens of kinds when a job fails

@@ -337,8 +337,7 @@ def _profiled(
     of_jobs = samples.where(f.col("job_key").isin(sorted(job_keys)))
     if of_jobs.isEmpty():
         return {}  # starting Spark's workers takes longer than all the rest of a short history
-    with profiles_of(of_jobs.withColumn("is_running", f.col("arrival_rate").isNotNull()), settings) as tables:
-        found = list(results(tables))
+    found = results(profiles_of(of_jobs.withColumn("is_running", f.col("arrival_rate").isNotNull()), settings))
     by_job: dict[str, list[ProfileResult]] = {}
     for result in found:
         by_job.setdefault(result.job_key, []).append(result)

@@ -68,8 +68,7 @@ def test_profiles_are_those_of_the_nightly_job(spark: SparkSession, span: int) -
     assert isinstance(subject, Subject), subject
 
     (night,) = nights_of(subject, CONFIGURATION)
-    with profiles_of(frame(spark, rows), ProfileSettings.of(AutoscalerOptions(CONFIGURATION), NOON)) as tables:
-        (wanted,) = results(tables)
+    (wanted,) = results(profiles_of(frame(spark, rows), ProfileSettings.of(AutoscalerOptions(CONFIGURATION), NOON)))
 
     here, there = profile_of(night.result), profile_of(wanted)
     assert (night.result.source_id, night.result.asof) == (SOURCE, wanted.asof)

@@ -26,9 +26,9 @@ from flink_autoscaler.pipeline.history.schema import SAMPLES
 from flink_autoscaler.pipeline.history.storage import Batch, append, own_session
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.fit import History, Series
-from flink_autoscaler.pipeline.profiles.job import PROFILE, profiles_of, quarter_hours, results
+from flink_autoscaler.pipeline.profiles.job import profiles_of, quarter_hours, results
 from flink_autoscaler.pipeline.profiles.run import samples_at
-from flink_autoscaler.pipeline.profiles.source import META
+from flink_autoscaler.pipeline.profiles.source import RESULT
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.standalone.cli.forecast import profile_job, show_profiles
 from flink_autoscaler.standalone.settings.preparation import prepare
@@ -109,16 +109,15 @@ def samples(spark: SparkSession) -> DataFrame:
 
 @dataclass(frozen=True)
 class Built:
-    """Columns with their types of both tables, and results by name of the load."""
+    """Columns with their types, and results by name of the load."""
 
-    schemas: Sequence[Sequence[tuple[str, str]]]
+    schema: Sequence[tuple[str, str]]
     results: Mapping[str, ProfileResult]
 
 
 def built(samples: DataFrame, settings: ProfileSettings) -> Built:
-    with profiles_of(samples, settings) as tables:
-        schemas = [tables.profile.dtypes, tables.meta.dtypes]
-        return Built(schemas, {result.job_key.removeprefix("main/"): result for result in results(tables)})
+    profiles = profiles_of(samples, settings)
+    return Built(profiles.dtypes, {result.job_key.removeprefix("main/"): result for result in results(profiles)})
 
 
 @pytest.fixture(scope="module")
@@ -149,10 +148,8 @@ def relative(values: tuple[float | None, ...]) -> list[float]:
     return [value / (sum(known) / 672) for value in known]
 
 
-def test_tables_have_their_schemas(every_load: Built) -> None:
-    assert every_load.schemas == [
-        [(name, kind) for name, kind in (column.split() for column in ddl.split(", "))] for ddl in (PROFILE, META)
-    ]
+def test_profiles_have_their_schema(every_load: Built) -> None:
+    assert every_load.schema == [tuple(column.split()) for column in RESULT.split(", ")]
 
 
 def test_every_source_has_a_result(found: Mapping[str, ProfileResult]) -> None:

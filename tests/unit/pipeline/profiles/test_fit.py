@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import replace
+from statistics import median
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.fit import Fit, History, Quantiles, Series, shrunk, theil_sen, weekly_growth
-from flink_autoscaler.pipeline.profiles.source import SCHEMA, MetaTask, backtest
+from flink_autoscaler.pipeline.profiles.source import SCHEMA, ProfileTask, backtest
 
 END = 1_992_864
 SETTINGS = ProfileSettings(asof=END * 900)
@@ -186,8 +187,33 @@ def test_row_without_profile_says_why(rates: list[float], problem: str) -> None:
         "index": index, "slot": [each % 672 for each in index], "rate": rates,
     }  # fmt: skip
 
-    found = MetaTask(SETTINGS).meta(row)
+    found = ProfileTask(SETTINGS).result(row)
 
     assert found["problem"].startswith(problem)
     assert found.get("level") is None
     assert set(found) <= set(SCHEMA.names)
+
+
+@given(st.integers(0, 10_000), st.floats(0.0, 0.7))
+def test_weeks_are_the_same_in_whatever_order_they_are_looked_at(seed: int, missing: float) -> None:
+    chance = random.Random(seed)
+    index = [each for each in range(END - 1500, END) if chance.random() >= missing]
+    series = Series(index, [each % 672 for each in index], [float(chance.randint(0, 20)) for _ in index])
+    origins = range(END - 300, END, 4)
+    one_by_one, at_once = History(series, SETTINGS), History(series, SETTINGS)
+    at_once.measure(origins)
+
+    for origin in sorted(origins, key=lambda _: chance.random()):
+        rates = [series.rate[place] for place, each in enumerate(index) if origin - 672 <= each < origin]
+        newest = one_by_one.weeks(origin)[0]
+        assert newest == (len(rates), median(rates) if rates else 0.0)
+        assert at_once.weeks(origin) == one_by_one.weeks(origin)
+
+
+def test_night_after_night_forecasts_are_tested_as_on_the_first_look() -> None:
+    series = growing(6, noise=0.1)
+    kept = History(series, SETTINGS)
+
+    for night in range(5, -1, -1):
+        settings = replace(SETTINGS, asof=(END - 96 * night) * 900)
+        assert backtest(kept, series, settings) == backtest(History(series, settings), series, settings)
