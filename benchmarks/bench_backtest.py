@@ -1,12 +1,14 @@
 """Backtests: job-days per minute of a process, and of runs as the command makes them, on one core and on two.
 
-Run: ``PYTHONPATH=tests/support:. python benchmarks/bench_backtest.py [--days 2] [--jobs 16]``. One production pass per
-simulated minute is included. The budget is 100 job-days per minute on two cores. Needs Java.
+Run: ``PYTHONPATH=tests/support:. python benchmarks/bench_backtest.py [--days 2] [--jobs 16] [--only-policies]``. One
+production pass per simulated minute is included, and where a policy has forecasts the profiles of every night. The two
+first tables go by processor time. ``--only-policies`` leaves out jobs of other shapes and the runs, which need Java.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,12 +17,26 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measuring import Peak, quiet_logs
-from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, RunSettings
+from flink_autoscaler.pipeline.backtest.computing import computed
+from flink_autoscaler.pipeline.backtest.plan import BacktestPlan, Candidate, Piece, RunSettings
 from flink_autoscaler.pipeline.backtest.runner import NO_SPARK, opened_runner
 from flink_autoscaler.pipeline.backtest.subject import builtin
 from flink_autoscaler.pipeline.simulator import JobModel, RescaleTerms, Simulation, VertexModel, run
 from flink_autoscaler.pipeline.simulator.workloads import DAY, Workload, week_sine
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
+
+POLICIES: Mapping[str, Mapping[str, str]] = {
+    "capacity": {},
+    "ds2": {"policies": "ds2"},
+    "hpa": {"policies": "hpa"},
+    "threshold": {"policies": "threshold"},
+    "backlog-time": {"policies": "backlog-time"},
+    "varga": {"policies": "varga"},
+    "slo": {"policies": "slo"},
+    "proactive, nightly profiles": {"policies": "proactive", "forecast.enabled": "true"},
+    "slo, nightly profiles": {"policies": "slo", "forecast.enabled": "true"},
+}
+"""With the options of the autoscaler that each is made of."""
 
 TERMS = RescaleTerms(replay=5.0)
 NOT_FOLLOWED = {"job.autoscaler.improvement.supervised-rescales": "false"}
@@ -49,6 +65,20 @@ def row(table: Table, name: str, backtest: Simulation) -> None:
     table.add_row(name, f"{seconds / days:.2f}", f"{days / seconds * 60:.0f}", str(result.measures.rescales))
 
 
+def add_policy(table: Table, name: str, options: Mapping[str, str], days: float) -> None:
+    """Run a backtest of a policy as the command does it, nights included, and add its figures to the table."""
+    configuration = {f"job.autoscaler.{key}": value for key, value in options.items()}
+    has_forecasts = "forecast.enabled" in options
+    subject = builtin("office" if has_forecasts else "week-sine", days=days, with_past=has_forecasts)
+    started = time.process_time()
+    outcome = computed(Piece(subject, name, configuration))
+    seconds = time.process_time() - started
+    assert outcome.figures is not None, outcome.problem
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    figures = (f"{seconds / days:.2f}", f"{days / seconds * 60:.0f}", str(outcome.figures.rescales), f"{megabytes:.0f}")
+    table.add_row(name, *figures)
+
+
 def plan_of(jobs: int, days: float) -> BacktestPlan:
     """Make a plan of so many jobs with two configurations."""
     subjects = [replace(builtin("week-sine", days=days, seed=n), job_key=f"main/job-{n}") for n in range(jobs)]
@@ -73,9 +103,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--days", type=float, default=2.0, help="days that every figure is taken over")
     parser.add_argument("--jobs", type=int, default=16, help="jobs of the runs on one core and on two")
+    parser.add_argument("--only-policies", action="store_true", help="the table of policies alone")
     arguments = parser.parse_args()
     quiet_logs()
     days = arguments.days
+    policies = Table("policy", "CPU s per job-day", "job-days per minute", "rescales", "MB at most so far")
+    for name, options in POLICIES.items():
+        add_policy(policies, name, options, days)
+    Console().print(policies)
+    if not arguments.only_policies:
+        print_shapes(days)
+        print_runs(plan_of(arguments.jobs, days), days)
+
+
+def print_shapes(days: float) -> None:
+    """Print the table of jobs of several shapes."""
     one = week_sine().part(0, days * DAY)
     two = Workload("two", one.step, tuple((rate, rate / 2) for (rate,) in one.rows))
     cases: Mapping[str, tuple[JobModel, Workload, dict[str, str], float]] = {
@@ -89,7 +131,10 @@ def main() -> None:
     for name, (job, workload, options, dt) in cases.items():
         row(table, name, Simulation(job, workload, options, terms=TERMS, dt=dt))
     Console().print(table)
-    plan = plan_of(arguments.jobs, days)
+
+
+def print_runs(plan: BacktestPlan, days: float) -> None:
+    """Print the table of runs as the command makes them."""
     runs = Table("master", "start s", "run s", "job-days per minute", "MB at most")
     runs.title = f"{plan.size} runs of {days:g} days"
     for name, master in {"none (this process)": NO_SPARK, "one core": "local[1]", "two cores": "local[2]"}.items():
