@@ -63,8 +63,7 @@ class EvaluationSettings:
     @classmethod
     def of(cls, options: AutoscalerOptions, restart_time: int) -> EvaluationSettings:
         """Read the options of a job."""
-        usual = options.derived(cls._usual)
-        return usual if restart_time == 0 else replace(usual, restart_time=restart_time)
+        return replace(options.derived(cls._usual), restart_time=restart_time)
 
     @classmethod
     def _usual(cls, options: AutoscalerOptions) -> EvaluationSettings:
@@ -173,7 +172,6 @@ def is_processing_backlog(topology: JobTopology, window: MetricWindow, threshold
 
 def _plain_metrics(vertex: Vertex, window: MetricWindow) -> dict[ScalingMetric, EvaluatedMetric]:
     metrics = {
-        # Whole numbers need no rounding.
         ScalingMetric.PARALLELISM: EvaluatedMetric(float(vertex.parallelism), NAN),
         ScalingMetric.MAX_PARALLELISM: EvaluatedMetric(float(vertex.max_parallelism), NAN),
         ScalingMetric.NUM_SOURCE_PARTITIONS: EvaluatedMetric(float(vertex.source_partitions), NAN),
@@ -339,10 +337,10 @@ def rate_thresholds(
 
 def _evaluate_globals(window: MetricWindow) -> dict[ScalingMetric, EvaluatedMetric]:
     latest = window.samples[-1].globals_
-    metrics = {metric: EvaluatedMetric(r3(latest.get(metric, NAN)), NAN) for metric in _GLOBAL_LATEST}
-    for metric in _GLOBAL_AVERAGES:
-        metrics[metric] = EvaluatedMetric(r3(latest.get(metric, NAN)), r3(window.global_average(metric)))
-    return metrics
+    present = {m: EvaluatedMetric(r3(latest.get(m, NAN)), NAN) for m in _GLOBAL_LATEST}
+    return present | {
+        m: EvaluatedMetric(r3(latest.get(m, NAN)), r3(window.global_average(m))) for m in _GLOBAL_AVERAGES
+    }
 
 
 def with_present_parallelism(metrics: EvaluatedMetrics) -> EvaluatedMetrics:
