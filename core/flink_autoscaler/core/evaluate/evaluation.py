@@ -336,11 +336,9 @@ def rate_thresholds(
 
 
 def _evaluate_globals(window: MetricWindow) -> dict[ScalingMetric, EvaluatedMetric]:
-    latest = window.samples[-1].globals_
-    present = {m: EvaluatedMetric(r3(latest.get(m, NAN)), NAN) for m in _GLOBAL_LATEST}
-    return present | {
-        m: EvaluatedMetric(r3(latest.get(m, NAN)), r3(window.global_average(m))) for m in _GLOBAL_AVERAGES
-    }
+    latest, averages = window.samples[-1].globals_, {m: window.global_average(m) for m in _GLOBAL_AVERAGES}
+    metrics = (*_GLOBAL_LATEST, *_GLOBAL_AVERAGES)
+    return {m: EvaluatedMetric(r3(latest.get(m, NAN)), r3(averages.get(m, NAN))) for m in metrics}
 
 
 def with_present_parallelism(metrics: EvaluatedMetrics) -> EvaluatedMetrics:
