@@ -55,7 +55,7 @@ def test_outages_of_the_database_stop_scaling_until_they_are_over(tmp_path: Path
             assert away["error"]
             assert "flink_autoscaler_store_up 0.0" in daemon.get("/metrics")[1]
             # Without passes during the outage it would prove nothing that no PUT was sent.
-            wait_for_passes(daemon, PASSES)
+            daemon.wait_for_passes(PASSES)
             server.start()
             back_at = time.time()
             seconds_to_recover.append(until(daemon, "store_back", number))
@@ -77,18 +77,6 @@ def test_outages_of_the_database_stop_scaling_until_they_are_over(tmp_path: Path
     assert failures == []
     assert (store.set_aside_count, bool(state.overrides)) == (0, True)
     database.close()
-
-
-def passes(daemon: DaemonProcess) -> float:
-    """Return how many passes have ended."""
-    lines = daemon.get("/metrics")[1].splitlines()
-    return sum(float(line.split()[-1]) for line in lines if line.startswith("flink_autoscaler_passes_total"))
-
-
-def wait_for_passes(daemon: DaemonProcess, count: int) -> None:
-    """Wait until so many more passes have ended."""
-    end = passes(daemon) + count
-    daemon.wait_for(f"{count} passes", lambda: passes(daemon) >= end)
 
 
 def until(daemon: DaemonProcess, event: str, count: int) -> float:

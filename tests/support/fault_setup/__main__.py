@@ -6,7 +6,7 @@ import json
 import select
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -29,26 +29,29 @@ class _Address(FakeFlink):
         if request.method == "PUT":
             assert isinstance(request.body, Mapping)
             wanted = {vertex: bounds["parallelism"]["upperBound"] for vertex, bounds in request.body.items()}
-            self._file.write(json.dumps({"at": time.time(), "address": self._number, "wanted": wanted}) + "\n")
+            job = self.jobs[request.path.split("/")[2]].name
+            line = {"at": time.time(), "address": self._number, "wanted": wanted, "job": job}
+            self._file.write(json.dumps(line) + "\n")
         return super()._respond(request)
 
 
-def _serve(log: Path, addresses: int, period: float) -> None:
+def _serve(log: Path, addresses: int, period: float, named: Mapping[str, Mapping[str, str]]) -> None:
     with ExitStack() as parts:
         fakes = [parts.enter_context(_Address(number, log)) for number in range(addresses)]
-        job = fakes[0].add_job("orders", obeys=True)
+        jobs = [fakes[0].add_job(name, obeys=True, user_config=dict(values)) for name, values in named.items()]
         for fake in fakes[1:]:
             fake.jobs = fakes[0].jobs
         sys.stdout.write(json.dumps([fake.url for fake in fakes]) + "\n")
         sys.stdout.flush()
-        _drive_until_closed(job, period)
+        _drive_until_closed(jobs, period)
 
 
-def _drive_until_closed(job: FakeJob, period: float) -> None:
+def _drive_until_closed(jobs: Sequence[FakeJob], period: float) -> None:
     started = time.monotonic()
     while not select.select([sys.stdin], [], [], _TICK)[0]:
-        drive(job, up_and_down(time.monotonic() - started, period), _TICK)
+        for job in jobs:
+            drive(job, up_and_down(time.monotonic() - started, period), _TICK)
 
 
 if __name__ == "__main__":
-    _serve(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
+    _serve(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), json.loads(sys.argv[4]))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from flink_cluster.waiting import wait_until
 
@@ -22,11 +22,16 @@ class Put:
         at: Epoch seconds.
         address: Number of the address, which is the number of the daemon.
         wanted: Upper bound per vertex.
+        job: Name of the job.
     """
 
     at: float
     address: int
     wanted: Mapping[str, int]
+    job: str
+
+
+ONE_JOB: Final[Mapping[str, Mapping[str, str]]] = {"orders": {}}
 
 
 class BusyCluster:
@@ -36,12 +41,20 @@ class BusyCluster:
         folder: For the log.
         addresses: How many URLs the cluster has.
         period: Seconds from one load to the next.
+        jobs: Their configuration by name.
     """
 
-    def __init__(self, folder: Path, *, addresses: int = 1, period: float = 1.0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        addresses: int = 1,
+        period: float = 1.0,
+        jobs: Mapping[str, Mapping[str, str]] = ONE_JOB,
+    ) -> None:
         self._log = folder / "puts.jsonl"
         self._log.touch()
-        command = [sys.executable, "-m", "fault_setup", str(self._log), str(addresses), str(period)]
+        command = [sys.executable, "-m", "fault_setup", str(self._log), str(addresses), str(period), json.dumps(jobs)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]
         )
@@ -63,7 +76,11 @@ class BusyCluster:
         whole_lines = self._log.read_text().splitlines()
         return [Put(**json.loads(line)) for line in whole_lines]
 
-    def wait_for_puts(self, count: int, *, timeout: float = 120.0) -> None:
-        """Wait until so many more PUTs have arrived."""
-        before = len(self.puts())
-        wait_until(f"{count} PUTs", lambda: len(self.puts()) >= before + count, timeout, interval=0.02)
+    def wait_for_puts(self, count: int, *, timeout: float = 120.0, job: str | None = None) -> None:
+        """Wait until so many more PUTs have arrived, for one job or for any."""
+
+        def arrived() -> int:
+            return sum(job in (None, put.job) for put in self.puts())
+
+        before = arrived()
+        wait_until(f"{count} PUTs", lambda: arrived() >= before + count, timeout, interval=0.02)

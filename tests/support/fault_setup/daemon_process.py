@@ -11,10 +11,10 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 from flink_cluster.waiting import wait_until
@@ -39,6 +39,9 @@ QUICK = {
 }
 """A loop fast enough for many rescales within seconds."""
 
+PRESENT: Final = (sys.executable, "-m", "flink_autoscaler.standalone")
+"""The program as it is checked out."""
+
 
 class DaemonProcess:
     """One run of the daemon at a time; the log of all runs is one file.
@@ -49,6 +52,7 @@ class DaemonProcess:
         database: Where state, events and lease are.
         cluster_url: The only cluster.
         options: Further options, or others than the quick ones.
+        program: The command, such as that of an installed version.
     """
 
     def __init__(
@@ -59,6 +63,7 @@ class DaemonProcess:
         database: DatabaseSettings,
         cluster_url: str,
         options: Mapping[str, str] | None = None,
+        program: Sequence[str] = PRESENT,
     ) -> None:
         values = {
             **QUICK,
@@ -68,8 +73,8 @@ class DaemonProcess:
             **({"autoscaler.standalone.jdbc.username": database.username} if database.username else {}),
             **(options or {}),
         }
-        overrides = [part for key, value in values.items() for part in ("--set", f"{key}={value}")]
-        self._command = [sys.executable, "-m", "flink_autoscaler.standalone", "run", *overrides]
+        self._overrides = [part for key, value in values.items() for part in ("--set", f"{key}={value}")]
+        self._program = program
         self._environment = {**os.environ, "JDBC_PWD": database.password or ""}
         self._log = folder / f"{name}.log"
         self._log.touch()
@@ -101,11 +106,23 @@ class DaemonProcess:
         self._begin = self._log.stat().st_size
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment
+                self._command("run"), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment
             )
         self.pids.append(self._process.pid)
         if wait:
             self.wait_for("passes", lambda: "watching 1 cluster" in self.text())
+
+    def call(self, *words: str, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
+        """Run another command of the same program with the same configuration to its end."""
+        return subprocess.run(
+            self._command(*words),
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
 
     def kill(self) -> None:
         """End the run at once, whatever it is doing."""
@@ -151,6 +168,19 @@ class DaemonProcess:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
+
+    def passes(self) -> float:
+        """Return how many passes of this run have ended."""
+        lines = self.get("/metrics")[1].splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith("flink_autoscaler_passes_total"))
+
+    def wait_for_passes(self, count: int) -> None:
+        """Wait until so many more passes have ended."""
+        end = self.passes() + count
+        self.wait_for(f"{count} passes", lambda: self.passes() >= end)
+
+    def _command(self, *words: str) -> list[str]:
+        return [*self._program, *words, *self._overrides]
 
     def _ended(self) -> int:
         assert self._process is not None

@@ -12,6 +12,8 @@ from typing import Final
 
 from downloads.pip_settings import read_settings
 
+from flink_cluster.cache import cache_directory
+
 PROJECT: Final = Path(__file__).parents[3]
 
 
@@ -53,8 +55,10 @@ def wheel(into: Path) -> Path:
 
 
 def environment(folder: Path, *packages: object, python: str = sys.executable) -> Path:
-    """Make an empty environment with some packages; return its folder."""
+    """Make an empty environment with some packages; return its folder. The cached wheel of PySpark is used."""
     shutil.rmtree(folder, ignore_errors=True)
+    found = read_settings(Path(sys.executable)).for_uv(os.environ).get("UV_FIND_LINKS", "")
+    wheels = [each for each in found.split(",") if each] + [str(each) for each in cache_directory().glob("wheels/*")]
     run(uv(), "venv", "--quiet", "--python", python, folder)
-    run(uv(), "pip", "install", "--quiet", "--python", folder, *packages)
+    run(uv(), "pip", "install", "--quiet", "--python", folder, *packages, UV_FIND_LINKS=",".join(wheels))
     return folder

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 app = command_group(
     "flink-autoscaler db upgrade --config autoscaler.yaml",
     text="Look after the database.",
-    short_help="Look after the database: upgrade, status, check, import, set-aside, restore.",
+    short_help="Look after the database: upgrade, downgrade, status, check, import, set-aside, restore.",
 )
 
 _UPGRADE_TIMEOUT: Final = 3600.0
@@ -57,6 +57,33 @@ def upgrade(given: GivenSettings) -> int:
     sys.stdout.write(f"{database.name}: upgraded from {before} to revision {change.after.current}\n")
     for missing in change.before.missing:
         sys.stdout.write(f"  created {missing}\n")
+    return 0
+
+
+@command(
+    app,
+    "flink-autoscaler db downgrade 0007 --config autoscaler.yaml",
+    codes="0 when the older version can work with it, 1 when the database failed, 2 when there is no way back.",
+    short_help="Let an older version work with the database again.",
+)
+def downgrade(
+    revision: Annotated[
+        str, typer.Argument(metavar="REVISION", help="The newest that the older version knows.", show_default=False)
+    ],
+    given: GivenSettings,
+) -> int:
+    """Let an older version work with the database again: its message names the revision that it knows.
+
+    Nothing is deleted. What newer versions have added stays, and counts again after the next db upgrade. With SQLite,
+    stop the daemon before: a newer one upgrades again when it starts.
+    """
+    from flink_autoscaler.stores.sql import schema
+
+    with given.database(query_timeout=_UPGRADE_TIMEOUT) as database:
+        change = schema.downgrade(database, revision)
+    before, after = change.before.current, change.after.current
+    done = f"has revision {after} already" if before == after else f"went back from {before} to revision {after}"
+    sys.stdout.write(f"{database.name}: the schema {done}; versions that know it can work with it\n")
     return 0
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Inspector, inspect, text
 
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.stores.sql.database.database import Database
-from flink_autoscaler.stores.sql.migrations import REVISIONS, VERSION_TABLE
+from flink_autoscaler.stores.sql.migrations import OLDEST_WAY_BACK, REVISIONS, VERSION_TABLE
 from flink_autoscaler.stores.sql.tables import METADATA
 
 HEAD: Final = REVISIONS[-1]
@@ -68,7 +68,8 @@ class SchemaStatus:
         if self.is_newer:
             return (
                 f"the schema has revision {self.current} and this version knows up to {self.head}: a newer"
-                " flink-autoscaler has upgraded it; install that version, or restore a backup of the database"
+                " flink-autoscaler has upgraded it; install that version, or have it go back with flink-autoscaler db"
+                f" downgrade {self.head}, or restore a backup of the database"
             )
         if self.is_damaged:
             return (
@@ -85,7 +86,7 @@ class SchemaStatus:
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """What an upgrade found and what it left behind."""
+    """What an upgrade or a downgrade found and what it left behind."""
 
     before: SchemaStatus
     after: SchemaStatus
@@ -128,6 +129,33 @@ def upgrade(database: Database, *, lock_timeout: float = LOCK_TIMEOUT) -> Schema
         if after.problem:
             raise StoreError(f"{after.problem}, which an upgrade cannot repair; restore a backup of the database")
         return SchemaChange(before, after)
+
+
+def downgrade(database: Database, revision: str, *, lock_timeout: float = LOCK_TIMEOUT) -> SchemaChange:
+    """Let an older version work with the database again; keeps all rows, and does nothing when it can already.
+
+    What newer versions have added stays where it is, and counts again after the next upgrade.
+
+    Args:
+        database: The database.
+        revision: The newest one that the older version knows.
+        lock_timeout: As for :func:`upgrade`.
+
+    Raises:
+        ConfigError: There is no such revision, no way back to it, or the schema is not newer than it.
+        StoreError: The database failed or forbade it, or another process has been upgrading for too long.
+    """
+    _require_way_back(revision)
+    with _alone(database, lock_timeout) as connection:
+        before = _status(connection)
+        if not before.can_be_upgraded:
+            raise ConfigError(before.problem)
+        if before.current is None or before.current < revision:
+            raise ConfigError(f"the schema has revision {before.current or 'none'}, which is older than {revision}")
+        if before.current == revision:
+            return SchemaChange(before, before)
+        _run_migrations(connection, revision)
+        return SchemaChange(before, _status(connection))
 
 
 def require_current(database: Database, *, upgrades_at_start: bool | None = None) -> None:
@@ -182,16 +210,28 @@ def _missing(inspector: Inspector) -> Iterator[str]:
             yield from (f"{table.name}.{each.name}" for each in table.columns if each.name not in found[table.name])
 
 
+def _require_way_back(revision: str) -> None:
+    """Raise :class:`ConfigError` unless the schema can go back to a revision."""
+    possible = [each for each in REVISIONS if each >= OLDEST_WAY_BACK]
+    if revision not in possible:
+        raise ConfigError(f"there is no way back to revision '{revision}', only to {', '.join(possible)}")
+
+
 def _migrate(connection: Connection) -> None:
+    _run_migrations(connection, "head")
+    # A table that was dropped although the revision is the newest: without this, no upgrade would bring it back.
+    METADATA.create_all(connection)
+
+
+def _run_migrations(connection: Connection, target: str) -> None:
+    """Run those from the present revision to another one, or to ``head``."""
     # Imported here: the daemon looks at the schema at every start and hardly ever changes it.
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415
 
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", "flink_autoscaler.stores.sql:migrations")
-    command.upgrade(config, "head")
-    # A table that was dropped although the revision is the newest: without this, no upgrade would bring it back.
-    METADATA.create_all(connection)
+    (command.upgrade if target == "head" else command.downgrade)(config, target)
 
 
 @contextmanager

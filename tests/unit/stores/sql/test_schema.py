@@ -19,8 +19,8 @@ from sqlalchemy import inspect, text
 
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
-from flink_autoscaler.stores.sql.migrations import REVISIONS, VERSION_TABLE
-from flink_autoscaler.stores.sql.schema import HEAD, require_current, status, upgrade
+from flink_autoscaler.stores.sql.migrations import OLDEST_WAY_BACK, REVISIONS, VERSION_TABLE
+from flink_autoscaler.stores.sql.schema import HEAD, downgrade, require_current, status, upgrade
 from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, METADATA, STATE
 
 EVERYTHING = tuple(sorted(table.name for table in METADATA.sorted_tables))
@@ -301,3 +301,40 @@ def test_upgrade_does_not_wait_for_ever(served: Database) -> None:
 
         with pytest.raises(StoreError, match="another process has been upgrading"):
             upgrade(served, lock_timeout=0.2)
+
+
+def test_older_version_is_let_in_again_and_nothing_is_lost(empty: Database) -> None:
+    upgrade(empty)
+    write_state(empty, "main/orders", parallelismOverrides="v:4")
+    rows, tables = state_rows(empty), everything_about_tables(empty)
+
+    change = downgrade(empty, OLDEST_WAY_BACK)
+
+    assert (change.before.current, change.after.current) == (HEAD, OLDEST_WAY_BACK)
+    assert status(empty).current == OLDEST_WAY_BACK
+    assert (state_rows(empty), everything_about_tables(empty)) == (rows, tables)
+    assert downgrade(empty, OLDEST_WAY_BACK).before.current == OLDEST_WAY_BACK
+    assert upgrade(empty).after.is_current
+
+
+@pytest.mark.parametrize("revision", ["0006", "9999", "head", ""])
+def test_there_is_no_way_back_to_what_was_never_released(empty: Database, revision: str) -> None:
+    upgrade(empty)
+
+    with pytest.raises(ConfigError, match=rf"no way back to revision '{revision}', only to 0007, "):
+        downgrade(empty, revision)
+
+    assert status(empty).is_current
+
+
+def test_schema_of_a_version_that_is_not_known_does_not_go_back(empty: Database) -> None:
+    upgrade(empty)
+    run(empty, f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
+
+    with pytest.raises(ConfigError, match=f"revision 9999 .* downgrade {HEAD}"):
+        downgrade(empty, OLDEST_WAY_BACK)
+
+
+def test_schema_that_is_older_does_not_go_back(empty: Database) -> None:
+    with pytest.raises(ConfigError, match="revision none, which is older than"):
+        downgrade(empty, HEAD)

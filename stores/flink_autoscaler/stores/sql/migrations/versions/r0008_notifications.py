@@ -34,3 +34,7 @@ NOTIFICATIONS = table(
 def upgrade() -> None:
     """Create the table."""
     create_missing(op.get_bind(), NOTIFICATIONS)
+
+
+def downgrade() -> None:
+    """Leave the table: versions before do not look at it, and a later upgrade finds what was in it."""
