@@ -33,8 +33,12 @@ JOBS: Final[Mapping[str, Mapping[str, str]]] = {
 """``orders`` is left to itself, a vertex of ``clicks`` is pinned, ``payments`` is paused."""
 PINNED: Final = (chain()[1], 3)
 _WHO: Final = ("--as", "ann", "--reason", "an upgrade")
-_PASSES: Final = {"autoscaler.standalone.control-loop.interval": "200 ms", "autoscaler.records.interval": "1 s"}
-"""Fewer than by default: nothing is removed from the window of an hour."""
+_OPTIONS: Final = {
+    "autoscaler.standalone.control-loop.interval": "200 ms",
+    "autoscaler.records.interval": "1 s",
+    "job.autoscaler.flink.rest-client.timeout": "10 s",
+}
+"""The cluster is never away: a slow answer of a busy machine is no failure of a job."""
 _FINAL: Final = frozenset({"reached", "partially reached", "refused", "superseded"})
 
 
@@ -84,7 +88,7 @@ class Site:
         self.cluster = cluster
         self.settings = settings
         self._folder = folder
-        self._options = {**_PASSES, **(options or {})}
+        self._options = {**_OPTIONS, **(options or {})}
         self._paused_at: float | None = None
         self.notes: list[str] = []
 
