@@ -18,7 +18,7 @@ POLICY ?=
 CONFIG ?= conf/autoscaler.yaml
 ARGS ?=
 # What make test leaves out, but for one test of each kind, marked as guard; each has a target of its own.
-LONG_SUITES := yarn or kerberos or rescue or cluster or long or hour or agreement or kafka or docker or systemd or soak
+LONG_SUITES := yarn or kerberos or rescue or cluster or long or hour or agreement or kafka or docker or systemd or soak or upgrade
 # Handed to the harness of make test-hostile.
 HOSTILE_ARGS ?=
 # Handed to make soak, such as --seconds 3600, --engine spark or --set autoscaler.dry-run=true.
@@ -153,6 +153,10 @@ test-docker: jdk $(VENV)/.setup-test ## Build the images and run them, in a Dock
 test-systemd: $(VENV)/.setup-test ## Run the unit on a real systemd that is booted for it (root, debootstrap, systemd-container; about 5 min).
 	@.ci/check-tools machines
 	$(BIN)/python -m pytest -s -m systemd $(PYTEST_ARGS)
+
+.PHONY: test-upgrade
+test-upgrade: jdk $(VENV)/.setup-test ## Let the last release and this version take turns on one database, on rescales and on a history (about 10 min).
+	$(BIN)/python -m pytest -s -m upgrade $(PYTEST_ARGS)
 
 .PHONY: lock
 lock: $(VENV)/.setup-test ## Write the lock files of deployments in requirements/ (LOCK_ARGS=--upgrade takes what is new).

@@ -100,6 +100,25 @@ def test_newer_schema_is_an_error_in_the_configuration(file: DatabaseSettings, c
     assert result.stderr.count("\n") == 1
 
 
+def test_older_version_is_let_in_and_that_is_said(file: DatabaseSettings, current: Database) -> None:
+    first = call(file, "db", "downgrade", "0007")
+    second = call(file, "db", "downgrade", "0007")
+
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert f"went back from {HEAD} to revision 0007" in first.stdout
+    assert "has revision 0007 already" in second.stdout
+    assert status(current).current == "0007"
+
+
+def test_way_back_that_is_none_is_an_error_that_names_those_there_are(
+    file: DatabaseSettings, current: Database
+) -> None:
+    result = call(file, "db", "downgrade", "0001")
+
+    assert result.returncode == 2
+    assert result.stderr == f"error: there is no way back to revision '0001', only to 0007, {HEAD}\n"
+
+
 def test_status_of_a_newer_schema(file: DatabaseSettings, current: Database) -> None:
     set_revision(current, "9999")
 
