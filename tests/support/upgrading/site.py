@@ -39,6 +39,8 @@ _OPTIONS: Final = {
     "job.autoscaler.flink.rest-client.timeout": "10 s",
 }
 """The cluster is never away: a slow answer of a busy machine is no failure of a job."""
+_PATIENCE: Final = 600.0
+"""Seconds for a command: a report starts a JVM."""
 _FINAL: Final = frozenset({"reached", "partially reached", "refused", "superseded"})
 
 
@@ -87,7 +89,7 @@ class Site:
     ) -> None:
         self.cluster = cluster
         self.settings = settings
-        self._folder = folder
+        self.folder = folder
         self._options = {**_OPTIONS, **(options or {})}
         self._paused_at: float | None = None
         self.notes: list[str] = []
@@ -100,7 +102,7 @@ class Site:
     def daemon(self, version: Version, options: Mapping[str, str] | None = None) -> DaemonProcess:
         """Return a daemon of a version that is not started yet."""
         return DaemonProcess(
-            self._folder,
+            self.folder,
             f"daemon-{version.name}",
             database=self.settings,
             cluster_url=self.cluster.urls[0],
@@ -122,7 +124,7 @@ class Site:
 
     def call(self, version: Version, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a command of a version to its end."""
-        return self.daemon(version).call(*words)
+        return self.daemon(version).call(*words, timeout=_PATIENCE)
 
     def upgrade(self, version: Version) -> str:
         """Bring the schema to a version and return what was said."""
