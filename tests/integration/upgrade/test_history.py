@@ -19,7 +19,7 @@ from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 
 pytestmark = [pytest.mark.upgrade, pytest.mark.parametrize("settings", ["sqlite"], indirect=True)]
 
-PASSES = 100
+PASSES = 50
 SPAN = timedelta(hours=3)
 """What the recorded minute is stretched to: a backtest wants an hour."""
 

@@ -174,10 +174,10 @@ class DaemonProcess:
         lines = self.get("/metrics")[1].splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith("flink_autoscaler_passes_total"))
 
-    def wait_for_passes(self, count: int) -> None:
+    def wait_for_passes(self, count: int, *, timeout: float = 300.0) -> None:
         """Wait until so many more passes have ended."""
         end = self.passes() + count
-        self.wait_for(f"{count} passes", lambda: self.passes() >= end)
+        self.wait_for(f"{count} passes", lambda: self.passes() >= end, timeout=timeout)
 
     def _command(self, *words: str) -> list[str]:
         return [*self._program, *words, *self._overrides]
