@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from itertools import pairwise
 from pathlib import Path
 
+import anxious_policy
 import pytest
 from core_builders import RecordingEvents, RecordingRealizer, RecordingStore
 from fake_flink import FakeFlink, chain
@@ -180,37 +181,12 @@ def test_a_cluster_that_has_gone_has_no_early_pass(parts: ExitStack) -> None:
     assert lines.of("pass_failed") == []
 
 
-POLICY = '''
-from flink_autoscaler.core.model.events import Reason
-from flink_autoscaler.core.model.policy_values import Proposal, ProposalDirection
-
-
-class Anxious:
-    """Changes nothing and always wants to look again at once."""
-
-    name = "anxious"
-    needs_no_window = True
-
-    def propose(self, given):
-        targets = {v: each.parallelism for v, each in given.obs.vertices.items()}
-        reasons = (Reason("ANXIOUS", "who knows"),)
-        return Proposal(
-            self.name, targets, ProposalDirection.NONE, {}, 1.0, reasons, look_again_at=given.obs.now
-        )
-'''
-
-
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Install the policy, which is known by its entry point alone."""
-    metadata = tmp_path / "fa_anxious_policy-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: fa-anxious-policy\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[flink_autoscaler.policies]\nanxious = fa_anxious_policy:Anxious\n")
-    (tmp_path / "fa_anxious_policy.py").write_text(POLICY)
     monkeypatch.syspath_prepend(str(tmp_path))
     installed_plugins.cache_clear()
-    yield "anxious"
+    yield anxious_policy.install(tmp_path)
     installed_plugins.cache_clear()
 
 
