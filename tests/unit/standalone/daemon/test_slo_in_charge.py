@@ -104,3 +104,30 @@ def test_a_second_of_lateness_is_dearer_once_the_error_budget_is_used() -> None:
     assert used["late_share"] > 0.01
     assert used["urgency"] == 4.0
     assert used["late"] > 3.0 * within["late"]
+
+
+def after_bursts(budget: str) -> tuple[int, set[str]]:
+    """Let bursts come out of next to nothing, and return the slots 20 minutes later, and what passes then said.
+
+    Args:
+        budget: Share of the time that the job may be late.
+    """
+    with Arrivals(16, {"job.autoscaler.slo.error-budget": budget}) as cluster:
+        orders = cluster.add("orders", 2, load=40.0)
+        for load, minutes in [(40.0, 12), (1200.0, 3)] * 6:
+            cluster.loads["orders"] = load
+            cluster.run(minutes * MINUTE)
+        cluster.loads["orders"] = 40.0
+        cluster.run(20 * MINUTE)
+        passes = [report.reports["main/orders"].outcome.decision.reasons for report in cluster.reports[-20 * MINUTE :]]
+        return held(orders), {reason.code for reasons in passes for reason in reasons}
+
+
+def test_a_job_that_bursts_make_late_keeps_a_size_that_keeps_the_error_budget() -> None:
+    kept, said = after_bursts("0.005")
+    free, said_free = after_bursts("0.5")
+
+    assert kept >= 8
+    assert "SLO_FLOOR" in said
+    assert free <= 2
+    assert "SLO_FLOOR" not in said_free
