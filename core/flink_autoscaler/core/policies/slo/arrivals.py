@@ -92,12 +92,14 @@ class Counted:
         rates: What arrives at every source, records/s.
         flows: Records in and out of every vertex; empty where there was a restart.
         is_blind: Whether what waits at a source is not known.
+        is_restart: Whether the execution began in it.
     """
 
     seconds: float
     rates: Mapping[VertexId, float]
     flows: Mapping[VertexId, tuple[float, float | None]]
     is_blind: bool
+    is_restart: bool = False
 
 
 def begun(seen: Seen) -> Interval | None:
@@ -166,7 +168,8 @@ def counted(interval: Interval, seen: Seen, before: Mapping[VertexId, float]) ->
         for source in blind:
             assumed = min(before.get(source, 0.0) * growth, rates[source] * BLIND_LIMIT)
             rates[source] = max(rates[source], assumed)
-    return Counted(seconds, rates, dict(_flows(interval, seen)), bool(blind))
+    is_restart = interval.execution > interval.began
+    return Counted(seconds, rates, dict(_flows(interval, seen)), bool(blind), is_restart)
 
 
 def _waiting(tally: Tally, vertex: SeenVertex) -> float | None:

@@ -43,6 +43,7 @@ class Learned:
         is_bucket: Whether it completed a bucket.
         forecasts: None where they have not been made in this pass.
         is_glimpse: Whether the state takes less than a minute for one, so that it is not to be remembered.
+        restarted: Seconds of the interval that was completed, where the job was restarted in it; 0 where it was not.
     """
 
     state: SloState
@@ -54,6 +55,7 @@ class Learned:
     is_bucket: bool = False
     forecasts: Forecasts | None = None
     is_glimpse: bool = False
+    restarted: float = 0.0
 
     @property
     def noise(self) -> Noise:
@@ -153,7 +155,8 @@ def _after_interval(state: SloState, seen: Seen, counts: Counted, minutes: int) 
     )
     if demand is None:
         return _known(state, seen)
-    return _remembered(replace(_known(state, seen), demand=demand, is_new=True, is_blind=counts.is_blind), minutes)
+    known = replace(_known(state, seen), demand=demand, is_new=True, is_blind=counts.is_blind)
+    return _remembered(replace(known, restarted=counts.seconds if counts.is_restart else 0.0), minutes)
 
 
 def _capacities(before: Mapping[VertexId, Capacity], seen: Seen, counts: Counted) -> dict[VertexId, Capacity]:

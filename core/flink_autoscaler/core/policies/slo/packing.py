@@ -64,6 +64,22 @@ def shorts(text: str) -> list[float]:
     return list(map(_VALUES.__getitem__, _split(text)))
 
 
+def packed_shorts(values: Iterable[float]) -> str:
+    """Pack a series in which what is not positive is zero."""
+    return "".join(map(short, values))
+
+
+def from_packed_shorts(text: object) -> tuple[float, ...]:
+    """Unpack what :func:`packed_shorts` packed.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if not isinstance(text, str) or not is_series(text, gaps=True):
+        raise ValueError(text)
+    return tuple(_VALUES.get(each, 0.0) for each in _split(text))
+
+
 def short_logs(text: str) -> list[float]:
     """Unpack the natural logarithms of a series that has no gaps."""
     return list(map(_LOGS.__getitem__, _split(text)))

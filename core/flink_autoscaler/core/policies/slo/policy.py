@@ -46,6 +46,7 @@ from flink_autoscaler.core.policies.slo.model import Level, Noise, Seen, seen
 from flink_autoscaler.core.policies.slo.price import Prices, downs_of_a_day, mean_slots, rescales_of_the_day
 from flink_autoscaler.core.policies.slo.programme import Outlook, Valuation, valued
 from flink_autoscaler.core.policies.slo.replayed import DELAY, NOTHING_REPLAYED, WILD, Replayed, share_at
+from flink_autoscaler.core.policies.slo.restarts import NO_RESTARTS, Restarts
 from flink_autoscaler.core.policies.slo.state import Graph, SloState
 
 LEAST_MINUTES: Final = 2
@@ -66,6 +67,8 @@ class Memory:
         acting: What evaluations have called for.
         mean: Slots that the job has held lately; None at first.
         budget: How late it has been lately.
+        replayed: How late it would have been with other head-rooms.
+        restarts: What they went back to.
     """
 
     learned: SloState
@@ -73,6 +76,7 @@ class Memory:
     mean: float | None = None
     budget: Budget = NOTHING_USED
     replayed: Replayed = NOTHING_REPLAYED
+    restarts: Restarts = NO_RESTARTS
 
     @classmethod
     def read(cls, stored: Mapping[str, Any], now: Seen) -> Memory:
@@ -82,7 +86,8 @@ class Memory:
         learned = SloState.read(stored.get("learned"), Graph.of(now))
         budget = Budget.read(stored.get("budget"))
         replayed = Replayed.read(stored.get("replayed"))
-        return cls(learned, Acting.read(stored.get("acting")), mean if is_known else None, budget, replayed)
+        acting, restarts = Acting.read(stored.get("acting")), Restarts.read(stored.get("restarts"))
+        return cls(learned, acting, mean if is_known else None, budget, replayed, restarts)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -92,6 +97,7 @@ class Memory:
             "mean": self.mean,
             "budget": self.budget.as_json(),
             "replayed": self.replayed.as_json(),
+            "restarts": self.restarts.as_json(),
         }
 
 
@@ -177,7 +183,7 @@ class SloPolicy:
         if known.is_new:
             foreseen, mean = known.state.foreseen_in(DELAY) or moment.demand, known.state.history.day_mean
             replayed = replayed.after(moment.at, moment.demand, foreseen, mean, options.slo_lag.exact_seconds)
-        memory = replace(memory, budget=budget, replayed=replayed)
+        memory = replace(memory, budget=budget, replayed=replayed, restarts=_restarts(memory.restarts, known))
         if memory.acting.is_quiet(moment, known.noise.s, options.slo_lag.exact_seconds):
             reasons = (quiet_reason(memory.acting, moment), size_reason(moment))
             return self._proposal(given.obs, size, reasons, memory)
@@ -281,7 +287,8 @@ def _evaluation(
     if sizes is None:
         return None
     deviation = deviation_of(strong)(sizes.next_to(_SPARE * max(forecasts.mixed[:COMMIT])))
-    terms = _terms(given.downtime, options.slo_lag.exact_seconds)
+    replay = memory.restarts.age(given.downtime.replay)
+    terms = _terms(replace(given.downtime, replay=replay), options.slo_lag.exact_seconds)
     recent = rescales_of_the_day([past.at for past in given.history], moment.at)
     usual = max(memory.mean or float(size.slots), known.state.history.day_mean)
     prices = Prices.of(options, usual, forecasts.mixed, recent, memory.budget, downs_of_a_day(options.rescales_per_day))
@@ -307,6 +314,17 @@ def _kept(given: PolicyInput, known: Learned, moment: Moment, memory: Memory, op
     if memory.budget.factor(allowed) <= 1.0 or not (is_turning or is_wild):
         return 0.0
     return memory.replayed.capacity_kept(known.state.history.day_mean, allowed)
+
+
+def _restarts(restarts: Restarts, known: Learned) -> Restarts:
+    """Return what restarts have shown, after a pass."""
+    if not known.is_new or known.demand is None:
+        return restarts
+    if known.restarted:
+        minutes, length = known.state.history.minutes, round(known.restarted / 60.0)
+        before = minutes[-1 - length] if 0 < length < len(minutes) else None
+        return restarts.begun(known.restarted, known.demand, before)
+    return restarts if restarts.last is None else restarts.after(known.demand, known.noise.s)
 
 
 def _terms(outage: Outage, limit: float) -> LagTerms:

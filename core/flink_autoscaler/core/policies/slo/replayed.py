@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from math import exp, inf, isfinite
+from operator import add
 from typing import Any, Final
 
 from flink_autoscaler.core.model.quick import quick
@@ -23,6 +25,8 @@ MEMORY: Final = 3 * 86400.0
 """Seconds after which what was seen counts a third."""
 PRIOR: Final = 86400.0
 """Seconds without lateness that a new job begins with."""
+SPELL: Final = 6 * 3600.0
+"""Seconds of which what was late counts as one spell."""
 WILD: Final = 2.0
 """Head-room over what was foreseen with which a load that can be foreseen at all is not late."""
 LEAST_SHARE: Final = 0.25
@@ -33,6 +37,8 @@ MOST_LAG: Final = 1.5
 _LONGEST: Final = 900.0
 """Seconds that one sample can speak for; after a longer gap all queues are taken to be empty."""
 _EMPTY: Final = (0.0,) * len(HEADROOMS)
+_LEFT: Final = exp(-SPELL / MEMORY)
+"""What a spell leaves of those before it."""
 
 
 @quick
@@ -40,13 +46,40 @@ _EMPTY: Final = (0.0,) * len(HEADROOMS)
 class Followed:
     """Sizes that differ in their head-room, followed as fluids.
 
+    What comes once is no rule: of spells the worst one is left out until there is another one.
+
     Attributes:
         backlogs: By head-room, in seconds of one slot.
-        late: By head-room, seconds above the limit.
+        spell: By head-room, seconds above the limit in the spell that goes on.
+        worst: The same of the worst spell before it.
+        others: The same of all others.
     """
 
     backlogs: tuple[float, ...] = _EMPTY
-    late: tuple[float, ...] = _EMPTY
+    spell: tuple[float, ...] = _EMPTY
+    worst: tuple[float, ...] = _EMPTY
+    others: tuple[float, ...] = _EMPTY
+
+    @classmethod
+    def read(cls, *texts: Any) -> Followed:
+        """Read what :meth:`as_json` wrote.
+
+        Raises:
+            ValueError: It is something else.
+        """
+        backlogs, spell, *before = texts
+        if not packing.is_long_series(backlogs) or not packing.is_long_series(spell):
+            raise ValueError(texts)
+        now = (tuple(packing.from_longs(each)) for each in (backlogs, spell))
+        found = cls(*now, *map(packing.from_packed_shorts, before))
+        if any(len(each) != len(HEADROOMS) for each in (found.backlogs, found.spell, found.worst, found.others)):
+            raise ValueError(texts)
+        return found
+
+    def as_json(self) -> list[str]:
+        """Return it as texts."""
+        before = map(packing.packed_shorts, (self.worst, self.others))
+        return [packing.longs(self.backlogs), packing.longs(self.spell), *before]
 
     def after(self, demand: float, base: float, elapsed: float, limit: float, most: float = inf) -> Followed:
         """Return them after some seconds in which each had the capacity of its head-room over a base.
@@ -58,12 +91,33 @@ class Followed:
             limit: Lag above which a job is late, seconds.
             most: Greatest lag: with more of it the job would get another size.
         """
-        kept, backlogs, late = exp(-elapsed / MEMORY), list[float](), list[float]()
-        for headroom, backlog, before in zip(HEADROOMS, self.backlogs, self.late, strict=True):
+        late, longest, backlogs = limit * demand, most * demand, list[float]()
+        spell = list(self.spell)
+        for place, (headroom, backlog) in enumerate(zip(HEADROOMS, self.backlogs, strict=True)):
             left = max(backlog + (demand - (1.0 + headroom) * base) * elapsed, 0.0)
-            backlogs.append(min(left, most * demand))
-            late.append(before * kept + (elapsed if left > limit * demand else 0.0))
-        return Followed(tuple(backlogs), tuple(late))
+            backlogs.append(min(left, longest))
+            if left > late:
+                spell[place] += elapsed
+        return replace(self, backlogs=tuple(backlogs), spell=tuple(spell))
+
+    def ended(self) -> Followed:
+        """Return them after the end of a spell."""
+        worst = [_LEFT * each for each in self.worst]
+        return Followed(
+            self.backlogs,
+            worst=tuple(map(max, worst, self.spell)),
+            others=tuple(_LEFT * each + min(*two) for each, *two in zip(self.others, worst, self.spell, strict=True)),
+        )
+
+    def emptied(self) -> Followed:
+        """Return them without queues."""
+        return replace(self, backlogs=_EMPTY)
+
+    @property
+    def late(self) -> tuple[float, ...]:
+        """By head-room, seconds above the limit without the worst spell; no more than with less head-room."""
+        again = map(add, self.others, map(min, self.spell, self.worst))
+        return tuple(accumulate(again, min))
 
 
 @quick
@@ -89,23 +143,20 @@ class Replayed:
     def read(cls, stored: Any) -> Replayed:
         """Read what :meth:`as_json` wrote; as before the first minute where it cannot be read."""
         try:
-            at, known, *texts = stored
-            if not all(map(packing.is_long_series, texts)):
-                return cls()
-            foreseen, *each = (tuple(packing.from_longs(text)) for text in texts)
-            near, steady = Followed(*each[:2]), Followed(*each[2:])
-            found = cls(float(at), float(known), foreseen, near, steady)
+            at, known, foreseen, near, steady = stored
+            expected = packing.from_packed_shorts(foreseen)
+            found = cls(float(at), float(known), expected, Followed.read(*near), Followed.read(*steady))
         except (TypeError, ValueError, OverflowError, KeyError):
             return cls()
-        is_whole = len(foreseen) <= DELAY and all(len(series) == len(HEADROOMS) for series in each)
-        return found if is_whole and isfinite(float(at)) and 0.0 <= found.known <= MEMORY else cls()
+        is_sound = isfinite(float(at)) and 0.0 <= found.known <= MEMORY
+        return found if is_sound and len(expected) <= DELAY else cls()
 
     def as_json(self) -> list[Any] | None:
         """Return it as JSON values."""
         if self.at is None:
             return None
-        series = (self.foreseen, self.near.backlogs, self.near.late, self.steady.backlogs, self.steady.late)
-        return [self.at, round(self.known), *map(packing.longs, series)]
+        foreseen = packing.packed_shorts(self.foreseen)
+        return [self.at, round(self.known), foreseen, self.near.as_json(), self.steady.as_json()]
 
     def after(self, at: float, demand: float, foreseen: float, mean: float, limit: float) -> Replayed:
         """Return it after a minute.
@@ -119,15 +170,18 @@ class Replayed:
         """
         elapsed = 0.0 if self.at is None else at - self.at
         later = (*self.foreseen, max(foreseen, LEAST_SHARE * mean))[-DELAY:]
+        near, steady = self.near, self.steady
+        if self.at is not None and at // SPELL != self.at // SPELL:
+            near, steady = near.ended(), steady.ended()
         if not 0.0 < elapsed <= _LONGEST:
-            return Replayed(at, self.known, later, Followed(late=self.near.late), Followed(late=self.steady.late))
+            return Replayed(at, self.known, later, near.emptied(), steady.emptied())
         known = min(self.known * exp(-elapsed / MEMORY) + elapsed, MEMORY)
-        near = self.near.after(demand, later[0], elapsed, limit, MOST_LAG * limit)
-        return Replayed(at, known, later, near, self.steady.after(demand, mean or demand, elapsed, limit))
+        near = near.after(demand, later[0], elapsed, limit, MOST_LAG * limit)
+        return Replayed(at, known, later, near, steady.after(demand, mean or demand, elapsed, limit))
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """Share of the time that each head-room over what was foreseen would have been late."""
+        """Share of the time that each head-room over what was foreseen would have been late, the worst spell apart."""
         return tuple(each / (self.known + PRIOR) for each in self.near.late)
 
     def capacity_kept(self, mean: float, allowed: float) -> float:
@@ -135,7 +189,7 @@ class Replayed:
 
         Args:
             mean: Demand of the last day.
-            allowed: Share of the time.
+            allowed: Share of the time, the worst spell apart.
         """
         most = allowed * (self.known + PRIOR)
         fitting = (headroom for headroom, late in zip(HEADROOMS, self.steady.late, strict=True) if late <= most)

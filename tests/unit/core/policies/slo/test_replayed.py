@@ -79,6 +79,15 @@ def test_bursts_out_of_nothing_are_wild_and_a_doubled_load_is_not() -> None:
     assert share_at(replayed(spiky(4, 2.0, 30)).shares, WILD) == 0.0
 
 
+def test_what_came_once_is_no_rule_and_what_came_twice_is() -> None:
+    once = [*[10.0] * 600, *[10.0 + 0.5 * minute for minute in range(120)], *[70.0] * 720]
+    found = replayed([*once, *once])
+
+    assert replayed(once, foreseen=70.0).shares == (0.0,) * len(HEADROOMS)
+    assert max(replayed(once, foreseen=65.0).shares) > ALLOWED
+    assert share_at(found.shares, 1.0) > ALLOWED
+
+
 def test_what_was_late_long_ago_fades() -> None:
     late = replayed(spiky(1))
     later = replayed([*spiky(1), *[10.0] * 1440 * 9])
@@ -107,9 +116,9 @@ def test_it_survives_the_store() -> None:
     read = Replayed.read(json.loads(json.dumps(found.as_json())))
 
     assert read.at == found.at
-    assert read.shares == pytest.approx(found.shares, rel=1e-3)
+    assert read.shares == pytest.approx(found.shares, rel=5e-3)
     assert read.capacity_kept(10.0, ALLOWED) == found.capacity_kept(10.0, ALLOWED)
-    assert len(json.dumps(found.as_json())) <= 300
+    assert len(json.dumps(found.as_json())) <= 430
 
 
 @pytest.mark.parametrize(

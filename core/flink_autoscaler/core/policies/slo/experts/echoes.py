@@ -137,7 +137,7 @@ class Echoes:
     def as_json(self) -> list[Any]:
         """Return it as JSON values, for :meth:`read`."""
         numbers = [self.age, float(f"{self.before:.4g}"), round(self.log_ratio, 3)]
-        left, spread = ("".join(map(packing.short, each)) for each in ([x + _OFF for x in self.left], self.spread))
+        left, spread = map(packing.packed_shorts, ([each + _OFF for each in self.left], self.spread))
         return [*numbers, left, spread, "".join(packing.ALPHABET[round(each)] for each in self.counts)]
 
     @classmethod
@@ -149,8 +149,8 @@ class Echoes:
                 None if age is None else float(age),
                 float(before),
                 float(log_ratio),
-                tuple(each - _OFF for each in _shorts(left)),
-                _shorts(spread),
+                tuple(each - _OFF for each in packing.from_packed_shorts(left)),
+                packing.from_packed_shorts(spread),
                 tuple(float(packing.ALPHABET.index(each)) for each in counts),
             )
         except (TypeError, ValueError, OverflowError):
@@ -164,19 +164,6 @@ class Echoes:
         is_recent = self.age is None or (1.0 <= self.age <= AGES[-1] and self.log_ratio > 0.0)
         is_heard = max(self.left) <= _ROUNDED * _MOST_LEFT and max(self.counts) <= _ROUNDED * _MOST_COUNTED
         return is_jump and is_recent and is_heard
-
-
-def _shorts(text: str) -> tuple[float, ...]:
-    """Unpack numbers, 0 for one that is not there.
-
-    Raises:
-        ValueError: The text has other letters.
-        TypeError: It is no text.
-    """
-    if not packing.is_series(text, gaps=True):
-        raise ValueError(text)
-    ends = range(packing.SHORT, len(text) + 1, packing.SHORT)
-    return tuple(packing.from_short(text[end - packing.SHORT : end]) or 0.0 for end in ends)
 
 
 def _with(values: tuple[float, ...], place: int, value: float) -> tuple[float, ...]:
