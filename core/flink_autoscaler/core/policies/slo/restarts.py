@@ -15,9 +15,9 @@ LEAST_DEVIATION: Final = 1.0
 """Seconds to which one restart tells it at best."""
 _FADING: Final = 0.95
 """What a restart leaves of the weight of those before it."""
-_NEIGHBOURS: Final = 1.5
-"""Variance of the noise of a minute, less the mean of two others, in variances of that noise."""
-_ASSUMED_DEVIATION: Final = 0.5
+_NEIGHBOURS: Final = 0.5
+"""Variance of the mean of two minutes, in variances of one."""
+_ASSUMED_DEVIATION: Final = 1.0
 """Of what is assumed, as a share of it."""
 _LEAST_ASSUMED: Final = 2.0
 _MOST: Final = 600.0
@@ -96,7 +96,8 @@ class Restarts:
         last, usual = self.last, (self.last.before + demand) / 2.0
         age = last.seconds * (last.demand / usual - 1.0)
         change = (demand - last.before) / usual / 2.0
-        variance = last.seconds**2 * (_NEIGHBOURS * noise * noise + change * change) + LEAST_DEVIATION**2
+        share = (60.0 / last.seconds + _NEIGHBOURS) * noise * noise + change * change
+        variance = last.seconds**2 * share + LEAST_DEVIATION**2
         return Restarts(None, _FADING * self.total + age / variance, _FADING * self.weight + 1.0 / variance)
 
     def age(self, assumed: float) -> float:
