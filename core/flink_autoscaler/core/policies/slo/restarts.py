@@ -20,6 +20,8 @@ _NEIGHBOURS: Final = 0.5
 _ASSUMED_DEVIATION: Final = 1.0
 """Of what is assumed, as a share of it."""
 _LEAST_ASSUMED: Final = 2.0
+_LEAST: Final = 1.0
+"""Seconds of an interval that tells something."""
 _MOST: Final = 600.0
 _GREATEST_WEIGHT: Final = 1e3
 
@@ -81,7 +83,7 @@ class Restarts:
             demand: That seemed to come in them, above 0.
             before: That of the minute before them; None where it is not known.
         """
-        last = None if before is None or seconds <= 0.0 else Interval(seconds, demand, before)
+        last = None if before is None or seconds < _LEAST else Interval(seconds, demand, before)
         return Restarts(last, self.total, self.weight)
 
     def after(self, demand: float, noise: float) -> Restarts:
@@ -94,7 +96,7 @@ class Restarts:
         if self.last is None:
             return self
         last, usual = self.last, (self.last.before + demand) / 2.0
-        age = last.seconds * (last.demand / usual - 1.0)
+        age = min(last.seconds * (last.demand / usual - 1.0), _MOST)
         change = (demand - last.before) / usual / 2.0
         share = (60.0 / last.seconds + _NEIGHBOURS) * noise * noise + change * change
         variance = last.seconds**2 * share + LEAST_DEVIATION**2
