@@ -168,7 +168,7 @@ def counted(interval: Interval, seen: Seen, before: Mapping[VertexId, float]) ->
         for source in blind:
             assumed = min(before.get(source, 0.0) * growth, rates[source] * BLIND_LIMIT)
             rates[source] = max(rates[source], assumed)
-    is_restart = interval.execution > interval.began
+    is_restart = interval.execution >= interval.began
     return Counted(seconds, rates, dict(_flows(interval, seen)), bool(blind), is_restart)
 
 

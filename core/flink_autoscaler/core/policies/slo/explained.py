@@ -7,6 +7,7 @@ from typing import Final
 
 from flink_autoscaler.core.model.events import Figures, Reason
 from flink_autoscaler.core.policies.slo.acting import DOWNS, FULL_EVERY, UPS, Acting, Moment
+from flink_autoscaler.core.policies.slo.lateness import LagTerms
 from flink_autoscaler.core.policies.slo.model import Forecasts, Noise
 from flink_autoscaler.core.policies.slo.price import Prices
 from flink_autoscaler.core.policies.slo.programme import Cost, Valuation
@@ -125,16 +126,18 @@ def _more(count: int) -> str:
     return "one more evaluation that says so" if count == 1 else f"{count} more evaluations that say so"
 
 
-def price_reason(prices: Prices) -> Reason:
+def price_reason(prices: Prices, terms: LagTerms) -> Reason:
     """Say what lateness and a rescale cost now."""
     text = (
         f"a second above slo.lag costs {_number(prices.late)} slot-seconds, a rescale {_number(prices.rescale)} s of "
-        f"the whole job besides its outage, after {prices.recent} in 24 h; the job was late for about "
+        f"the whole job besides its outage of {_number(terms.outage)} s and {_number(terms.replay)} s that are read "
+        f"again, after {prices.recent} in 24 h; the job was late for about "
         f"{100 * prices.late_share:.2g} % of the last days"
     )
     if prices.urgency > 1.0:
         text += f", which makes lateness {_number(prices.urgency)} times as dear"
     figures = {"late": prices.late, "rescale": prices.rescale, "rescales": prices.recent}
+    figures |= {"outage": terms.outage, "replay": terms.replay}
     return _reason("SLO_PRICE", text, figures | {"late_share": prices.late_share, "urgency": prices.urgency})
 
 

@@ -151,7 +151,7 @@ class Evaluation:
         yield forecast_reason(outlook.forecasts)
         yield from cost_reasons(self.valuation, self.moment.slots)
         yield noise_reason(self.noise, self.deviation)
-        yield price_reason(outlook.prices)
+        yield price_reason(outlook.prices, outlook.terms)
 
 
 class SloPolicy:

@@ -17,6 +17,7 @@ from flink_autoscaler.core.policies.slo.explained import (
     quiet_reason,
     size_reason,
 )
+from flink_autoscaler.core.policies.slo.lateness import LagTerms
 from flink_autoscaler.core.policies.slo.model import Forecasts, Noise
 from flink_autoscaler.core.policies.slo.price import Prices
 from flink_autoscaler.core.policies.slo.programme import Cost, Valuation
@@ -122,7 +123,8 @@ def test_staying_is_said() -> None:
 
 
 def test_prices_bounds_and_quiet_passes_are_said() -> None:
-    assert "after 3 in 24 h" in price_reason(Prices(96.0, 513.0, 60.0, 0.5, 3)).text
+    price = price_reason(Prices(96.0, 513.0, 60.0, 0.5, 3), LagTerms(LIMIT, 50.0, 4.0))
+    assert "outage of 50 s and 4 s that are read again, after 3 in 24 h" in price.text
     limited = limited_reason(MOMENT, 8.0)
     assert limited.code == "SLO_LIMITED"
     assert "8 of 10 slots" in limited.text
