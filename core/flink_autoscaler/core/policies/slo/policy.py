@@ -322,7 +322,8 @@ def _restarts(restarts: Restarts, known: Learned) -> Restarts:
         return restarts
     if known.restarted:
         minutes, length = known.state.history.minutes, round(known.restarted / 60.0)
-        before = minutes[-1 - length] if 0 < length < len(minutes) else None
+        is_known = 0 < length < len(minutes) and not known.is_blind
+        before = minutes[-1 - length] if is_known else None
         return restarts.begun(known.restarted, known.demand, before)
     return restarts if restarts.last is None else restarts.after(known.demand, known.noise.s)
 
