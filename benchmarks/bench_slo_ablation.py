@@ -23,7 +23,8 @@ from flink_autoscaler.core.policies.slo.budget import Budget
 from flink_autoscaler.core.policies.slo.experts import forecasts
 from flink_autoscaler.core.policies.slo.lateness import Spread
 from flink_autoscaler.core.policies.slo.model import Forecasts, Noise
-from flink_autoscaler.core.policies.slo.replayed import HEADROOMS, Replayed
+from flink_autoscaler.core.policies.slo.replayed import HEADROOMS, Followed, Replayed
+from flink_autoscaler.core.policies.slo.restarts import Restarts
 
 SHAPES: Final = ("office:2", "week-sine:1", "swing:1", "bursts:1", "spikes:1", "flat-correlated-10:1")
 OUTAGE: Final = 60.0
@@ -57,6 +58,10 @@ def _nothing_replayed() -> None:
     _instead(Replayed, "capacity_kept", lambda *_: 0.0)()
 
 
+def _with_the_worst(followed: Followed) -> tuple[float, ...]:
+    return tuple(map(sum, zip(followed.others, followed.spell, followed.worst, strict=True)))
+
+
 def _near(path: Sequence[float]) -> list[float]:
     return list(_STAGES(path))[: choices.COMMIT + 1]
 
@@ -80,6 +85,8 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     "last and slow only": Variant(apply=_experts(lambda name: name in {forecasts.LAST, forecasts.SLOW})),
     "no echo": Variant(apply=_experts(lambda name: name != forecasts.ECHO)),
     "nothing replayed": Variant(apply=_nothing_replayed),
+    "single events count": Variant(apply=_instead(Followed, "late", property(_with_the_worst))),
+    "replay as assumed": Variant(apply=_instead(Restarts, "age", lambda _, assumed: assumed)),
     "no noise": Variant(apply=_instead(Spread, "of", _without_noise)),
     "lag absorbs nothing": Variant(apply=_instead(lateness, "LAG_SHARE", 0.0)),
     "no error budget": Variant(apply=_instead(Budget, "factor", lambda *_: 1.0)),
