@@ -13,7 +13,7 @@ class SloOptions(OptionSet):
     slo_late_weight = option(
         "slo.late-weight",
         number_from(0.01, 1000.0),
-        "8",
+        "16",
         "Price that slo puts on a second above slo.lag, in seconds of the mean size of the job: higher holds more "
         "slots and is late less often.",
     )

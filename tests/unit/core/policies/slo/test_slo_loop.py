@@ -17,6 +17,7 @@ from flink_autoscaler.core.policies.slo.price import Prices, mean_slots, rescale
 from flink_autoscaler.core.policies.slo.programme import Outlook, valued
 
 TERMS = LagTerms(limit=60.0, outage=60.0, replay=5.0)
+OPTIONS = SloOptions({"job.autoscaler.slo.late-weight": "8"})
 LEVELS = Levels(tuple(range(1, 65)), tuple(float(slots) for slots in range(1, 65)))
 """Every slot does one slot of work."""
 
@@ -100,7 +101,7 @@ class Loop:
             return
         self._mean = mean_slots(self._mean, self.slots, at - (self._acting.at or at))
         recent = rescales_of_the_day([60.0 * each for each, _ in self.moves], at)
-        prices = Prices.of(SloOptions({}), self._mean, forecasts.mixed, recent)
+        prices = Prices.of(OPTIONS, self._mean, forecasts.mixed, recent)
         spread = Spread.of(noisy, 0.0)
         present = Level(self.slots, float(self.slots), {})
         best = valued(Outlook(LEVELS, present, forecasts, spread, TERMS, prices, self.backlog)).best

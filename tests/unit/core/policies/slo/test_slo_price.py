@@ -17,13 +17,13 @@ DAY = 86400.0
 def test_lateness_is_priced_by_the_mean_size() -> None:
     prices = Prices.of(SloOptions({}), 20.0, [10.0] * 96, 0)
 
-    assert prices.late == 8 * 20.0
+    assert prices.late == 16 * 20.0
 
 
 def test_lateness_of_a_small_job_is_priced_by_what_it_is_about_to_need() -> None:
     prices = Prices.of(SloOptions({}), 1.0, [50.0] * 24 + [900.0] * 72, 0)
 
-    assert prices.late == pytest.approx(8 * 0.6 * 50.0)
+    assert prices.late == pytest.approx(16 * 0.6 * 50.0)
 
 
 @pytest.mark.parametrize(("recent", "seconds"), [(0, 450.0), (4, 562.5), (8, 900.0), (16, 2250.0)])
