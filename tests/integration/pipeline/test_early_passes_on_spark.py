@@ -52,8 +52,9 @@ def test_what_a_policy_asks_for_on_spark_brings_a_pass_forward_that_spark_evalua
     with FakeFlink() as flink, DaemonProcess(tmp_path) as daemon:
         flink.add_job("orders", chain(sources=1, vertices=2, parallelism=2), start_ms=1, running_at_ms=1)
         daemon.configure({"main": flink.url}, **options)
-        daemon.start()
+        daemon.start(wait=False)
 
+        wait_until("its pages", lambda: daemon.lines("http_listening"), START_SECONDS, context=daemon.text)
         wait_until("passes on Spark", lambda: on_spark(daemon), START_SECONDS, context=daemon.text)
         wait_until("an early one", lambda: is_early_on_spark(daemon), 60.0, interval=0.05, context=daemon.text)
         code = daemon.stop()
