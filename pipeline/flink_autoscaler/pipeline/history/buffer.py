@@ -6,8 +6,9 @@ import contextlib
 import fcntl
 import os
 import shutil
+import threading
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
@@ -182,7 +183,9 @@ def _opened(stream: pa.OSFile, size: int) -> pa.RecordBatchStreamReader | None:
 
 
 class Buffer:
-    """Rows that wait to be written, in memory and in the spill folder. Belongs to one thread.
+    """Rows that wait to be written, in memory and in the spill folder.
+
+    One thread adds rows and another one writes them, for which it may take any time.
 
     Args:
         flush_seconds: A batch is due when its oldest rows are that old.
@@ -201,13 +204,16 @@ class Buffer:
         self._spill: Spill | None = None
         self._is_spill_broken = False
         self._waiting: deque[tuple[Batch, Spill | None]] = deque()
+        self._is_writing = False
+        self._lock = threading.RLock()
         self.given_up = 0
         """Rows that were given up since the start."""
 
     @property
     def rows(self) -> int:
         """Rows that are not written yet."""
-        return self._rows + sum(batch.rows for batch, _ in self._waiting)
+        with self._lock:
+            return self._rows + sum(batch.rows for batch, _ in self._waiting)
 
     @property
     def waiting(self) -> int:
@@ -217,17 +223,23 @@ class Buffer:
     def recover(self) -> int:
         """Take over what an earlier process left in the spill folder; return its rows."""
         found = [] if self._spill_root is None else list(leftovers(self._spill_root))
-        self._waiting.extend(found)
+        with self._lock:
+            self._waiting.extend(found)
         return sum(batch.rows for batch, _ in found)
 
     def add(self, named: Iterable[NamedRow], now_ms: int) -> None:
-        """Add rows; the batch begins with the first of them."""
+        """Add rows; the batch begins with the first of them, and ends when it has enough."""
         by_table: dict[str, list[Row]] = defaultdict(list)
         for name, row in named:
             by_table[name].append(row)
-        if by_table and self._since_ms is None:
-            self._begin(now_ms)
         pieces = {name: pa.Table.from_pylist(rows, schema=TABLES[name].schema) for name, rows in by_table.items()}
+        if pieces:
+            with self._lock:
+                self._add(pieces, now_ms)
+
+    def _add(self, pieces: Mapping[str, pa.Table], now_ms: int) -> None:
+        if self._since_ms is None:
+            self._begin(now_ms)
         for name, piece in pieces.items():
             self._pieces[name].append(piece)
             self._rows += len(piece)
@@ -236,40 +248,59 @@ class Buffer:
                 for name, piece in pieces.items():
                     self._spill.add(name, piece)
                 self._is_spill_broken = False
+        if self._rows >= self._flush_rows:
+            self.close_batch()
 
     def is_due(self, now_ms: int) -> bool:
         """Tell whether something is to be written now; a clock that was set back does not keep rows waiting."""
-        if self._waiting or self._rows >= self._flush_rows:
-            return True
-        return self._since_ms is not None and not 0 <= now_ms - self._since_ms < self._flush_ms
+        with self._lock:
+            if self._waiting:
+                return True
+            return self._since_ms is not None and not 0 <= now_ms - self._since_ms < self._flush_ms
 
     def close_batch(self) -> None:
         """Let the rows so far be a batch, to which nothing is added any more."""
-        if self._since_ms is None:
-            return
-        tables = {name: pa.concat_tables(pieces) for name, pieces in self._pieces.items()}
-        self._waiting.append((Batch(self._identity, tables), self._spill))
-        self._pieces.clear()
-        self._rows, self._since_ms, self._spill = 0, None, None
-        self._limit()
+        with self._lock:
+            if self._since_ms is None:
+                return
+            tables = {name: pa.concat_tables(pieces) for name, pieces in self._pieces.items()}
+            self._waiting.append((Batch(self._identity, tables), self._spill))
+            self._pieces.clear()
+            self._rows, self._since_ms, self._spill = 0, None, None
+            self._limit()
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Generator[Batch, None, None]:
         """Yield the batches that wait, oldest first; each one has to be :meth:`done` before the next is asked for."""
-        while self._waiting:
-            yield self._waiting[0][0]
+        try:
+            while (batch := self._taken()) is not None:
+                yield batch
+        finally:
+            self._is_writing = False
+
+    def _taken(self) -> Batch | None:
+        """Return the oldest batch, which is not given up while it is written."""
+        with self._lock:
+            self._is_writing = bool(self._waiting)
+            return self._waiting[0][0] if self._waiting else None
 
     def done(self) -> None:
         """Forget the oldest batch: it is written."""
-        _, spill = self._waiting.popleft()
+        self._forget(0)
+
+    def _forget(self, place: int) -> None:
+        with self._lock:
+            _, spill = self._waiting[place]
+            del self._waiting[place]
         if spill is not None:
             spill.remove()
 
     def close(self) -> None:
         """Leave what is not written in the spill folder to the next process."""
-        self.close_batch()
-        for _, spill in self._waiting:
-            if spill is not None:
-                spill.close()
+        with self._lock:
+            self.close_batch()
+            for _, spill in self._waiting:
+                if spill is not None:
+                    spill.close()
 
     def _begin(self, now_ms: int) -> None:
         self._since_ms = now_ms
@@ -289,9 +320,10 @@ class Buffer:
             self._is_spill_broken = True
 
     def _limit(self) -> None:
-        """Give the oldest batches up where too many rows wait."""
-        while len(self._waiting) > 1 and self.rows > BATCHES_KEPT * self._flush_rows:
-            batch = self._waiting[0][0]
+        """Give the oldest batches up where too many rows wait; not one that is being written."""
+        place = 1 if self._is_writing else 0
+        while len(self._waiting) > place + 1 and self.rows > BATCHES_KEPT * self._flush_rows:
+            batch = self._waiting[place][0]
             self.given_up += batch.rows
             _log.warning("history_rows_lost", rows=batch.rows, lost=self.given_up)
-            self.done()
+            self._forget(place)

@@ -9,10 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
-from pathlib import Path
 from typing import Final, NamedTuple
 
-import pyarrow as pa
 import structlog
 
 from flink_autoscaler.core.border import Border, ToldOnce, attempted
@@ -20,15 +18,12 @@ from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome
-from flink_autoscaler.pipeline.history import Writer
-from flink_autoscaler.pipeline.history.buffer import Buffer, size_of
-from flink_autoscaler.pipeline.history.compact import Upkeep
-from flink_autoscaler.pipeline.history.files import is_local, local_path
-from flink_autoscaler.pipeline.history.layout import PENDING
+from flink_autoscaler.pipeline.history.buffer import Buffer
 from flink_autoscaler.pipeline.history.rows import NamedRow, is_eventful, rows_of
-from flink_autoscaler.pipeline.history.storage import Sessions, append, needs_spark, opened
+from flink_autoscaler.pipeline.history.storage import Sessions
 from flink_autoscaler.standalone.history.status import HistoryStatus
-from flink_autoscaler.standalone.history.upkeep import Tell, failed_event, keep_in_order, report, unheard_event
+from flink_autoscaler.standalone.history.upkeep import Tell, unheard_event
+from flink_autoscaler.standalone.history.writer import HistoryWriter, spill_folder
 from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 
@@ -41,10 +36,6 @@ MOST_OUTCOMES: Final = 20_000
 """Jobs in the passes that wait, where these are more than one."""
 
 RETRY_SECONDS: Final = 60.0
-_IDLE_SECONDS: Final = 3600.0
-_FIRST_UPKEEP: Final = 0.05
-"""Of the interval: soon after the start, yet not in it."""
-
 TOLERANCE: Final = 0.9
 """A pass counts as one interval later although it comes a little early: passes jitter."""
 
@@ -78,6 +69,7 @@ class Turns:
         self._interval = interval
         self._left_out = left_out
         self._last_ms: dict[JobKey, int] = {}
+        self._forgotten_ms = 0
 
     def rows(
         self, outcomes: Sequence[PassOutcome], contexts: Sequence[JobAutoScalerContext], now_ms: int
@@ -96,8 +88,10 @@ class Turns:
             self._left_out.note("rows of", context.job_key, border.error)
 
     def forget(self, now_ms: int) -> None:
-        """Forget the jobs that were not kept for a day."""
-        self._last_ms = {key: at_ms for key, at_ms in self._last_ms.items() if now_ms - at_ms < _FORGOTTEN_MS}
+        """Forget the jobs that were not kept for a day; does nothing more often than that."""
+        if abs(now_ms - self._forgotten_ms) >= _FORGOTTEN_MS:
+            self._forgotten_ms = now_ms
+            self._last_ms = {key: at_ms for key, at_ms in self._last_ms.items() if now_ms - at_ms < _FORGOTTEN_MS}
 
 
 def interval_of(wanted: float, context: JobAutoScalerContext) -> float:
@@ -120,15 +114,15 @@ class _Pass(NamedTuple):
 class HistorySink:
     """Takes what passes found out and appends it to the history.
 
-    ``add`` returns at once and never raises; everything else is done by a thread of its own. Where the history cannot
-    be written, rows wait within bounds, the log says so once, and the passes go on.
+    ``add`` returns at once and never raises. One thread makes rows of passes and spills them, another one writes them.
+    Where the history cannot be written, or takes its time, rows wait within bounds, and the passes go on.
 
     Args:
         settings: With a path.
         sessions: Lends a Spark session, where one is needed.
         has_session: Tells whether a session is open that sees this machine's files: then it writes local paths, too.
         may_maintain: Tells whether this daemon compacts and removes what is old, now.
-        tell: Takes events about that, from the thread of the history.
+        tell: Takes events about that, from the thread that writes.
         clock: Epoch seconds.
         retry: Seconds until a history that could not be written is tried again.
 
@@ -147,32 +141,27 @@ class HistorySink:
         clock: Callable[[], float] = time.time,
         retry: float = RETRY_SECONDS,
     ) -> None:
-        if settings.path is None:
-            raise ConfigError("autoscaler.history.path is not set, but autoscaler.history.enabled is true")
-        self._path = settings.path
-        self._settings = settings
-        self._sessions = sessions
-        self._has_session = has_session
-        self._may_maintain = may_maintain
-        self._tell = tell
-        self._clock = clock
-        self._retry = retry
-        self._buffer = Buffer(
-            flush_seconds=settings.flush_interval, flush_rows=settings.flush_rows, spill=spill_folder(settings)
+        self._spill = spill_folder(settings)
+        self._buffer = Buffer(flush_seconds=settings.flush_interval, flush_rows=settings.flush_rows, spill=self._spill)
+        self._writer = HistoryWriter(
+            settings,
+            self._buffer,
+            sessions=sessions,
+            has_session=has_session,
+            may_maintain=may_maintain,
+            tell=tell,
+            clock=clock,
+            retry=retry,
         )
         self._left_out = LeftOut()
         self._turns = Turns(settings.interval, self._left_out)
         self._passes: deque[_Pass] = deque()
-        self._changed = threading.Condition()
-        self._is_closing = False
-        self._is_closed = False
-        self._flushes_wanted = 0
-        self._flushes_done = 0
-        self._is_away = False
-        self._status = HistoryStatus()
+        self._has_recovered = False
+        self._passes_taken = 0
+        self._passes_added = 0
         self._passes_lost = 0
-        self._not_before = 0.0
-        self._upkeep_at = clock() + settings.compaction_interval * _FIRST_UPKEEP
+        self._changed = threading.Condition()
+        self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="history", daemon=True)
         self._thread.start()
 
@@ -188,8 +177,10 @@ class HistorySink:
             while self._passes and self._is_too_much(len(outcomes)):
                 self._passes.popleft()
                 self._passes_lost += 1
+                self._passes_taken += 1
                 log.warning("history_pass_lost", waiting=len(self._passes))
             self._passes.append(_Pass(outcomes, contexts, now_ms))
+            self._passes_added += 1
             self._changed.notify_all()
 
     def _is_too_much(self, more: int) -> bool:
@@ -200,82 +191,55 @@ class HistorySink:
 
     def flush(self, timeout: float) -> bool:
         """Have everything written that was added before; tell whether it is within so many seconds."""
+        until = time.monotonic() + timeout
         with self._changed:
-            self._flushes_wanted += 1
-            wanted = self._flushes_wanted
-            self._changed.notify_all()
-            has_tried = self._changed.wait_for(lambda: self._flushes_done >= wanted or self._is_closed, timeout)
-            return has_tried and not self._passes and self._buffer.rows == 0
+            wanted = self._passes_added
+            if not self._changed.wait_for(lambda: self._has_recovered and self._passes_taken >= wanted, timeout):
+                return False
+        has_tried = self._writer.flush(max(0.0, until - time.monotonic()))
+        return has_tried and not self._passes and self._buffer.rows == 0
 
     def status(self) -> HistoryStatus:
         """Tell how it goes; from any thread."""
-        status, folder = self._status, spill_folder(self._settings)
-        age = None if status.written_at is None else max(0.0, self._clock() - status.written_at)
-        spilled = 0 if folder is None else size_of(folder)
-        return replace(status, passes_lost=self._passes_lost, spilled_bytes=spilled, last_write_age_seconds=age)
+        return replace(self._writer.status(), passes_lost=self._passes_lost)
 
     def close(self, timeout: float = 10.0) -> None:
         """Write what waits, for so many seconds at most, and end; the spill folder keeps what is not written."""
-        self._is_closing = True
+        self._writer.hurry()
         is_written = self.flush(timeout)
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
         self._thread.join(timeout)
+        if self._writer.close(timeout):
+            self._buffer.close()
         if not is_written:
-            is_spilled = spill_folder(self._settings) is not None
-            log.warning("history_not_flushed", rows=self._buffer.rows, is_spilled=is_spilled)
+            log.warning("history_not_flushed", rows=self._buffer.rows, is_spilled=self._spill is not None)
 
     def _run(self) -> None:
         recovered = self._buffer.recover()
         if recovered:
             log.info("history_rows_recovered", rows=recovered)
-        while True:
-            passes, flush, is_closed = self._next()
-            for each in passes:
-                self._take(list(self._turns.rows(each.outcomes, each.contexts, each.now_ms)), each.now_ms)
-            self._publish()
-            if flush > self._flushes_done or self._is_due():
-                self._attempt(self._write)
-            with self._changed:
-                self._flushes_done = flush
-                self._changed.notify_all()
-            if is_closed:
-                self._buffer.close()
-                return
-            if self._is_upkeep_due():
-                self._upkeep_at = self._clock() + self._settings.compaction_interval
-                self._attempt(self._maintain)
-
-    def _is_upkeep_due(self) -> bool:
-        interval = self._settings.compaction_interval
-        left = self._upkeep_at - self._clock()
-        # More than an interval is left where the clock was set back: what was due by it may be so in years.
-        return interval > 0 and not self._is_away and not 0 < left <= interval
-
-    def _next(self) -> tuple[Sequence[_Pass], int, bool]:
-        """Wait for something to do; return the passes that came, the flushes that are wanted, and whether to end."""
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._passes or self._is_closed or self._flushes_wanted > self._flushes_done, self._idle()
-            )
+            self._has_recovered = True
+            self._changed.notify_all()
+        self._writer.wake()
+        while passes := self._next():
+            for each in passes:
+                self._turns.forget(each.now_ms)
+                self._take(list(self._turns.rows(each.outcomes, each.contexts, each.now_ms)), each.now_ms)
+            with self._changed:
+                self._passes_taken += len(passes)
+                self._changed.notify_all()
+            self._writer.wake()
+
+    def _next(self) -> Sequence[_Pass]:
+        """Wait for passes and return them; none at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._passes or self._is_closed)
             passes = list(self._passes)
             self._passes.clear()
-            return passes, self._flushes_wanted, self._is_closed
-
-    def _idle(self) -> float:
-        """Return the seconds after which something may be due although nothing came."""
-        waits = [_IDLE_SECONDS, self._settings.flush_interval]
-        if self._buffer.rows and self._is_away:
-            waits.append(self._retry)
-        if self._settings.compaction_interval > 0:
-            waits.append(max(0.0, self._upkeep_at - self._clock()))
-        return min(waits)
-
-    def _is_due(self) -> bool:
-        now = self._clock()
-        is_waiting = self._is_away and 0 <= self._not_before - now <= self._retry
-        return not is_waiting and self._buffer.is_due(round(now * 1000))
+            return passes
 
     def _take(self, rows: Sequence[NamedRow], now_ms: int) -> None:
         """Add the rows of a pass; those of a job that do not fit the tables are left out."""
@@ -288,94 +252,3 @@ class HistorySink:
             return
         for of_job in jobs:
             self._left_out.note("columns of", of_job[0][1]["job_key"], error)
-
-    def _attempt(self, action: Callable[[], None]) -> None:
-        """Do something with the history; when that fails, say so once and go on."""
-        try:
-            action()
-        except Exception as error:  # opening a session raises whatever Spark does
-            text = masked(str(error)) or type(error).__name__
-            if not self._is_away:
-                log.warning("history_unavailable", path=masked(self._path), error=text, rows=self._buffer.rows)
-            self._is_away = True
-            self._status = replace(self._status, failures=self._status.failures + 1)
-            self._not_before = self._clock() + self._retry
-        else:
-            if self._is_away:
-                log.info("history_available", path=masked(self._path))
-            self._is_away = False
-        self._publish()
-        # What Arrow keeps for the next time is more than it takes to ask for it again.
-        pa.default_memory_pool().release_unused()
-
-    def _write(self) -> None:
-        self._buffer.close_batch()
-        if self._buffer.rows == 0:
-            return
-        writer = self._writer()
-        try:
-            self._write_with(writer)
-        except Exception as error:
-            # A session that was lost meanwhile: what it wrote of a batch counts, and the rest of it is added.
-            if writer is self._settings.writer or self._has_session():
-                raise
-            log.info("history_written_without_spark", reason=masked(str(error)) or type(error).__name__)
-            self._write_with(self._settings.writer)
-
-    def _write_with(self, writer: Writer) -> None:
-        began = time.perf_counter()
-        with opened(self._path, self._sessions, writer) as storage:
-            for batch in self._buffer.batches():
-                files = append(storage, batch, self._settings.partition)
-                self._buffer.done()
-                self._status = replace(
-                    self._status,
-                    rows_written=self._status.rows_written + batch.rows,
-                    files_written=self._status.files_written + files,
-                    written_at=self._clock(),
-                    last_write_seconds=time.perf_counter() - began,
-                    on_spark=needs_spark(self._path, writer),
-                )
-                log.debug("history_written", rows=batch.rows, files=files, on_spark=self._status.on_spark)
-
-    def _writer(self) -> Writer:
-        """Return who writes now: Spark wherever its session is there, except at the end, when time is short."""
-        wanted = self._settings.writer
-        is_free = wanted is Writer.AUTO and not self._is_closing
-        return Writer.SPARK if is_free and self._has_session() else wanted
-
-    def _publish(self) -> None:
-        """Let others see what waits: the buffer belongs to this thread."""
-        self._status = replace(
-            self._status,
-            up=not self._is_away,
-            rows_lost=self._buffer.given_up,
-            rows_waiting=self._buffer.rows,
-            batches_waiting=self._buffer.waiting,
-        )
-
-    def _maintain(self) -> None:
-        now_ms = round(self._clock() * 1000)
-        self._turns.forget(now_ms)
-        if not self._may_maintain():
-            log.debug("history_left_to_the_leader")
-            return
-        began = time.perf_counter()
-        try:
-            with opened(self._path, self._sessions, self._writer()) as storage:
-                done = keep_in_order(storage, Upkeep(now_ms, self._settings.retention or None))
-        except Exception as error:
-            self._status = replace(self._status, compaction_failures=self._status.compaction_failures + 1)
-            self._tell(failed_event(error))
-            raise
-        if done is not None:
-            seconds = time.perf_counter() - began
-            self._status = replace(self._status, compacted_at=self._clock(), last_compaction_seconds=seconds)
-            report(done, seconds, self._tell)
-
-
-def spill_folder(settings: HistorySettings) -> Path | None:
-    """Return where rows survive the end of the daemon until they are written; None for nowhere."""
-    if settings.spill_directory is not None:
-        return Path(settings.spill_directory).expanduser()
-    return local_path(settings.path) / PENDING if settings.path is not None and is_local(settings.path) else None

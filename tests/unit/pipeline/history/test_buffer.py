@@ -229,3 +229,28 @@ def test_oldest_rows_are_given_up_where_too_many_wait(tmp_path: Path) -> None:
     assert [line["event"] for line in logs] == ["history_rows_lost", "history_rows_lost"]
     assert taken(buffer)[0] == 2.0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_batch_that_is_being_written_is_not_given_up_meanwhile(tmp_path: Path) -> None:
+    buffer = a_buffer(tmp_path, rows=2)
+    buffer.add(sample_rows(2), NOON_MS)
+    batches = buffer.batches()
+    first = next(batches)
+
+    for minute in range(BATCHES_KEPT + 1):
+        buffer.add([sample_rows(minute + 1)[minute]] * 2, NOON_MS)
+
+    buffer.done()
+    batches.close()
+    assert first.tables["samples"].column("arrival_rate").to_pylist() == [0.0, 1.0]
+    assert buffer.given_up == 4
+    assert taken(buffer) == [2.0, 2.0, 3.0, 3.0, 4.0, 4.0]
+
+
+def test_batch_ends_when_it_has_enough_rows(tmp_path: Path) -> None:
+    buffer = a_buffer(tmp_path, rows=2)
+
+    for _ in range(3):
+        buffer.add(sample_rows(2), NOON_MS)
+
+    assert (buffer.waiting, buffer.rows) == (3, 6)

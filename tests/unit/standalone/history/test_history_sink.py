@@ -22,12 +22,15 @@ from recorded_passes import RecordedJob, orders_reading, scaled_up, window_filli
 from structlog.testing import capture_logs
 
 from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.ports.passes import PassOutcome
+from flink_autoscaler.pipeline.history.buffer import Buffer
 from flink_autoscaler.pipeline.history.catalog import find_all
 from flink_autoscaler.pipeline.history.compact import Upkeep, maintain
 from flink_autoscaler.pipeline.history.files import MissingHistoryError
 from flink_autoscaler.pipeline.history.schema import TABLES
 from flink_autoscaler.pipeline.spark.supply import SparkLostError
-from flink_autoscaler.standalone.history.sink import HistorySink, spill_folder
+from flink_autoscaler.standalone.history.sink import MOST_PASSES, HistorySink
+from flink_autoscaler.standalone.history.writer import spill_folder
 from flink_autoscaler.standalone.records.codec import PassRecord
 from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from flink_cluster.waiting import wait_until
@@ -281,24 +284,58 @@ def test_add_returns_at_once_while_the_history_hangs(tmp_path: Path, sinks: list
     let_go.set()
 
 
-def test_passes_beyond_a_limit_are_given_up_and_that_is_said(tmp_path: Path, sinks: list[HistorySink]) -> None:
+def test_passes_become_rows_that_are_spilled_while_the_history_hangs(tmp_path: Path, sinks: list[HistorySink]) -> None:
     let_go = threading.Event()
 
     def hang() -> AbstractContextManager[Any]:
         let_go.wait(PATIENCE)
-        return nullcontext()
+        raise SparkLostError("the JVM is gone")
 
-    record = scaled_up().records[0]
-    sinks.append(sink := HistorySink(settings_of("hdfs://nowhere/history"), sessions=hang))
-    add(sink, record)
+    settings = settings_of("hdfs://nowhere/history", spill_directory=str(tmp_path))
+    sinks.append(sink := HistorySink(settings, sessions=hang))
+    add(sink, scaled_up().records[0])
     sink.flush(0.05)
+    passes = 2 * MOST_PASSES
+
+    for number in range(passes):
+        add(sink, scaled_up().records[0], job_key=f"main/job {number}")
+        wait_until("rows", lambda: sink.status().rows_waiting > number, PATIENCE, interval=0.001)  # noqa: B023
+
+    let_go.set()
+    sink.close(timeout=PATIENCE)
+    heir = Buffer(flush_seconds=900, flush_rows=50_000, spill=tmp_path)
+    assert sink.status().passes_lost == 0
+    assert heir.recover() == sink.status().rows_waiting > passes
+
+
+class Hanging(list[PassOutcome]):
+    """Outcomes of a pass that nobody comes to the end of."""
+
+    def __init__(self, outcome: PassOutcome) -> None:
+        super().__init__([outcome])
+        self.is_looked_at, self.let_go = threading.Event(), threading.Event()
+
+    def __iter__(self) -> Iterator[PassOutcome]:
+        self.is_looked_at.set()
+        self.let_go.wait(PATIENCE)
+        return super().__iter__()
+
+
+def test_passes_beyond_a_limit_are_given_up_and_that_is_said(tmp_path: Path, sinks: list[HistorySink]) -> None:
+    record = scaled_up().records[0]
+    sinks.append(sink := HistorySink(settings_of(tmp_path)))
+    hanging = Hanging(record.outcome)
+    sink.add(hanging, [record.request.context], record.request.now_ms)
+    assert hanging.is_looked_at.wait(PATIENCE)
 
     with capture_logs() as logs:
-        for _ in range(202):
+        for _ in range(MOST_PASSES + 2):
             add(sink, record)
 
     assert [line["event"] for line in logs] == ["history_pass_lost"] * 2
-    let_go.set()
+    hanging.let_go.set()
+    assert sink.flush(PATIENCE)
+    assert sink.status().passes_lost == 2
 
 
 def test_passes_over_many_jobs_are_given_up_earlier(tmp_path: Path, sinks: list[HistorySink]) -> None:
