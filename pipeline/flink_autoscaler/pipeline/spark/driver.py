@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,18 @@ STOP_SECONDS: Final = 3.0
 START_SECONDS: Final = 20.0
 """How long whoever was interrupted waits for a JVM that starts, to end it."""
 
+_SUBMIT_ARGUMENTS: Final = "PYSPARK_SUBMIT_ARGS"
+"""Where pyspark looks for the arguments of the command that starts a JVM."""
+
+_ESCAPES: Final = {
+    "\\": r"\\",
+    "\n": r"\n",
+    "\r": r"\r",
+    "\t": r"\t",
+    "\f": r"\f",
+    **{each: f"\\{each}" for each in " =:#!"},
+}
+
 _log = structlog.get_logger(__name__)
 
 
@@ -58,8 +71,9 @@ class DriverSession:
         conf.setAll(list(spark_conf(settings, self.scratch).items()))
         self._process: subprocess.Popen[bytes] | None = None
         try:
-            with _variables(jvm_variables(settings)):
-                self._gateway = _launched(conf, self._output.popen_kwargs())
+            variables = {**jvm_variables(settings), **submission(conf, self.scratch)}
+            with _variables(variables):
+                self._gateway = _launched(self._output.popen_kwargs())
             self._process = self._gateway.proc
             self._output.seal()
             self.spark = self._start(settings, conf)
@@ -147,7 +161,29 @@ class DriverSession:
         self.close()
 
 
-def _launched(conf: SparkConf, popen_kwargs: Mapping[str, Any]) -> Any:
+def submission(conf: SparkConf, scratch: Path) -> dict[str, str]:
+    """Return environment variables with which pyspark starts a JVM of a configuration.
+
+    It is in a file that only this user reads: as pyspark hands it over, on the command line, all users of the machine
+    would see the secrets in it.
+
+    Args:
+        conf: For the JVM.
+        scratch: Folder for the file.
+    """
+    file = scratch / "spark.properties"
+    file.touch(mode=0o600)
+    file.write_text("".join(f"{_escaped(key)}={_escaped(value)}\n" for key, value in conf.getAll()))
+    given = os.environ.get(_SUBMIT_ARGUMENTS, "pyspark-shell")
+    return {_SUBMIT_ARGUMENTS: f"--properties-file {shlex.quote(str(file))} --load-spark-defaults {given}"}
+
+
+def _escaped(text: str) -> str:
+    """Write a text so that Java's Properties read it as it was."""
+    return "".join(_ESCAPES.get(each, each) for each in text)
+
+
+def _launched(popen_kwargs: Mapping[str, Any]) -> Any:
     """Start a JVM and return the way to it; whoever is interrupted meanwhile ends it.
 
     A thread starts it: pyspark, interrupted while it waits, removes the folder that the JVM wants to write its port to,
@@ -157,7 +193,7 @@ def _launched(conf: SparkConf, popen_kwargs: Mapping[str, Any]) -> Any:
 
     def start() -> None:
         try:
-            starting.set_result(launch_gateway(conf, popen_kwargs=dict(popen_kwargs)))  # type: ignore[no-untyped-call]
+            starting.set_result(launch_gateway(popen_kwargs=dict(popen_kwargs)))  # type: ignore[no-untyped-call]
         except BaseException as error:  # handed to the one who waits
             starting.set_exception(error)
 
