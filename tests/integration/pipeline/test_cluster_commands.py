@@ -135,16 +135,11 @@ def test_backtest_on_a_cluster_comes_to_what_one_process_comes_to(place: str, pl
 
 def test_executor_killed_during_a_backtest_costs_no_result(places: Places, tmp_path: Path) -> None:
     asked = ["--workload", "week-sine", "--days", "1", *candidates(tmp_path, MANY)]
-    begun = tasks_of(places.cluster)
+    begun = places.cluster.tasks_begun()
 
     process = backtest(asked, places.settings("standalone"))
     # Two tasks ask executors what they are; those that follow simulate.
-    wait_until("a simulation", lambda: tasks_of(places.cluster) >= begun + 4, PATIENCE, interval=0.05)
+    wait_until("a simulation", lambda: places.cluster.tasks_begun() >= begun + 4, PATIENCE, interval=0.05)
     places.cluster.kill_executor()
 
     assert commands.document(commands.ended(process)) == inline(asked)
-
-
-def tasks_of(cluster: SparkCluster) -> int:
-    """Return how many tasks executors have begun."""
-    return cluster.executor_output().count("Got assigned task")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,14 +40,15 @@ class Samples:
     file: Path
 
 
-def write_samples(folder: Path, end: int = _END) -> Samples:
-    """Write samples of the source ``source`` of every job in ``DAYS``. Rates are whole, so that sums are exact.
+def write_samples(folder: Path, end: int = _END, days: Mapping[str, int] = DAYS) -> Samples:
+    """Write samples of the source ``source`` of some jobs. Rates are whole, so that sums are exact.
 
     Args:
         folder: Where to.
         end: Of the samples, epoch seconds; a whole minute.
+        days: By job.
     """
-    rows = SAMPLES.conform(pa.concat_tables([_samples(job_key, days, end) for job_key, days in DAYS.items()]))
+    rows = SAMPLES.conform(pa.concat_tables([_samples(job_key, count, end) for job_key, count in days.items()]))
     found = Samples(folder / "history", folder / "samples.parquet")
     found.history.mkdir(parents=True)
     append(a_storage(found.history), Batch(new_id(0), {SAMPLES.name: rows}))

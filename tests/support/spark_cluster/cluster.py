@@ -100,6 +100,10 @@ class SparkCluster:
         """Kill one executor, as a lack of memory would."""
         os.kill(self.executors()[0], signal.SIGKILL)
 
+    def tasks_begun(self) -> int:
+        """Return how many tasks executors have begun."""
+        return self.executor_output().count("Got assigned task")
+
     def executor_output(self) -> str:
         """Return what executors wrote to their standard error."""
         return "\n".join(path.read_text(errors="replace") for path in sorted(self.folder.glob("work/*/*/stderr")))

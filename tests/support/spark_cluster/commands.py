@@ -33,11 +33,11 @@ def start(*arguments: str | Path, variables: Mapping[str, str] | None = None) ->
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-def ended(process: Process) -> Ended:
-    """Wait for the end of a command; one that hangs is ended, and that is an error."""
+def ended(process: Process, seconds: float = PATIENCE) -> Ended:
+    """Wait for the end of a command; one that takes longer is ended, and that is an error."""
     with process:
         try:
-            stdout, stderr = process.communicate(timeout=PATIENCE)
+            stdout, stderr = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             process.kill()
             raise
