@@ -18,7 +18,7 @@ POLICY ?=
 CONFIG ?= conf/autoscaler.yaml
 ARGS ?=
 # What make test leaves out, but for one test of each kind, marked as guard; each has a target of its own.
-LONG_SUITES := yarn or kerberos or rescue or cluster or long or hour or agreement or kafka or docker or systemd or soak or upgrade
+LONG_SUITES := yarn or kerberos or rescue or cluster or long or hour or agreement or kafka or objects or docker or systemd or soak or upgrade
 # Handed to the harness of make test-hostile.
 HOSTILE_ARGS ?=
 # Handed to make soak, such as --seconds 3600, --engine spark or --set autoscaler.dry-run=true.
@@ -104,6 +104,10 @@ test-kerberos: $(VENV)/.setup-kerberos ## Run the tests with a real KDC (check-t
 test-kafka: jdk $(VENV)/.setup-test ## Run the tests with a real Kafka broker and a Flink that reads it (about 10 min; needs Maven the first time).
 	$(BIN)/python -m pytest -m kafka $(PYTEST_ARGS)
 
+.PHONY: test-objects
+test-objects: jdk $(VENV)/.setup-test ## Run the tests of a history on a real object store (needs Maven the first time; about 10 min).
+	$(BIN)/python -m pytest -s -m objects $(PYTEST_ARGS)
+
 .PHONY: test-rescue
 test-rescue: jdk $(VENV)/.setup-test ## Run the tests of rescales that go wrong, on real Flink (about 20 min).
 	$(BIN)/python -m pytest -s -m rescue $(PYTEST_ARGS)
@@ -117,7 +121,7 @@ test-yarn: jdk $(VENV)/.setup-test ## Run the tests on a real YARN, with Flink a
 	$(BIN)/python -m pytest -m yarn $(PYTEST_ARGS)
 
 .PHONY: test-cluster
-test-cluster: jdk $(VENV)/.setup-test ## Run passes, profiles and backtests on real Spark clusters and Spark Connect, and kill parts (about 15 min).
+test-cluster: jdk $(VENV)/.setup-test ## Run passes, profiles and backtests on real Spark clusters and Spark Connect, and kill parts (about 20 min).
 	$(BIN)/python -m pytest -m cluster $(PYTEST_ARGS)
 
 .PHONY: test-hour

@@ -117,15 +117,15 @@ class DaemonProcess:
         self.send(signal.SIGHUP)
         self.wait_for("reload", lambda: len(self.lines("reloaded") + self.lines("reload_refused")) > before)
 
-    def stop(self) -> int:
+    def stop(self, timeout: float = 30.0) -> int:
         """End in order and return the exit code."""
         self.send(signal.SIGTERM)
-        return self.exit_code()
+        return self.exit_code(timeout)
 
-    def exit_code(self) -> int:
+    def exit_code(self, timeout: float = 30.0) -> int:
         """Wait for the end and return the exit code."""
         assert self._process is not None
-        return self._process.wait(30)
+        return self._process.wait(timeout)
 
     def text(self) -> str:
         """Return everything that was written."""

@@ -45,6 +45,11 @@ _WHERE: Final = " in autoscaler.engine.spark-config (Spark Connect: of the serve
 FAILURES: Final = (Py4JError, PySparkException, OSError, pa.ArrowException)
 """What Spark raises, also when its JVM is gone."""
 _MISSING: Final = "java.io.FileNotFoundException"
+_IS_THERE: Final = "FileAlreadyExistsException"
+_WAS_CHANGED: Final = "RemoteFileChangedException"
+_CREATES_ONCE: Final = "fs.option.create.conditional.overwrite"
+"""What Hadoop calls an object store that makes an object only where there is none."""
+
 BLOCK_BYTES: Final = 8 << 20
 """Of a file that is written from others: so much of it is in memory before it is written."""
 
@@ -124,7 +129,7 @@ class HadoopFiles:
             if self._system.exists(self._path(target)):
                 return False
             self._system.mkdirs(self._path(target).getParent())
-            if not self._system.rename(self._path(source), self._path(target)):
+            if not self._renamed(source, target):
                 if self._system.exists(self._path(target)):  # somebody else was first
                     return False
                 raise HistoryError(f"{self._prefix}{target}: the file system refused to move {source} there")
@@ -151,20 +156,45 @@ class HadoopFiles:
         """Make a file; False, and nothing done, where it is there.
 
         It appears whole: on HDFS others would see a file without content, or with a part of it, until it is closed.
+        Object stores, which show files when they are whole, cannot move one unless another is there, but create it so.
         """
-        draft = f"{STAGING}/{new_id(round(time.time() * 1000))}"
         with _told(path):
             if self._system.exists(self._path(path)):
                 return False
-            stream = self._system.create(self._path(draft), False)
-            try:
-                stream.write(content)
-            finally:
-                stream.close()
+            if self._system.hasPathCapability(self._path(path), _CREATES_ONCE):
+                return self._created_once(path, content)
+            draft = f"{STAGING}/{new_id(round(time.time() * 1000))}"
+            self._write(self._system.create(self._path(draft), False), content)
             is_made = self.move(draft, path)
             if not is_made:
                 self.remove(draft)
             return is_made
+
+    def _created_once(self, path: str, content: bytes) -> bool:
+        """Make a file unless it is there when it is closed."""
+        stream = self._system.createFile(self._path(path)).recursive().must(_CREATES_ONCE, True).build()
+        try:
+            self._write(stream, content)
+        except Py4JError as error:
+            if _WAS_CHANGED in str(error):
+                return False
+            raise
+        return True
+
+    @staticmethod
+    def _write(stream: Any, content: bytes) -> None:
+        try:
+            stream.write(content)
+        finally:
+            stream.close()
+
+    def _renamed(self, source: str, target: str) -> bool:
+        try:
+            return bool(self._system.rename(self._path(source), self._path(target)))
+        except Py4JError as error:
+            if _IS_THERE in str(error):
+                return False
+            raise
 
     @contextmanager
     def _reached(self, path: str) -> Iterator[None]:

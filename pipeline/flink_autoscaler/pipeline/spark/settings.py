@@ -51,6 +51,11 @@ _DRIVER: Final = {
     "spark.ui.retainedTasks": "200",
     "spark.sql.ui.retainedExecutions": "5",
     "spark.cleaner.periodicGC.interval": "15min",
+    # Hadoop itself tries a store that is away for two to ten minutes before it says so, and meanwhile nobody knows.
+    "spark.hadoop.fs.s3a.attempts.maximum": "2",
+    "spark.hadoop.fs.s3a.retry.limit": "2",
+    "spark.hadoop.fs.s3a.connection.establish.timeout": "5s",
+    "spark.hadoop.fs.s3a.connection.timeout": "20s",
 }
 _EMBEDDED: Final = {
     "spark.driver.host": "127.0.0.1",
