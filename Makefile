@@ -28,6 +28,8 @@ DEB ?= spark
 # Handed to what builds a release, such as --no-deb; to what checks where packages come from, such as --offline.
 RELEASE_ARGS ?=
 SUPPLY_ARGS ?=
+# A release of Debian whose Python make test-python takes.
+SUITE ?=
 # Handed to what writes the lock files, such as --upgrade.
 LOCK_ARGS ?=
 # Handed to pytest, such as PYTEST_ARGS="-x -k transport".
@@ -181,7 +183,12 @@ check-supply: $(VENV)/.setup-test ## Known vulnerabilities and licences of what 
 # PySpark is not the lowest one: it would be built anew.
 .PHONY: test-lowest
 test-lowest: $(VENV)/.setup-test ## Run the unit tests with the lowest versions that are allowed (PYTHON=python3.13: another Python).
-	PYTHONPATH=tests/support $(BIN)/python -m releasing.lowest "$(PYTHON)" $(PYTEST_ARGS)
+	PYTHONPATH=tests/support $(BIN)/python -m releasing.versions "$(PYTHON)" $(PYTEST_ARGS)
+
+.PHONY: test-python
+test-python: $(VENV)/.setup-test ## Run the unit tests on another Python, with the newest versions (PYTHON=python3.13, or SUITE=forky: that of a Debian).
+	@[ -z "$(SUITE)" ] || .ci/check-tools machines
+	PYTHONPATH=tests/support $(BIN)/python -m $(if $(SUITE),machines.pythons "$(SUITE)",releasing.versions "$(PYTHON)" --newest) $(PYTEST_ARGS)
 
 .PHONY: bench
 bench: jdk $(VENV)/.setup-test ## Run the benchmarks, one after the other (about 50 min).

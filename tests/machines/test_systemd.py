@@ -23,6 +23,7 @@ from flink_cluster.configuration import free_ports
 PROJECT = Path(__file__).parents[2]
 CONFIGURATION = "/etc/flink-autoscaler/autoscaler.yaml"
 UNIT = "flink-autoscaler"
+STATE = "/var/lib/flink-autoscaler/autoscaler.db"
 
 pytestmark = pytest.mark.systemd
 
@@ -65,10 +66,10 @@ def _install(server: Server, wheel: Path, spark: list[Path]) -> None:
     server.run("systemctl", "daemon-reload")
 
 
-def configured(server: Server, flink: FakeFlink, port: int, **engine: object) -> None:
+def configured(server: Server, flink: FakeFlink, port: int, *, kind: str = "inline", **sections: object) -> None:
     """Write a configuration that is right."""
     cluster = {"name": "main", "url": flink.url, "interval": "5 s"}
-    sections = {"clusters": [cluster], "http": {"port": port}, "engine": engine or {"kind": "inline"}}
+    sections |= {"clusters": [cluster], "http": {"port": port}, "engine": {"kind": kind}}
     server.write(CONFIGURATION, yaml.safe_dump({"autoscaler": sections, "job.autoscaler.enabled": True}))
 
 
@@ -108,9 +109,19 @@ def test_user_has_no_entry_and_the_name_of_the_host_does_not_resolve(running: Se
 
 
 def test_what_is_learned_is_in_the_state_directory(running: Server) -> None:
-    running.wait_until(
-        "state is written", lambda: running.code("test", "-s", "/var/lib/flink-autoscaler/autoscaler.db") == 0
-    )
+    running.wait_until("state is written", lambda: running.code("test", "-s", STATE) == 0)
+
+    assert running.run("stat", "--format", "%a", STATE).strip() == "600"
+
+
+def test_history_is_in_the_state_directory(server: Server, flink: FakeFlink, port: int) -> None:
+    folder = "/var/lib/flink-autoscaler/history"
+    history = {"enabled": True, "path": folder, "interval": "0 s", "flush-interval": "2 s"}
+    configured(server, flink, port, history=history)
+
+    server.restart(UNIT)
+
+    server.wait_until("files", lambda: server.run("find", f"{folder}/", "-name", "*.parquet"), timeout=120)
 
 
 def test_reload_takes_a_cluster_and_a_refused_one_is_told(running: Server, flink: FakeFlink) -> None:
@@ -130,15 +141,34 @@ def test_reload_takes_a_cluster_and_a_refused_one_is_told(running: Server, flink
     assert (running.property("MainPID"), running.property("ActiveState")) == (before, "active")
 
 
-def test_mistake_ends_the_start_once_and_names_the_key(server: Server, flink: FakeFlink, port: int) -> None:
-    configured(server, flink, port, kind="sparc")
+MISTAKES = {
+    "value": ("autoscaler.engine.kind: sparc\n", "autoscaler.engine.kind"),
+    "key": ("autoscaler.engin.kind: inline\n", "autoscaler.engin.kind"),
+    "syntax": ("autoscaler: [\n", CONFIGURATION),
+    "no file": (None, CONFIGURATION),
+}
+
+
+@pytest.mark.parametrize(("text", "named"), MISTAKES.values(), ids=MISTAKES)
+def test_mistake_ends_the_start_once_is_named_and_loses_nothing(
+    running: Server, flink: FakeFlink, port: int, text: str | None, named: str
+) -> None:
+    running.wait_until("state is written", lambda: running.code("test", "-s", STATE) == 0)
+    before = running.run("stat", "--format", "%i", STATE)
+    running.remove(CONFIGURATION) if text is None else running.write(CONFIGURATION, text)
+    mark = len(running.journal())
 
     with pytest.raises(MachineError):
-        server.restart(UNIT)
+        running.restart(UNIT)
 
-    assert (server.property("ActiveState"), server.property("ExecMainStatus")) == ("failed", "2")
-    assert server.property("NRestarts") == "0"
-    assert "autoscaler.engine.kind" in server.journal()
+    assert (running.property("ActiveState"), running.property("ExecMainStatus")) == ("failed", "2")
+    assert running.property("NRestarts") == "0"
+    assert named in running.journal()[mark:]
+    assert "Traceback" not in running.journal()[mark:]
+    assert running.run("stat", "--format", "%i", STATE) == before
+    configured(running, flink, port)
+    running.restart(UNIT)
+    assert running.property("ActiveState") == "active"
 
 
 def test_cluster_that_is_away_does_not_keep_the_daemon_from_starting(server: Server, port: int) -> None:

@@ -72,6 +72,10 @@ class Server:
         file.write_text(text)
         file.chmod(mode)
 
+    def remove(self, path: str) -> None:
+        """Remove a file of the server; it may be gone."""
+        (self.folder / path.lstrip("/")).unlink(missing_ok=True)
+
     def property(self, name: str, unit: str = "flink-autoscaler") -> str:
         """Return what systemd says of a unit, such as ``ActiveState``."""
         return self.run("systemctl", "show", "--value", "--property", name, unit).strip()

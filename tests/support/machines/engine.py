@@ -7,6 +7,7 @@ that neither bridges nor firewall rules reach this machine.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import shlex
@@ -14,14 +15,18 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 
 from machines.errors import MachineError
 from machines.roots import ENGINE, root, run
 
 _START_TIMEOUT: Final = 60.0
+_CLONE_NEWNET: Final = 0x40000000
+"""Of ``setns(2)``; ``os`` has it from Python 3.12 on."""
 
 # The folders of the root are those of an overlay: what is made in them ends with the engine.
 _SETUP: Final = """
@@ -54,11 +59,13 @@ class Engine:
     Attributes:
         pid: Of the engine, in whose namespaces commands run.
         log: What the engine says.
+        shared: A folder that the engine sees at the same path, to be mounted into containers.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], log: Path, shared: Path) -> None:
         self._process = process
         self.log = log
+        self.shared = shared
 
     @property
     def pid(self) -> int:
@@ -89,6 +96,34 @@ class Engine:
         """Return the body of an answer in the network of the engine; raises :class:`MachineError`."""
         return run(self.command("curl", "--silent", "--show-error", "--fail", "--max-time", timeout, url))
 
+    def start(self, image: str, *options: object, command: Iterable[object] = ()) -> Container:
+        """Start a container."""
+        return Container(self, self.docker("run", "--detach", *options, image, *command).split()[-1])
+
+    def ended(
+        self, image: str, *options: object, command: Iterable[object] = (), timeout: float = 90.0
+    ) -> tuple[int, str]:
+        """Return exit code and output of a container that ends by itself."""
+        words = self.command("docker", "run", "--rm", *options, image, *command)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    @contextlib.contextmanager
+    def network(self) -> Iterator[None]:
+        """Put this thread into the network of the engine, with the threads and programs that it starts.
+
+        Sockets that are made there stay there. Containers with ``--network host`` reach what listens on the loopback.
+        """
+        with (
+            Path("/proc/self/ns/net").open("rb") as before,
+            Path(f"/proc/{self.pid}/ns/net").open("rb") as there,
+        ):
+            _enter_network(there.fileno())
+            try:
+                yield
+            finally:
+                _enter_network(before.fileno())
+
     def stop(self) -> None:
         """End the engine and what it runs."""
         self._process.send_signal(signal.SIGTERM)
@@ -102,6 +137,50 @@ class Engine:
         """Raise with the end of the log when the engine has ended."""
         if self._process.poll() is not None:
             raise MachineError(f"dockerd ended:\n{self.log.read_text(errors='replace')[-3000:]}")
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container that was started; a context manager that removes it, with what it said."""
+
+    engine: Engine
+    name: str
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            print(self.log()[-4000:])
+        self.engine.docker("rm", "--force", "--volumes", self.name)
+
+    def log(self) -> str:
+        """Return what it has said so far."""
+        return self.engine.docker("logs", self.name)
+
+    def state(self) -> dict[str, Any]:
+        """Return its state: ``Running``, ``ExitCode``, ``OOMKilled``, ``Health``."""
+        found: dict[str, Any] = self.engine.inspect(self.name)["State"]
+        return found
+
+    def restarts(self) -> int:
+        """Return how often the engine has started it again."""
+        return int(self.engine.inspect(self.name)["RestartCount"])
+
+    def execute(self, *words: object, timeout: float = 120.0) -> str:
+        """Run a program in it; return what that printed, or raise :class:`MachineError`."""
+        return self.engine.docker("exec", self.name, *words, timeout=timeout)
+
+    def is_healthy(self) -> bool:
+        """Whether its health check says so."""
+        return str(self.state()["Health"]["Status"]) == "healthy"
+
+
+def _enter_network(descriptor: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).setns(descriptor, _CLONE_NEWNET) != 0:
+        raise MachineError(f"the network of the engine cannot be entered: {os.strerror(ctypes.get_errno())}")
 
 
 @contextlib.contextmanager
@@ -139,7 +218,7 @@ def docker_engine(data: Path, scratch: Path, shared: Path, *, alone: bool) -> It
         process = subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
         )
-    engine = Engine(process, log)
+    engine = Engine(process, log, shared)
     try:
         _wait_until_it_answers(engine)
         if left := engine.docker("ps", "--all", "--quiet").split():  # by a test that was killed

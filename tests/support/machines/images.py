@@ -21,7 +21,19 @@ PROJECT: Final = Path(__file__).parents[3]
 BASE: Final = "python:3.12-slim-bookworm"
 WITH_SPARK: Final = "flink-autoscaler"
 INLINE: Final = "flink-autoscaler:inline"
+FULL: Final = "flink-autoscaler:full"
+"""The one with Spark, with all build arguments."""
+INLINE_KERBEROS: Final = "flink-autoscaler:inline-kerberos"
 FLINK: Final = "flink:2.3"
+
+_KERBEROS: Final = ("--build-arg", "WITH_KERBEROS=1")
+# The smaller ones first: the larger ones begin with the same steps.
+_OURS: Final = {
+    INLINE: ("--target", "inline"),
+    WITH_SPARK: (),
+    INLINE_KERBEROS: ("--target", "inline", *_KERBEROS),
+    FULL: ("--build-arg", "WITH_CONNECT=1", *_KERBEROS),
+}
 
 _PATH: Final = "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _BUILD_TIMEOUT: Final = 1500.0
@@ -53,9 +65,8 @@ def build_images() -> None:
     with docker_engine(docker_data(), scratch("build"), PROJECT, alone=False) as engine:
         imported(engine, BASE, root(PYTHON), _PATH)
         imported(engine, "java-base", root(JAVA), _PATH)
-        # The smaller one first: the larger one begins with the same steps.
-        for tag, target in ((INLINE, ("--target", "inline")), (WITH_SPARK, ())):
-            _build(engine, tag, PROJECT, "--file", PROJECT / "docker" / "Dockerfile", *target)
+        for tag, options in _OURS.items():
+            _build(engine, tag, PROJECT, "--file", PROJECT / "docker" / "Dockerfile", *options)
     context = scratch("flink-context")
     _flink_context(context)
     with docker_engine(docker_data(), scratch("build"), context, alone=False) as engine:

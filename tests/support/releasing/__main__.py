@@ -9,10 +9,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Final
 
-from releasing.building import PROJECT, ReleaseError, environment, run, version, wheel
+from releasing.building import PROJECT, ReleaseError, run, uv, version, wheel
 from releasing.deb import KINDS, build
 
 _HEADING: Final = re.compile(r"^## \[(?P<version>[^\]]+)\].*$", re.MULTILINE)
@@ -72,13 +73,29 @@ def _source_archive(into: Path) -> Path:
 
 
 def _try_package(package: Path) -> None:
-    """Install it into an empty environment and ask the program for its version."""
-    with tempfile.TemporaryDirectory(prefix="flink-autoscaler-release-") as scratch:
-        made = environment(Path(scratch) / "venv", package)
-        said = run(made / "bin" / "flink-autoscaler", "--version", folder=Path(scratch))
-        if not said.strip().endswith(version()):
-            raise ReleaseError(f"{package.name} says it is {said.strip()}")
-        run(made / "bin" / "flink-autoscaler", "--help", folder=Path(scratch))
+    """Install it where nothing else is, with pip and as a tool of uv, and ask the program for version and help."""
+    for way, install in (("pip install", _with_pip), ("uv tool install", _as_tool)):
+        with tempfile.TemporaryDirectory(prefix="flink-autoscaler-release-") as scratch:
+            started = time.monotonic()
+            program = install(package, Path(scratch))
+            seconds = time.monotonic() - started
+            said = run(program, "--version", folder=Path(scratch))
+            if not said.strip().endswith(version()):
+                raise ReleaseError(f"{package.name} says it is {said.strip()}")
+            run(program, "--help", folder=Path(scratch))
+        print(f"{way} {package.name}: {seconds:.0f} s")
+
+
+def _with_pip(package: Path, scratch: Path) -> Path:
+    run(sys.executable, "-m", "venv", scratch / "venv")
+    run(scratch / "venv" / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", package)
+    return scratch / "venv" / "bin" / "flink-autoscaler"
+
+
+def _as_tool(package: Path, scratch: Path) -> Path:
+    places = {"UV_TOOL_DIR": str(scratch / "tools"), "UV_TOOL_BIN_DIR": str(scratch / "bin")}
+    run(uv(), "tool", "install", "--quiet", "--python", sys.executable, package, **places)
+    return scratch / "bin" / "flink-autoscaler"
 
 
 def _archive_for_executors(into: Path) -> Path:

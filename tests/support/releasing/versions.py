@@ -1,0 +1,59 @@
+"""``python -m releasing.versions PYTHON [--newest] [pytest arguments]``: the unit tests with other versions.
+
+Those of the project's dependencies are the lowest that are allowed, or with ``--newest`` the newest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+from releasing.building import PROJECT, ReleaseError, run, uv
+
+_TESTS = ("tests/unit/core", "tests/unit/clients", "tests/unit/stores", "tests/unit/realizers", "tests/unit/standalone")
+_EXTRAS = "history,postgresql,mysql,notifications"
+"""Extras whose versions are tried; PySpark is that of all other tests."""
+
+_LOWEST = ("--resolution", "lowest-direct")
+
+
+def main() -> int:
+    """Make the environment, say what is in it, and run pytest there; return its exit code."""
+    parser = argparse.ArgumentParser(prog="releasing.versions")
+    parser.add_argument("python")
+    parser.add_argument("--newest", action="store_true")
+    given, arguments = parser.parse_known_args()
+    with tempfile.TemporaryDirectory(prefix="flink-autoscaler-versions-") as scratch:
+        try:
+            python = _environment(Path(scratch) / "venv", given.python, () if given.newest else _LOWEST)
+        except ReleaseError as error:
+            sys.stderr.write(f"error: {error}\n")
+            return 1
+        tests = () if any(each.startswith("tests") for each in arguments) else _TESTS
+        command = [python, "-m", "pytest", "-q", "-m", "not (e2e or spark or long)", *tests, *arguments]
+        return subprocess.run(command, cwd=PROJECT, env=os.environ, check=False).returncode
+
+
+def _environment(made: Path, python: str, resolution: tuple[str, ...]) -> Path:
+    """Make an environment with the project and what its tests take, and print it; return its interpreter."""
+    run(uv(), "venv", "--quiet", "--python", python, made)
+    install = (uv(), "pip", "install", "--quiet", "--python", made)
+    run(*install, *resolution, "--editable", f".[{_EXTRAS}]")
+    run(*install, *_tools(), "psutil")
+    print(run(made / "bin" / "python", "--version"), run(uv(), "pip", "list", "--quiet", "--python", made), sep="")
+    return made / "bin" / "python"
+
+
+def _tools() -> list[str]:
+    """Return what tests take beside the project, in the versions of today."""
+    extras = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    return [*extras["spark"], *(each for each in extras["test"] if not each.startswith("flink-autoscaler"))]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
