@@ -82,13 +82,15 @@ def test_small_image_runs_in_256_megabytes(engine: Engine) -> None:
         assert (container.state()["OOMKilled"], container.restarts()) == (False, 0)
 
 
-def test_image_with_spark_in_256_megabytes_says_what_it_lacks_and_evaluates_in_the_daemon(engine: Engine) -> None:
+def test_image_with_spark_in_256_megabytes_is_given_up_and_the_way_out_is_named(engine: Engine) -> None:
     with engine.start(WITH_SPARK, *ALONE, *RESTARTED, "--memory", "256m", command=AWAY) as container:
-        wait_until("it is told", lambda: "spark_pass_inline" in container.log(), 180, context=container.log)
-        wait_until("healthy", container.is_healthy, 90, interval=0.5, context=container.log)
+        wait_until("given up", lambda: container.state()["Status"] == "exited", 90, interval=0.5, context=container.log)
 
-        assert (container.state()["Running"], container.restarts()) == (True, 0)
-        assert "memory" in container.log()
+        state = container.state()
+        assert (state["ExitCode"], state["OOMKilled"], container.restarts() <= 5) == (2, False, True)
+        assert "this process may take 256 MB of memory" in container.log()
+        assert "autoscaler.engine.kind: inline" in container.log()
+        assert "Traceback" not in container.log()
 
 
 @BOTH

@@ -1,4 +1,4 @@
-"""What this machine must have for Spark: the packages of the extra, a Java that is new enough, and where YARN is."""
+"""What a machine must have for Spark: packages of the extra, memory, a Java that is new enough, and where YARN is."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.pipeline.spark.memory import require_memory
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 PACKAGES: Final = ("pyspark", "pyarrow")
@@ -40,12 +41,13 @@ def require_environment(settings: SparkSettings) -> None:
     """Check that this machine has what a driver needs; a client of Spark Connect needs nothing but packages.
 
     Raises:
-        ConfigError: Packages are missing, Java is missing or too old, or YARN is the master and its configuration is
-            not there.
+        ConfigError: Packages are missing, Java is missing or too old, there is too little memory, or YARN is the
+            master and its configuration is not there.
     """
     require_packages()
     if settings.is_connect:
         return
+    require_memory(settings.driver_memory)
     require_java()
     if settings.is_yarn:
         require_yarn(settings.conf)
