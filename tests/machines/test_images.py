@@ -207,8 +207,14 @@ def test_kerberos_in_an_image_without_it_is_told(engine: Engine) -> None:
     assert "Traceback" not in said
 
 
-def test_connect_as_a_build_argument_evaluates_on_a_server(engine: Engine, flink: FakeFlink, tmp_path: Path) -> None:
-    with ConnectServer(executor_python(tmp_path / "env", "pyarrow")) as server:
+@pytest.fixture(scope="module")
+def executors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an interpreter with pyarrow alone; made before a test is in the network of the engine."""
+    return executor_python(tmp_path_factory.mktemp("executors") / "env", "pyarrow")
+
+
+def test_connect_as_a_build_argument_evaluates_on_a_server(engine: Engine, executors: Path, flink: FakeFlink) -> None:
+    with ConnectServer(executors) as server:
         sections = {"clusters": clusters(flink), "engine": {"kind": "spark", "spark-master": server.url}}
         with engine.start(FULL, *configured(engine, "connect", sections)) as container:
             wait_until(
