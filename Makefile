@@ -153,12 +153,12 @@ soak: $(VENV)/.setup-test ## Let a week pass for a daemon in 23 minutes, with al
 .PHONY: test-docker
 test-docker: jdk $(VENV)/.setup-test ## Build the images and run them, in a Docker of its own (root and debootstrap; the first time about 15 min).
 	@.ci/check-tools machines
-	$(BIN)/python -m pytest -s -m docker $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -s -m docker tests/machines $(PYTEST_ARGS)
 
 .PHONY: test-systemd
 test-systemd: $(VENV)/.setup-test ## Run the unit on a real systemd that is booted for it (root, debootstrap, systemd-container; about 5 min).
 	@.ci/check-tools machines
-	$(BIN)/python -m pytest -s -m systemd $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -s -m systemd tests/machines $(PYTEST_ARGS)
 
 .PHONY: test-upgrade
 test-upgrade: jdk $(VENV)/.setup-test ## Let the last release and this version take turns on one database, on rescales and on a history (about 10 min).

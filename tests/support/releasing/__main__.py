@@ -93,8 +93,8 @@ def _with_pip(package: Path, scratch: Path) -> Path:
 
 
 def _as_tool(package: Path, scratch: Path) -> Path:
-    places = {"UV_TOOL_DIR": str(scratch / "tools"), "UV_TOOL_BIN_DIR": str(scratch / "bin")}
-    run(uv(), "tool", "install", "--quiet", "--python", sys.executable, package, **places)
+    install = (uv(), "tool", "install", "--quiet", "--python", sys.executable, package)
+    run(*install, UV_TOOL_DIR=str(scratch / "tools"), UV_TOOL_BIN_DIR=str(scratch / "bin"))
     return scratch / "bin" / "flink-autoscaler"
 
 
