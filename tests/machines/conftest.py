@@ -1,4 +1,4 @@
-"""An engine with all images, for all tests that take one."""
+"""An engine with images, for the tests of a module."""
 
 from __future__ import annotations
 
@@ -7,21 +7,35 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from fake_flink import FakeFlink, FakeMetricStore, chain
 from machines import missing_tools
 from machines.engine import Engine, docker_engine
 from machines.images import build_images, docker_data, scratch
 
 
-@pytest.fixture(scope="session")
-def engine() -> Iterator[Engine]:
-    """Return an engine in a network of its own; below ``engine.shared`` are the files that containers see."""
+@pytest.fixture(scope="module")
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    """Return an engine in a network of its own, with the images that the module has in its ``NEEDED``.
+
+    Below ``engine.shared`` are the files that containers see.
+    """
     if reason := missing_tools():
         pytest.skip(reason)
     started = time.monotonic()
-    build_images()
+    build_images(request.module.NEEDED)
     print(f"images built in {time.monotonic() - started:.0f} s")
     shared = scratch("shared")
     shutil.rmtree(shared, ignore_errors=True)
     shared.mkdir(parents=True)
     with docker_engine(docker_data(), scratch("engine"), shared, alone=True) as running:
         yield running
+
+
+@pytest.fixture
+def flink(engine: Engine) -> Iterator[FakeFlink]:
+    """Return a cluster with a job, on the loopback of the engine; the test is in that network, too."""
+    with engine.network(), FakeFlink(store=FakeMetricStore(interval=1.0)) as flink:
+        job = flink.add_job("orders", chain(vertices=2, parallelism=2), obeys=True)
+        for vertex in job.vertices:
+            vertex.records_per_second = 100.0
+        yield flink

@@ -12,12 +12,14 @@ from datetime import datetime
 import pytest
 from machines import MachineError
 from machines.engine import Engine
-from machines.images import INLINE, PROJECT, WITH_SPARK
+from machines.images import FLINK, INLINE, PROJECT, WITH_SPARK
 from machines.site import DAEMON, Site
 
 from flink_cluster.waiting import wait_until
 
 pytestmark = pytest.mark.docker
+
+NEEDED = (INLINE, WITH_SPARK, FLINK)
 
 CURVE = "0:200,30:1400,240:1400,245:100"
 """A subtask of the job does 500 records/s: it needs three or four for three minutes, then one."""

@@ -7,14 +7,16 @@ import time
 from datetime import UTC, datetime
 
 import pytest
-from fake_flink import FakeFlink, chain
-from machines import MachineError
+from fake_flink import FakeFlink
 from machines.engine import Engine
+from machines.given import clusters, configured, page
 from machines.images import INLINE, WITH_SPARK
 
 from flink_cluster.waiting import wait_until
 
 pytestmark = pytest.mark.docker
+
+NEEDED = (INLINE, WITH_SPARK)
 
 AWAY = ("run", "--set", "autoscaler.clusters.0.name=main", "--set", "autoscaler.clusters.0.url=http://127.0.0.1:1")
 ALONE = ("--network", "none", "--read-only", "--tmpfs", "/tmp:exec")
@@ -26,24 +28,16 @@ SLACK = 2
 """Other programs may slow this machine down."""
 
 
-def test_first_pass_of_the_small_image_comes_within_five_seconds(engine: Engine) -> None:
-    with engine.network(), FakeFlink() as flink:
-        flink.add_job("orders", chain(vertices=2, parallelism=3))
-        cluster = ("run", "--set", "autoscaler.clusters.0.name=main", "--set", f"autoscaler.clusters.0.url={flink.url}")
-        started = time.monotonic()
-        with engine.start(INLINE, "--network", "host", *ALONE[2:], command=cluster) as container:
-            wait_until("a pass", lambda: _is_ready(engine), 60, interval=0.1, context=container.log)
-            seconds = time.monotonic() - started
+def test_first_pass_of_the_small_image_comes_within_five_seconds(engine: Engine, flink: FakeFlink) -> None:
+    options = configured(engine, "first", {"clusters": clusters(flink)})
+    started = time.monotonic()
+
+    with engine.start(INLINE, *options) as container:
+        wait_until("a pass", lambda: page(engine, "/readyz"), 60, interval=0.1, context=container.log)
+        seconds = time.monotonic() - started
 
     print(f"start to first pass, inline: {seconds:.1f} s")
     assert seconds <= FIRST_PASS * SLACK
-
-
-def _is_ready(engine: Engine) -> bool:
-    try:
-        return bool(engine.get("http://127.0.0.1:8484/readyz"))
-    except MachineError:
-        return False
 
 
 @BOTH

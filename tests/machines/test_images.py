@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from databases import DatabaseServer, MariadbServer, PostgresqlServer, rows_of
-from fake_flink import FakeFlink, FakeMetricStore, chain
-from kerberos.httpd import GuardedServer
-from kerberos.kdc import Realm
+from fake_flink import FakeFlink
 from machines import MachineError
 from machines.engine import Container, Engine
-from machines.images import FULL, INLINE, INLINE_KERBEROS, WITH_SPARK
+from machines.given import CONFIGURATION, clusters, configured, page
+from machines.images import INLINE, WITH_SPARK
 from receiver import Receiver
-from spark_cluster import ConnectServer, executor_python
 
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.stores.sql.database.database import Database
@@ -28,40 +20,9 @@ from flink_cluster.waiting import wait_until
 
 pytestmark = pytest.mark.docker
 
+NEEDED = (INLINE, WITH_SPARK)
+
 SPARK_MB, INLINE_MB = 700, 200
-CONFIGURATION = "/etc/flink-autoscaler/autoscaler.yaml"
-SERVICE = "HTTP/localhost"
-AS_IN_THE_GUIDE = ("--network", "host", "--init", "--read-only", "--tmpfs", "/tmp:exec")
-
-
-def configured(engine: Engine, name: str, sections: dict[str, Any]) -> tuple[str, ...]:
-    """Write a configuration; return the options of a container that reads it."""
-    file = engine.shared / f"{name}.yaml"
-    file.write_text(yaml.safe_dump({"autoscaler": sections, "job.autoscaler.enabled": True}))
-    return (*AS_IN_THE_GUIDE, "--volume", f"{file}:{CONFIGURATION}:ro")
-
-
-def for_containers(engine: Engine, path: Path) -> str:
-    """Return the path of a copy of a file that containers can be given."""
-    target = engine.shared / path.name
-    shutil.copy(path, target)
-    target.chmod(0o644)
-    return str(target)
-
-
-@pytest.fixture
-def flink(engine: Engine) -> Iterator[FakeFlink]:
-    """Return a cluster with a job that needs more, on the loopback of the engine; the test is in that network, too."""
-    with engine.network(), FakeFlink(store=FakeMetricStore(interval=1.0)) as flink:
-        job = flink.add_job("orders", chain(vertices=2, parallelism=2))
-        job.obeys = True
-        for vertex in job.vertices:
-            vertex.records_per_second = 100.0
-        yield flink
-
-
-def clusters(flink: FakeFlink) -> list[dict[str, str]]:
-    return [{"name": "main", "url": flink.url, "interval": "1 s"}]
 
 
 @pytest.mark.parametrize(("image", "most"), [(WITH_SPARK, SPARK_MB), (INLINE, INLINE_MB)])
@@ -130,25 +91,18 @@ def test_history_report_and_profiles_are_made_in_the_image_with_spark(engine: En
     # In another zone than UTC, which has to change nothing.
     with engine.start(WITH_SPARK, *options, "--env", "TZ=Pacific/Auckland") as container:
         told = ("flink-autoscaler", "history", "info", "--config", CONFIGURATION, "--json")
-        wait_until("Spark is up", lambda: "flink_autoscaler_spark_up 1.0" in _page(engine), 180, context=container.log)
+        wait_until("Spark", lambda: "autoscaler_spark_up 1.0" in page(engine, "/metrics"), 180, context=container.log)
         wait_until("rows in the history", lambda: _samples(container, told) >= 20, 120, context=container.log)
         report = container.execute(
             *("flink-autoscaler", "report", "--since", "1h", "--output", "/tmp/report.html", "--config", CONFIGURATION)
         )
-        page = container.execute("cat", "/tmp/report.html")
+        written = container.execute("cat", "/tmp/report.html")
         profiles = container.execute(
             *("flink-autoscaler", "forecast", "build", "--dry-run", "--json", "--config", CONFIGURATION), timeout=240
         )
 
-    assert "main/orders" in page, report
+    assert "main/orders" in written, report
     assert '"main/orders"' in profiles
-
-
-def _page(engine: Engine) -> str:
-    try:
-        return engine.get("http://127.0.0.1:8484/metrics")
-    except MachineError:
-        return ""
 
 
 def _samples(container: Container, command: tuple[str, ...]) -> int:
@@ -170,31 +124,6 @@ def test_a_backtest_works_with_the_jars_that_are_left(engine: Engine) -> None:
     assert code == 0, said
 
 
-@pytest.mark.parametrize("image", [INLINE_KERBEROS, FULL])
-def test_kerberos_as_a_build_argument_reaches_a_cluster_behind_it(
-    engine: Engine, flink: FakeFlink, image: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Realm() as realm:
-        for name, value in realm.environment.items():
-            monkeypatch.setenv(name, value)
-        realm.add(SERVICE)
-        who = realm.new_identity()
-        krb5, keytab = (for_containers(engine, path) for path in (realm.folder / "krb5.conf", who.keytab))
-        with GuardedServer(flink.url, realm, realm.keytab(SERVICE)) as server:
-            auth = {"kind": "kerberos", "principal": who.principal, "keytab": "/etc/flink-autoscaler/keytab"}
-            cluster = {"name": "guarded", "url": server.url, "auth": auth}
-            options = configured(engine, "kerberos", {"clusters": [cluster], "engine": {"kind": "inline"}})
-            mounts = ("--volume", f"{krb5}:/etc/krb5.conf:ro", "--volume", f"{keytab}:/etc/flink-autoscaler/keytab:ro")
-            code, said = engine.ended(
-                image, *options, *mounts, command=("once", "--config", CONFIGURATION, "--json", "--dry-run")
-            )
-            shown = sum(line.endswith(" ticket") for line in server.requests())
-
-    assert code == 0, said
-    assert re.search(r'"job_key": "guarded/orders"', said), said
-    assert shown >= 1
-
-
 def test_kerberos_in_an_image_without_it_is_told(engine: Engine) -> None:
     auth = {"kind": "kerberos", "principal": "scaler", "keytab": "/etc/flink-autoscaler/keytab"}
     cluster = {"name": "guarded", "url": "http://127.0.0.1:1", "auth": auth}
@@ -205,25 +134,6 @@ def test_kerberos_in_an_image_without_it_is_told(engine: Engine) -> None:
     assert code == 2
     assert "flink-autoscaler[kerberos]" in said
     assert "Traceback" not in said
-
-
-@pytest.fixture(scope="module")
-def executors(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return an interpreter with pyarrow alone; made before a test is in the network of the engine."""
-    return executor_python(tmp_path_factory.mktemp("executors") / "env", "pyarrow")
-
-
-def test_connect_as_a_build_argument_evaluates_on_a_server(engine: Engine, executors: Path, flink: FakeFlink) -> None:
-    with ConnectServer(executors) as server:
-        sections = {"clusters": clusters(flink), "engine": {"kind": "spark", "spark-master": server.url}}
-        with engine.start(FULL, *configured(engine, "connect", sections)) as container:
-            wait_until(
-                "passes on the server",
-                lambda: re.search(r'passes_total\{[^}]*engine="spark"[^}]*\} [2-9]', _page(engine)),
-                180,
-                interval=0.5,
-                context=container.log,
-            )
 
 
 def test_connect_in_an_image_without_it_is_told(engine: Engine, flink: FakeFlink) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -60,16 +61,29 @@ def scratch(name: str) -> Path:
     return cache_directory() / "machines" / f"scratch-{name}"
 
 
-def build_images() -> None:
-    """Build all images, in an engine that has the network of this machine; raises :class:`MachineError`."""
+def build_images(wanted: Collection[str]) -> None:
+    """Build images, in an engine that has the network of this machine.
+
+    Args:
+        wanted: Names of images of ours, and of Flink's.
+
+    Raises:
+        MachineError: One cannot be built; with the end of what was said.
+    """
     with docker_engine(docker_data(), scratch("build"), PROJECT, alone=False) as engine:
         imported(engine, BASE, root(PYTHON), _PATH)
-        imported(engine, "java-base", root(JAVA), _PATH)
         for tag, options in _OURS.items():
-            _build(engine, tag, PROJECT, "--file", PROJECT / "docker" / "Dockerfile", *options)
+            if tag in wanted:
+                _build(engine, tag, PROJECT, "--file", PROJECT / "docker" / "Dockerfile", *options)
+    if FLINK in wanted:
+        _build_flink()
+
+
+def _build_flink() -> None:
     context = scratch("flink-context")
     _flink_context(context)
     with docker_engine(docker_data(), scratch("build"), context, alone=False) as engine:
+        imported(engine, "java-base", root(JAVA), _PATH)
         _build(engine, FLINK, context)
 
 

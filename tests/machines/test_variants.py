@@ -1,0 +1,66 @@
+"""The images with build arguments, beside a real Kerberos realm and a real Spark Connect server."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from fake_flink import FakeFlink
+from kerberos.httpd import GuardedServer
+from kerberos.kdc import Realm
+from machines.engine import Engine
+from machines.given import CONFIGURATION, clusters, configured, for_containers, page
+from machines.images import FULL, INLINE_KERBEROS
+from spark_cluster import ConnectServer, executor_python
+
+from flink_cluster.waiting import wait_until
+
+pytestmark = pytest.mark.docker
+
+NEEDED = (INLINE_KERBEROS, FULL)
+SERVICE = "HTTP/localhost"
+
+
+@pytest.mark.parametrize("image", [INLINE_KERBEROS, FULL])
+def test_kerberos_as_a_build_argument_reaches_a_cluster_behind_it(
+    engine: Engine, flink: FakeFlink, image: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Realm() as realm:
+        for name, value in realm.environment.items():
+            monkeypatch.setenv(name, value)
+        realm.add(SERVICE)
+        who = realm.new_identity()
+        krb5, keytab = (for_containers(engine, path) for path in (realm.folder / "krb5.conf", who.keytab))
+        with GuardedServer(flink.url, realm, realm.keytab(SERVICE)) as server:
+            auth = {"kind": "kerberos", "principal": who.principal, "keytab": "/etc/flink-autoscaler/keytab"}
+            cluster = {"name": "guarded", "url": server.url, "auth": auth}
+            options = configured(engine, "kerberos", {"clusters": [cluster], "engine": {"kind": "inline"}})
+            mounts = ("--volume", f"{krb5}:/etc/krb5.conf:ro", "--volume", f"{keytab}:/etc/flink-autoscaler/keytab:ro")
+            code, said = engine.ended(
+                image, *options, *mounts, command=("once", "--config", CONFIGURATION, "--json", "--dry-run")
+            )
+            shown = sum(line.endswith(" ticket") for line in server.requests())
+
+    assert code == 0, said
+    assert re.search(r'"job_key": "guarded/orders"', said), said
+    assert shown >= 1
+
+
+@pytest.fixture(scope="module")
+def executors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an interpreter with pyarrow alone; made before a test is in the network of the engine."""
+    return executor_python(tmp_path_factory.mktemp("executors") / "env", "pyarrow")
+
+
+def test_connect_as_a_build_argument_evaluates_on_a_server(engine: Engine, executors: Path, flink: FakeFlink) -> None:
+    with ConnectServer(executors) as server:
+        sections = {"clusters": clusters(flink), "engine": {"kind": "spark", "spark-master": server.url}}
+        with engine.start(FULL, *configured(engine, "connect", sections)) as container:
+            wait_until(
+                "passes on the server",
+                lambda: re.search(r'passes_total\{[^}]*engine="spark"[^}]*\} [2-9]', page(engine, "/metrics")),
+                180,
+                interval=0.5,
+                context=container.log,
+            )
