@@ -21,8 +21,8 @@ pytestmark = pytest.mark.docker
 
 NEEDED = (INLINE, WITH_SPARK, FLINK)
 
-CURVE = "0:200,30:1400,240:1400,245:100"
-"""A subtask of the job does 500 records/s: it needs three or four for three minutes, then one."""
+CURVE = "0:200,60:200,90:1400,270:1400,275:100"
+"""A subtask of the job does 500 records/s: it needs three or four for three minutes, once Spark is up, then one."""
 
 SHORT = {
     "metrics.window": "15 s",
@@ -65,12 +65,12 @@ def events(site: Site) -> list[dict[str, str]]:
 
 
 def test_job_is_scaled_up_and_down(site: Site, kind: str) -> None:
-    wait_until(f"passes on {kind}", lambda: site.passes(kind) >= 2, 180, interval=0.5, context=site.log)
-    others = sum(site.passes(each) for each in IMAGES if each != kind)
     site.submit(CURVE)
     started = time.monotonic()
+    wait_until(f"passes on {kind}", lambda: site.passes(kind) >= 2, 180, interval=0.5, context=site.log)
+    others = sum(site.passes(each) for each in IMAGES if each != kind)
 
-    wait_until("scaled up", lambda: site.parallelism() >= 2, 240, interval=0.5, context=site.log)
+    wait_until("scaled up", lambda: site.parallelism() >= 2, 300, interval=0.5, context=site.log)
     up = time.monotonic() - started
     wait_until("scaled down", lambda: site.parallelism() == 1, 420, interval=0.5, context=site.log)
 
@@ -103,7 +103,7 @@ def test_configuration_is_read_again_on_a_signal_and_a_mistake_is_refused(site: 
         site.configure({"notifications": {"targets": [{"name": "audit", "url": "http://127.0.0.1:1"}]}}, {})
         site.engine.docker("kill", "--signal", "HUP", container)
         wait_until("a reload", lambda: "reloaded" in site.log(), 30, context=site.log)
-        site.configure({"notificatoins": {}}, {})
+        site.configure({"notificatoins": {"targets": []}}, {})
         site.engine.docker("kill", "--signal", "HUP", container)
         wait_until("a refusal", lambda: "reload_refused" in site.log(), 30, context=site.log)
     finally:

@@ -121,7 +121,8 @@ def test_history_is_in_the_state_directory(server: Server, flink: FakeFlink, por
 
     server.restart(UNIT)
 
-    server.wait_until("files", lambda: server.run("find", f"{folder}/", "-name", "*.parquet"), timeout=120)
+    found = f"find {folder}/ -name '*.parquet' | grep --quiet ."
+    server.wait_until("files", lambda: server.code("sh", "-c", found) == 0, timeout=120)
 
 
 def test_reload_takes_a_cluster_and_a_refused_one_is_told(running: Server, flink: FakeFlink) -> None:
