@@ -186,7 +186,7 @@ test-lowest: $(VENV)/.setup-test ## Run the unit tests with the lowest versions 
 	PYTHONPATH=tests/support $(BIN)/python -m releasing.versions "$(PYTHON)" $(PYTEST_ARGS)
 
 .PHONY: test-python
-test-python: $(VENV)/.setup-test ## Run the unit tests on another Python, with the newest versions (PYTHON=python3.13, or SUITE=forky: that of a Debian).
+test-python: $(VENV)/.setup-test ## Run the unit tests on another Python, with the newest versions (PYTHON=python3.13, or SUITE=testing: that of a Debian).
 	@[ -z "$(SUITE)" ] || .ci/check-tools machines
 	PYTHONPATH=tests/support $(BIN)/python -m $(if $(SUITE),machines.pythons "$(SUITE)",releasing.versions "$(PYTHON)" --newest) $(PYTEST_ARGS)
 
