@@ -18,6 +18,9 @@ from flink_autoscaler.pipeline.spark.settings import SparkSettings
 PACKAGES: Final = ("pyspark", "pyarrow")
 """Of the extra ``spark``: the program works without them where nothing is evaluated on Spark."""
 
+CONNECT_PACKAGES: Final = ("grpc", "grpc_status")
+"""Of those that the extra ``connect`` adds."""
+
 EXTRA: Final = "pip install 'flink-autoscaler[spark]'"
 
 OLDEST_JAVA: Final = 17
@@ -41,11 +44,13 @@ def require_environment(settings: SparkSettings) -> None:
     """Check that this machine has what a driver needs; a client of Spark Connect needs nothing but packages.
 
     Raises:
-        ConfigError: Packages are missing, Java is missing or too old, there is too little memory, or YARN is the
-            master and its configuration is not there.
+        ConfigError: Packages are missing, also those of Spark Connect where a server of it is the master;
+            Java is missing or too old, there is too little memory, or YARN is the master and its configuration is not
+            there.
     """
     require_packages()
     if settings.is_connect:
+        require_connect()
         return
     require_memory(settings.driver_memory)
     require_java()
@@ -63,6 +68,19 @@ def require_packages() -> None:
         raise ConfigError(
             f"the Spark engine needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not "
             f"installed: {EXTRA}, or set autoscaler.engine.kind: inline, which needs neither Spark nor Java"
+        )
+
+
+def require_connect() -> None:
+    """Check that what a client of Spark Connect needs is installed, without loading it.
+
+    Raises:
+        ConfigError: It is not; the message says how to install it.
+    """
+    if missing := [name for name in CONNECT_PACKAGES if find_spec(name) is None]:
+        raise ConfigError(
+            f"Spark Connect needs more packages ({', '.join(missing)}): pip install 'flink-autoscaler[connect]', or "
+            "in an image --build-arg WITH_CONNECT=1"
         )
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 from pipeline_setup import Fleet
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.pipeline.spark.environment import VARIABLES, require_environment, require_java
+from flink_autoscaler.pipeline.spark.environment import (
+    CONNECT_PACKAGES,
+    VARIABLES,
+    require_connect,
+    require_environment,
+    require_java,
+)
 from flink_autoscaler.pipeline.spark.live import SparkEngine
 from flink_autoscaler.pipeline.spark.session import open_session
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
@@ -104,3 +111,12 @@ def test_missing_java_is_refused_with_advice(tmp_path: Path, monkeypatch: pytest
 
     with pytest.raises(ConfigError, match=r"no java on the PATH.*inline"):
         require_java()
+
+
+def test_packages_of_spark_connect_are_asked_for_before_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.machinery.PathFinder.find_spec", lambda *_: None)
+    for name in CONNECT_PACKAGES:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+    with pytest.raises(ConfigError, match=r"grpc.*flink-autoscaler\[connect\]"):
+        require_connect()
