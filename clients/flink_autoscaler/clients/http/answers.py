@@ -252,6 +252,8 @@ class _Page(HTMLParser):
         self._text: list[str] = []
         with Border():  # the parser gives up on some pages, by an AssertionError: what it found before is shown
             self.feed(body[:_PAGE_LIMIT].decode("utf-8", "replace"))
+            if self._inside == "title":  # newer parsers keep the text of a title until it ends
+                self.close()
         self.title, self.text = _one_line(self._title), _one_line(self._text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
