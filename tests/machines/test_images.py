@@ -95,11 +95,12 @@ def test_history_report_and_profiles_are_made_in_the_image_with_spark(engine: En
         wait_until("Spark", lambda: "autoscaler_spark_up 1.0" in page(engine, "/metrics"), 180, context=container.log)
         wait_until("rows in the history", lambda: _samples(container, told) >= 20, 120, context=container.log)
         report = container.execute(
-            *("flink-autoscaler", "report", "--since", "1h", "--output", "/tmp/report.html", "--config", CONFIGURATION)
+            *("flink-autoscaler", "report", "--since", "1h", "--output", "/tmp/report.html", "--config", CONFIGURATION),
+            timeout=400,
         )
         written = container.execute("cat", "/tmp/report.html")
         profiles = container.execute(
-            *("flink-autoscaler", "forecast", "build", "--dry-run", "--json", "--config", CONFIGURATION), timeout=240
+            *("flink-autoscaler", "forecast", "build", "--dry-run", "--json", "--config", CONFIGURATION), timeout=400
         )
 
     assert "main/orders" in written, report
