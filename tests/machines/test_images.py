@@ -51,6 +51,7 @@ def test_small_image_keeps_state_in_a_database(engine: Engine, flink: FakeFlink,
     with kind() as server:
         settings = server.new_database()
         access = {"url": settings.url, "username": settings.username, "password-env-variable": "DATABASE_PASSWORD"}
+        access["upgrade-at-start"] = "true"
         kept = {"state-store": {"type": "JDBC"}, "event-handler": {"type": "JDBC"}, "jdbc": access}
         sections = {"clusters": clusters(flink), "standalone": kept}
         options = (*configured(engine, server.scheme, sections), "--env", f"DATABASE_PASSWORD={settings.password}")

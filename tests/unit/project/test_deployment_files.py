@@ -149,6 +149,16 @@ def test_dockerfile_copies_what_exists_and_is_not_ignored() -> None:
     assert all((PROJECT / source).exists() for source in copied)
 
 
+@pytest.mark.parametrize("stage", sorted(stages()))
+def test_stage_declares_the_arguments_that_it_uses(stage: str) -> None:
+    own = stages()[stage][1]
+    declared = {value.partition("=")[0] for instruction, value in own if instruction == "ARG"}
+
+    used = {name for instruction, value in own if instruction == "RUN" for name in re.findall(r"\bWITH_[A-Z]+", value)}
+
+    assert used <= declared
+
+
 @TARGETS
 def test_image_does_not_run_as_root(target: str) -> None:
     assert last("USER", target) == "10001:10001"
