@@ -89,8 +89,8 @@ class FigureReader(VectorReader):
         return end
 
     def _take_entry(self, labels: Mapping[str, str], value: float) -> None:
-        job, vertex, operator, figure = (labels.get(name, "") for name in self._names)
-        self._sort(job, vertex, operator, figure, value)
+        job, vertex, operator, topic, figure = (labels.get(name, "") for name in self._names)
+        self._sort(job, vertex, operator, topic, figure, value)
 
     def _sort(self, job: str, vertex: str, operator: str, topic: str, figure: str, value: float) -> None:
         if job not in self._jobs:

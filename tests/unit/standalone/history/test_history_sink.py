@@ -294,12 +294,14 @@ def test_passes_become_rows_that_are_spilled_while_the_history_hangs(tmp_path: P
     settings = settings_of("hdfs://nowhere/history", spill_directory=str(tmp_path))
     sinks.append(sink := HistorySink(settings, sessions=hang))
     add(sink, scaled_up().records[0])
+    wait_until("rows", lambda: sink.status().rows_waiting > 0, PATIENCE, interval=0.001)
     sink.flush(0.05)
     passes = 2 * MOST_PASSES
 
     for number in range(passes):
+        before = sink.status().rows_waiting
         add(sink, scaled_up().records[0], job_key=f"main/job {number}")
-        wait_until("rows", lambda: sink.status().rows_waiting > number, PATIENCE, interval=0.001)  # noqa: B023
+        wait_until("rows", lambda: sink.status().rows_waiting > before, PATIENCE, interval=0.001)  # noqa: B023
 
     let_go.set()
     sink.close(timeout=PATIENCE)
@@ -372,9 +374,11 @@ def test_daemon_compacts_and_removes_on_schedule(tmp_path: Path, sinks: list[His
     write(a_storage(tmp_path), sample_rows(2), sample_rows(3), sample_rows(1, at_ms=NOON_MS - 200 * 86_400_000))
     clock = Clock(NOON_MS + 86_400_000)
     sinks.append(sink := HistorySink(settings_of(tmp_path, compaction_interval=3600.0), clock=clock))
-    clock.at_ms += 3_600_000
-
     add(sink, scaled_up().records[0])
+    assert sink.flush(PATIENCE)
+
+    clock.at_ms += 3_600_000
+    sink.flush(PATIENCE)
 
     folder = "samples/version=1/date=2026-01-31/cluster=main"
     wait_until("one file is left", lambda: files_of(tmp_path).get(folder) == 1, PATIENCE, interval=0.02)
@@ -386,9 +390,11 @@ def test_history_is_kept_in_order_after_a_clock_was_set_back_by_years(tmp_path: 
     write(a_storage(tmp_path), sample_rows(2), sample_rows(3))
     clock = Clock(NOON_MS + 10 * 365 * 86_400_000)
     sinks.append(sink := HistorySink(settings_of(tmp_path, compaction_interval=3600.0), clock=clock))
-    clock.at_ms = NOON_MS + 86_400_000
-
     add(sink, scaled_up().records[0])
+    assert sink.flush(PATIENCE)
+
+    clock.at_ms = NOON_MS + 86_400_000
+    sink.flush(PATIENCE)
 
     folder = "samples/version=1/date=2026-01-31/cluster=main"
     wait_until("one file is left", lambda: files_of(tmp_path).get(folder) == 1, PATIENCE, interval=0.02)
