@@ -15,7 +15,6 @@ from flink_autoscaler.stores.sql.database.database import DatabaseSettings
 
 pytestmark = [
     pytest.mark.upgrade,
-    pytest.mark.parametrize("settings", ["sqlite"], indirect=True),
     pytest.mark.parametrize("is_answered", [True, False], ids=["answered", "answer lost"]),
 ]
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from upgrading import Kept, Site, Version, known_revision, said
 
-pytestmark = [pytest.mark.upgrade, pytest.mark.parametrize("settings", ["sqlite"], indirect=True)]
+pytestmark = pytest.mark.upgrade
 
 JOB = "main/orders"
 

@@ -21,6 +21,7 @@ from watching.process import DaemonProcess
 from flink_cluster.waiting import wait_until
 
 TOKEN = "operators-token"
+LINK_TO_JOB = "return [...document.links].find(each => each.textContent === 'main/orders')?.href"
 OPTIONS = {
     "job__autoscaler__metrics__window": "300 ms",
     "job__autoscaler__stabilization__interval": "0 s",
@@ -228,8 +229,8 @@ def test_a_pause_from_the_page_of_a_started_daemon_stops_its_next_rescale(
         page.execute_cdp_cmd("Network.enable", {})
         page.execute_cdp_cmd("Network.setExtraHTTPHeaders", {"headers": {"Authorization": f"Basic {proof}"}})
         page.get(url_of(daemon))
-        (link,) = wait_until("the job", lambda: page.find_elements(By.LINK_TEXT, "main/orders"), 20.0)
-        page.get(link.get_attribute("href") or "")
+        # In one script: the page keeps itself up to date, and an element of it may be another one a moment later.
+        page.get(wait_until("the job", lambda: page.execute_script(LINK_TO_JOB), 20.0))
         type_into(page, "form[data-order=pause] [name=reason]", "release 7", Keys.ENTER)
         wait_until("the answer", lambda: "paused" in text_of(page, "form[data-order=pause] output"), 10.0)
         with client_of(daemon) as client:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 
@@ -25,6 +26,9 @@ const top = job.getBoundingClientRect().top + scrollY - 8;
 const charts = [...job.querySelectorAll("figure.chart")].map(each => each.getBoundingClientRect().bottom + scrollY);
 return {x: 0, y: top, width: document.documentElement.clientWidth, height: Math.max(...charts) - top + 8};
 """
+
+_PATIENCE = 10.0
+"""Seconds for a page to take what is typed."""
 
 _ALL_DRAWN = "return window.Bokeh?.documents.length > 0 && Bokeh.documents.every(each => each.is_idle)"
 
@@ -90,9 +94,17 @@ def top_picture(chrome: Chrome, picture: Path, *, width: int, height: int) -> No
 
 
 def type_into(chrome: Chrome, selector: str, *keys: str) -> None:
-    """Go to a part of a form, and type."""
-    chrome.execute_script("document.querySelector(arguments[0]).focus()", selector)
-    chrome.switch_to.active_element.send_keys(*keys)
+    """Go to a part of a form, and type; again where a page that keeps itself up to date was replaced meanwhile."""
+
+    def has_typed() -> bool:
+        try:
+            chrome.execute_script("document.querySelector(arguments[0]).focus()", selector)
+            chrome.switch_to.active_element.send_keys(*keys)
+        except StaleElementReferenceException:
+            return False
+        return True
+
+    wait_until(f"{selector} takes what is typed", has_typed, _PATIENCE)
 
 
 def text_of(chrome: Chrome, selector: str) -> str:

@@ -36,9 +36,10 @@ _WHO: Final = ("--as", "ann", "--reason", "an upgrade")
 _OPTIONS: Final = {
     "autoscaler.standalone.control-loop.interval": "200 ms",
     "autoscaler.records.interval": "1 s",
+    "autoscaler.records.max-per-job": "100000",
     "job.autoscaler.flink.rest-client.timeout": "10 s",
 }
-"""The cluster is never away: a slow answer of a busy machine is no failure of a job."""
+"""The cluster is never away: a slow answer of a busy machine is no failure of a job. No record is too old to keep."""
 _PATIENCE: Final = 600.0
 """Seconds for a command: a report starts a JVM."""
 _FINAL: Final = frozenset({"reached", "partially reached", "refused", "superseded"})

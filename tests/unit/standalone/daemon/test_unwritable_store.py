@@ -146,7 +146,7 @@ class Site:
         """Wait until the daemon says that it is back and scales again."""
         self.daemon.wait_for("that it is back", lambda: self.daemon.lines("store_back"))
         self.cluster.wait_for_puts(1)
-        assert self.daemon.get("/readyz")[0] == 200
+        self.daemon.wait_for("ready", lambda: self.daemon.get("/readyz")[0] == 200)
 
 
 @contextmanager
