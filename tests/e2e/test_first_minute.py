@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import pytest
+from watching.wired import settings_of
 
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_cluster import FlinkCluster, job
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
@@ -50,8 +49,7 @@ def is_over(instant: float) -> bool:
 
 def outcomes(cluster: FlinkCluster, job_id: str) -> Iterator[PassOutcome]:
     """Do a pass every five seconds, through the parts that the daemon is made of."""
-    overrides = [f"{key}={value}" for key, value in {**OPTIONS, "autoscaler.clusters.0.url": cluster.rest_url}.items()]
-    settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    settings = settings_of({**OPTIONS, "autoscaler.clusters.0.url": cluster.rest_url})
     with Wiring(settings) as wiring:
         passes = wiring.cluster_pass(settings.effective_clusters()[0], selects=lambda each: each.job_id == job_id)
         for number in range(PASSES):

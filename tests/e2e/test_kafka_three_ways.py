@@ -20,14 +20,13 @@ from confluent_kafka.cimpl import NewTopic
 from kafka_broker import running_broker, why_not
 from kafka_job import SOURCE_VERTEX, WORK_VERTEX, Arriving, KafkaReadingCluster, submit
 from prometheus_server import Prometheus, require
+from watching.wired import settings_of
 
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.metrics import FlinkMetric
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
 pytestmark = [pytest.mark.kafka, pytest.mark.e2e]
 
@@ -110,8 +109,7 @@ def passes_of(way: str, cluster: KafkaReadingCluster, prometheus: str, bootstrap
             "autoscaler.kafka.0.bootstrap-servers": bootstrap,
             "job.autoscaler.lag.sources": "orders-kafka",
         }
-    overrides = [f"{key}={value}" for key, value in values.items()]
-    settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    settings = settings_of(values)
     with Wiring(settings) as wiring:
         yield wiring.cluster_pass(settings.effective_clusters()[0])
 

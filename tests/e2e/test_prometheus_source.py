@@ -10,13 +10,12 @@ from functools import partial
 
 import pytest
 from prometheus_server import Prometheus, require
+from watching.wired import settings_of
 
 from flink_autoscaler.core.model.metrics import FlinkMetric, ScalingMetric
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_cluster import FlinkCluster, job
 from flink_cluster.reporter import ReportingCluster
 
@@ -41,8 +40,7 @@ OPTIONS = {
 @contextmanager
 def passes_of(cluster: FlinkCluster, **options: str) -> Iterator[ClusterPass]:
     values = {**OPTIONS, "autoscaler.clusters.0.url": cluster.rest_url, **options}
-    overrides = [f"{key}={value}" for key, value in values.items()]
-    settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    settings = settings_of(values)
     with Wiring(settings) as wiring:
         yield wiring.cluster_pass(settings.effective_clusters()[0])
 

@@ -18,6 +18,7 @@ from fake_flink import FakeFlink, FakeJob, chain
 from fault_setup.driving import drive
 from kafka_broker import ADMIN, GUEST, Broker, running_broker, why_not
 from lag_contracts import LagSourceContract
+from watching.wired import settings_of
 
 from flink_autoscaler.clients.kafka.lag import KafkaAddress, KafkaLag
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, ConnectError, RefusedError, ResponseError
@@ -27,8 +28,6 @@ from flink_autoscaler.core.ports.lag_sources import LagQuery
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_cluster.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
@@ -258,8 +257,7 @@ def a_daemon(flink: FakeFlink, bootstrap: str, **more: str) -> Iterator[ClusterP
         "job.autoscaler.lag.sources": "Source*=broker",
         **more,
     }
-    overrides = [f"{key}={value}" for key, value in values.items()]
-    settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    settings = settings_of(values)
     with Wiring(settings) as wiring:
         yield wiring.cluster_pass(settings.effective_clusters()[0])
 

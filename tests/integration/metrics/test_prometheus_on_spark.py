@@ -11,14 +11,13 @@ import pytest
 from fake_flink import FakeFlink, chain
 from fake_prometheus import FakePrometheus
 from spark_cluster import SparkCluster, executor_python, make_pyfiles
+from watching.wired import settings_of
 
 from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassReport
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_cluster.waiting import wait_until
 
 pytestmark = pytest.mark.spark
@@ -60,8 +59,7 @@ def passes_of(flink: FakeFlink, prometheus: FakePrometheus, options: Mapping[str
         "job.autoscaler.stabilization.interval": "0 s",
         **options,
     }
-    overrides = [f"{key}={value}" for key, value in values.items()]
-    settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    settings = settings_of(values)
     with Wiring(settings) as wiring:
         yield wiring.cluster_pass(settings.effective_clusters()[0])
 

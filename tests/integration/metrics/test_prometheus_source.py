@@ -8,19 +8,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
 from fake_flink import FakeFlink, FakeJob, chain
 from prometheus_server import Prometheus, require
+from watching.wired import passes_of
 
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId, VertexMetrics
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
-from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_cluster.waiting import wait_until
 
 JOBS = 40
@@ -71,24 +68,6 @@ class Scraped:
         return [path for path in self.flink.paths() if path != OWN_PATH]
 
 
-@contextmanager
-def a_daemon(flink: FakeFlink, **options: str) -> Iterator[ClusterPass]:
-    values = {
-        "autoscaler.clusters.0.name": "main",
-        "autoscaler.clusters.0.url": flink.url,
-        "autoscaler.engine.kind": "inline",
-        "autoscaler.standalone.state-store.type": "heap",
-        "autoscaler.standalone.event-handler.type": "logging",
-        "job.autoscaler.enabled": "true",
-        "job.autoscaler.stabilization.interval": "0 s",
-        **options,
-    }
-    overrides = [f"{key}={value}" for key, value in values.items()]
-    settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
-    with Wiring(settings) as wiring:
-        yield wiring.cluster_pass(settings.effective_clusters()[0])
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
     require()
@@ -105,7 +84,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
             wait_until("twice scraped", lambda: _scrapes(prometheus) >= 2, TIMEOUT)
             section = "autoscaler.clusters.0.metrics."
             source = {f"{section}source": "prometheus", f"{section}prometheus.url": prometheus.url}
-            with a_daemon(flink, **source) as passes:
+            with passes_of(flink, **source) as passes:
                 yield Scraped(flink, prometheus, passes)
         load.end()
 
@@ -145,7 +124,7 @@ def test_rates_are_exact_wherever_the_passes_lie_between_the_scrapes(site: Scrap
 
 
 def test_a_reading_has_what_one_over_rest_has(site: Scraped) -> None:
-    with a_daemon(site.flink) as by_rest:
+    with passes_of(site.flink) as by_rest:
         told = {name: report.outcome for name, report in by_rest.run().reports.items()}
     known = site.one_pass()
 

@@ -12,13 +12,12 @@ import pytest
 from fake_flink import FakeFlink, FakeJob, chain
 from fault_setup.driving import drive
 from prometheus_server import Prometheus, require
+from watching.wired import settings_of
 
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_cluster.waiting import wait_until
 
 RATE, TICK, TIMEOUT = 40.0, 0.3, 90.0
@@ -75,8 +74,7 @@ def a_daemon(site: Site, **options: str) -> Iterator[ClusterPass]:
         "job.autoscaler.scale-down.interval": "0 s",
         **{f"{section}prometheus.{key}": text for key, text in options.items()},
     }
-    overrides = [f"{key}={value}" for key, value in values.items()]
-    settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    settings = settings_of(values)
     with Wiring(settings) as wiring:
         yield wiring.cluster_pass(settings.effective_clusters()[0])
 

@@ -9,13 +9,12 @@ import pytest
 from fake_flink import FakeFlink, FakeJob, Fault, chain
 from fake_prometheus import FakePrometheus
 from fault_setup.driving import drive
+from watching.wired import settings_of
 
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_cluster.waiting import wait_until
 
 TICK, ENOUGH = 0.3, 15
@@ -61,8 +60,7 @@ def a_daemon(flink: FakeFlink, other: FakeFlink, prometheus: FakePrometheus) -> 
         "job.autoscaler.metrics.window": "1 s",
         "job.autoscaler.scale-down.interval": "0 s",
     }
-    overrides = [f"{key}={value}" for key, value in values.items()]
-    settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    settings = settings_of(values)
     with Wiring(settings) as wiring:
         yield {each.name: wiring.cluster_pass(each) for each in settings.effective_clusters()}
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import base64
 import shutil
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from fake_flink import FakeFlink, FakeJob, chain
+from fake_flink import FakeFlink, chain
+from fake_flink.load import overloaded, working
 from pictures.browser import chromium, text_of, type_into
 from selenium.webdriver import Keys
 from selenium.webdriver.common.by import By
@@ -48,35 +47,6 @@ def token(tmp_path: Path) -> Path:
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
     return file
-
-
-def overloaded(flink: FakeFlink) -> FakeJob:
-    job = flink.add_job("orders", chain(sources=1, vertices=2, parallelism=2), start_ms=1, running_at_ms=1)
-    job.vertices[1].name = "work"
-    job.vertices[1].metrics["busyTimeMsPerSecond"] = 1000.0
-    return job
-
-
-@contextmanager
-def working(job: FakeJob) -> Iterator[None]:
-    """Let the counters of a job grow all the time."""
-    is_over = threading.Event()
-    source, work = job.vertices
-
-    def count() -> None:
-        while not is_over.wait(0.02):
-            records = work.records_in + 100
-            for name in ("Source__source_0.numRecordsIn", "Source__source_0.numRecordsOut"):
-                source.metrics[name] = float(records)
-            source.records_out = work.records_in = records
-
-    thread = threading.Thread(target=count)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
 
 
 def url_of(daemon: DaemonProcess) -> str:

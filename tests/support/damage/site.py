@@ -14,12 +14,11 @@ from fake_flink import FakeFlink
 from sql_setup import an_event
 from sqlalchemy import Connection, insert
 from watching import LogLines
+from watching.wired import settings_of
 
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
-from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state.codec import StateType
 from flink_autoscaler.stores.sql.tables import (
@@ -121,8 +120,7 @@ class Site:
             "autoscaler.notifications.targets.0.type": "webhook",
             "autoscaler.notifications.targets.0.url": f"{self._flink.url}/hook",
         }
-        overrides = [f"{key}={value}" for key, value in values.items()]
-        return load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+        return settings_of(values)
 
 
 def _database(path: Path) -> Database:

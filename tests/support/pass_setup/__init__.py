@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 from fake_flink import FakeFlink
+from watching.wired import settings_of
 
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler, AutoScalerStateStore
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
 
 def passes_over(
@@ -35,8 +34,7 @@ def passes_over(
         now_ms: The clock, epoch milliseconds.
     """
     place = {"autoscaler.clusters.0.name": "main", "autoscaler.clusters.0.url": flink.url}
-    overrides = [f"{key}={value}" for key, value in {**options, **place}.items()]
-    settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    settings = settings_of({**options, **place})
     cluster = settings.effective_clusters()[0]
     wiring = parts.enter_context(Wiring(settings))
     passes = ClusterPass(

@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Final, Self
 
+from watching.wired import settings_of
+
 from flink_autoscaler.core.autoscaler import ALWAYS, JobAutoScaler
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.model.state import JobState
@@ -18,9 +20,7 @@ from flink_autoscaler.core.ports.passes import PassRequest, Recorded
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies, PassReport
 from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_autoscaler.stores import HeapStateStore
 from flink_autoscaler.stores.heap import HeapTombstones
 from flink_cluster import FlinkCluster, HarnessError, job
@@ -123,8 +123,7 @@ class SupervisedPasses:
             "autoscaler.clusters.0.url": self.cluster.rest_url,
             **self._options,
         }
-        overrides = [f"{key}={value}" for key, value in values.items()]
-        settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+        settings = settings_of(values)
         watched = settings.effective_clusters()[0]
         wiring = self._open.enter_context(Wiring(settings))
         self._autoscaler = _WithOrders(

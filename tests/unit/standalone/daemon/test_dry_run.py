@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 from fake_flink import Canned, FakeFlink, FakeJob, chain
+from fake_flink.load import keep_counting
+from watching.wired import settings_of
 
 from flink_autoscaler.core.autoscaler import ALWAYS, JobAutoScaler
 from flink_autoscaler.core.model.events import Event, ScalingReport
@@ -24,9 +26,7 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassRequest, Recorded
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassDependencies
 from flink_autoscaler.standalone.daemon.wiring import Wiring, standing_orders
-from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_autoscaler.stores import HeapStateStore
 
 PASSES = 4
@@ -244,16 +244,7 @@ class Bench:
     def _settings(self, more: Mapping[str, str]) -> Settings:
         place = {"autoscaler.clusters.0.name": "main", "autoscaler.clusters.0.url": self.flink.url}
         values = {**WATCHING, **place, **self.case.settings, **more}
-        overrides = [f"{key}={value}" for key, value in values.items()]
-        return load_settings(load_configuration(file=None, environment={}, overrides=overrides))
-
-
-def keep_counting(job: FakeJob) -> None:
-    """Let the counters grow as they do while a job works."""
-    source, work = job.vertices
-    for name in ("Source__source_0.numRecordsIn", "Source__source_0.numRecordsOut"):
-        source.metrics[name] = work.records_in + 100.0
-    source.records_out = work.records_in = work.records_in + 100
+        return settings_of(values)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import pytest
 from core_builders import RecordingEvents, RecordingRealizer, RecordingStore
 from fake_flink import FakeFlink, chain
 from watching import LogLines
+from watching.wired import settings_of
 
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.core.autoscaler import JobAutoScaler
@@ -29,9 +30,7 @@ from flink_autoscaler.standalone.ha.leadership import Leadership
 from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
-from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_cluster.waiting import wait_until
 
 JOB = "main/orders"
@@ -203,8 +202,7 @@ def wired(urls: dict[str, str], policy: str, parts: ExitStack) -> tuple[Wiring, 
     for number, (name, url) in enumerate(urls.items()):
         options |= {f"autoscaler.clusters.{number}.name": name, f"autoscaler.clusters.{number}.url": url}
         options[f"autoscaler.clusters.{number}.interval"] = "7 s"
-    overrides = [f"{key}={value}" for key, value in options.items()]
-    settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    settings = settings_of(options)
     wiring = parts.enter_context(Wiring(settings))
     return wiring, {cluster.name: cluster for cluster in settings.effective_clusters()}
 

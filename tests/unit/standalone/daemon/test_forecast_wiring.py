@@ -6,12 +6,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from fake_flink import FakeFlink
+from watching.wired import settings_of
 
 from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
 from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
-from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
 KEY = "main/orders"
 ASOF = 1_769_860_800.0
@@ -31,8 +30,7 @@ def a_site(flink: FakeFlink, folder: Path) -> Settings:
         "autoscaler.standalone.jdbc.url": f"jdbc:sqlite:{folder / 'autoscaler.db'}",
         "autoscaler.jobs-gone.grace": "0 s",
     }
-    overrides = [f"{key}={value}" for key, value in values.items()]
-    return load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    return settings_of(values)
 
 
 def test_profiles_reach_the_passes_of_their_job_and_go_with_it(tmp_path: Path) -> None:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 from fake_flink import FakeFlink, FakeMetricStore, Fault, chain
+from watching.wired import passes_of
 
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
-from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_cluster.waiting import wait_until
 
 RATE = 1000.0
@@ -59,24 +56,6 @@ def be_quiet(flink: FakeFlink, seconds: float = QUIET) -> None:
     wait_until("quiet for a while", lambda: time.monotonic() - store.dumps[-1] > seconds, interval=0.02)
 
 
-@contextmanager
-def a_daemon(flink: FakeFlink, **options: str) -> Iterator[ClusterPass]:
-    values = {
-        "autoscaler.clusters.0.name": "main",
-        "autoscaler.clusters.0.url": flink.url,
-        "autoscaler.engine.kind": "inline",
-        "autoscaler.standalone.state-store.type": "heap",
-        "autoscaler.standalone.event-handler.type": "logging",
-        "job.autoscaler.enabled": "true",
-        "job.autoscaler.stabilization.interval": "0 s",
-        **options,
-    }
-    overrides = [f"{key}={value}" for key, value in values.items()]
-    settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
-    with Wiring(settings) as wiring:
-        yield wiring.cluster_pass(settings.effective_clusters()[0])
-
-
 def one_pass(passes: ClusterPass) -> PassOutcome:
     return passes.run().reports["main/orders"].outcome
 
@@ -103,7 +82,7 @@ def test_first_rate_of_a_daemon_is_right_after_a_quiet_time(flink: FakeFlink) ->
     ask(flink)
     be_quiet(flink)
 
-    with a_daemon(flink) as passes:
+    with passes_of(flink) as passes:
         first, second = one_pass(passes), next_pass(flink, passes)
 
     assert (first.phase, second.phase) == (PassPhase.COLLECTING, PassPhase.WINDOW_FILLING)
@@ -111,7 +90,7 @@ def test_first_rate_of_a_daemon_is_right_after_a_quiet_time(flink: FakeFlink) ->
 
 
 def test_rates_are_right_after_nothing_was_read_for_a_while(flink: FakeFlink) -> None:
-    with a_daemon(flink) as passes:
+    with passes_of(flink) as passes:
         first = one_pass(passes)
         be_quiet(flink)
         flink.pause()
@@ -123,7 +102,7 @@ def test_rates_are_right_after_nothing_was_read_for_a_while(flink: FakeFlink) ->
 
 
 def test_job_that_nobody_asked_about_is_read_at_once(flink: FakeFlink) -> None:
-    with a_daemon(flink) as passes:
+    with passes_of(flink) as passes:
         outcome = one_pass(passes)
 
     assert (outcome.phase, outcome.error) == (PassPhase.COLLECTING, None)
@@ -136,7 +115,7 @@ def test_what_cannot_be_proven_fresh_is_no_sample_and_says_so(flink: FakeFlink) 
     be_quiet(flink)
     flink.store.takes = 60.0
 
-    with a_daemon(flink) as passes:
+    with passes_of(flink) as passes:
         outcome = one_pass(passes)
         flink.store.takes = 0.0
         healed = one_pass(passes)
@@ -154,7 +133,7 @@ def test_store_that_stays_empty_is_waited_for_without_an_error(flink: FakeFlink)
     assert flink.store is not None
     flink.store.takes = 60.0
 
-    with a_daemon(flink) as passes:
+    with passes_of(flink) as passes:
         outcome = one_pass(passes)
 
     assert (outcome.phase, outcome.error) == (PassPhase.NOT_READY, None)
@@ -164,7 +143,7 @@ def test_store_that_stays_empty_is_waited_for_without_an_error(flink: FakeFlink)
 def test_store_that_somebody_else_has_just_woken_is_waited_for(flink: FakeFlink) -> None:
     ask(flink)
 
-    with a_daemon(flink) as passes:
+    with passes_of(flink) as passes:
         first = one_pass(passes)
         be_quiet(flink)
         second = one_pass(passes)
@@ -174,7 +153,7 @@ def test_store_that_somebody_else_has_just_woken_is_waited_for(flink: FakeFlink)
 
 
 def test_steady_passes_ask_for_little_more_and_do_not_wait(flink: FakeFlink) -> None:
-    with a_daemon(flink) as passes:
+    with passes_of(flink) as passes:
         one_pass(passes)
         next_pass(flink, passes)
         flink.requests.clear()
@@ -192,7 +171,7 @@ def test_steady_passes_ask_for_little_more_and_do_not_wait(flink: FakeFlink) -> 
 
 
 def test_answers_that_were_gathered_once_are_one_sample(slow_flink: FakeFlink) -> None:
-    with a_daemon(slow_flink) as passes:
+    with passes_of(slow_flink) as passes:
         first = one_pass(passes)
         be_quiet(slow_flink, 1.3)
         again = one_pass(passes)
@@ -205,7 +184,7 @@ def test_answers_that_were_gathered_once_are_one_sample(slow_flink: FakeFlink) -
 
 
 def test_what_was_gathered_before_a_restart_is_no_sample(slow_flink: FakeFlink) -> None:
-    with a_daemon(slow_flink) as passes:
+    with passes_of(slow_flink) as passes:
         one_pass(passes)
         be_quiet(slow_flink, 1.3)
         (job,) = slow_flink.jobs.values()
@@ -223,7 +202,7 @@ def test_what_was_gathered_before_a_restart_is_no_sample(slow_flink: FakeFlink) 
 def test_other_clusters_do_not_wait_for_one_that_gathers_slowly(flink: FakeFlink) -> None:
     assert flink.store is not None
     flink.store.takes = 60.0
-    with FakeFlink(store=FakeMetricStore(INTERVAL)) as other, a_daemon(flink) as slow, a_daemon(other) as quick:
+    with FakeFlink(store=FakeMetricStore(INTERVAL)) as other, passes_of(flink) as slow, passes_of(other) as quick:
         other.add_job("orders")
         waiting = threading.Thread(target=slow.run)
         waiting.start()
@@ -239,7 +218,7 @@ def test_reference_reads_what_there_is(flink: FakeFlink) -> None:
     ask(flink)
     be_quiet(flink)
 
-    with a_daemon(flink, **{"job.autoscaler.compat": "reference"}) as passes:
+    with passes_of(flink, **{"job.autoscaler.compat": "reference"}) as passes:
         outcome = one_pass(passes)
 
     assert outcome.phase is not PassPhase.ERROR
@@ -252,7 +231,7 @@ def test_cluster_that_refuses_the_wake_up_is_read_as_it_is(flink: FakeFlink) -> 
     be_quiet(flink)
     flink.fault(CLOCK, Fault.HTML)
 
-    with a_daemon(flink) as passes:
+    with passes_of(flink) as passes:
         outcome = one_pass(passes)
 
     assert outcome.phase is PassPhase.COLLECTING
@@ -263,7 +242,7 @@ def test_job_manager_that_hangs_for_a_moment_gives_no_old_sample(flink: FakeFlin
     be_quiet(flink)
     flink.fault(CLOCK, Fault.HANG, times=1)
 
-    with a_daemon(flink) as passes:
+    with passes_of(flink) as passes:
         first, second = one_pass(passes), one_pass(passes)
 
     assert (first.phase, first.error) == (PassPhase.NOT_READY, None)
@@ -274,7 +253,7 @@ def test_job_manager_that_hangs_for_a_moment_gives_no_old_sample(flink: FakeFlin
 def test_cluster_that_hangs_is_given_up_little_later(flink: FakeFlink) -> None:
     flink.fault("metrics", Fault.HANG)
 
-    with a_daemon(flink, **{"autoscaler.clusters.0.timeout": "1 s"}) as passes:
+    with passes_of(flink, **{"autoscaler.clusters.0.timeout": "1 s"}) as passes:
         started = time.monotonic()
         outcome = one_pass(passes)
         seconds = time.monotonic() - started

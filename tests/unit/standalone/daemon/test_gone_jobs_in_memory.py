@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 from fake_flink import FakeFlink
+from watching.wired import settings_of
 
 from flink_autoscaler.core.model.metrics import MetricSample
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
 JOBS = 110
 """More than those of which the memory keeps everything."""
@@ -39,8 +38,7 @@ def passes(flink: FakeFlink) -> Iterator[Callable[[Mapping[str, str]], ClusterPa
 
     def build(options: Mapping[str, str]) -> ClusterPass:
         place = {"autoscaler.clusters.0.name": "main", "autoscaler.clusters.0.url": flink.url}
-        overrides = [f"{key}={value}" for key, value in {**OPTIONS, **place, **options}.items()]
-        settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+        settings = settings_of({**OPTIONS, **place, **options})
         wiring = Wiring(settings)
         wirings.append(wiring)
         wiring.storage.start()

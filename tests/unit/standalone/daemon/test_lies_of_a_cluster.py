@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from fake_flink import Canned, FakeFlink, FakeJob, Fault, chain
 from fake_flink.answers import details, overview
+from fake_flink.load import keep_counting
 from watching import LogLines
+from watching.wired import settings_of
 
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.decision import PassPhase
@@ -19,8 +21,6 @@ from flink_autoscaler.standalone.daemon.wiring import Wiring
 from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
 EVALUATED = {PassPhase.COLLECTING, PassPhase.WINDOW_FILLING, PassPhase.EXECUTED}
 SICK, WELL = "main/sick", "main/well"
@@ -28,14 +28,6 @@ PASSES = 3
 
 PAGES = [b"<![foo[", b"<![", b"<html><title>Log in</title>"]
 SLOTS, HEAP, GC = "taskSlotsAvailable", "Status.JVM.Memory.Heap.Used", "Status.JVM.GarbageCollector.All.TimeMsPerSecond"
-
-
-def keep_counting(job: FakeJob) -> None:
-    """Let the counters grow as they do while a job works."""
-    source, work = job.vertices
-    for name in ("Source__source_0.numRecordsIn", "Source__source_0.numRecordsOut"):
-        source.metrics[name] = work.records_in + 100.0
-    source.records_out = work.records_in = work.records_in + 100
 
 
 class Daemon:
@@ -102,8 +94,7 @@ def daemon() -> Iterator[Daemon]:
             "job.autoscaler.metrics.window": "200 ms",
             "job.autoscaler.stabilization.interval": "0 s",
         }
-        overrides = [f"{key}={value}" for key, value in values.items()]
-        settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+        settings = settings_of(values)
         with Wiring(settings) as wiring:
             passes = wiring.cluster_pass(settings.effective_clusters()[0])
             yield Daemon(flink, wiring, passes, lines)

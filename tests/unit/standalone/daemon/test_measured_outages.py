@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 from fake_flink import FakeFlink
 from sql_setup.command_line import call
+from watching.wired import settings_of
 
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision
 from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
-from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 
@@ -44,8 +43,7 @@ def settings_for(flink: FakeFlink, folder: Path, options: dict[str, str]) -> Set
         "autoscaler.standalone.jdbc.url": f"jdbc:sqlite:{folder / 'autoscaler.db'}",
         **{f"job.autoscaler.{key}": text for key, text in options.items()},
     }
-    overrides = [f"{key}={value}" for key, value in values.items()]
-    return load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    return settings_of(values)
 
 
 def assumed_restarts(

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import signal
 import sqlite3
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from fake_flink import FakeFlink, FakeJob, chain
+from fake_flink import FakeFlink, FakeJob
+from fake_flink.load import keep_counting, overloaded, working
 from receiver import Receiver
 from watching.process import DaemonProcess
+from watching.wired import settings_of
 
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
-from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_cluster.waiting import wait_until
 
 TARGET = "autoscaler.notifications.targets.0."
@@ -49,42 +48,9 @@ def flink() -> Iterator[FakeFlink]:
         yield flink
 
 
-def overloaded(flink: FakeFlink) -> FakeJob:
-    job = flink.add_job("orders", chain(sources=1, vertices=2, parallelism=2), start_ms=1, running_at_ms=1)
-    job.vertices[1].metrics["busyTimeMsPerSecond"] = 1000.0
-    return job
-
-
-def keep_counting(job: FakeJob) -> None:
-    """Let the counters grow as they do while a job works."""
-    source, work = job.vertices
-    for name in ("Source__source_0.numRecordsIn", "Source__source_0.numRecordsOut"):
-        source.metrics[name] = work.records_in + 100.0
-    source.records_out = work.records_in = work.records_in + 100
-
-
-@contextmanager
-def working(job: FakeJob) -> Iterator[None]:
-    """Let the counters of a job grow all the time."""
-    is_over = threading.Event()
-
-    def work() -> None:
-        while not is_over.wait(0.02):
-            keep_counting(job)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
-
-
 def settings(flink: FakeFlink, more: Mapping[str, str]) -> Settings:
     place = {"autoscaler.clusters.0.name": "main", "autoscaler.clusters.0.url": flink.url}
-    overrides = [f"{key}={value}" for key, value in {**QUICK, **place, **more}.items()]
-    return load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    return settings_of({**QUICK, **place, **more})
 
 
 def is_rescaled(report: PassReport) -> bool:

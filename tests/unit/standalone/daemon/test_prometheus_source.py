@@ -9,12 +9,11 @@ from contextlib import contextmanager
 import pytest
 from fake_flink import FakeFlink, FakeJob, chain
 from fake_prometheus import FakePrometheus
+from watching.wired import settings_of
 
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
 from flink_autoscaler.standalone.daemon.wiring import Wiring
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
 
 @contextmanager
@@ -30,8 +29,7 @@ def a_daemon(flink: FakeFlink, prometheus: FakePrometheus, **options: str) -> It
         "job.autoscaler.enabled": "true",
         **options,
     }
-    overrides = [f"{key}={value}" for key, value in values.items()]
-    settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    settings = settings_of(values)
     with Wiring(settings) as wiring:
         yield wiring.cluster_pass(settings.effective_clusters()[0])
 

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 from databases import rows_of
 from fake_flink import FakeFlink, FakeJob
+from watching.wired import settings_of
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
 from flink_autoscaler.standalone.ha.leadership import LeadershipState
-from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.tables import JOBS, LEASE, TOMBSTONES
 from flink_cluster.waiting import wait_until
@@ -48,8 +47,7 @@ class Site:
             "autoscaler.standalone.jdbc.url": self.url,
             **{f"autoscaler.{key}": value for key, value in more.items()},
         }
-        overrides = [f"{key}={value}" for key, value in values.items()]
-        return load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+        return settings_of(values)
 
 
 @pytest.fixture

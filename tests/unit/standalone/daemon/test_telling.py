@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from databases import rows_of
-from fake_flink import FakeFlink, FakeJob, chain
+from fake_flink import FakeFlink, FakeJob
+from fake_flink.load import keep_counting, overloaded, working
 from sqlalchemy import text
 from watching import LogLines
 from watching.process import DaemonProcess
+from watching.wired import settings_of
 
 from flink_autoscaler.core.errors import ConfigError, PluginError, StoreError
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
@@ -26,9 +27,7 @@ from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.daemon.event_handlers import EventHandlers
 from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
-from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.schema.settings import Settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import EVENT_FIGURES, EVENTS, SCALINGS
@@ -59,8 +58,7 @@ class Site:
         more = {f"autoscaler.{key}": value for key, value in more.items()}
         of_job = {f"job.autoscaler.{key}": value for key, value in (job or {}).items()}
         values = {**QUICK, **place, "autoscaler.standalone.jdbc.url": self.url, **of_job, **more}
-        overrides = [f"{key}={value}" for key, value in values.items()]
-        return load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+        return settings_of(values)
 
     def run_until(self, settings: Settings, is_over: Callable[[PassReport], object]) -> None:
         """Do passes until one of them shows something."""
@@ -75,23 +73,9 @@ class Site:
             wait_until("a pass that shows it", look, 20.0, interval=0.05)
 
 
-def overloaded(flink: FakeFlink) -> FakeJob:
-    job = flink.add_job("orders", chain(sources=1, vertices=2, parallelism=2), start_ms=1, running_at_ms=1)
-    job.vertices[1].metrics["busyTimeMsPerSecond"] = 1000.0
-    return job
-
-
 def make_idle(job: FakeJob) -> None:
     for vertex in job.vertices:
         vertex.metrics["busyTimeMsPerSecond"] = 5.0
-
-
-def keep_counting(job: FakeJob) -> None:
-    """Let the counters grow as they do while a job works."""
-    source, work = job.vertices
-    for name in ("Source__source_0.numRecordsIn", "Source__source_0.numRecordsOut"):
-        source.metrics[name] = work.records_in + 100.0
-    source.records_out = work.records_in = work.records_in + 100
 
 
 def is_rescaled(report: PassReport) -> bool:
@@ -292,24 +276,6 @@ def test_a_filter_that_holds_a_rescale_back_is_an_event_with_its_figures_once_pe
     assert {name: stored.get(name) for name in held.figures} == held.figures
 
 
-@contextmanager
-def working(job: FakeJob) -> Iterator[None]:
-    """Let the counters of a job grow all the time."""
-    is_over = threading.Event()
-
-    def work() -> None:
-        while not is_over.wait(0.02):
-            keep_counting(job)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
-
-
 def test_a_daemon_at_its_default_level_tells_whenever_the_reasons_change_and_not_in_between(tmp_path: Path) -> None:
     quick = {key.replace(".", "__"): value for key, value in QUICK.items() if key.startswith("job.")}
     with FakeFlink() as flink, DaemonProcess(tmp_path) as daemon, working(overloaded(flink)):
@@ -322,7 +288,7 @@ def test_a_daemon_at_its_default_level_tells_whenever_the_reasons_change_and_not
         daemon.stop()
 
     told = [line for line in daemon.lines("job_reasons") if line["decision"] == "rescale"]
-    (sized,) = [code for code in told[0]["codes"] if code["code"] == "SIZED" and code["vertex"] == "vertex 1"]
+    (sized,) = [code for code in told[0]["codes"] if code["code"] == "SIZED" and code["vertex"] == "work"]
     assert sized["wanted"] > 2
     assert sized["needed_rate"] > sized["processing_rate"]
     signatures = [[line["phase"], line["decision"], _codes(line)] for line in _told(daemon)]

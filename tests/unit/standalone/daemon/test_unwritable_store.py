@@ -17,12 +17,11 @@ from sql_setup.command_line import call
 from sqlalchemy import event, text
 from sqlalchemy.pool import Pool
 from watching import LogLines
+from watching.wired import settings_of
 
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
 from flink_autoscaler.standalone.observability.health import Health
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.tables import JOBS, ORDERS, STATE
 from flink_cluster.waiting import wait_until
@@ -68,8 +67,7 @@ def passes_of(url: str, folder: Path) -> Iterator[tuple[Wiring, Callable[[], Pas
         "autoscaler.standalone.state-store.type": "JDBC",
         "autoscaler.standalone.jdbc.url": f"jdbc:sqlite:{folder / 'autoscaler.db'}",
     }
-    overrides = [f"{key}={value}" for key, value in values.items()]
-    settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    settings = settings_of(values)
     with Wiring(settings) as wiring:
         passes = wiring.cluster_pass(chosen_clusters(settings, None)[0])
         wiring.storage.start()

@@ -11,10 +11,9 @@ import pytest
 from fake_flink import FakeFlink, FakeJob
 from history_setup import part_files
 from watching import LogLines
+from watching.wired import settings_of
 
 from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
-from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
 PASSES = 3
 LARGEST = 2**63 - 1
@@ -84,8 +83,7 @@ def kept_history(flink: FakeFlink, folder: Path) -> list[dict[str, object]]:
         "autoscaler.history.path": str(folder),
         "autoscaler.history.interval": "0 s",
     }
-    overrides = [f"{key}={value}" for key, value in values.items()]
-    settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    settings = settings_of(values)
     with LogLines() as lines, Wiring(settings) as wiring:
         with closing(wiring.cluster_pass(chosen_clusters(settings, None)[0])) as passes:
             wiring.storage.start()

@@ -15,6 +15,7 @@ import pytest
 from core_builders import a_context
 from fake_flink import FakeFlink, chain
 from lag_contracts import LagSourceContract
+from watching.wired import settings_of
 
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.clients.http.number import HttpNumber, number_at, sample_of
@@ -175,8 +176,7 @@ def passed(flink: FakeFlink, **options: str) -> PassOutcome:
         "job.autoscaler.stabilization.interval": "0 s",
         **options,
     }
-    overrides = [f"{key}={value}" for key, value in values.items()]
-    settings = load_settings(load_configuration(file=None, environment={}, overrides=overrides))
+    settings = settings_of(values)
     with Wiring(settings) as wiring:
         report = wiring.cluster_pass(settings.effective_clusters()[0]).run()
         return report.reports["main/orders"].outcome

@@ -1,0 +1,44 @@
+"""Load on jobs of the fake cluster."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fake_flink.cluster import FakeFlink
+from fake_flink.job import FakeJob, chain
+
+
+def overloaded(flink: FakeFlink) -> FakeJob:
+    """Serve a job of a source and a vertex, ``work``, that has too much to do."""
+    job = flink.add_job("orders", chain(sources=1, vertices=2, parallelism=2), start_ms=1, running_at_ms=1)
+    job.vertices[1].name = "work"
+    job.vertices[1].metrics["busyTimeMsPerSecond"] = 1000.0
+    return job
+
+
+def keep_counting(job: FakeJob) -> None:
+    """Let the counters of a source and a vertex grow as they do while a job works."""
+    source, work = job.vertices
+    for name in ("Source__source_0.numRecordsIn", "Source__source_0.numRecordsOut"):
+        source.metrics[name] = work.records_in + 100.0
+    source.records_out = work.records_in = work.records_in + 100
+
+
+@contextmanager
+def working(job: FakeJob) -> Iterator[None]:
+    """Let the counters of a job grow all the time."""
+    is_over = threading.Event()
+
+    def work() -> None:
+        while not is_over.wait(0.02):
+            keep_counting(job)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
