@@ -6,12 +6,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from flink_autoscaler.standalone.settings.reference.chapters import (
-    DAEMON_CHAPTERS,
-    JOB_CHAPTERS,
-    OptionChapter,
-    chapter_of,
-)
+from flink_autoscaler.standalone.settings.reference.chapters import OptionChapter, chapter_of
+from flink_autoscaler.standalone.settings.reference.daemon_chapters import DAEMON_CHAPTERS
+from flink_autoscaler.standalone.settings.reference.job_chapters import JOB_CHAPTERS
 from flink_autoscaler.standalone.settings.reference.sample_file import job_options
 from flink_autoscaler.standalone.settings.schema.options import PLUGIN_FAMILIES, DocumentedOption, daemon_options
 
