@@ -94,7 +94,7 @@ def _advanced(request: PassRequest, reading: JobReading, cluster: ClusterReading
     request = replace(request, state=state, memory=reading.memory)
     if request.context.status is JobStatus.RUNNING:
         found, end = _looked_at(request, reading, cluster, plugins, watched.holds)
-        if not (watched.holds or watched.is_repair or watched.is_blind):
+        if watched.may_give:
             end = giving(end, request, reading)
     else:
         found, end = Found(request), not_running(request)

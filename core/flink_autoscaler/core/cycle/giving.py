@@ -12,7 +12,7 @@ from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import JobReading
-from flink_autoscaler.core.model.topology import JobDetails
+from flink_autoscaler.core.model.supervision import Vector
 from flink_autoscaler.core.ports.passes import PassRequest
 
 CODE: Final = "GIVES_SLOTS"
@@ -21,13 +21,15 @@ CODE: Final = "GIVES_SLOTS"
 def giving(end: PassEnd, request: PassRequest, reading: JobReading) -> PassEnd:
     """Return the end of a pass in which a job that has more than its share is asked down to it.
 
-    What the pass decided besides is not carried out, unless it leaves the job with no more than its share.
+    What the pass decided besides is not carried out, and a rescale that is under way is not waited for, unless that
+    leaves the job with no more than its share.
     """
     share, details = request.context.share, reading.details
     if share is None or details is None or not details.is_settled or not can_give(request):
         return end
     running = {vertex.vertex_id: vertex.parallelism for vertex in details.vertices}
-    if min(slots_in_groups(details.vertices, running), _decided_slots(end, details)) <= share.slots:
+    soon = (running, _under_way(end, running), _decided(end, running))
+    if min(slots_in_groups(details.vertices, vector) for vector in soon) <= share.slots:
         return end
     target = shrunk(details.vertices, request, share.slots)
     if target == running:
@@ -48,11 +50,14 @@ def giving(end: PassEnd, request: PassRequest, reading: JobReading) -> PassEnd:
     )
 
 
-def _decided_slots(end: PassEnd, details: JobDetails) -> float:
-    """Return the slots that a decision of the pass leaves; infinite where there is none."""
+def _under_way(end: PassEnd, running: Vector) -> Vector:
+    """Return the parallelism that a rescale leads to that is followed; as it is where there is none."""
+    current = end.state.supervision.under_way
+    return running if current is None else {**running, **current.target}
+
+
+def _decided(end: PassEnd, running: Vector) -> Vector:
+    """Return the parallelism that a decision of the pass leads to; as it is where there is none."""
     if not isinstance(end.decision, Rescale):
-        return float("inf")
-    new = {vertex_id: change.new for vertex_id, change in end.decision.summaries.items()}
-    return slots_in_groups(
-        details.vertices, {v.vertex_id: new.get(v.vertex_id, v.parallelism) for v in details.vertices}
-    )
+        return running
+    return {**running, **{vertex_id: change.new for vertex_id, change in end.decision.summaries.items()}}

@@ -52,6 +52,10 @@ from flink_autoscaler.core.supervise.rolling_back import watch_rollback
 from flink_autoscaler.core.supervise.transition import Step, SupervisionInput, Transition, hold, in_turn
 from flink_autoscaler.core.supervise.under_way import see_progress, see_request
 
+_UNDER_WAY: Final = "RESCALE_UNDER_WAY"
+_REFUSED_LATELY: Final = "REFUSED_LATELY"
+_WAITING: Final = (_UNDER_WAY, _REFUSED_LATELY)
+
 
 @dataclass(frozen=True, slots=True)
 class Followed(Transition):
@@ -65,6 +69,11 @@ class Followed(Transition):
 
     is_repair: bool = False
     is_blind: bool = False
+
+    @property
+    def may_give(self) -> bool:
+        """Whether the job can be asked for slots: that it waits for more of them itself is no reason to keep these."""
+        return not (self.is_repair or self.is_blind) and all(each.code in _WAITING for each in self.holds)
 
 
 def follow(given: SupervisionInput) -> Followed:
@@ -92,7 +101,7 @@ def hold_while_open(state: JobState, given: SupervisionInput) -> Transition:
         return Transition(state)
     if not current.stage.is_final:
         change = given.described(current.before, current.target)
-        return hold(state, "RESCALE_UNDER_WAY", f"the rescale {change} is {current.stage.value}")
+        return hold(state, _UNDER_WAY, f"the rescale {change} is {current.stage.value}")
     if state.supervision.phase is SupervisionPhase.ROLLING_BACK:
         return hold(state, "ROLLING_BACK", f"the job is not well yet after a rollback: {current.reason}")
     if current.stage not in (Stage.REFUSED, Stage.PARTIALLY_REACHED) or current.settled_ms is None:
@@ -101,7 +110,7 @@ def hold_while_open(state: JobState, given: SupervisionInput) -> Transition:
     if wait_ms <= 0:
         return Transition(state)
     text = f"the last rescale was {current.stage.value}; it is {wait_ms // 1000} s until the next try"
-    return hold(state, "REFUSED_LATELY", text)
+    return hold(state, _REFUSED_LATELY, text)
 
 
 def hold_while_blind(state: JobState, given: SupervisionInput) -> Transition:

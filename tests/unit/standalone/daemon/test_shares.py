@@ -188,6 +188,35 @@ def test_slots_that_flink_has_handed_over_are_not_asked_for_again_while_the_job_
         assert held(orders) == 3
 
 
+def test_a_job_whose_own_scale_up_cannot_come_true_gives_as_soon_as_others_do() -> None:
+    with SharedCluster(12) as cluster:
+        orders, payments = cluster.add("orders", 5, load=5_000.0), cluster.add("payments", 1)
+        orders.obeys = False
+        cluster.run_until(lambda: bool(cluster.asked("orders")), FULL + 1)
+        cluster.slots = 5
+        cluster.stop(payments)
+        orders.obeys = True
+
+        took = cluster.run_until(lambda: len(cluster.asked("orders")) > 1, 3)
+        cluster.run_until(lambda: payments.state == "RUNNING", 2)
+
+        assert (took, cluster.asked("orders")) == (2, [8, 4])
+        (superseded,) = cluster.report("orders").outcome.state.supervision.past
+        assert superseded.reason == "another rescale was decided"
+
+
+def test_a_job_whose_scale_down_is_under_way_is_not_asked_again_while_its_slots_come_free() -> None:
+    with SharedCluster(6) as cluster:
+        orders = cluster.add("orders", 6)
+        orders.obeys = False
+        cluster.submit("payments", 3)
+        cluster.run_until(lambda: bool(cluster.asked("orders")), 3)
+
+        cluster.run(4)
+
+        assert cluster.asked("orders") == [3]
+
+
 def test_nobody_is_asked_where_what_is_free_is_enough() -> None:
     with SharedCluster(8) as cluster:
         cluster.add("payments", 6)
