@@ -18,7 +18,7 @@ from rich.table import Table
 
 from benchmarks import bench_policies
 from benchmarks.bench_policies import Case, simulated
-from flink_autoscaler.core.policies.slo import acting, choices, lateness, learning, policy, programme
+from flink_autoscaler.core.policies.slo import acting, choices, grid, lateness, learning, policy, programme
 from flink_autoscaler.core.policies.slo.budget import Budget
 from flink_autoscaler.core.policies.slo.experts import forecasts
 from flink_autoscaler.core.policies.slo.lateness import Spread
@@ -88,17 +88,20 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     "single events count": Variant(apply=_instead(Followed, "late", property(_with_the_worst))),
     "replay as assumed": Variant(apply=_instead(Restarts, "age", lambda _, assumed: assumed)),
     "no noise": Variant(apply=_instead(Spread, "of", _without_noise)),
+    "noise counts whole": Variant(apply=_instead(grid, "NOISE_COUNTS", 1.0)),
     "lag absorbs nothing": Variant(apply=_instead(lateness, "LAG_SHARE", 0.0)),
     "no error budget": Variant(apply=_instead(Budget, "factor", lambda *_: 1.0)),
     "patience 0": Variant({"slo.patience": "0"}),
     "one programme on the mean": Variant(apply=_instead(programme, "courses", _on_the_mean)),
     "rescales at one price": Variant({"slo.rescales-per-day": "1000000"}),
     "horizon 75 min": Variant(apply=_instead(choices, "stages", _near)),
-    "late-weight 8": Variant({"slo.late-weight": "8"}),
-    "late-weight 32": Variant({"slo.late-weight": "32"}),
+    "late-weight 16": Variant({"slo.late-weight": "16"}),
+    "late-weight 64": Variant({"slo.late-weight": "64"}),
+    "rescale-price 450 s": Variant({"slo.rescale-price": "450 s"}),
+    "rescale-price 1800 s": Variant({"slo.rescale-price": "1800 s"}),
+    "rescale-price-up 60 s": Variant({"slo.rescale-price-up": "60 s"}),
     "up at once": Variant(apply=_at_once),
     "no early passes": Variant({"improvement.early-passes": "false"}),
-    "rescale-price-up 450 s": Variant({"slo.rescale-price-up": "450 s"}),
 }
 
 

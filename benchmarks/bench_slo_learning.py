@@ -2,7 +2,7 @@
 
 Run: ``python benchmarks/bench_slo_learning.py [--repeats 300]``. Prints the median and the least processor time in
 milliseconds: of a quiet pass (read, learn, write), of a pass that completes five minutes (experts are scored and say
-what they expect next), and of what a full evaluation asks for besides.
+what they expect next), of what a full evaluation asks for besides, and of a pass with one.
 """
 
 from __future__ import annotations
@@ -20,10 +20,14 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
+from flink_autoscaler.core.options.slo import SloOptions
 from flink_autoscaler.core.policies.slo.history import KEPT
+from flink_autoscaler.core.policies.slo.lateness import LagTerms, Spread
 from flink_autoscaler.core.policies.slo.learning import Learned, expected, learn
-from flink_autoscaler.core.policies.slo.levels import levels
-from flink_autoscaler.core.policies.slo.model import Seen, SeenVertex
+from flink_autoscaler.core.policies.slo.levels import levels, present
+from flink_autoscaler.core.policies.slo.model import Levels, Seen, SeenVertex
+from flink_autoscaler.core.policies.slo.price import Prices
+from flink_autoscaler.core.policies.slo.programme import Outlook, valued
 from flink_autoscaler.core.policies.slo.state import Graph, SloState
 
 IDS = tuple(f"{number:032x}" for number in range(10))
@@ -90,6 +94,7 @@ def measured(repeats: int) -> tuple[dict[str, list[float]], SloState]:
             "forecasts": partial(expected, replace(known, forecasts=None)),
             "levels": partial(_levels, expected(known)),
             "noise": partial(_noise, known),
+            "programme": partial(valued, _outlook(expected(known))),
         }
         for name, call in parts.items():
             times.setdefault(name, []).append(timed(call))
@@ -101,10 +106,19 @@ def _noise(known: Learned) -> object:
     return known.noise
 
 
-def _levels(known: Learned) -> object:
+def _levels(known: Learned) -> Levels:
     assert known.forecasts is not None
     mixed = known.forecasts.mixed
-    return levels(known.seen.vertices, known.strengths, (0.5 * min(mixed), 2.0 * max(mixed)))
+    found = levels(known.seen.vertices, known.strengths, (0.5 * min(mixed), 2.0 * max(mixed)))
+    assert found is not None
+    return found
+
+
+def _outlook(known: Learned) -> Outlook:
+    assert known.forecasts is not None
+    prices = Prices.of(SloOptions({}), PARALLELISM, known.forecasts.mixed, 4)
+    size, spread = present(known.seen.vertices, known.strengths), Spread.of(known.noise, 0.01)
+    return Outlook(_levels(known), size, known.forecasts, spread, LagTerms(60.0, 60.0, 5.0), prices)
 
 
 def main() -> None:
@@ -117,6 +131,8 @@ def main() -> None:
         table.add_row(name, f"{median(each):.3f}", f"{min(each):.3f}")
     quiet = [times[name] for name in ("read", "learn, minute", "write")]
     table.add_row("quiet pass", f"{sum(map(median, quiet)):.3f}", f"{sum(map(min, quiet)):.3f}")
+    full = [*quiet, *(times[name] for name in ("forecasts", "levels", "noise", "programme"))]
+    table.add_row("pass with an evaluation", f"{sum(map(median, full)):.3f}", f"{sum(map(min, full)):.3f}")
     table.add_row("state, bytes", str(len(json.dumps(state.as_json(), separators=(",", ":")))))
     Console().print(table)
 

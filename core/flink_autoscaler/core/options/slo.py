@@ -13,9 +13,9 @@ class SloOptions(OptionSet):
     slo_late_weight = option(
         "slo.late-weight",
         number_from(0.01, 1000.0),
-        "16",
-        "Price that slo puts on a second above slo.lag, in seconds of the mean size of the job: higher holds more "
-        "slots and is late less often.",
+        "32",
+        "Price that slo puts on a second above slo.lag, in seconds of the mean size of the job; one that noise is only "
+        "expected to bring counts a quarter. Higher holds more slots, rescales less often and is late less often.",
     )
     slo_error_budget = option(
         "slo.error-budget",
@@ -27,8 +27,8 @@ class SloOptions(OptionSet):
     slo_rescale_price = option(
         "slo.rescale-price",
         syntax.parse_time,
-        "450 s",
-        "Price that slo puts on a rescale besides its outage, in seconds of the size that the job then has.",
+        "900 s",
+        "Price that slo puts on a scale-down besides its outage, in seconds of the size that the job then has.",
     )
     slo_rescales_per_day = option(
         "slo.rescales-per-day",
@@ -40,7 +40,7 @@ class SloOptions(OptionSet):
     slo_rescale_price_up = option(
         "slo.rescale-price-up",
         syntax.parse_time,
-        "60 s",
+        "300 s",
         "Price that slo puts on a scale-up instead of slo.rescale-price: when the load outgrows the job, a higher one "
         "merely delays what cannot be avoided.",
     )

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.policies.slo.choices import COMMIT, Choices, courses, stages
-from flink_autoscaler.core.policies.slo.grid import CostGrid, grid_step
+from flink_autoscaler.core.policies.slo.grid import NOISE_COUNTS, CostGrid, grid_step
 from flink_autoscaler.core.policies.slo.lateness import LagTerms, Spread, late_share, rescale_lateness
 from flink_autoscaler.core.policies.slo.model import HORIZON, Forecasts, Level, Levels
 from flink_autoscaler.core.policies.slo.price import Prices
@@ -18,7 +18,7 @@ from flink_autoscaler.core.policies.slo.programme import Outlook, valued, values
 
 TERMS = LagTerms(limit=60.0, outage=60.0, replay=5.0)
 SPREAD = Spread(0.04, 0.9, 0.02)
-PRICES = Prices(160.0, 450.0, 60.0)
+PRICES = Prices(320.0, 900.0, 300.0)
 
 
 def levels(most: int, each: float = 1.0) -> Levels:
@@ -45,7 +45,7 @@ def exact(path: Sequence[float], capacities: Sequence[float], slots: Sequence[in
         seconds, x = (300.0 if stage < COMMIT else 900.0), demands[stage]
         held = [seconds * (k + PRICES.late * _late(c, x)) for k, c in zip(slots, capacities, strict=True)]
         late = [PRICES.late * rescale_lateness(c / x - 1, SPREAD.v, TERMS) for c in capacities]
-        up, down = ([price * k + each for k, each in zip(slots, late, strict=True)] for price in (120.0, 510.0))
+        up, down = ([price * k + each for k, each in zip(slots, late, strict=True)] for price in (360.0, 960.0))
         stay = [now + later for now, later in zip(held, value, strict=True)]
         value = [
             min(
@@ -61,7 +61,7 @@ def exact(path: Sequence[float], capacities: Sequence[float], slots: Sequence[in
 
 def _late(capacity: float, demand: float) -> float:
     overload = min(max(demand / capacity - 1.0, 0.0), 1.0)
-    return late_share(capacity / demand - 1.0, SPREAD, TERMS.limit) + 6.0 * overload
+    return NOISE_COUNTS * late_share(capacity / demand - 1.0, SPREAD, TERMS.limit) + 6.0 * overload
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,24 @@ def test_stages_are_an_hour_of_buckets_and_then_quarters_by_their_greatest() -> 
     assert demand[-1] == 95
 
 
+def test_time_that_noise_makes_late_costs_a_quarter() -> None:
+    path = one([10.0] * HORIZON)
+    choices = Choices.of(levels(80), Level(10, 10.0, {}), path)
+    (course,) = courses(path, grid_step(SPREAD))
+
+    shares = CostGrid(choices, [course], SPREAD, TERMS, PRICES).share(course.grid[0])
+
+    here = choices.present
+    assert shares[here] == pytest.approx(0.25 * late_share(0.0, SPREAD, TERMS.limit), rel=0.02)
+
+
 @pytest.mark.parametrize(
     ("path", "slots", "best"),
     [
         pytest.param([10.0] * HORIZON, 11, 11, id="enough: stays"),
         pytest.param([10.0] * HORIZON, 18, 12, id="far too large: smaller"),
         pytest.param([10.0] * HORIZON, 10, 11, id="just full: larger"),
-        pytest.param([10.0] + [20.0] * 95, 12, 23, id="it will double in five minutes: at once"),
+        pytest.param([10.0] + [20.0] * 95, 12, 21, id="it will double in five minutes: at once"),
         pytest.param([10.0] * 2 + [20.0] * 94, 12, 12, id="it will double in ten minutes: in five minutes"),
         pytest.param([10.0] * 40 + [20.0] * 56, 11, 11, id="it will double in three hours: later"),
         pytest.param([10.0] * 6 + [20.0] * 90, 22, 22, id="half an hour of less: not worth a rescale"),

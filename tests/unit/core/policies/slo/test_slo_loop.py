@@ -17,7 +17,8 @@ from flink_autoscaler.core.policies.slo.price import Prices, mean_slots, rescale
 from flink_autoscaler.core.policies.slo.programme import Outlook, valued
 
 TERMS = LagTerms(limit=60.0, outage=60.0, replay=5.0)
-OPTIONS = SloOptions({"job.autoscaler.slo.late-weight": "8"})
+PRICES = {"late-weight": "8", "rescale-price": "450 s", "rescale-price-up": "60 s"}
+OPTIONS = SloOptions({f"job.autoscaler.slo.{key}": value for key, value in PRICES.items()})
 LEVELS = Levels(tuple(range(1, 65)), tuple(float(slots) for slots in range(1, 65)))
 """Every slot does one slot of work."""
 

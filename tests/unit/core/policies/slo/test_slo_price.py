@@ -17,29 +17,29 @@ DAY = 86400.0
 def test_lateness_is_priced_by_the_mean_size() -> None:
     prices = Prices.of(SloOptions({}), 20.0, [10.0] * 96, 0)
 
-    assert prices.late == 16 * 20.0
+    assert prices.late == 32 * 20.0
 
 
 def test_lateness_of_a_small_job_is_priced_by_what_it_is_about_to_need() -> None:
     prices = Prices.of(SloOptions({}), 1.0, [50.0] * 24 + [900.0] * 72, 0)
 
-    assert prices.late == pytest.approx(16 * 0.6 * 50.0)
+    assert prices.late == pytest.approx(32 * 0.6 * 50.0)
 
 
-@pytest.mark.parametrize(("recent", "seconds"), [(0, 450.0), (4, 562.5), (8, 900.0), (16, 2250.0)])
+@pytest.mark.parametrize(("recent", "seconds"), [(0, 900.0), (4, 1125.0), (8, 1800.0), (16, 4500.0)])
 def test_each_rescale_of_the_day_makes_the_next_dearer(recent: int, seconds: float) -> None:
     prices = Prices.of(SloOptions({}), 20.0, [10.0] * 96, recent)
 
     assert prices.change(20, TERMS) == 20 * (seconds + 60.0)
-    assert prices.change(20, TERMS, is_up=True) == 20 * (60.0 + 60.0)
+    assert prices.change(20, TERMS, is_up=True) == 20 * (300.0 + 60.0)
 
 
 def test_a_rescale_of_a_job_that_is_nearly_idle_costs_as_one_of_half_its_mean_size() -> None:
     prices = Prices.of(SloOptions({}), 20.0, [10.0] * 96, 0)
 
-    assert prices.change(2, TERMS) == 450.0 * 10 + 60.0 * 2
-    assert prices.change(2, TERMS, is_up=True) == 60.0 * 10 + 60.0 * 2
-    assert prices.change(15, TERMS) == 510.0 * 15
+    assert prices.change(2, TERMS) == 900.0 * 10 + 60.0 * 2
+    assert prices.change(2, TERMS, is_up=True) == 300.0 * 10 + 60.0 * 2
+    assert prices.change(15, TERMS) == 960.0 * 15
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_rescale_of_a_job_that_is_nearly_idle_costs_as_one_of_half_its_mean_si
 def test_the_last_rescales_of_a_day_are_dear(recent: int, budget: int, times: float) -> None:
     assert scarcity(recent, downs_of_a_day(budget)) == pytest.approx(times)
     prices = Prices.of(SloOptions({}), 20.0, [10.0] * 96, recent, allowed=downs_of_a_day(budget))
-    assert prices.rescale == pytest.approx(450.0 * (1 + (recent / 8) ** 2) * times)
+    assert prices.rescale == pytest.approx(900.0 * (1 + (recent / 8) ** 2) * times)
 
 
 def test_options_set_the_prices() -> None:
