@@ -17,7 +17,7 @@ from releasing.building import PROJECT, ReleaseError, run, uv
 
 _TESTS = ("tests/unit/core", "tests/unit/clients", "tests/unit/stores", "tests/unit/realizers", "tests/unit/standalone")
 _EXTRAS = "history,postgresql,mysql,notifications"
-"""Extras whose versions are tried; PySpark is that of all other tests."""
+"""Extras whose versions are tried, beside that of reports without its Spark."""
 
 _LOWEST = ("--resolution", "lowest-direct")
 
@@ -43,16 +43,17 @@ def _environment(made: Path, python: str, resolution: tuple[str, ...]) -> Path:
     """Make an environment with the project and what its tests take, and print it; return its interpreter."""
     run(uv(), "venv", "--quiet", "--python", python, made)
     install = (uv(), "pip", "install", "--quiet", "--python", made)
-    run(*install, *resolution, "--editable", f".[{_EXTRAS}]")
-    run(*install, *_tools(), "psutil")
+    extras = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    run(*install, *resolution, "--editable", f".[{_EXTRAS}]", *_foreign(extras["report"]))
+    # PySpark is that of all other tests: the lowest one would be built anew.
+    run(*install, *extras["spark"], *_foreign(extras["test"]), "psutil")
     print(run(made / "bin" / "python", "--version"), run(uv(), "pip", "list", "--quiet", "--python", made), sep="")
     return made / "bin" / "python"
 
 
-def _tools() -> list[str]:
-    """Return what tests take beside the project, in the versions of today."""
-    extras = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    return [*extras["spark"], *(each for each in extras["test"] if not each.startswith("flink-autoscaler"))]
+def _foreign(requirements: list[str]) -> list[str]:
+    """Return what is not this project with an extra."""
+    return [each for each in requirements if not each.startswith("flink-autoscaler")]
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def history(tmp_path: Path) -> Path:
 def files_of(history: Path, table: str, job_key: str = "main/orders") -> list[Path]:
     """Return the files of a table that hold a job."""
     files = (path for path in part_files(history) if path.relative_to(history).parts[0] == table)
-    return [path for path in files if job_key in pq.read_table(path, columns=["job_key"]).column(0).to_pylist()]
+    return [path for path in files if job_key in pq.ParquetFile(path).read(["job_key"]).column(0).to_pylist()]
 
 
 def done(answer: Said) -> Sequence[str]:
@@ -52,7 +52,7 @@ def done(answer: Said) -> Sequence[str]:
 
 
 def retyped(path: Path, column: str, values: Sequence[object]) -> None:
-    rows = pq.read_table(path)
+    rows = pq.ParquetFile(path).read()
     place = rows.schema.get_field_index(column)
     pq.write_table(rows.set_column(place, column, pa.array(values)), path)
 
@@ -128,12 +128,12 @@ def test_versions_are_read_together(look: Callable[[Path], Said], tmp_path: Path
     history = a_history(tmp_path / "history", job_rows(minutes=60), job_rows(minutes=60, first=60))
     for table in ("samples", "vertices"):
         older, newer = files_of(history, table)
-        rows = pq.read_table(newer)
+        rows = pq.ParquetFile(newer).read()
         target = Path(str(newer).replace("version=1", "version=2"))
         target.parent.mkdir(parents=True)
         pq.write_table(rows.append_column("of_tomorrow", pa.array(["x"] * len(rows))), target)
         newer.unlink()
-    pq.write_table(pq.read_table(older).drop_columns(["slot_sharing_group", "true_rate"]), older)
+    pq.write_table(pq.ParquetFile(older).read().drop_columns(["slot_sharing_group", "true_rate"]), older)
 
     answer = look(history)
 
