@@ -2,7 +2,6 @@
 
 import os
 import signal
-import tempfile
 from pathlib import Path
 from uuid import uuid4
 
@@ -19,13 +18,18 @@ def pytest_configure(config: pytest.Config) -> None:
     # How long an example takes tells how busy the machine is.
     settings.register_profile("untimed", deadline=None)
     settings.load_profile("untimed")
-    # What a daemon that a test starts learns must not be in the home of whoever runs the tests.
-    folder = tempfile.TemporaryDirectory(prefix="flink-autoscaler-state-")
-    config.add_cleanup(folder.cleanup)
-    os.environ["STATE_DIRECTORY"] = folder.name
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _states(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep what a daemon that a test starts learns out of the home of whoever runs the tests.
+
+    It is where pytest looks after old folders, also those of runs that were killed.
+    """
+    os.environ["STATE_DIRECTORY"] = str(tmp_path_factory.mktemp("states"))
 
 
 @pytest.fixture(autouse=True)
-def _state_directory_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def _state_directory_of_its_own(_states: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no test find what a daemon of another one has learned; nothing is made before it is needed."""
     monkeypatch.setenv("STATE_DIRECTORY", str(Path(os.environ["STATE_DIRECTORY"]) / uuid4().hex))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import tempfile
 import warnings
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,6 +17,7 @@ from pyspark.sql.connect.session import SparkSession
 
 from flink_autoscaler.pipeline.spark.archive import pack_libraries, pack_ours
 from flink_autoscaler.pipeline.spark.executors import OUTCOMES_TYPE, lacking, minor, surveyed
+from flink_autoscaler.pipeline.spark.scratch import Scratch
 from flink_autoscaler.pipeline.spark.settings import COMMON, SparkSettings
 from flink_autoscaler.pipeline.spark.supply import SparkLostError, bounded, reason_of
 from flink_autoscaler.pipeline.spark.task import OutcomeRow, PartitionPlan, PassTask
@@ -107,11 +106,11 @@ class ConnectSession:
         return max(1, int(self.spark.sql(_SLOTS).collect()[0][0]))
 
     def _equip(self, settings: SparkSettings) -> None:
-        with tempfile.TemporaryDirectory(prefix="flink-autoscaler-spark-") as folder:
-            self._ship(*(settings.python_files or [str(pack_ours(Path(folder, "flink-autoscaler.zip")))]))
+        with Scratch() as scratch:
+            self._ship(*(settings.python_files or [str(pack_ours(scratch.path / "flink-autoscaler.zip"))]))
             executors = surveyed(self.spark, udf, self._slots, timeout=settings.executors_timeout)
             if lacking(executors, spark_version=str(self.spark.version)):
-                self._ship(str(pack_libraries(Path(folder, "flink-autoscaler-libraries.zip"))))
+                self._ship(str(pack_libraries(scratch.path / "flink-autoscaler-libraries.zip")))
 
     def _ship(self, *archives: str) -> None:
         self.spark.addArtifacts(*archives, pyfile=True)

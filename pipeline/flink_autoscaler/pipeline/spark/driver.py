@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +23,7 @@ from pyspark.sql.functions import udf
 from flink_autoscaler.pipeline.spark.archive import pack_libraries, pack_ours
 from flink_autoscaler.pipeline.spark.environment import require_environment
 from flink_autoscaler.pipeline.spark.executors import lacking, surveyed
+from flink_autoscaler.pipeline.spark.scratch import Scratch
 from flink_autoscaler.pipeline.spark.settings import SparkSettings, jvm_variables, spark_conf
 from flink_autoscaler.pipeline.spark.supply import SparkLostError, bounded, reason_of
 from flink_autoscaler.pipeline.spark.task import OutcomeRow, PartitionPlan, PassTask
@@ -65,7 +64,7 @@ class DriverSession:
         self._is_embedded = settings.is_embedded
         if SparkContext._active_spark_context is not None:
             raise SparkLostError("this process has a Spark session already")
-        self.scratch = Path(tempfile.mkdtemp(prefix="flink-autoscaler-spark-"))
+        self._scratch = Scratch()
         self._output = _Output()
         conf = SparkConf(loadDefaults=False)
         conf.setAll(list(spark_conf(settings, self.scratch).items()))
@@ -116,6 +115,11 @@ class DriverSession:
             self.spark.sparkContext.addPyFile(str(archive))
 
     @property
+    def scratch(self) -> Path:
+        """The folder that the JVM writes to."""
+        return self._scratch.path
+
+    @property
     def pid(self) -> int:
         """Process id of the JVM."""
         return int(self._gateway.proc.pid)
@@ -151,7 +155,7 @@ class DriverSession:
             _end(self._process)
         _forget()
         self._output.close()
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        self._scratch.close()
 
     def kill(self) -> None:
         """End a session that is lost, without waiting for Spark to help. Never raises."""
