@@ -154,7 +154,7 @@ def test_mistake_in_the_configuration_is_told_and_given_up_with_nothing_lost(sit
     try:
         site.configure({"engine": {"kind": "sparc"}}, {})
         site.compose("restart", "autoscaler")
-        wait_until("it is given up", lambda: site.daemon()["State"]["Status"] == "exited", 120, interval=0.5)
+        wait_until("it is given up", lambda: site.daemon()["State"]["Status"] == "exited", 400, interval=0.5)
         ended = site.daemon()
         said = site.engine.docker("logs", "--since", started.isoformat(), ended["Id"])
     finally:

@@ -22,6 +22,9 @@ CONFIGURATION = "/etc/flink-autoscaler/autoscaler.yaml"
 UNIT = "flink-autoscaler"
 STATE = "/var/lib/flink-autoscaler/autoscaler.db"
 
+_PATIENCE = 900.0
+"""Seconds for dpkg, which has a whole environment to write and to sync."""
+
 pytestmark = pytest.mark.systemd
 
 
@@ -50,7 +53,7 @@ def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     scratch = cache_directory() / "machines" / "scratch-deb"
     with booted_server(scratch, hostname="deb", binds=[package.parent]) as booted:
         started = time.monotonic()
-        booted.run("dpkg", "--install", package)
+        booted.run("dpkg", "--install", package, timeout=_PATIENCE)
         print(f"installed in {time.monotonic() - started:.0f} s")
         yield Installed(booted, kind, package)
 
@@ -86,13 +89,13 @@ def test_the_service_starts_with_a_configuration_on_the_engine_of_the_package(
 
     server.run("systemctl", "enable", "--now", UNIT)
     server.wait_until("state", lambda: server.code("test", "-s", STATE) == 0)
-    server.wait_until("a pass", lambda: f'cluster="main",engine="{engine}"' in metrics(port), timeout=180)
+    server.wait_until("a pass", lambda: f'cluster="main",engine="{engine}"' in metrics(port), timeout=400)
 
     assert server.property("ActiveState") == "active"
 
 
 def metrics(port: int) -> str:
-    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answered:
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answered:
         return str(answered.read().decode())
 
 
@@ -101,7 +104,7 @@ def test_an_upgrade_restarts_the_service_and_keeps_configuration_and_state(insta
     before = server.property("MainPID")
     kept = (server.run("cat", CONFIGURATION), server.run("stat", "--format", "%i", STATE))
 
-    server.run("dpkg", "--install", installed.package)
+    server.run("dpkg", "--install", installed.package, timeout=_PATIENCE)
 
     server.wait_until("another process", lambda: server.property("MainPID") not in (before, "0"))
     server.wait_until("it is ready", lambda: server.property("ActiveState") == "active")

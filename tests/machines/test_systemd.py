@@ -61,7 +61,7 @@ def _install(server: Server, wheel: Path, spark: list[Path]) -> None:
     links = f"--find-links={spark[-1]}" if spark else "--retries=5"
     server.run("python3", "-m", "venv", "/opt/flink-autoscaler")
     pip = ("/opt/flink-autoscaler/bin/pip", "install", "--quiet", links)
-    server.run(*pip, f"flink-autoscaler[spark] @ file://{wheel}", timeout=540)
+    server.run(*pip, f"flink-autoscaler[spark] @ file://{wheel}", timeout=900)
     server.write(f"/etc/systemd/system/{UNIT}.service", (PROJECT / "conf" / f"{UNIT}.service").read_text())
     server.run("systemctl", "daemon-reload")
 
@@ -82,7 +82,7 @@ def running(server: Server, flink: FakeFlink, port: int) -> Server:
 
 
 def answer(port: int, path: str) -> str:
-    with urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answered:
+    with urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answered:
         return str(answered.read().decode())
 
 
@@ -122,7 +122,7 @@ def test_history_is_in_the_state_directory(server: Server, flink: FakeFlink, por
     server.restart(UNIT)
 
     found = f"find {folder}/ -name '*.parquet' | grep --quiet ."
-    server.wait_until("files", lambda: server.code("sh", "-c", found) == 0, timeout=120)
+    server.wait_until("files", lambda: server.code("sh", "-c", found) == 0)
 
 
 def test_reload_takes_a_cluster_and_a_refused_one_is_told(running: Server, flink: FakeFlink) -> None:
@@ -201,6 +201,6 @@ def test_spark_evaluates_in_the_sandbox(server: Server, flink: FakeFlink, port: 
 
     server.restart(UNIT)
 
-    server.wait_until("Spark is up", lambda: "flink_autoscaler_spark_up 1.0" in answer(port, "/metrics"), timeout=180)
+    server.wait_until("Spark is up", lambda: "flink_autoscaler_spark_up 1.0" in answer(port, "/metrics"), timeout=400)
     print(f"first pass on Spark after {time.monotonic() - started:.0f} s")
     assert json.loads(answer(port, "/readyz"))

@@ -60,7 +60,7 @@ def test_connect_as_a_build_argument_evaluates_on_a_server(engine: Engine, execu
             wait_until(
                 "passes on the server",
                 lambda: re.search(r'passes_total\{[^}]*engine="spark"[^}]*\} [2-9]', page(engine, "/metrics")),
-                180,
+                400,
                 interval=0.5,
                 context=container.log,
             )

@@ -16,7 +16,7 @@ from typing import Final
 from machines.errors import MachineError
 from machines.roots import SERVICE, root, run
 
-_START_TIMEOUT: Final = 90.0
+_START_TIMEOUT: Final = 240.0
 
 
 class Server:
@@ -49,7 +49,7 @@ class Server:
         path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
         return [*inside, "env", "-i", path, "LANG=C.UTF-8", *(str(word) for word in words)]
 
-    def run(self, *words: object, timeout: float = 120.0) -> str:
+    def run(self, *words: object, timeout: float = 300.0) -> str:
         """Run a program on the server; return what it printed, or raise :class:`MachineError`."""
         return run(self.command(*words), timeout=timeout)
 
@@ -84,7 +84,7 @@ class Server:
         """Return what the journal has of a unit since the start."""
         return self.run("journalctl", "--no-pager", "--output", "cat", "--unit", unit)
 
-    def wait_until(self, what: str, probe: Callable[[], object], timeout: float = 60.0) -> None:
+    def wait_until(self, what: str, probe: Callable[[], object], timeout: float = 180.0) -> None:
         """Return when a probe is truthy; raise with the end of the journal when that takes too long."""
         deadline = time.monotonic() + timeout
         while not probe():

@@ -6,6 +6,7 @@ Executors import archives through zipimport: it sees a namespace package only wh
 
 from __future__ import annotations
 
+import os
 import re
 import zipfile
 from collections.abc import Iterator
@@ -40,11 +41,14 @@ def pack_ours(archive: Path) -> Path:
 
 
 def pack_libraries(archive: Path) -> Path:
-    """Pack the libraries of ``LIBRARIES`` and what they need, without compiled modules. Returns the archive."""
+    """Pack the libraries of ``LIBRARIES`` and what they need, without compiled modules. Returns the archive.
+
+    Installations may be trimmed, as that of the container image is: what is listed and not there is left out.
+    """
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
         for installed in _with_requirements(list(LIBRARIES)):
             for path in installed.files or ():
-                if ".." not in path.parts and _is_portable(path):
+                if ".." not in path.parts and _is_portable(path) and os.path.isfile(path.locate()):
                     target.write(str(path.locate()), path)
     return archive
 

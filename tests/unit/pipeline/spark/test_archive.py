@@ -51,6 +51,22 @@ def test_archives_are_all_that_a_pass_needs_beside_pyarrow(tmp_path: Path) -> No
     assert plugins == str(sorted(entry.name for entry in entry_points(group="flink_autoscaler.resource_checks")))
 
 
+def test_files_that_were_trimmed_from_an_installation_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = tmp_path / "stamina-99.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: stamina\nVersion: 99\n")
+    (tmp_path / "stamina.py").touch()
+    (described / "RECORD").write_text("stamina.py,,\nstamina/tests/__init__.py,,\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    names = zipfile.ZipFile(pack_libraries(tmp_path / "libraries.zip")).namelist()
+
+    assert "stamina.py" in names
+    assert "stamina/tests/__init__.py" not in names
+
+
 def test_archives_have_every_file_once_and_nothing_compiled(tmp_path: Path) -> None:
     for archive in (pack_libraries(tmp_path / "libraries.zip"), pack_ours(tmp_path / "ours.zip")):
         names = zipfile.ZipFile(archive).namelist()

@@ -104,7 +104,7 @@ def test_interrupt_shows_what_is_finished(tmp_path: Path, command: str, master: 
     options = ("--history", str(history), "--output", str(report), "--json", "--master", master)
 
     with started(command, *options) as running:
-        wait_until("a run is finished", lambda: SOME_DONE.search(running.terminal.read()), interval=0.02)
+        wait_until("a run is finished", lambda: SOME_DONE.search(running.terminal.read()), 240, interval=0.02)
         code, stdout, stderr = running.interrupt()
         wait_until("nothing is left", running.is_gone, interval=0.05)
 

@@ -171,15 +171,16 @@ def test_clock_differences_between_hosts_do_not_matter(database: Database) -> No
 
 
 def test_the_lease_lasts_as_long_as_it_should_by_the_clock_of_the_database(database: Database) -> None:
-    first, second = a_lease(database, "first", ttl=0.5), a_lease(database, "second", ttl=0.5)
-    first.acquire()
+    # No shorter: as long a transaction may be idle, which one is on a busy machine.
+    first, second = a_lease(database, "first", ttl=2.0), a_lease(database, "second", ttl=2.0)
     started = time.monotonic()
+    first.acquire()
 
-    wait_until("the lease is free", second.acquire, 10.0, interval=0.02)
+    wait_until("the lease is free", second.acquire, 60.0, interval=0.02)
 
-    assert 0.45 < time.monotonic() - started < 5.0
+    assert time.monotonic() - started > 1.95
     (row,) = rows_of(database, LEASE)
-    assert row["expires_at"] - row["renewed_at"] == 500
+    assert row["expires_at"] - row["renewed_at"] == 2000
     assert abs(row["renewed_at"] - time.time() * 1000) < 60_000
 
 
