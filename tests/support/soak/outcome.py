@@ -12,14 +12,15 @@ from soak.plan import FILLING, Plan
 from soak.sampling import TOLERANCES
 
 SETTLED: Final = 200
-"""Passes over a cluster after which memory has settled: caches are full, and what threads once took is theirs."""
+"""Passes over a cluster after which memory and threads have settled: caches are full, pools have all their threads, and
+what these once took is theirs."""
 
 RESCALING: Final = 6
 """Passes over a cluster in a round with which jobs are rescaled; with fewer no metric window fills between two steps of
 the clock. A machine that has much more to do gets there."""
 
 _UNSETTLED: Final = Tolerance(0.15, 1.0)
-"""For memory where there were fewer, as in a short run: it finds leaks that are larger."""
+"""For both where there were fewer, as in a short run or on a busy machine: it finds leaks that are larger."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ class Outcome:
 
     def _tolerance(self, name: str) -> Tolerance:
         filling = sum(each.passes for each in self.rounds[:FILLING]) / self.plan.clusters
-        return _UNSETTLED if name.startswith("memory") and filling < SETTLED else tolerance_of(name)
+        is_filling = name.startswith(("memory", "threads")) and filling < SETTLED
+        return _UNSETTLED if is_filling else tolerance_of(name)
 
     @property
     def faults(self) -> list[str]:

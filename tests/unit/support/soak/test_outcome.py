@@ -46,9 +46,10 @@ def test_what_grows_is_named(name: str, level: float, step: float) -> None:
     assert "GROWS" in outcome.table()
 
 
+@pytest.mark.parametrize("name", ["memory, MB", "threads"])
 @pytest.mark.parametrize(("step", "is_blamed"), [(1.5, False), (5.0, True)])
-def test_before_memory_has_settled_only_large_leaks_are_blamed(step: float, is_blamed: bool) -> None:
-    outcome = an_outcome(lambda number: {"memory, MB": 150.0 + step * number}, passes=60.0)
+def test_before_all_has_settled_only_large_leaks_are_blamed(name: str, step: float, is_blamed: bool) -> None:
+    outcome = an_outcome(lambda number: {name: 150.0 + step * number}, passes=60.0)
 
     assert bool(outcome.faults) is is_blamed
 
