@@ -152,7 +152,8 @@ def test_mistake_in_the_configuration_is_told_and_given_up_with_nothing_lost(sit
     whole = site.configuration.read_text()
     started = datetime.now().astimezone()
     try:
-        site.configure({"engine": {"kind": "sparc"}}, {})
+        # Not the kind of the engine: the environment of the image without Java goes before the file.
+        site.configure({"standalone": {"control-loop": {"interval": "often"}}}, {})
         site.compose("restart", "autoscaler")
         wait_until("it is given up", lambda: site.daemon()["State"]["Status"] == "exited", 400, interval=0.5)
         ended = site.daemon()
@@ -161,6 +162,6 @@ def test_mistake_in_the_configuration_is_told_and_given_up_with_nothing_lost(sit
         site.configuration.write_text(whole)
 
     assert (ended["State"]["ExitCode"], ended["RestartCount"] <= 5) == (2, True)
-    assert "autoscaler.engine.kind" in said
+    assert "autoscaler.standalone.control-loop.interval" in said
     site.up()
     assert before <= {event["id"] for event in events(site)}
