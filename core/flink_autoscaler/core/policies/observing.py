@@ -245,9 +245,12 @@ class SeenVertices:
         return _known(metric.current) if metric and tells_lag(self._job, vertex) else None
 
     def _lag_to_drain(self, vertex: Vertex) -> float | None:
-        """Return the lag that the evaluated catch-up rate is for; without a time to catch up, the lag itself."""
+        """Return the lag that the evaluated catch-up rate is for; the lag itself without a time to catch up.
+
+        So it is of a source that is not to be scaled, as while one partition has most of the lag: no size is for it.
+        """
         lag, catch_up = self._lag(vertex), self._job.context.options.catch_up_duration.seconds
-        if lag is None or catch_up == 0:
+        if lag is None or catch_up == 0 or vertex.vertex_id in self._job.excluded:
             return lag
         rate = _known(self._job.metrics.vertices[vertex.vertex_id][ScalingMetric.CATCH_UP_DATA_RATE].current)
         is_told_apart = FlinkMetric.SLOWEST_PARTITION in self._job.reading.aggregates.get(vertex.vertex_id, {})

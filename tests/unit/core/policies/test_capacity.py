@@ -45,6 +45,18 @@ def test_capacity_is_for_the_load_the_backlog_and_the_restart(
     assert proposal.direction is ProposalDirection.UP
 
 
+def test_capacity_is_for_the_slowest_partition() -> None:
+    # As much as if 60 million waited, of which 30 million do: 16 667 records/s more for half an hour.
+    source = replace(example(30_000_000.0).vertices["source"], lag_to_drain=60_000_000.0)
+
+    proposal = propose(
+        observation(source), {"utilization.max": "0.8", "backlog-processing.lag-threshold": "1 h"}, outage=300.0
+    )
+
+    assert proposal.capacity["source"] == pytest.approx(192_857.0, abs=1.0)
+    assert proposal.targets == {"source": 16}
+
+
 def test_integral_catches_up_with_the_head_room() -> None:
     proposal = propose(example(), {**INTEGRAL, "utilization.max": "0.8"}, outage=300.0)
 

@@ -27,6 +27,7 @@ from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, evalua
 from flink_autoscaler.core.model.job import Capacity
 from flink_autoscaler.core.model.metrics import (
     Aggregate,
+    EvaluatedMetric,
     FlinkMetric,
     MetricSample,
     ScalingMetric,
@@ -184,6 +185,22 @@ def test_the_lag_has_the_slope_of_the_window() -> None:
     assert source.lag_slope == pytest.approx(10.0)
     assert source.target_rate == pytest.approx(110.0)
     assert observed(samples).vertices[MAP].lag_records is None
+
+
+UNEVEN = {**ANSWERS, SOURCE: {**ANSWERS[SOURCE], FlinkMetric.SLOWEST_PARTITION: Aggregate(total=300.0)}}
+
+
+def test_a_source_with_a_slow_partition_has_more_to_drain_unless_it_is_not_to_be_scaled() -> None:
+    """As while one partition has most of the lag: other vertices are sized for what comes along."""
+    job = an_input(answers=UNEVEN)
+    even = job.metrics.vertices[SOURCE]
+    slower = {**even, ScalingMetric.CATCH_UP_DATA_RATE: EvaluatedMetric(2.0, math.nan)}  # of half an hour
+    job = replace(job, metrics=replace(job.metrics, vertices={**job.metrics.vertices, SOURCE: slower}))
+
+    found = [observed_job(replace(job, excluded=frozenset(each))).vertices[SOURCE] for each in ((), (SOURCE,))]
+
+    assert [each.lag_to_drain for each in found] == [3_600.0, 600.0]
+    assert [each.lag_records for each in found] == [600.0, 600.0]
 
 
 def test_a_source_that_tells_no_lag_has_an_unknown_one() -> None:

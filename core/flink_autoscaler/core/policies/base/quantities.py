@@ -205,10 +205,10 @@ def skew_of(vertex: VertexObs) -> float:
 
 
 def has_backlog(obs: JobObservation, threshold: float) -> bool:
-    """Tell whether a source is behind by more than ``threshold`` seconds of what it reads."""
+    """Tell whether a source or its slowest partition is behind by more than ``threshold`` seconds of what it reads."""
+    known = {v for v, vertex in obs.vertices.items() if vertex.lag_records is not None}
     return any(
-        vertex.is_source and vertex.lag_records is not None and vertex.lag_records > threshold * (vertex.rate_in or 0.0)
-        for vertex in obs.vertices.values()
+        lag > threshold * (obs.vertices[v].rate_in or 0.0) for v, lag in lags_to_drain(obs).items() if v in known
     )
 
 
@@ -356,7 +356,11 @@ def is_beyond(wanted: float, vertex: VertexObs) -> bool:
 
 
 def _reachable(need: Need, catch_up: float) -> float:
-    """Return the share of its need that a vertex sustains at its greatest parallelism when always busy."""
-    needed = (need.up or 0.0) + (need.lag / catch_up if catch_up > 0 else 0.0)
+    """Return the share of its need that a vertex sustains at its greatest parallelism when always busy.
+
+    No more comes along from a source whose partitions lag unevenly than waits there.
+    """
+    lag = min(need.lag, max(0.0, need.vertex.lag_records or 0.0)) if need.vertex.is_source else need.lag
+    needed = (need.up or 0.0) + (lag / catch_up if catch_up > 0 else 0.0)
     reachable = (need.rate or 0.0) * need.vertex.max_parallelism
     return min(1.0, reachable / needed) if needed > 0 else 1.0

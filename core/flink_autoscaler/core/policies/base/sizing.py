@@ -18,6 +18,7 @@ from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.model.vertex_patterns import VertexBounds, bounds_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import UNKNOWN_RATE
+from flink_autoscaler.core.policies.base.uneven import passed_on
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 _MAX_INT32 = 2**31 - 1
@@ -347,7 +348,7 @@ def sized_vertices(job: EvaluatedJob) -> tuple[dict[VertexId, VertexSizing], tup
             reasons.append(Reason(UNKNOWN_RATE, "its processing rate or target rate is unknown", vertex_id))
         else:
             sizings[vertex_id] = sizing
-    bottlenecks = find_bottlenecks(job.topology, job.metrics.vertices, sizings)
+    bottlenecks = find_bottlenecks(job.topology, passed_on(job), sizings)
     if not bottlenecks or not options.improves(options.bottleneck_limit):
         return sizings, tuple(reasons)
     limited, limits = _within_bottlenecks(job, sizings, settings, bottlenecks)

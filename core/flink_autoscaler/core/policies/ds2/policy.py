@@ -30,6 +30,7 @@ from flink_autoscaler.core.policies.base.quantities import (
     has_backlog,
     is_beyond,
     lags,
+    lags_to_drain,
     needs_of,
     present_arrivals,
     skew_of,
@@ -85,7 +86,8 @@ class Ds2Policy:
         state = replace(state.seen(obs), memory=state.memory.learned(obs, has_backlog=is_behind))
         needs = needs_of(obs, state.memory, _with_catch_up(given, arrivals, settings.catch_up), {})
         if state.is_due(obs.now, settings.interval):
-            state = state.evaluated(evaluate(obs, needs, settings), obs, settings)
+            uneven = dict(_of_uneven_sources(obs, needs, settings.catch_up))
+            state = state.evaluated(evaluate(obs, {**needs, **uneven}, settings), obs, settings)
         waiting = _waiting(state, settings)
         if waiting is not None:
             return abstention(NAME, (waiting, *lacking_rates(obs, needs)), state.as_json())
@@ -102,6 +104,19 @@ def _with_catch_up(given: PolicyInput, arrivals: SourceRates, catch_up: float) -
         return {v: rate + (backlog[v] + rate * outage) / catch_up for v, rate in rates.items()}
 
     return SourceRates(sustained(arrivals.up), sustained(arrivals.down))
+
+
+def _of_uneven_sources(
+    obs: JobObservation, needs: Mapping[VertexId, Need], catch_up: float
+) -> Iterator[tuple[VertexId, Need]]:
+    """Yield what sources have to sustain to be done with their slowest partition; the rest gets no more than comes."""
+    if catch_up <= 0:
+        return
+    even = lags(obs)
+    for v, much in lags_to_drain(obs).items():
+        up, down, more = needs[v].up, needs[v].down, (much - even[v]) / catch_up
+        if more > 0.0 and up is not None and down is not None:
+            yield v, replace(needs[v], up=up + more, down=down + more)
 
 
 def _waiting(state: Ds2State, settings: Ds2Settings) -> Reason | None:

@@ -174,7 +174,7 @@ def _capacities(before: Mapping[VertexId, Capacity], seen: Seen, counts: Counted
 def _known(state: SloState, seen: Seen) -> Learned:
     """Return what is known without another minute."""
     pending = {key: number(each.pending) for key, each in seen.vertices.items() if each.is_source}
-    waiting = {key: each for key, each in pending.items() if each is not None}
+    waiting = {key: each + seen.vertices[key].uneven for key, each in pending.items() if each is not None}
     minutes, backlog = state.history.minutes, 0.0
     if any(waiting.values()):
         reaching = arrivals.reaching(waiting, seen.edges, state.gains)

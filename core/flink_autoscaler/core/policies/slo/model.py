@@ -45,6 +45,7 @@ class SeenVertex:
         groups: Key groups or partitions that its subtasks share; None where records are spread evenly.
         allowed: Parallelisms that alignment comes to, ascending; None for all within the bounds.
         pending: Records that wait at the source; None for other vertices and where it is not known.
+        uneven: Records on top of these that the lag of its slowest partition amounts to; 0 where partitions lag alike.
         is_source: Whether it reads from outside.
     """
 
@@ -58,6 +59,7 @@ class SeenVertex:
     groups: int | None = None
     allowed: tuple[int, ...] | None = None
     pending: float | None = None
+    uneven: float = 0.0
     is_source: bool = False
 
 
@@ -113,8 +115,14 @@ def _vertex(sample: VertexSample, vertex: VertexObs, group: str) -> SeenVertex:
         groups=vertex.spread,
         allowed=_allowed(vertex),
         pending=sample.pending if vertex.is_source else None,
+        uneven=_uneven(vertex),
         is_source=vertex.is_source,
     )
+
+
+def _uneven(vertex: VertexObs) -> float:
+    """Return by how many records the lag of a source, as its slowest partition demands it, exceeds the sum."""
+    return max(0.0, (vertex.lag_to_drain or 0.0) - (vertex.lag_records or 0.0))
 
 
 def _allowed(vertex: VertexObs) -> tuple[int, ...] | None:

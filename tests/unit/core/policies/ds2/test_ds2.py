@@ -103,6 +103,37 @@ def test_the_ratio_is_a_reason() -> None:
     assert "TARGET_RATE_RATIO" in codes(propose(falling_behind()))
 
 
+@pytest.mark.parametrize(
+    ("to_drain", "expected"),
+    [
+        pytest.param(None, {"source": 7, "map": 7}, id="partitions are not told apart"),
+        pytest.param(1.8e6, {"source": 7, "map": 7}, id="even"),
+        pytest.param(5.4e6, {"source": 9, "map": 7}, id="the slowest needs three times as much"),
+    ],
+)
+def test_a_source_is_sized_for_its_slowest_partition_and_the_rest_for_what_comes_along(
+    to_drain: float | None, expected: dict[str, int]
+) -> None:
+    # 6,000 records/s arrive, and 1.8 million wait that are to be gone in half an hour.
+    source = vertex("source", parallelism=6, rate_in=6_000.0, busy=1.0, lag_records=1.8e6, lag_to_drain=to_drain)
+    obs = observation(source, vertex("map", parallelism=6, rate_in=6_000.0, busy=1.0))
+
+    proposal = propose(obs, {"ds2.add-catch-up": "true", "catch-up.duration": "30 min"})
+
+    assert proposal.targets == expected
+
+
+def test_nothing_is_lowered_while_one_partition_is_behind() -> None:
+    # A minute of input is a backlog: 2,000 records are 20 s of it, 9,000 for the slowest partition 90 s.
+    even = vertex(parallelism=4, rate_in=100.0, busy=0.1, lag_records=2_000.0, max_parallelism=8)
+    uneven = replace(even, lag_to_drain=9_000.0)
+    options = {"backlog-processing.lag-threshold": "1 min"}
+
+    assert propose(observation(even), options).targets == {"source": 1}
+    assert propose(observation(uneven), options).targets == {"source": 4}
+    assert propose(observation(uneven), options).blocks_down
+
+
 # Four subtasks; the mean of their true rates is 17 500 records/s.
 SKEWED = vertex(parallelism=4, rate_in=70_000.0, busy=1.0, subtask_rates=(20e3, 20e3, 20e3, 10e3))
 

@@ -99,6 +99,48 @@ def test_an_evaluation_says_what_it_weighed() -> None:
     assert {"SLO_SIZE", "SLO_NOISE", "SLO_FORECAST", "SLO_COST", "SLO_PRICE"} <= set(codes(proposal))
 
 
+class UnevenPasses(Passes):
+    """The same job, of which one partition lags as if so many records more were waiting."""
+
+    uneven = 0.0
+
+    def given(self) -> PolicyInput:
+        given = super().given()
+        source = given.obs.vertices[SOURCE]
+        lagging = replace(source, lag_to_drain=(source.lag_records or 0.0) + self.uneven)
+        return replace(given, obs=replace(given.obs, vertices={**given.obs.vertices, SOURCE: lagging}))
+
+
+def lag_told(proposal: Proposal) -> float:
+    """Return the seconds of lag that a proposal goes by."""
+    [figures] = [dict(reason.figures) for reason in proposal.reasons if reason.code == "SLO_SIZE"]
+    return figures["lag"]
+
+
+def test_the_lag_is_that_of_the_slowest_partition() -> None:
+    passes = UnevenPasses()
+    before = passes.passes(20)[-1]
+    passes.uneven = 300_000.0  # 300 s of what arrives
+
+    proposals = passes.passes(5)
+
+    assert lag_told(before) == 0.0
+    assert lag_told(proposals[0]) == pytest.approx(300.0, rel=0.01)
+    assert passes.moves[0][1][MAP] > JOB.parallelism[MAP]
+
+
+def test_an_uneven_lag_is_no_arrival() -> None:
+    passes, even = UnevenPasses(), Passes()
+    passes.passes(20)
+    even.passes(20)
+    passes.uneven = 30_000.0
+
+    sizes = [reason for reason in passes.once().reasons if reason.code == "SLO_SIZE"]
+    others = [reason for reason in even.once().reasons if reason.code == "SLO_SIZE"]
+
+    assert dict(sizes[0].figures)["demand"] == dict(others[0].figures)["demand"]
+
+
 def test_load_that_triples_is_followed_within_three_minutes_with_both_directions_of_vertices() -> None:
     passes = Passes()
     passes.passes(30)
