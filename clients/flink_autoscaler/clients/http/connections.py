@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import httpx
 
 from flink_autoscaler.clients.auth.tls import client_context
-from flink_autoscaler.clients.http.kept import KeptConnections, Server
+from flink_autoscaler.clients.http.kept import KEEP_ALIVE, KeptConnections, Server
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import Endpoint
 
@@ -107,10 +107,7 @@ class Connections:
 
     def __init__(self, endpoint: Endpoint, context: ssl.SSLContext | None) -> None:
         self.reading = KeptConnections(_server(endpoint, context), limit=endpoint.max_response_bytes)
-        # httpx would make a context of its own, which takes longer than a request.
-        self.writing: httpx.AsyncBaseTransport = httpx.AsyncHTTPTransport(
-            verify=context or trusting_nobody(), trust_env=False, limits=httpx.Limits(max_keepalive_connections=0)
-        )
+        self.writing = httpx_transport(context)
 
     @classmethod
     async def open(cls, endpoint: Endpoint) -> Connections:
@@ -119,14 +116,30 @@ class Connections:
         Raises:
             ConfigError: A file of ``endpoint.tls`` cannot be used.
         """
-        urls = (endpoint.url, endpoint.put_url or "")
-        is_tls = any(url.startswith("https:") for url in urls)
-        return cls(endpoint, await asyncio.to_thread(client_context, endpoint.tls) if is_tls else None)
+        return cls(endpoint, await context_of(endpoint))
 
     async def aclose(self) -> None:
         """Close all. May be called more than once."""
         await self.reading.aclose()
         await self.writing.aclose()
+
+
+async def context_of(endpoint: Endpoint) -> ssl.SSLContext | None:
+    """Return the context of TLS, None where no URL needs one. Files are read in another thread.
+
+    Raises:
+        ConfigError: A file of ``endpoint.tls`` cannot be used.
+    """
+    is_tls = any(url.startswith("https:") for url in (endpoint.url, endpoint.put_url or ""))
+    return await asyncio.to_thread(client_context, endpoint.tls) if is_tls else None
+
+
+def httpx_transport(context: ssl.SSLContext | None, *, kept: int = 0) -> httpx.AsyncBaseTransport:
+    """Make connections that httpx uses, of which so many are kept while they are idle."""
+    # httpx would make a context of its own, which takes longer than a request.
+    verify = context or trusting_nobody()
+    limits = httpx.Limits(max_keepalive_connections=kept, keepalive_expiry=KEEP_ALIVE)
+    return httpx.AsyncHTTPTransport(verify=verify, trust_env=False, limits=limits)
 
 
 def _server(endpoint: Endpoint, context: ssl.SSLContext | None) -> Server:

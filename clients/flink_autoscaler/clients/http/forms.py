@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import httpx
 
 from flink_autoscaler.clients.http.answers import Answer, refusal
-from flink_autoscaler.clients.http.bounds import BodyReader
-from flink_autoscaler.clients.http.connections import Connections, address_of
+from flink_autoscaler.clients.http.bodies import read_body, whole_body
+from flink_autoscaler.clients.http.connections import address_of, context_of, httpx_transport
 from flink_autoscaler.clients.http.failures import is_transient, wrapped
-from flink_autoscaler.core.errors import AutoscalerError, ConnectError, FlinkRestError, ResponseError
+from flink_autoscaler.core.errors import AutoscalerError, ConnectError, FlinkRestError
 from flink_autoscaler.core.model.job import Endpoint
 
 LONGEST_REFUSAL: Final = 64 << 10
@@ -44,11 +44,19 @@ def _escaped(value: str) -> str:
     return value.translate(_ESCAPES)
 
 
+class _Transports(NamedTuple):
+    """Connections that are kept, and such that are used for one question."""
+
+    kept: httpx.AsyncBaseTransport
+    fresh: httpx.AsyncBaseTransport
+
+
 class FormTransport:
     """Posts forms to one server that only answers questions, so that asking twice does no harm.
 
-    Belongs to the event loop that sends its first request. Each goes over a connection of its own: there are a handful
-    per pass, whatever the number of jobs. Redirects are not followed.
+    Belongs to the event loop that sends its first request. As many connections as may be used at once are kept for the
+    next pass, so that TLS shakes hands once; one that turns out to be closed is no failure: a question that got no
+    answer is asked once more, over a new connection. Redirects are not followed.
 
     Args:
         endpoint: The server, and the limits of requests. Of an answer ``max_response_bytes`` are read at most.
@@ -66,7 +74,7 @@ class FormTransport:
         self.url = self._address.url
         self._places = asyncio.Semaphore(endpoint.max_connections)
         self._opening = asyncio.Lock()
-        self._connections: Connections | None = None
+        self._transports: _Transports | None = None
         self._has_answered = False
 
     async def post(self, path: str, form: Mapping[str, str], sink: Callable[[], S]) -> S:
@@ -93,76 +101,63 @@ class FormTransport:
 
     async def aclose(self) -> None:
         """Close all connections. May be called more than once."""
-        if self._connections is not None:
-            await self._connections.aclose()
+        if self._transports is not None:
+            await self._transports.kept.aclose()
+            await self._transports.fresh.aclose()
 
     async def _patiently(self, path: str, what: str, content: bytes, sink: Callable[[], S]) -> S:
-        try:
-            return await self._exchange(path, what, content, sink())
-        except FlinkRestError as error:
-            if not is_transient(error):
-                raise
-        await asyncio.sleep(_WAIT)
-        return await self._exchange(path, what, content, sink())
-
-    async def _exchange(self, path: str, what: str, content: bytes, sink: S) -> S:
         async with self._places:
-            connections = self._connections or await self._open()
-            request = httpx.Request("POST", self.url + path, headers=self._address.headers, content=content)
-            request.headers["Content-Type"] = "application/x-www-form-urlencoded"
+            transports = self._transports or await self._open()
             try:
-                return await self._answered(connections, request, what, sink)
-            except AutoscalerError:
-                raise
-            except Exception as exc:  # the border of a server: httpx, httpcore and zlib raise what they like
-                is_untried = not self._has_answered and self.url.startswith("https:")
-                has_certificate = self._endpoint.tls.certificate_file is not None
-                raise wrapped(exc, what, is_tls_untried=is_untried, has_certificate=has_certificate) from exc
+                return await self._exchange(transports.kept, path, what, content, sink())
+            except FlinkRestError as error:
+                if not is_transient(error):
+                    raise
+        await asyncio.sleep(_WAIT)
+        async with self._places:
+            return await self._exchange(transports.fresh, path, what, content, sink())
 
-    async def _open(self) -> Connections:
+    async def _exchange(self, over: httpx.AsyncBaseTransport, path: str, what: str, content: bytes, sink: S) -> S:
+        request = httpx.Request("POST", self.url + path, headers=self._address.headers, content=content)
+        request.headers["Content-Type"] = "application/x-www-form-urlencoded"
+        try:
+            return await self._answered(over, request, what, sink)
+        except AutoscalerError:
+            raise
+        except Exception as exc:  # the border of a server: httpx, httpcore and zlib raise what they like
+            is_untried = not self._has_answered and self.url.startswith("https:")
+            has_certificate = self._endpoint.tls.certificate_file is not None
+            raise wrapped(exc, what, is_tls_untried=is_untried, has_certificate=has_certificate) from exc
+
+    async def _open(self) -> _Transports:
+        """Read files, once; other questions wait meanwhile."""
         async with self._opening:
-            if self._connections is None:
-                self._connections = await Connections.open(self._endpoint)
-        return self._connections
+            if self._transports is None:
+                context = await context_of(self._endpoint)
+                kept = httpx_transport(context, kept=self._endpoint.max_connections)
+                self._transports = _Transports(kept, httpx_transport(context))
+        return self._transports
 
-    async def _answered(self, connections: Connections, request: httpx.Request, what: str, sink: S) -> S:
-        response = await connections.writing.handle_async_request(request)
+    async def _answered(self, over: httpx.AsyncBaseTransport, request: httpx.Request, what: str, sink: S) -> S:
+        response = await over.handle_async_request(request)
         try:
             self._has_answered = True
             if response.status_code >= httpx.codes.MULTIPLE_CHOICES:
-                raise await self._refused(response, request, what)
-            await self._hand_on(response, what, sink)
+                raise await _refused(response, request, what)
+            await read_body(response, self._endpoint.max_response_bytes, what, sink.take)
         finally:
             await response.aclose()
         return sink
 
-    async def _hand_on(self, response: httpx.Response, what: str, sink: BodySink) -> None:
-        try:
-            reader = self._reader(response, self._endpoint.max_response_bytes)
-            async for piece in response.aiter_raw():
-                reader.take(piece)
-                sink.take(reader.taken())
-            reader.whole()
-        except ResponseError as exc:
-            raise ResponseError(f"{what}: {exc}") from exc
 
-    async def _refused(self, response: httpx.Response, request: httpx.Request, what: str) -> FlinkRestError:
-        reader = self._reader(response, LONGEST_REFUSAL)
-        async for piece in response.aiter_raw():
-            reader.take(piece)
-        headers = response.headers
-        shown = request.headers.get("authorization", "").partition(" ")[0].lower()
-        answer = Answer(
-            response.status_code,
-            headers.get("content-type", ""),
-            reader.whole(),
-            headers.get("location", ""),
-            headers.get("www-authenticate", ""),
-        )
-        return refusal(answer, request.url.path, what, shown=[shown] if shown else [])
-
-    @staticmethod
-    def _reader(response: httpx.Response, limit: int) -> BodyReader:
-        reader = BodyReader(response.headers.get_list("content-encoding", split_commas=True), limit)
-        reader.announced(response.headers.get("content-length"))
-        return reader
+async def _refused(response: httpx.Response, request: httpx.Request, what: str) -> FlinkRestError:
+    body, headers = await whole_body(response, LONGEST_REFUSAL, what), response.headers
+    shown = request.headers.get("authorization", "").partition(" ")[0].lower()
+    answer = Answer(
+        response.status_code,
+        headers.get("content-type", ""),
+        body,
+        headers.get("location", ""),
+        headers.get("www-authenticate", ""),
+    )
+    return refusal(answer, request.url.path, what, shown=[shown] if shown else [])

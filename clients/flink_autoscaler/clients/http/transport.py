@@ -26,7 +26,7 @@ from flink_autoscaler.clients.auth.authentication import (
     shown_by,
 )
 from flink_autoscaler.clients.http.answers import APPROVAL, Answer, json_of, refusal
-from flink_autoscaler.clients.http.bounds import BodyReader
+from flink_autoscaler.clients.http.bodies import whole_body
 from flink_autoscaler.clients.http.connections import Address, Connections, KeptCookies, address_of, put_address_of
 from flink_autoscaler.clients.http.failures import is_transient, wrapped
 from flink_autoscaler.clients.http.kept import KeptConnections
@@ -304,7 +304,7 @@ class HttpTransport:
         """Send a PUT and read its answer."""
         response = await transport.handle_async_request(self._request(sending))
         try:
-            body = await self._body(response, sending.what)
+            body = await whole_body(response, self._endpoint.max_response_bytes, sending.what)
         finally:
             await response.aclose()
         self._answered.add(sending.address.url)
@@ -313,18 +313,6 @@ class HttpTransport:
             self._cookies.take(headers.get_list("set-cookie"), sending.url)
         content_type, location = headers.get("content-type", ""), headers.get("location", "")
         return Answer(response.status_code, content_type, body, location, headers.get("www-authenticate", ""))
-
-    async def _body(self, response: httpx.Response, what: str) -> bytes:
-        """Read the whole body; the announced length may lie and a compressed body may grow, so bytes are counted."""
-        try:
-            encodings = response.headers.get_list("content-encoding", split_commas=True)
-            reader = BodyReader(encodings, self._endpoint.max_response_bytes)
-            reader.announced(response.headers.get("content-length"))
-            async for piece in response.aiter_raw():
-                reader.take(piece)
-            return reader.whole()
-        except ResponseError as exc:
-            raise ResponseError(f"{what}: {exc}") from exc
 
 
 async def _in_time(sending: _Sending, answer: Awaitable[Answer]) -> Answer:
