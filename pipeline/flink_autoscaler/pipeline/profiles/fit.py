@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from operator import truediv
 from statistics import median
 from typing import Final, NamedTuple
 
@@ -69,6 +69,13 @@ class Series:
     rate: Sequence[float]
 
 
+class Known(NamedTuple):
+    """Some quarter hours of a series, such as those of Mondays at noon: their indices, ascending, and their rates."""
+
+    at: list[int]
+    rates: list[float]
+
+
 class Week(NamedTuple):
     """Seven days: the quarter hours that are there, and the median of their rates."""
 
@@ -110,17 +117,24 @@ class Fit:
         """Return the level at a quarter hour."""
         return base_rate(self.level, self.growth, (index - self.origin) / BUCKETS_PER_WEEK)
 
-    def known_base(self, index: int) -> float | None:
-        """Return the level at a quarter hour before the origin, from its own week; None where that does not count.
+    def compared(self, known: Known) -> list[float]:
+        """Return how rates before the origin compare with the level of their own week, of the weeks that count.
 
         The median of a week is its level halfway, so that it is too much to compare Monday with, and too little for
         Sunday, when the load grows.
         """
-        week = (self.origin - 1 - index) // BUCKETS_PER_WEEK
-        level = self.levels.get(week)
-        if level is None or self.growth == 1.0:
-            return level
-        return base_rate(level, self.growth, (index - self.origin) / BUCKETS_PER_WEEK + week)
+        found: list[float] = []
+        for week, level in self.levels.items():
+            end = self.origin - week * BUCKETS_PER_WEEK
+            until = bisect_left(known.at, end)
+            since = bisect_left(known.at, end - BUCKETS_PER_WEEK, 0, until)
+            if self.growth == 1.0:
+                found += [rate / level for rate in known.rates[since:until]]
+            else:
+                ahead = ((index - self.origin) / BUCKETS_PER_WEEK + week for index in known.at[since:until])
+                bases = (base_rate(level, self.growth, each) for each in ahead)
+                found += map(truediv, known.rates[since:until], bases)
+        return found
 
 
 class History:
@@ -128,7 +142,8 @@ class History:
 
     Attributes:
         series: The series.
-        by_slot: Its places by quarter hour of the week, ascending.
+        by_slot: It by quarter hour of the week.
+        by_time: It by quarter hour of the day.
         place: Its places by index.
         scores: What forecasts came to that were made with these settings, by the origin that they were made at.
     """
@@ -139,10 +154,9 @@ class History:
         self.scores: dict[int, tuple[Score, ...]] = {}
         self._weeks: dict[int, Week] = {}
         self._window = _SlidingWindow(series)
-        self.by_slot: dict[int, list[int]] = defaultdict(list)
         self.place = {index: place for place, index in enumerate(series.index)}
-        for place, slot in enumerate(series.slot):
-            self.by_slot[slot].append(place)
+        self.by_slot = _gathered(series, series.slot)
+        self.by_time = _gathered(series, [slot % BUCKETS_PER_DAY for slot in series.slot])
 
     @property
     def quantile(self) -> float:
@@ -184,6 +198,19 @@ class History:
     def _measure(self, end: int) -> Week:
         week = self._weeks[end] = self._window.before(end)
         return week
+
+
+def _gathered(series: Series, keys: Sequence[int]) -> dict[int, Known]:
+    """Return the quarter hours of a series by a key of each."""
+    found: dict[int, Known] = {}
+    for key, index, rate in zip(keys, series.index, series.rate, strict=True):
+        known = found.get(key) or found.setdefault(key, Known([], []))
+        known.at.append(index)
+        known.rates.append(rate)
+    return found
+
+
+_NOTHING: Final = Known([], [])
 
 
 class _SlidingWindow:
@@ -230,8 +257,8 @@ class Shape:
         """Return the profile at a quarter hour of the week; None when nothing was known about it."""
         weekly = daily = None
         if self._fit.weeks >= LEAST_WEEKS:
-            near = ((slot + step) % BUCKETS_PER_WEEK for step in (-1, 0, 1))
-            weekly = self._quantiles(ratio for each in near for ratio in self._ratios(each))
+            before, after = (slot - 1) % BUCKETS_PER_WEEK, (slot + 1) % BUCKETS_PER_WEEK
+            weekly = self._quantiles([*self._ratios(before), *self._ratios(slot), *self._ratios(after)])
         if weekly is None or self._fit.weeks < FULL_WEEKS:
             daily = self._of_day(slot % BUCKETS_PER_DAY)
         return shrunk(weekly, daily, self._fit.weeks)
@@ -243,39 +270,31 @@ class Shape:
     def _of_day(self, time: int) -> Quantiles | None:
         """Return the profile at a quarter hour of any day."""
         if time not in self._daily:
-            near = ((time + step) % BUCKETS_PER_DAY for step in (-1, 0, 1))
-            self._daily[time] = self._quantiles(ratio for each in near for ratio in self._all_days(each))
+            before, after = (time - 1) % BUCKETS_PER_DAY, (time + 1) % BUCKETS_PER_DAY
+            near = [*self._all_days(before), *self._all_days(time), *self._all_days(after)]
+            self._daily[time] = self._quantiles(near)
         return self._daily[time]
 
     def _all_days(self, time: int) -> list[float]:
         """Return the ratios of a quarter hour of all days, in order."""
         found = self._of_time.get(time)
         if found is None:
-            slots = range(time, BUCKETS_PER_WEEK, BUCKETS_PER_DAY)
-            found = self._of_time[time] = sorted(ratio for slot in slots for ratio in self._ratios(slot))
+            known = self._history.by_time.get(time, _NOTHING)
+            found = self._of_time[time] = sorted(self._fit.compared(known))
         return found
 
     def _ratios(self, slot: int) -> list[float]:
         """Return how the rates of a quarter hour of the week compare with the level, of those that were known."""
         found = self._of_slot.get(slot)
         if found is None:
-            found = self._of_slot[slot] = list(self._compared(self._history.by_slot.get(slot, ())))
+            known = self._history.by_slot.get(slot, _NOTHING)
+            found = self._of_slot[slot] = self._fit.compared(known)
         return found
 
-    def _compared(self, places: Sequence[int]) -> Iterator[float]:
-        series, fit = self._history.series, self._fit
-        for place in places:
-            index = series.index[place]
-            if index >= fit.origin:
-                return
-            base = fit.known_base(index)
-            if base is not None:
-                yield series.rate[place] / base
-
-    def _quantiles(self, ratios: Iterable[float]) -> Quantiles | None:
-        ordered = sorted(ratios)
-        if not ordered:
+    def _quantiles(self, ratios: list[float]) -> Quantiles | None:
+        if not ratios:
             return None
+        ordered = sorted(ratios)
         return Quantiles(upper_quantile(ordered, 0.5), upper_quantile(ordered, self._history.quantile))
 
 

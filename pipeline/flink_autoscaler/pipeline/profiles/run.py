@@ -122,7 +122,7 @@ def build_profiles(
         ConfigError: Java is missing, or the samples cannot be read.
         SparkLostError: Spark did not start, or failed.
     """
-    session = opener(replace(spark, conf={**BATCH_CONF, **spark.conf}))
+    session = opener(replace(spark, is_long=True, conf={**BATCH_CONF, **spark.conf}))
     try:
         with _functions_of(spark):
             yield from results(profiles_of(read(cast("_SparkSession", session).spark), settings))

@@ -25,9 +25,12 @@ WORKER_DAEMON: Final = "flink_autoscaler.pipeline.spark.worker_daemon"
 MOST_SLOTS: Final = 8
 """Of an embedded Spark, unless the machine has more cores: each has a Python worker of 150 MB."""
 
-_JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss1m -XX:+ExitOnOutOfMemoryError"
-"""For a small JVM that runs short plans: one collector thread, only the quick compiler. A JVM that ran out of memory
-goes on without some of its threads and answers nothing any more: better it ends, and another one is started."""
+_JVM_OPTIONS: Final = "-XX:+UseSerialGC -Xss1m -XX:+ExitOnOutOfMemoryError"
+"""For a small JVM: one collector thread. A JVM that ran out of memory goes on without some of its threads and answers
+nothing any more: better it ends, and another one is started."""
+
+_QUICK_COMPILER: Final = " -XX:TieredStopAtLevel=1"
+"""For short plans; the better compiler takes more time than it saves there."""
 
 COMMON: Final = {
     "spark.sql.adaptive.enabled": "false",
@@ -80,6 +83,7 @@ class SparkSettings:
         cut_after: Seconds that a cluster may take in a Spark job that it shares with others.
         executors_timeout: Seconds that the executors of a real cluster may take to run a first task, and YARN before
             that to start the application.
+        is_long: Whether plans run over so many rows that the better compiler of an embedded Spark's JVM pays.
         conf: Spark's own configuration, on top of ours.
     """
 
@@ -91,6 +95,7 @@ class SparkSettings:
     python_files: tuple[str, ...] = ()
     cut_after: float = 5.0
     executors_timeout: float = 120.0
+    is_long: bool = False
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
@@ -122,6 +127,7 @@ def spark_conf(settings: SparkSettings, scratch: Path) -> dict[str, str]:
     }
     if settings.is_embedded:
         conf |= _EMBEDDED
+        conf["spark.driver.extraJavaOptions"] += "" if settings.is_long else _QUICK_COMPILER
         conf["spark.driver.extraJavaOptions"] += f" -Djava.io.tmpdir={scratch}"
         if (user := made_up_user()) is not None:
             conf["spark.driver.extraJavaOptions"] += f" -Duser.home={scratch} -Duser.name={user}"

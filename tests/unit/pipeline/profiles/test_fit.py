@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flink_autoscaler.pipeline.profiles import ProfileSettings
-from flink_autoscaler.pipeline.profiles.fit import Fit, History, Quantiles, Series, shrunk, theil_sen, weekly_growth
+from flink_autoscaler.pipeline.profiles.fit import (
+    Fit,
+    History,
+    Known,
+    Quantiles,
+    Series,
+    shrunk,
+    theil_sen,
+    weekly_growth,
+)
 from flink_autoscaler.pipeline.profiles.source import SCHEMA, ProfileTask, backtest
 
 END = 1_992_864
@@ -93,11 +102,20 @@ def test_level_of_a_week_that_is_not_usable_is_what_an_older_one_has_grown_to() 
 def test_level_of_the_past_is_that_of_its_week_without_growth_and_continuous_with_it(index: int) -> None:
     fit = Fit(END, {0: 100.0, 1: 80.0}, 4, 1.0)
 
-    assert fit.known_base(index) == (100.0 if index >= END - 672 else 80.0)
-    assert replace(fit, levels={0: 100.0, 1: 80.0}, growth=1.25).known_base(index) == pytest.approx(
-        replace(fit, growth=1.25).base(index)
-    )
-    assert replace(fit, levels={0: 100.0}).known_base(END - 673) is None
+    def level(of: Fit) -> float:
+        """Return what a rate of 1 is compared with."""
+        [ratio] = of.compared(Known([index], [1.0]))
+        return 1 / ratio
+
+    assert level(fit) == pytest.approx(100.0 if index >= END - 672 else 80.0)
+    assert level(replace(fit, growth=1.25)) == pytest.approx(replace(fit, growth=1.25).base(index))
+
+
+def test_weeks_that_do_not_count_and_what_is_not_known_yet_are_not_compared_with() -> None:
+    fit = Fit(END, {0: 100.0, 2: 50.0}, 4, 1.0)
+    places = [END - 3 * 672 - 1, END - 3 * 672, END - 2 * 672 - 1, END - 2 * 672, END - 673, END - 672, END - 1, END]
+
+    assert sorted(fit.compared(Known(places, [100.0] * len(places)))) == [1.0, 1.0, 2.0, 2.0]
 
 
 def test_growth_within_the_week_does_not_become_the_shape_of_the_week() -> None:

@@ -28,6 +28,15 @@ def test_embedded_session_writes_to_its_scratch_folder_only() -> None:
     assert conf["spark.sql.catalogImplementation"] == "in-memory"
 
 
+def test_a_jvm_for_long_plans_has_its_better_compiler() -> None:
+    quick, long = (
+        spark_conf(SparkSettings(is_long=each), SCRATCH)["spark.driver.extraJavaOptions"] for each in (False, True)
+    )
+
+    assert "-XX:TieredStopAtLevel=1 -Djava" in quick
+    assert quick.replace(" -XX:TieredStopAtLevel=1", "") == long
+
+
 def test_embedded_workers_run_this_python_with_our_packages() -> None:
     conf = spark_conf(SparkSettings(), SCRATCH)
 
