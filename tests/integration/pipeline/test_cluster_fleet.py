@@ -39,7 +39,11 @@ def settings(cluster: SparkCluster, tmp_path_factory: pytest.TempPathFactory) ->
     python = executor_python(tmp_path_factory.mktemp("bare") / "env", "pyarrow")
     archive = make_pyfiles(tmp_path_factory.mktemp("build"))
     # A stage whose results are lost with a worker is computed again; of many small tasks a kill meets some.
-    conf = {"spark.sql.shuffle.partitions": "8", "spark.sql.files.maxPartitionBytes": "1m"}
+    conf = {
+        "spark.sql.shuffle.partitions": "16",
+        "spark.sql.adaptive.coalescePartitions.enabled": "false",
+        "spark.sql.files.maxPartitionBytes": "1m",
+    }
     found = cluster.settings(python)
     return replace(found, python_files=(str(archive),), conf={**found.conf, **conf})
 
@@ -47,7 +51,8 @@ def settings(cluster: SparkCluster, tmp_path_factory: pytest.TempPathFactory) ->
 def through_kills(cluster: SparkCluster, command: Sequence[str | Path]) -> tuple[Mapping[str, Any], int]:
     """Run a command on the cluster, and kill a worker again and again while it works.
 
-    Each one that was killed is replaced; the next one is killed when there are two again and tasks were begun since.
+    Each one that was killed is replaced; the next one is killed when there are two again and tasks were begun since
+    the one before was killed, on whichever worker: how long a new one takes to start is up to the machine.
 
     Returns:
         What the command printed, and how many workers were killed before it ended.
@@ -66,9 +71,9 @@ def through_kills(cluster: SparkCluster, command: Sequence[str | Path]) -> tuple
             break
         next(worker for worker in cluster.workers if worker.is_running).kill()
         killed += 1
+        begun = cluster.tasks_begun()
         cluster.add_worker()
         cluster.wait_for_workers(2)
-        begun = cluster.tasks_begun()
     return commands.document(commands.ended(process, PATIENCE)), killed
 
 

@@ -80,7 +80,8 @@ def _node(vertex: FakeVertex) -> dict[str, object]:
         {"num": number, "id": upstream, "ship_strategy": strategy, "exchange": "pipelined_bounded"}
         for number, (upstream, strategy) in enumerate(vertex.inputs.items())
     ]
-    node: dict[str, object] = {"id": vertex.vertex_id, "parallelism": vertex.parallelism, "description": vertex.name}
+    description = vertex.description or vertex.name
+    node: dict[str, object] = {"id": vertex.vertex_id, "parallelism": vertex.parallelism, "description": description}
     return {**node, "inputs": inputs} if inputs else node
 
 

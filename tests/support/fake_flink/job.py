@@ -23,6 +23,7 @@ class FakeVertex:
         waited_ms: Accumulated time without input; None leaves it out, and that of being held up.
         counters: What the answer has instead of the counters, by their names on the wire.
         slot_sharing_group: Id of the group that the vertex shares its slots with.
+        description: Of its operators, as in the plan; its name where it is empty.
         records_per_second: What it takes in, or gives where it is a source; only a metric store lets it grow.
     """
 
@@ -41,6 +42,7 @@ class FakeVertex:
     is_complete: bool = True
     counters: dict[str, object] = field(default_factory=dict)
     slot_sharing_group: str = "55f9eb5ee17c78b09947ae7f0a6c6678"
+    description: str = ""
     records_per_second: float = 0.0
 
     def topic_partitions(self) -> list[tuple[str, str]]:

@@ -62,7 +62,7 @@ class LagOptions(OptionSet):
         "lag.kafka.group",
         str,
         "Consumer group whose committed offsets are those of the job. Unset takes what the job's global parameters "
-        f"name under {', '.join(GROUP_PARAMETERS)}.",
+        f"name under {', '.join(GROUP_PARAMETERS)}, or hints of its SQL as properties.group.id.",
     )
     lag_kafka_topics = option(
         "lag.kafka.topics",

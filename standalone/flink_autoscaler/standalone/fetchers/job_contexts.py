@@ -65,7 +65,7 @@ class JobContexts:
     def __init__(self, cluster: Cluster, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._cluster = cluster
         self._clock = clock
-        self._own_options = OwnOptions(is_wanted=cluster.settings.job_user_config)
+        self._own_options = OwnOptions(is_wanted=cluster.settings.job_user_config, defaults=cluster.job_defaults)
         self._known: dict[str, dict[str, _Known]] = {}
         self._validation_interval = AutoscalerOptions(cluster.job_defaults).scaling_event_interval
 

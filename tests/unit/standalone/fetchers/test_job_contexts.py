@@ -4,13 +4,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from fake_flink import Canned, FakeFlink, FakeJob, Fault
+from fake_flink import Canned, FakeFlink, FakeJob, Fault, chain
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.job import Endpoint, Headroom, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.options.lag import LagOptions
 from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER, JobContexts
 from flink_autoscaler.standalone.fetchers.job_keys import keyed_jobs
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
@@ -81,6 +82,70 @@ def test_it_can_be_switched_off_for_a_cluster(flink: FakeFlink, reading: Reading
 
     assert reading.configuration(flink) == DEFAULTS
     assert config_requests(flink) == ["jobmanager/config"]
+
+
+LAG = {"job.autoscaler.lag.sources": "orders-kafka,flink"}
+SCAN = "[1]:TableSourceScan(table=[[c, d, {}]], fields=[id], hints=[[[OPTIONS options:{{{}}}]]])<br/>+- Sink<br/>"
+"""As Flink describes a table in a plan."""
+
+
+def tables(flink: FakeFlink, *options: str) -> FakeJob:
+    """Add a job that reads tables, each with a hint."""
+    vertices = chain(sources=len(options), vertices=len(options) + 1)
+    for number, text in enumerate(options):
+        vertices[number].description = SCAN.format(f"table{number}", text)
+    return flink.add_job(vertices=vertices, start_ms=1)
+
+
+def group_of(reading: Reading, flink: FakeFlink) -> str:
+    return LagOptions.of(reading.configuration(flink)).consumer_group
+
+
+def test_the_consumer_group_is_that_of_a_table(flink: FakeFlink, reading: Reading) -> None:
+    reading.make(job_defaults=LAG)
+    tables(flink, "scan.parallelism=2, properties.group.id=orders &amp; more, topic=orders")
+
+    assert group_of(reading, flink) == "orders & more"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(["properties.group.id=a", "properties.group.id=b"], id="tables differ"),
+        pytest.param(["scan.parallelism=2"], id="no table names one"),
+        pytest.param(["properties.group.id="], id="empty"),
+        pytest.param([], id="no tables"),
+    ],
+)
+def test_there_is_no_group_where_tables_do_not_tell(flink: FakeFlink, reading: Reading, options: list[str]) -> None:
+    reading.make(job_defaults=LAG)
+    tables(flink, *options)
+
+    assert group_of(reading, flink) == ""
+
+
+def test_a_job_that_names_its_group_goes_before_its_tables(flink: FakeFlink, reading: Reading) -> None:
+    job = tables(flink, "properties.group.id=hinted")
+    job.user_config = {**LAG, "group.id": "own"}
+
+    assert group_of(reading, flink) == "own"
+    assert f"/jobs/{job.job_id}" not in flink.paths()
+
+
+def test_tables_are_not_asked_about_where_nobody_needs_a_group(flink: FakeFlink, reading: Reading) -> None:
+    job = tables(flink, "properties.group.id=hinted")
+
+    assert group_of(reading, flink) == ""
+    assert f"/jobs/{job.job_id}" not in flink.paths()
+
+
+def test_a_plan_that_cannot_be_read_leaves_the_group_unknown(flink: FakeFlink, reading: Reading) -> None:
+    reading.make(job_defaults=LAG)
+    job = tables(flink, "properties.group.id=hinted")
+    wrong: Any = {"text": job.vertices[0].description}
+    job.vertices[0].description = wrong
+
+    assert group_of(reading, flink) == ""
 
 
 def test_both_parts_are_read_together_and_remembered_together(flink: FakeFlink, reading: Reading) -> None:

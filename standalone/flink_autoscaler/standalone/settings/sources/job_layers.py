@@ -11,14 +11,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
-from flink_autoscaler.core.errors import ResponseError
+from flink_autoscaler.core.errors import FlinkRestError, ResponseError
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.options.flink import FlinkOptions
-from flink_autoscaler.core.options.lag import GROUP_PARAMETERS
+from flink_autoscaler.core.options.lag import GROUP_PARAMETERS, LagOptions
 from flink_autoscaler.standalone.settings.schema.options import JOB_PREFIXES, job_keys
 from flink_autoscaler.standalone.settings.secrets import MASK
 from flink_autoscaler.standalone.settings.sources.layer import HALF_CHARACTER
@@ -29,6 +30,9 @@ CACHED_FOR_MS: Final = 60_000
 MOST_OPTIONS: Final = 5_000
 MOST_CHARACTERS: Final = 1 << 20
 """Of what a job says about itself, keys and values together: the list of options of Flink has some hundreds."""
+
+_TABLE_GROUP: Final = "properties.group.id"
+"""Option of a table of Flink's Kafka connector."""
 
 _STAND_IN: Final = (JobStatus.INITIALIZING, JobStatus.CREATED, JobStatus.RECONCILING, JobStatus.SUSPENDED)
 
@@ -117,11 +121,19 @@ class OwnOptions:
 
     Args:
         is_wanted: Whether it counts; else nothing is asked.
+        defaults: Options of all jobs.
         now_ms: Milliseconds since the epoch.
     """
 
-    def __init__(self, *, is_wanted: bool, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+    def __init__(
+        self,
+        *,
+        is_wanted: bool,
+        defaults: Mapping[str, str] = MappingProxyType({}),
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
         self._is_wanted = is_wanted
+        self._defaults = defaults
         self._now_ms = now_ms
 
     async def read(self, client: FlinkRestClient, job: JobOverview, before: Mapping[str, str]) -> Own:
@@ -137,6 +149,12 @@ class OwnOptions:
         """
         if not self._is_wanted:
             return Own({})
+        own = await self._brought(client, job, before)
+        if not _lacks_a_group({**self._defaults, **own.options}):
+            return own
+        return own._replace(options={**own.options, **await _group_of_tables(client, job)})
+
+    async def _brought(self, client: FlinkRestClient, job: JobOverview, before: Mapping[str, str]) -> Own:
         if options := await _read(client, job):
             return Own(options)
         if JobStatus.of(job.state).is_terminal:
@@ -157,3 +175,19 @@ class OwnOptions:
 
 async def _read(client: FlinkRestClient, job: JobOverview) -> Mapping[str, str]:
     return own_options(await client.job_user_config(job.job_id))
+
+
+def _lacks_a_group(configuration: Mapping[str, str]) -> bool:
+    """Tell whether lag is asked for, and nobody names a consumer group."""
+    asks = any(configuration.get(key) for key in LagOptions.lag_sources.keys)
+    return asks and not any(configuration.get(key) for key in (*LagOptions.lag_kafka_group.keys, *GROUP_PARAMETERS))
+
+
+async def _group_of_tables(client: FlinkRestClient, job: JobOverview) -> Mapping[str, str]:
+    """Return the consumer group that all tables with a hint name alike; nothing where that cannot be told."""
+    try:
+        tables = await client.hinted_options(job.job_id)
+    except FlinkRestError:  # the pass will tell what is wrong
+        return {}
+    groups = {table[_TABLE_GROUP] for table in tables if table.get(_TABLE_GROUP)}
+    return _bounded({_TABLE_GROUP: groups.pop()}) if len(groups) == 1 else {}
