@@ -32,6 +32,9 @@ Guarded = tuple[GuardedServer, FakeFlink]
 
 SERVICE = "HTTP/localhost"
 
+SPARK_SECONDS = 600.0
+"""A busy machine takes its time to start Spark."""
+
 
 def endpoint(server: GuardedServer, who: Identity) -> Endpoint:
     kerberos = Kerberos(principal=who.principal, keytab=str(who.keytab))
@@ -244,7 +247,7 @@ def test_daemon_on_spark_rescales_through_kerberos(
         options |= {"job.autoscaler.flink.rest-client.timeout": "5 s", "autoscaler.engine.kind": "spark"}
         with DaemonProcess(tmp_path, database=database, cluster_url=server.url, options=options) as daemon:
             daemon.start()
-            daemon.wait_for("passes on Spark", lambda: evaluated(daemon, "spark") >= 5)
+            daemon.wait_for("passes on Spark", lambda: evaluated(daemon, "spark") >= 5, timeout=SPARK_SECONDS)
             inline = evaluated(daemon, "inline")
             busy.wait_for_puts(2)
             on_spark, still_inline = evaluated(daemon, "spark"), evaluated(daemon, "inline")
