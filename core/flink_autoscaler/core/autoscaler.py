@@ -15,7 +15,7 @@ from flink_autoscaler.core.evaluate.restart_time import ENOUGH, ClusterOutages, 
 from flink_autoscaler.core.model.events import Event
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
-from flink_autoscaler.core.model.quick import replace
+from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, CollectorMemory
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -40,6 +40,7 @@ ALWAYS: Final = 0
 _NEVER: Final = -1
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class JobPassReport:
     """One pass over one job, after its effects.
@@ -66,6 +67,7 @@ class _Effects:
     realization: Realization | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class _Kept:
     """What is kept in memory about one job.

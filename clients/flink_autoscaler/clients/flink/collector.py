@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from typing import Final
 
 from flink_autoscaler.clients.flink.decode import Readable
@@ -20,6 +19,7 @@ from flink_autoscaler.core.errors import (
     ResponseError,
 )
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import (
     EMPTY_MEMORY,
     ClusterReading,

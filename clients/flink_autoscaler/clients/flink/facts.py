@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from flink_autoscaler.clients.flink.collector import read_job
@@ -14,6 +14,7 @@ from flink_autoscaler.core.border import awaited
 from flink_autoscaler.core.errors import AutoscalerError, RefusedError, ResponseError
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, RescaleAttempt, RescaleFacts
 from flink_autoscaler.core.model.topology import JobDetails

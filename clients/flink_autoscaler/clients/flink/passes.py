@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import Final
@@ -22,6 +22,7 @@ from flink_autoscaler.core.cycle.ending import failed, is_only_waiting, waiting,
 from flink_autoscaler.core.cycle.recording import is_worth
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError
 from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.ports.metric_source import MetricSource, ReadJob
 from flink_autoscaler.core.ports.passes import PassInputs, PassOutcome, PassRequest

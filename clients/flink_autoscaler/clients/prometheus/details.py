@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from flink_autoscaler.clients.flink.collector import read_details
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import KeptDetails
 from flink_autoscaler.core.model.topology import JobDetails
 from flink_autoscaler.core.ports.passes import PassRequest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -78,15 +78,33 @@ class FigureReader(VectorReader):
         if part.count(_BETWEEN) != len(found) - 1:
             return place
         self._count(len(found))
+        self._take_rows(found)
+        return end
+
+    def _take_rows(self, rows: Sequence[tuple[str, ...]]) -> None:
         job, vertex, operator, topic, figure = self._places
-        for row in found:
+        key, figures = ("", ""), dict[str, float]()
+        for row in rows:
             try:
                 value = float(row[-1])
             except ValueError:
                 self._note_strange(row)
                 continue
-            self._sort(row[job], row[vertex], row[operator], row[topic], row[figure], value)
-        return end
+            if row[operator] or row[topic] or row[figure] == AT:
+                self._sort(row[job], row[vertex], row[operator], row[topic], row[figure], value)
+                continue
+            if key != (key := (row[job], row[vertex])):  # series of one vertex may come one after the other
+                figures = self._figures(*key)
+            figures[self._known.setdefault(row[figure], row[figure])] = value
+
+    def _figures(self, job: str, vertex: str) -> Figures:
+        """Return what takes the figures of a vertex; they are forgotten where nobody asked about the job."""
+        if job not in self._jobs:
+            return {}
+        mine = self.found.get(job)
+        if mine is None:
+            mine = self.found[job] = JobFigures()
+        return mine.vertices.setdefault(vertex, {})
 
     def _take_entry(self, labels: Mapping[str, str], value: float) -> None:
         job, vertex, operator, topic, figure = (labels.get(name, "") for name in self._names)
@@ -103,10 +121,7 @@ class FigureReader(VectorReader):
             return
         part = topic if figure == TOPIC else operator
         name = f"{figure} {part}" if part else figure
-        figures = mine.vertices.get(vertex)
-        if figures is None:
-            figures = mine.vertices[vertex] = {}
-        figures[self._known.setdefault(name, name)] = value
+        self._figures(job, vertex)[self._known.setdefault(name, name)] = value
 
 
 def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:

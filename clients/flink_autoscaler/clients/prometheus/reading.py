@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from flink_autoscaler.clients.prometheus.figures import Figures, JobFigures
 from flink_autoscaler.clients.prometheus.questions import COUNTERS, SUBTASKS
 from flink_autoscaler.core.errors import MissingMetricError
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, VertexId
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import VertexAggregates
 from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, JobTopology, Vertex, VertexDetails
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
@@ -23,6 +23,7 @@ from flink_autoscaler.core.border import Border, ToldOnce, awaited
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, ResponseError
 from flink_autoscaler.core.model.job import JobStatus, PrometheusSource
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.topology import JobDetails, build_topology
 from flink_autoscaler.core.ports.metric_source import ReadJob

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 
 from flink_autoscaler.core.border import Border
@@ -18,6 +19,9 @@ from flink_autoscaler.core.model.metrics import (
     MetricSample,
     ScalingMetric,
     VertexId,
+    avg,
+    made,
+    of,
 )
 from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, r3, round64
 from flink_autoscaler.core.model.quick import quick, replace
@@ -117,10 +121,15 @@ def evaluate(
     flows: dict[VertexId, EvaluatedVertex] = {}  # what goes on to the vertices behind
     for vertex in topology.vertices.values():
         metrics = _plain_metrics(vertex, window)
-        metrics |= _target_rates(vertex, topology, window, flows, settings, outside.arrivals)
-        metrics |= _processing_rate(vertex, window, settings)
+        target, catch_up = _target_rates(vertex, topology, window, flows, settings, outside.arrivals)
+        metrics[ScalingMetric.TARGET_DATA_RATE] = avg(target)
+        metrics[ScalingMetric.CATCH_UP_DATA_RATE] = of(catch_up)
+        load, rate = _processing_rate(vertex, window, settings)
+        metrics[ScalingMetric.LOAD] = avg(load)
+        metrics[ScalingMetric.TRUE_PROCESSING_RATE] = avg(rate)
         uneven = _unevenness(vertex, metrics, settings, outside)
-        metrics[ScalingMetric.CATCH_UP_DATA_RATE] = times(metrics[ScalingMetric.CATCH_UP_DATA_RATE], uneven)
+        if uneven != 1.0:
+            metrics[ScalingMetric.CATCH_UP_DATA_RATE] = times(metrics[ScalingMetric.CATCH_UP_DATA_RATE], uneven)
         metrics |= rate_thresholds(metrics, settings, has_backlog=has_backlog)
         if customize is not None:
             changes = customize(vertex.vertex_id, metrics, vertices, has_backlog)
@@ -171,15 +180,22 @@ def is_processing_backlog(topology: JobTopology, window: MetricWindow, threshold
 
 
 def _plain_metrics(vertex: Vertex, window: MetricWindow) -> dict[ScalingMetric, EvaluatedMetric]:
-    metrics = {
-        ScalingMetric.PARALLELISM: EvaluatedMetric(float(vertex.parallelism), NAN),
-        ScalingMetric.MAX_PARALLELISM: EvaluatedMetric(float(vertex.max_parallelism), NAN),
-        ScalingMetric.NUM_SOURCE_PARTITIONS: EvaluatedMetric(float(vertex.source_partitions), NAN),
-    }
+    metrics = _fixed_metrics(vertex.parallelism, vertex.max_parallelism, vertex.source_partitions).copy()
     lag = window.latest(ScalingMetric.LAG, vertex.vertex_id)
     if lag is not None:
-        metrics[ScalingMetric.LAG] = EvaluatedMetric(r3(lag), NAN)
+        metrics[ScalingMetric.LAG] = of(lag)
     return metrics
+
+
+@lru_cache(maxsize=4096)
+def _fixed_metrics(
+    parallelism: int, max_parallelism: int, source_partitions: int
+) -> dict[ScalingMetric, EvaluatedMetric]:
+    return {
+        ScalingMetric.PARALLELISM: EvaluatedMetric(float(parallelism), NAN),
+        ScalingMetric.MAX_PARALLELISM: EvaluatedMetric(float(max_parallelism), NAN),
+        ScalingMetric.NUM_SOURCE_PARTITIONS: EvaluatedMetric(float(source_partitions), NAN),
+    }
 
 
 def _target_rates(
@@ -189,20 +205,17 @@ def _target_rates(
     evaluated: Mapping[VertexId, EvaluatedVertex],
     settings: EvaluationSettings,
     arrivals: Mapping[VertexId, float],
-) -> dict[ScalingMetric, EvaluatedMetric]:
+) -> tuple[float, float]:
+    """Return the target rate of a vertex, and the rate on top of it that catches up in time."""
     if vertex.is_source:
         arriving = arrivals.get(vertex.vertex_id)
-        target, catch_up = _source_rates(vertex.vertex_id, window, settings.catch_up, arriving)
-    else:
-        target, catch_up = 0.0, 0.0
-        for upstream in vertex.inputs:
-            ratio = output_ratio(topology, window, (upstream, vertex.vertex_id), is_strict=settings.is_strict)
-            target += evaluated[upstream][ScalingMetric.TARGET_DATA_RATE].average * ratio
-            catch_up += evaluated[upstream][ScalingMetric.CATCH_UP_DATA_RATE].current * ratio
-    return {
-        ScalingMetric.TARGET_DATA_RATE: EvaluatedMetric(NAN, r3(target)),
-        ScalingMetric.CATCH_UP_DATA_RATE: EvaluatedMetric(r3(catch_up), NAN),
-    }
+        return _source_rates(vertex.vertex_id, window, settings.catch_up, arriving)
+    target, catch_up = 0.0, 0.0
+    for upstream in vertex.inputs:
+        ratio = output_ratio(topology, window, (upstream, vertex.vertex_id), is_strict=settings.is_strict)
+        target += evaluated[upstream][ScalingMetric.TARGET_DATA_RATE].average * ratio
+        catch_up += evaluated[upstream][ScalingMetric.CATCH_UP_DATA_RATE].current * ratio
+    return target, catch_up
 
 
 def _source_rates(
@@ -260,9 +273,8 @@ def _edge_rate(topology: JobTopology, window: MetricWindow, edge: tuple[VertexId
     return window.rate(ScalingMetric.NUM_RECORDS_OUT, upstream)
 
 
-def _processing_rate(
-    vertex: Vertex, window: MetricWindow, settings: EvaluationSettings
-) -> dict[ScalingMetric, EvaluatedMetric]:
+def _processing_rate(vertex: Vertex, window: MetricWindow, settings: EvaluationSettings) -> tuple[float, float]:
+    """Return the busy share of a vertex, and its true processing rate."""
     busy_ms, rate_in = _busy_and_input(vertex, window, settings.aggregator)
     if settings.is_busy_time_bounded and busy_ms < 0:
         busy_ms = 0.0
@@ -270,11 +282,7 @@ def _processing_rate(
     observed = NAN  # only sources can tell
     if vertex.is_source:
         observed = window.average(ScalingMetric.OBSERVED_TPR, vertex.vertex_id, settings.min_observations)
-    rate = true_processing_rate(from_busy_time, observed, settings.switch_threshold)
-    return {
-        ScalingMetric.LOAD: EvaluatedMetric(NAN, r3(busy_ms / 1000)),
-        ScalingMetric.TRUE_PROCESSING_RATE: EvaluatedMetric(NAN, r3(rate)),
-    }
+    return busy_ms / 1000, true_processing_rate(from_busy_time, observed, settings.switch_threshold)
 
 
 def _busy_and_input(vertex: Vertex, window: MetricWindow, aggregator: BusyTimeAggregator) -> tuple[float, float]:
@@ -313,9 +321,9 @@ def target_capacity(
     """
     extra = metrics[ScalingMetric.CATCH_UP_DATA_RATE].current
     target = metrics[ScalingMetric.TARGET_DATA_RATE].average
-    if math.isnan(extra) or math.isnan(target):
+    if extra != extra or target != target:  # noqa: PLR0124 - one of them is NaN
         return NAN
-    bounded = NAN if math.isnan(utilization) else min(max(utilization, 0.0), 1.0)
+    bounded = utilization if 0.0 < utilization <= 1.0 else min(max(utilization, 0.0), 1.0)  # NaN stays
     if bounded == 0.0:
         return INFINITY
     restart = 0.0 if restart_time is None or catch_up == 0 else (target * restart_time) / catch_up
@@ -330,8 +338,8 @@ def rate_thresholds(
     scale_up = target_capacity(metrics, upper, catch_up=settings.catch_up)
     scale_down = target_capacity(metrics, lower, catch_up=settings.catch_up, restart_time=settings.restart_time)
     return {  # whole numbers need no rounding
-        ScalingMetric.SCALE_UP_RATE_THRESHOLD: EvaluatedMetric(scale_up, NAN),
-        ScalingMetric.SCALE_DOWN_RATE_THRESHOLD: EvaluatedMetric(scale_down, NAN),
+        ScalingMetric.SCALE_UP_RATE_THRESHOLD: made((scale_up, NAN)),
+        ScalingMetric.SCALE_DOWN_RATE_THRESHOLD: made((scale_down, NAN)),
     }
 
 

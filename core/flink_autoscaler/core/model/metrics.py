@@ -6,10 +6,11 @@ Rates are records/s, shares are 0..1, NaN is "unknown" (see the docs, decision 0
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from functools import partial
+from typing import Final, NamedTuple
 
 from flink_autoscaler.core.model.numbers import NAN, r3
 from flink_autoscaler.core.model.quick import quick
@@ -93,14 +94,18 @@ class EvaluatedMetric(NamedTuple):
     average: float
 
 
+made: Final[Callable[[tuple[float, float]], EvaluatedMetric]] = partial(tuple.__new__, EvaluatedMetric)
+"""Makes an evaluated metric of its two values, in half the time; a pass makes a dozen of them for every vertex."""
+
+
 def of(value: float) -> EvaluatedMetric:
     """Make an evaluated metric that only has a latest value, rounded to three decimals."""
-    return EvaluatedMetric(r3(value), NAN)
+    return made((r3(value), NAN))
 
 
 def avg(value: float) -> EvaluatedMetric:
     """Make an evaluated metric that only has an average, rounded to three decimals."""
-    return EvaluatedMetric(NAN, r3(value))
+    return made((NAN, r3(value)))
 
 
 VertexMetrics = Mapping[ScalingMetric, float]

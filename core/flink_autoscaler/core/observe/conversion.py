@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, MetricSample, ScalingMetric, VertexId
-from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, rounded
+from flink_autoscaler.core.model.metrics import (
+    Aggregate,
+    FlinkMetric,
+    MetricSample,
+    ScalingMetric,
+    VertexId,
+    VertexMetrics,
+    WaitingTime,
+)
+from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, r3
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading, VertexAggregates
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
+from flink_autoscaler.core.model.vertex_table import Layout, VertexTable
 from flink_autoscaler.core.observe import metric_names
 from flink_autoscaler.core.observe.first_minute import SHARES_AFTER_MS, measured_by
 from flink_autoscaler.core.observe.possible import is_possible, possible_aggregates
@@ -96,19 +106,46 @@ def convert(
     Raises:
         ResponseError: A cluster-wide metric is not a number.
     """
-    vertices, excluded = {}, set()
+    shape, numbers, excluded = list[tuple[VertexId, tuple[ScalingMetric, ...]]](), list[float](), set()
     for vertex_id, vertex in topology.vertices.items():
         aggregates = _FINISHED if vertex.is_finished else reading.aggregates.get(vertex_id, {})
         values = convert_vertex(vertex, aggregates, conversion)
         if not math.isfinite(values[ScalingMetric.LOAD]):
             excluded.add(vertex_id)
-        vertices[vertex_id] = rounded(values)
-    incomplete = frozenset([v.vertex_id for v in topology.vertices.values() if not v.io.is_complete])
-    waiting = waited(topology) if conversion.keeps_waiting else {}
-    globals_ = convert_globals(cluster, reading.memory.reports_gc)
-    if conversion.greatest_rate is not None:
-        globals_ = {metric: value for metric, value in globals_.items() if is_possible(value)}
-    return MetricSample(now_ms, vertices, globals_, incomplete, waiting), frozenset(excluded)
+        shape.append((vertex_id, tuple(values)))
+        numbers += [r3(value) for value in values.values()]
+    vertices = VertexTable(Layout.of(tuple(shape)), array("d", numbers))
+    incomplete = [v.vertex_id for v in topology.vertices.values() if not v.io.is_complete]
+    waiting = waited(topology) if conversion.keeps_waiting else _NOT_KEPT
+    is_bounded = conversion.greatest_rate is not None
+    globals_ = _GLOBALS.of(cluster, reading.memory.reports_gc, is_bounded=is_bounded)
+    sample = MetricSample(now_ms, vertices, globals_, frozenset(incomplete) if incomplete else _WHOLE, waiting)
+    return sample, frozenset(excluded)
+
+
+_WHOLE: Final = frozenset[VertexId]()
+_NOT_KEPT: Final[Mapping[VertexId, WaitingTime]] = {}
+
+
+class _Globals:
+    """The cluster-wide metrics of the cluster that was asked about last: all of its jobs have the same. Any thread."""
+
+    def __init__(self) -> None:
+        self._last: tuple[ClusterReading | None, bool | None, bool, VertexMetrics] = (None, None, False, {})
+
+    def of(self, cluster: ClusterReading, reports_gc: bool | None, *, is_bounded: bool) -> VertexMetrics:
+        """Return the metrics; with bounds without those that cannot be. May raise what :func:`convert_globals` does."""
+        last, gc, bounded, found = self._last
+        if last is cluster and gc is reports_gc and bounded is is_bounded:
+            return found
+        found = convert_globals(cluster, reports_gc)
+        if is_bounded:
+            found = {metric: value for metric, value in found.items() if is_possible(value)}
+        self._last = cluster, reports_gc, is_bounded, found
+        return found
+
+
+_GLOBALS: Final = _Globals()
 
 
 def convert_vertex(vertex: Vertex, aggregates: VertexAggregates, conversion: Conversion) -> dict[ScalingMetric, float]:

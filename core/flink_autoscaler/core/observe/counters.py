@@ -16,10 +16,13 @@ from typing import Final, NamedTuple
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId, VertexMetrics
 from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.quick import replace
-from flink_autoscaler.core.observe.window import COUNTERS, RECORD_COUNTERS
+from flink_autoscaler.core.observe.window import COUNTERS, RECORD_COUNTERS, Columns
 
 BACK_WITHIN: Final = 3
 """Samples that may be wrong in a row."""
+
+_LATELY: Final = BACK_WITHIN + 2
+"""Values of a counter that are compared with each other: what is older was, when it was new."""
 
 _ALIKE: Final = 4.0
 """Speeds of one counter that differ by no more than this factor are taken for the same load."""
@@ -52,7 +55,8 @@ def counted(samples: Samples, greatest: Mapping[VertexId, float]) -> CountedWind
         samples: Of one execution of the job, oldest first; the newest was taken in this pass.
         greatest: The vertices to look at, with the records/s that they can process at most.
     """
-    verdicts = {v: _verdict(samples, v, most) for v, most in greatest.items() if _is_odd(samples, v, most)}
+    lately = Columns(samples[-_LATELY:])
+    verdicts = {v: _verdict(samples, v, most) for v, most in greatest.items() if _is_odd(samples, lately, v, most)}
     if not verdicts:
         return CountedWindow(samples, samples)
     kept = tuple(_kept(index, sample, verdicts) for index, sample in enumerate(samples))
@@ -75,25 +79,33 @@ def _newest_first(samples: Samples, vertex_id: VertexId, metric: ScalingMetric) 
             yield _Point(index, sample.at_ms, value)
 
 
-def _is_odd(samples: Samples, vertex_id: VertexId, most: float) -> bool:
-    """Tell whether a counter of a vertex went back lately, or on faster than possible; what is older was dealt with."""
-    return any(_is_odd_lately(samples, vertex_id, metric, most) for metric in RECORD_COUNTERS)
+def _is_odd(samples: Samples, lately: Columns, vertex_id: VertexId, most: float) -> bool:
+    """Tell whether a counter of a vertex went back lately, or on faster than possible; what is older was dealt with.
 
-
-def _is_odd_lately(samples: Samples, vertex_id: VertexId, metric: ScalingMetric, most: float) -> bool:
-    """Tell that of one counter, without a :class:`_Point` for every value: nearly all counters are in order."""
-    later, later_ms, known = NAN, 0, 0
-    for sample in reversed(samples):
-        vertex = sample.vertices.get(vertex_id)
-        value = NAN if vertex is None else vertex.get(metric, NAN)
-        if math.isnan(value):
-            continue
-        growth = later - value
-        if known and not (growth >= 0 and growth * 1000.0 <= most * (later_ms - sample.at_ms)):
+    Args:
+        samples: Of the window.
+        lately: The newest of them, enough of them where all values are known.
+        vertex_id: The vertex.
+        most: Records/s that it can process.
+    """
+    for metric in RECORD_COUNTERS:
+        values = lately.column(metric, vertex_id)
+        known = [(at_ms, value) for at_ms, value in zip(lately.instants, values) if value == value]  # noqa: B905, PLR0124
+        if len(known) < len(lately.instants) < len(samples):
+            known = [(point.at_ms, point.value) for point in _newest_first(samples, vertex_id, metric)][::-1]
+        if _is_odd_lately(known[-_LATELY:], most):
             return True
-        if known > BACK_WITHIN:
-            return False
-        later, later_ms, known = value, sample.at_ms, known + 1
+    return False
+
+
+def _is_odd_lately(known: Sequence[tuple[int, float]], most: float) -> bool:
+    """Tell that of the newest values of one counter, oldest first: nearly all counters are in order."""
+    earlier_ms, earlier = 0, NAN
+    for at_ms, value in known:
+        growth = value - earlier
+        if not (growth >= 0 and growth * 1000.0 <= most * (at_ms - earlier_ms)) and earlier == earlier:  # noqa: PLR0124
+            return True
+        earlier_ms, earlier = at_ms, value
     return False
 
 

@@ -4,13 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
 
-from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId, VertexMetrics
+from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import INFINITY, NAN
 from flink_autoscaler.core.model.quick import quick
+from flink_autoscaler.core.model.vertex_table import VertexTable
 
 RECORD_COUNTERS = (ScalingMetric.NUM_RECORDS_IN, ScalingMetric.NUM_RECORDS_OUT)
 COUNTERS = frozenset({*RECORD_COUNTERS, ScalingMetric.ACCUMULATED_BUSY_TIME})
+
+
+class Columns:
+    """The samples of a window metric by metric.
+
+    Args:
+        samples: Oldest first.
+
+    Attributes:
+        instants: Of the samples, epoch milliseconds.
+    """
+
+    __slots__ = ("_columns", "_runs", "instants")
+
+    def __init__(self, samples: Sequence[MetricSample]) -> None:
+        self.instants = [sample.at_ms for sample in samples]
+        tables = [VertexTable.of(sample.vertices) for sample in samples]
+        by_layout = groupby(tables, _LAYOUT)
+        self._runs = [(layout, [table.numbers for table in run]) for layout, run in by_layout]
+        self._columns: list[tuple[float, ...]] = []
+
+    def column(self, metric: ScalingMetric, vertex_id: VertexId) -> Sequence[float]:
+        """Return the values of a metric, one per sample, NaN where there is none; nothing where none has one."""
+        if len(self._runs) == 1:
+            layout, rows = self._runs[0]
+            columns = self._columns = self._columns or list(zip(*rows, strict=True))
+            place = layout.place(metric, vertex_id)
+            return () if place is None else columns[place]
+        values: list[float] = []
+        for layout, rows in self._runs:
+            place = layout.place(metric, vertex_id)
+            values += [NAN] * len(rows) if place is None else [row[place] for row in rows]
+        return values
+
+    def latest(self, metric: ScalingMetric, vertex_id: VertexId) -> float | None:
+        """Return the value of the newest sample, None where it has none."""
+        if not self._runs:
+            return None
+        layout, rows = self._runs[-1]
+        place = layout.place(metric, vertex_id)
+        return None if place is None else rows[-1][place]
+
+
+_LAYOUT: Final = attrgetter("layout")
 
 
 class MetricWindow:
@@ -23,7 +71,7 @@ class MetricWindow:
     def __init__(self, samples: Sequence[MetricSample]) -> None:
         self.samples = samples
         self._rates: dict[tuple[ScalingMetric, VertexId], float] = {}
-        self._vertices: dict[VertexId, list[VertexMetrics]] = {}
+        self._columns = Columns(samples)
 
     def rate(self, metric: ScalingMetric, vertex_id: VertexId) -> float:
         """Return the growth per second between the first and the last known value.
@@ -39,34 +87,18 @@ class MetricWindow:
         return found
 
     def _rate(self, metric: ScalingMetric, vertex_id: VertexId) -> float:
-        first = self._first_known(self.samples, metric, vertex_id)
-        last = self._first_known(reversed(self.samples), metric, vertex_id)  # type: ignore[arg-type]
-        if first is None or last is None or first[0] == last[0]:
-            return NAN
-        return 1000.0 * (last[1] - first[1]) / max(1, last[0] - first[0])
-
-    @staticmethod
-    def _first_known(
-        samples: Sequence[MetricSample], metric: ScalingMetric, vertex_id: VertexId
-    ) -> tuple[int, float] | None:
-        for sample in samples:
-            vertex = sample.vertices.get(vertex_id)
-            value = NAN if vertex is None else vertex.get(metric, NAN)
-            if value == value:  # noqa: PLR0124 - NaN does not
-                return sample.at_ms, value
-        return None
+        values = self._columns.column(metric, vertex_id)
+        instants, first, last = self._columns.instants, 0, len(values) - 1
+        while first < last and values[first] != values[first]:
+            first += 1
+        while first < last and values[last] != values[last]:
+            last -= 1
+        passed = instants[last] - instants[first] if first < last else 0
+        return 1000.0 * (values[last] - values[first]) / max(1, passed) if passed else NAN
 
     def average(self, metric: ScalingMetric, vertex_id: VertexId, minimum: int = 1) -> float:
         """Return the mean of the known finite values of a vertex (see :func:`mean_of`)."""
-        return mean_of([vertex[metric] for vertex in self._vertex(vertex_id) if metric in vertex], minimum)
-
-    def _vertex(self, vertex_id: VertexId) -> list[VertexMetrics]:
-        """Return what the samples have of one vertex, oldest first."""
-        found = self._vertices.get(vertex_id)
-        if found is None:
-            found = [s.vertices[vertex_id] for s in self.samples if vertex_id in s.vertices]
-            self._vertices[vertex_id] = found
-        return found
+        return mean_of(self._columns.column(metric, vertex_id), minimum)
 
     def global_average(self, metric: ScalingMetric) -> float:
         """Return the mean of the known finite values of a cluster-wide metric."""
@@ -74,8 +106,7 @@ class MetricWindow:
 
     def latest(self, metric: ScalingMetric, vertex_id: VertexId) -> float | None:
         """Return the value of the newest sample, None where it has none."""
-        vertex = self.samples[-1].vertices.get(vertex_id)
-        return None if vertex is None else vertex.get(metric)
+        return self._columns.latest(metric, vertex_id)
 
 
 def mean_of(values: Sequence[float], minimum: int) -> float:

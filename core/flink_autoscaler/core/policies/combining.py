@@ -134,8 +134,8 @@ def _chosen(opinions: Sequence[Proposal]) -> dict[VertexId, _Choice]:
         for vertex_id, target in (proposal.targets or {}).items():
             sizing = sizings.get(vertex_id)
             wanted = target if sizing is None else sizing.target
-            choice = _Choice(wanted, proposal.capacity.get(vertex_id), sizing)
-            chosen[vertex_id] = max(chosen.get(vertex_id, choice), choice, key=_Choice.rank)
+            choice, other = _Choice(wanted, proposal.capacity.get(vertex_id), sizing), chosen.get(vertex_id)
+            chosen[vertex_id] = choice if other is None else max(other, choice, key=_Choice.rank)
     return chosen
 
 

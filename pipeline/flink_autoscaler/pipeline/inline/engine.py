@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
 
@@ -17,6 +17,7 @@ from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.cycle.ending import failed
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.job import Endpoint
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome, PassRequest
 

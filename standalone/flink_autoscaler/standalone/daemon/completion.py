@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
@@ -17,6 +17,7 @@ from flink_autoscaler.core.decide.limits.shares import more_slots
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.core.supervise.left_alone import left_alone
@@ -195,7 +196,7 @@ class Completion:
             if self._recorder is not None:
                 self._beside("record of passes", partial(self._recorder.put, request, outcome))
             alone = left_alone(request.orders, outcome.state.supervision, request.now_ms)
-            return replace(report, left_alone=alone)
+            return replace(report, left_alone=alone) if alone else report
 
 
 def job_facts(context: JobAutoScalerContext) -> dict[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexMetrics
+from flink_autoscaler.core.model.vertex_table import VertexTable
 from flink_autoscaler.stores.sql.state.own_state import waited_columns, waited_rows
 
 Json = dict[str, Any]
@@ -79,7 +80,7 @@ def _samples(document: Json) -> list[MetricSample]:
     return [
         MetricSample(
             int(at_ms),
-            {v: row for v, rows in vertices.items() if (row := rows[index]) is not None},
+            VertexTable.of({v: row for v, rows in vertices.items() if (row := rows[index]) is not None}),
             globals_[index] or {},
             frozenset(incomplete.get(str(index), ())),
             waited[index],

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
 from flink_autoscaler.core.observe.window import (
+    Columns,
     MetricWindow,
     WindowSettings,
     full_at_ms,
@@ -150,3 +151,34 @@ def test_one_known_global_value_is_its_own_average() -> None:
     window = MetricWindow([a_sample(0), a_sample(1, globals_={ScalingMetric.HEAP_MEMORY_USED: 7.0}), a_sample(2)])
 
     assert window.global_average(ScalingMetric.HEAP_MEMORY_USED) == 7.0
+
+
+def test_samples_with_other_metrics_count_in_one_window() -> None:
+    rate = ScalingMetric.OBSERVED_TPR
+    samples = (
+        a_sample(0, {V: {COUNTER: 0.0}}),
+        a_sample(1000, {V: {COUNTER: 100.0, rate: 10.0}}),
+        a_sample(2000, {}),
+        a_sample(3000, {V: {rate: 30.0, COUNTER: 600.0}}),
+    )
+
+    window = MetricWindow(samples)
+
+    assert window.rate(COUNTER, V) == 200.0
+    assert window.average(rate, V) == 20.0
+    assert window.latest(COUNTER, V) == 600.0
+    assert window.latest(rate, vertex_id(2)) is None
+
+
+@given(
+    rows=st.lists(
+        st.dictionaries(st.sampled_from([COUNTER, ScalingMetric.LAG, ScalingMetric.LOAD]), st.floats()), max_size=8
+    )
+)
+def test_columns_are_what_the_samples_say(rows: list[dict[ScalingMetric, float]]) -> None:
+    columns = Columns([a_sample(number, {V: row}) for number, row in enumerate(rows)])
+
+    for metric in (COUNTER, ScalingMetric.LAG, ScalingMetric.LOAD):
+        expected = [row.get(metric, NAN) for row in rows]
+        found = list(columns.column(metric, V)) or [NAN] * len(rows)
+        assert list(map(repr, found)) == list(map(repr, expected))

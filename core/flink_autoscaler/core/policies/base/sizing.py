@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.evaluate.evaluation import target_capacity
@@ -84,10 +85,17 @@ class SizingSettings:
 def limits_of(vertex: Vertex, current: int, settings: SizingSettings) -> VertexLimits:
     """Return the bounds of a vertex, as wide as its current parallelism."""
     least, greatest = settings.limits_for(vertex)
+    has_partitions = settings.caps_sources and not vertex.inputs and vertex.source_partitions > 0
+    return _limits(current, least, greatest, vertex.max_parallelism, vertex.source_partitions if has_partitions else 0)
+
+
+@lru_cache(maxsize=4096)
+def _limits(current: int, least: int, greatest: int, max_parallelism: int, partitions: int) -> VertexLimits:
+    """Return the bounds; those of most vertices are the same, from pass to pass and from job to job."""
     upper = max(current, greatest)
-    bound = min(vertex.max_parallelism, upper)
-    if settings.caps_sources and vertex.is_source and vertex.source_partitions > 0:
-        bound = min(bound, max(current, vertex.source_partitions))
+    bound = min(max_parallelism, upper)
+    if partitions > 0:
+        bound = min(bound, max(current, partitions))
     return VertexLimits(min(current, least), upper, bound)
 
 
@@ -136,7 +144,7 @@ def _bounded_factor(factor: float, settings: SizingSettings) -> float:
 
 def rounded_up(parallelism: float) -> int:
     """Return the next whole parallelism, within 32 bits; NaN is 0."""
-    if not math.isfinite(parallelism):
+    if parallelism - parallelism != 0.0:
         return trunc32(parallelism)
     return min(math.ceil(parallelism), _MAX_INT32)
 

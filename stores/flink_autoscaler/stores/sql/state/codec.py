@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from functools import partial
+from functools import lru_cache, partial
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, NamedTuple
 
-from flink_autoscaler.core.model.metrics import EvaluatedMetric, MetricSample, ScalingMetric, VertexMetrics
+from flink_autoscaler.core.model.metrics import EvaluatedMetric, MetricSample, ScalingMetric, VertexId, VertexMetrics
 from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.state import (
     ConfigChanges,
@@ -24,6 +24,7 @@ from flink_autoscaler.core.model.state import (
     ScalingSummary,
 )
 from flink_autoscaler.core.model.syntax import parse_map
+from flink_autoscaler.core.model.vertex_table import VertexTable
 from flink_autoscaler.stores.sql.state.documents import DocumentError, read_document
 from flink_autoscaler.stores.sql.state.instants import (
     instant_text,
@@ -216,11 +217,7 @@ def _by_metric(shape: Shape) -> Shape:
 
 
 def _metrics_text(metrics: VertexMetrics) -> str:
-    # Called for every vertex of every sample in every pass, hence without a call per number where possible.
-    numbers = [
-        _KEYS[metric] + (repr(value) if value - value == 0.0 else _number_text(value))
-        for metric, value in metrics.items()
-    ]
+    numbers = [f"{_KEYS[metric]}{_number_text(value)}" for metric, value in metrics.items()]
     return "{" + ",".join(numbers) + "}"
 
 
@@ -244,7 +241,13 @@ _SAMPLE = _properties(
     vertices=("vertexMetrics", _mapped("vertexMetrics", _METRICS)),
     globals_=("globalMetrics", _METRICS),
 )
-_SAMPLES = _by_instant(MetricSample, "the document", _SAMPLE)
+
+
+def _sample(at_ms: int, vertices: Mapping[VertexId, VertexMetrics], globals_: VertexMetrics) -> MetricSample:
+    return MetricSample(at_ms, VertexTable.of(vertices), globals_)
+
+
+_SAMPLES = _by_instant(_sample, "the document", _SAMPLE)
 _EVALUATED = _properties("a metric", current=("current", _NUMBER), average=("average", _NUMBER))
 _SUMMARY = _made(
     ScalingSummary,
@@ -280,7 +283,20 @@ _PENDING = _properties(
     first_ms=("firstTriggerTime", _INSTANT),
     queue=("recommendedParallelisms", _listed(_made(DelayedRecommendation, _RECOMMENDATION))),
 )
-_DELAYED = _only("the document", "delayedVertices", _mapped("delayedVertices", _made(DelayedVertex, _PENDING)))
+
+
+def _pending_text(pending: DelayedVertex) -> str:
+    # As the shape above would write it, which takes five times as long; what waits is another thing in every pass.
+    queue = [
+        f'{{"triggerTime":{seconds_text(at_ms)},"parallelism":{parallelism},'
+        f'"outsideUtilizationBound":{"true" if is_outside else "false"}}}'
+        for at_ms, parallelism, is_outside in pending.queue
+    ]
+    return f'{{"firstTriggerTime":{seconds_text(pending.first_ms)},"recommendedParallelisms":[{",".join(queue)}]}}'
+
+
+_DELAYED_VERTEX = _made(DelayedVertex, _PENDING)._replace(write=_pending_text)
+_DELAYED = _only("the document", "delayedVertices", _mapped("delayedVertices", _DELAYED_VERTEX))
 _OVERRIDES = Shape(
     # The one form that the Java process reads with its old and with its new configuration.
     lambda overrides: ",".join(f"{vertex}:{parallelism}" for vertex, parallelism in overrides.items()),
@@ -328,7 +344,25 @@ KINDS: Mapping[StateType, Kind] = {
 
 def sample_text(sample: MetricSample) -> str:
     """Write one sample as it is in the text of its window: the instant, a colon, and what was measured."""
-    return f"{quoted(instant_text(sample.at_ms))}:{_SAMPLE.write(sample)}"
+    vertices = _table_text(VertexTable.of(sample.vertices))
+    globals_ = _metrics_text(sample.globals_)
+    return f'{quoted(instant_text(sample.at_ms))}:{{"vertexMetrics":{vertices},"globalMetrics":{globals_}}}'
+
+
+def _table_text(table: VertexTable) -> str:
+    # Called for every vertex of every sample in every pass, hence without a call per number where possible.
+    texts = [repr(value) if value - value == 0.0 else _number_text(value) for value in table.numbers]
+    rows, end = list[str](), 0
+    for vertex_id, metrics in table.layout.shape:
+        start, end = end, end + len(metrics)
+        rows.append(f"{quoted(vertex_id)}:{_form(metrics) % tuple(texts[start:end])}")
+    return "{" + ",".join(rows) + "}"
+
+
+@lru_cache(maxsize=256)
+def _form(metrics: tuple[ScalingMetric, ...]) -> str:
+    """Return the text of some metrics with gaps for their values."""
+    return "{" + ",".join(f"{_KEYS[metric]}%s" for metric in metrics) + "}"
 
 
 def encode(state_type: StateType, part: Any) -> str | None:
