@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId, VertexMetrics
@@ -55,6 +56,8 @@ def counted(samples: Samples, greatest: Mapping[VertexId, float]) -> CountedWind
         samples: Of one execution of the job, oldest first; the newest was taken in this pass.
         greatest: The vertices to look at, with the records/s that they can process at most.
     """
+    if not samples:
+        return CountedWindow(samples, samples)
     lately = Columns(samples[-_LATELY:])
     verdicts = {v: _verdict(samples, v, most) for v, most in greatest.items() if _is_odd(samples, lately, v, most)}
     if not verdicts:
@@ -89,24 +92,22 @@ def _is_odd(samples: Samples, lately: Columns, vertex_id: VertexId, most: float)
         most: Records/s that it can process.
     """
     for metric in RECORD_COUNTERS:
-        values = lately.column(metric, vertex_id)
-        known = [(at_ms, value) for at_ms, value in zip(lately.instants, values) if value == value]  # noqa: B905, PLR0124
-        if len(known) < len(lately.instants) < len(samples):
-            known = [(point.at_ms, point.value) for point in _newest_first(samples, vertex_id, metric)][::-1]
-        if _is_odd_lately(known[-_LATELY:], most):
-            return True
+        if not _is_in_order(lately.instants, lately.column(metric, vertex_id), most):
+            known = list(islice(_newest_first(samples, vertex_id, metric), _LATELY))
+            if not all(_goes_on(earlier, later, most) for later, earlier in pairwise(known)):
+                return True
     return False
 
 
-def _is_odd_lately(known: Sequence[tuple[int, float]], most: float) -> bool:
-    """Tell that of the newest values of one counter, oldest first: nearly all counters are in order."""
-    earlier_ms, earlier = 0, NAN
-    for at_ms, value in known:
-        growth = value - earlier
-        if not (growth >= 0 and growth * 1000.0 <= most * (at_ms - earlier_ms)) and earlier == earlier:  # noqa: PLR0124
-            return True
-        earlier_ms, earlier = at_ms, value
-    return False
+def _is_in_order(instants: Sequence[int], values: Sequence[float], most: float) -> bool:
+    """Tell whether all values of a counter are known and go on from each other, as they nearly always do."""
+    earlier, earlier_ms = values[0], instants[0]
+    for value, at_ms in zip(values[1:], instants[1:], strict=True):
+        growth = value - earlier  # NaN where one of them is, which is not in order
+        if not (growth >= 0 and growth * 1000.0 <= most * (at_ms - earlier_ms)):
+            return False
+        earlier, earlier_ms = value, at_ms
+    return True
 
 
 def _goes_on(earlier: _Point, later: _Point, most: float) -> bool:

@@ -38,16 +38,18 @@ def possible_aggregates(answers: VertexAggregates, greatest_rate: float, paralle
         greatest_rate: Records/s that no subtask can process.
         parallelism: Of the vertex.
     """
-    found = {}
+    found: dict[FlinkMetric, Aggregate] = {}
     for metric, aggregate in answers.items():
         # The most that one subtask may report, and all of them together.
         if metric in _RATES:
-            found[metric] = _possible(aggregate, greatest_rate, greatest_rate * parallelism)
+            possible = _possible(aggregate, greatest_rate, greatest_rate * parallelism)
         elif metric in _SHARES:
-            found[metric] = _possible(aggregate, MOST_MS_PER_SECOND, MOST_MS_PER_SECOND * parallelism)
+            possible = _possible(aggregate, MOST_MS_PER_SECOND, MOST_MS_PER_SECOND * parallelism)
         else:
-            found[metric] = _possible(aggregate, MOST, MOST)
-    return found
+            possible = _possible(aggregate, MOST, MOST)
+        if possible is not aggregate:
+            found[metric] = possible
+    return {**answers, **found} if found else answers
 
 
 def _possible(aggregate: Aggregate, most: float, most_together: float) -> Aggregate:

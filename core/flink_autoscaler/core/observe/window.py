@@ -27,22 +27,20 @@ class Columns:
         instants: Of the samples, epoch milliseconds.
     """
 
-    __slots__ = ("_columns", "_runs", "instants")
+    __slots__ = ("_runs", "instants")
 
     def __init__(self, samples: Sequence[MetricSample]) -> None:
         self.instants = [sample.at_ms for sample in samples]
         tables = [VertexTable.of(sample.vertices) for sample in samples]
         by_layout = groupby(tables, _LAYOUT)
         self._runs = [(layout, [table.numbers for table in run]) for layout, run in by_layout]
-        self._columns: list[tuple[float, ...]] = []
 
-    def column(self, metric: ScalingMetric, vertex_id: VertexId) -> Sequence[float]:
-        """Return the values of a metric, one per sample, NaN where there is none; nothing where none has one."""
+    def column(self, metric: ScalingMetric, vertex_id: VertexId) -> list[float]:
+        """Return the values of a metric, one per sample, NaN where there is none."""
         if len(self._runs) == 1:
             layout, rows = self._runs[0]
-            columns = self._columns = self._columns or list(zip(*rows, strict=True))
             place = layout.place(metric, vertex_id)
-            return () if place is None else columns[place]
+            return [NAN] * len(rows) if place is None else [row[place] for row in rows]
         values: list[float] = []
         for layout, rows in self._runs:
             place = layout.place(metric, vertex_id)
