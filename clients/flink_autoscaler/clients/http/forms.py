@@ -33,7 +33,8 @@ class BodySink(Protocol):
 S = TypeVar("S", bound=BodySink)
 
 
-_ESCAPES: Final = str.maketrans({each: f"%{ord(each):02X}" for each in "%&+;#=\r\n\t"} | {" ": "+"})
+_ESCAPES: Final = (*((each, f"%{ord(each):02X}") for each in "%&+;#=\r\n\t"), (" ", "+"))
+"""What has a meaning in a form, and what stands for it; the sign of an escape is escaped first."""
 
 
 def _escaped(value: str) -> str:
@@ -41,7 +42,9 @@ def _escaped(value: str) -> str:
 
     The standard library's function looks at every character by itself, and a question names a thousand jobs.
     """
-    return value.translate(_ESCAPES)
+    for character, escape in _ESCAPES:
+        value = value.replace(character, escape)
+    return value
 
 
 class _Transports(NamedTuple):

@@ -21,10 +21,10 @@ from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, r3
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading, VertexAggregates
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
-from flink_autoscaler.core.model.vertex_table import Layout, VertexTable
 from flink_autoscaler.core.observe import metric_names
 from flink_autoscaler.core.observe.first_minute import SHARES_AFTER_MS, measured_by
 from flink_autoscaler.core.observe.possible import is_possible, possible_aggregates
+from flink_autoscaler.core.observe.vertex_table import Layout, VertexTable
 from flink_autoscaler.core.observe.waiting import waited
 from flink_autoscaler.core.observe.window import MetricWindow
 from flink_autoscaler.core.options.job import AutoscalerOptions, BusyTimeAggregator

@@ -11,7 +11,7 @@ from typing import Final
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import INFINITY, NAN
 from flink_autoscaler.core.model.quick import quick
-from flink_autoscaler.core.model.vertex_table import VertexTable
+from flink_autoscaler.core.observe.vertex_table import VertexTable
 
 RECORD_COUNTERS = (ScalingMetric.NUM_RECORDS_IN, ScalingMetric.NUM_RECORDS_OUT)
 COUNTERS = frozenset({*RECORD_COUNTERS, ScalingMetric.ACCUMULATED_BUSY_TIME})

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexMetrics
-from flink_autoscaler.core.model.vertex_table import VertexTable
+from flink_autoscaler.core.observe.vertex_table import VertexTable
 from flink_autoscaler.stores.sql.state.own_state import waited_columns, waited_rows
 
 Json = dict[str, Any]

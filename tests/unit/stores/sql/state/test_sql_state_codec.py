@@ -29,6 +29,7 @@ from flink_autoscaler.core.model.state import (
 from flink_autoscaler.stores.sql.state.codec import KINDS, StateType, decode, encode
 from flink_autoscaler.stores.sql.state.documents import DocumentError
 from flink_autoscaler.stores.sql.state.instants import instant_text, parse_instant, parse_seconds
+from flink_autoscaler.stores.sql.state.windows import WindowTexts
 from flink_autoscaler.stores.testing.store_contract import full_state, same_state
 
 SAMPLES = Path(__file__).parents[4] / "fixtures" / "jdbc-java"
@@ -350,6 +351,26 @@ def test_any_samples_come_back_and_satisfy_the_reader(samples: dict[int, tuple[A
     if text is not None:
         check_readable("collectedMetrics", text)
         assert same_state(decode(StateType.COLLECTED_METRICS, text).part, window)
+
+
+@given(some.dictionaries(INSTANTS, some.tuples(some.dictionaries(VERTICES, METRICS, max_size=3), METRICS), min_size=1))
+def test_a_window_is_written_to_the_letter_as_it_is_written_at_once(samples: dict[int, tuple[Any, Any]]) -> None:
+    window = tuple(MetricSample(at_ms, *samples[at_ms]) for at_ms in sorted(samples))
+
+    assert WindowTexts().write("main/job", window) == encode(StateType.COLLECTED_METRICS, window)
+
+
+RECOMMENDATIONS = some.builds(DelayedRecommendation, INSTANTS, some.integers(1, 2**31 - 1), some.booleans())
+DELAYED = some.builds(DelayedVertex, INSTANTS, some.lists(RECOMMENDATIONS, max_size=4).map(tuple))
+
+
+@given(some.dictionaries(VERTICES, DELAYED, min_size=1, max_size=4))
+def test_any_scale_downs_that_wait_come_back_and_satisfy_the_reader(waiting: dict[str, DelayedVertex]) -> None:
+    text = encode(StateType.DELAYED_SCALE_DOWN, waiting)
+
+    assert text is not None
+    check_readable("delayedScaleDown", text)
+    assert decode(StateType.DELAYED_SCALE_DOWN, text).part == waiting
 
 
 @given(some.dictionaries(some.text(), some.text(), max_size=3), some.lists(some.text(), max_size=3))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
-from flink_autoscaler.core.model.vertex_table import Layout, VertexTable
+from flink_autoscaler.core.observe.vertex_table import Layout, VertexTable
 
 NAN = math.nan
 V, W = vertex_id(1), vertex_id(2)
