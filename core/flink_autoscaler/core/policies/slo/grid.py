@@ -33,7 +33,8 @@ Row = Sequence[float]
 
 NOISE_COUNTS: Final = 0.25
 """Of the price of a late second, for time that noise is only expected to make late. Measured on loads of all kinds: at
-the whole price it bought head-room that kept little, and rescales, which are late for certain, were cheap beside it."""
+the whole price it bought head-room that kept little, and rescales, which are late for certain, were cheap beside it.
+A job that uses up its error budget is one whose noise comes true: it counts whole there."""
 _OVERLOAD: Final = 6.0
 _MOST_OVERLOAD: Final = -log(2.0)
 """Log-ratio below which an overload counts as one by half."""
@@ -109,7 +110,8 @@ class CostGrid:
         self._span = max(sizes) - min(sizes) + 1
         self._pick = _picker([size - min(sizes) for size in sizes])
         tabulated = partial(_Table.over, places=range(min(sizes) - self._most, max(sizes) - min(places) + 1), step=step)
-        self._share = [NOISE_COUNTS * each for each in tabulated(_share_table(spread, terms.limit))]
+        counts = min(1.0, NOISE_COUNTS * prices.urgency)
+        self._share = [counts * each for each in tabulated(_share_table(spread, terms.limit))]
         cost = map(add, self._share, tabulated(_overload_table(terms)))
         self._late = [prices.late * each for each in cost]
         ample = log1p(LEAST_HEADROOM), _AMPLE

@@ -93,15 +93,24 @@ def test_stages_are_an_hour_of_buckets_and_then_quarters_by_their_greatest() -> 
     assert demand[-1] == 95
 
 
-def test_time_that_noise_makes_late_costs_a_quarter() -> None:
+@pytest.mark.parametrize(
+    ("urgency", "counts"),
+    [
+        pytest.param(1.0, 0.25, id="a quarter within the error budget"),
+        pytest.param(2.0, 0.5, id="half where four fifths of it are used"),
+        pytest.param(4.0, 1.0, id="whole where it is used up"),
+    ],
+)
+def test_time_that_noise_makes_late_counts_as_the_error_budget_is_used(urgency: float, counts: float) -> None:
     path = one([10.0] * HORIZON)
     choices = Choices.of(levels(80), Level(10, 10.0, {}), path)
     (course,) = courses(path, grid_step(SPREAD))
 
-    shares = CostGrid(choices, [course], SPREAD, TERMS, PRICES).share(course.grid[0])
+    prices = replace(PRICES, urgency=urgency)
+    shares = CostGrid(choices, [course], SPREAD, TERMS, prices).share(course.grid[0])
 
     here = choices.present
-    assert shares[here] == pytest.approx(0.25 * late_share(0.0, SPREAD, TERMS.limit), rel=0.02)
+    assert shares[here] == pytest.approx(counts * late_share(0.0, SPREAD, TERMS.limit), rel=0.02)
 
 
 @pytest.mark.parametrize(
