@@ -40,14 +40,13 @@ def test_at_no_instant_two_daemons_act(pair: Pair) -> None:
         daemon.start()
     for number in range(ROUNDS):
         fault = FAULTS[number % len(FAULTS)]
-        leader = pair.wait_for_leader()
-        pair.wait_for_standby(1 - leader)
+        leader = pair.wait_for_pair()
         hit_at = time.time()
         mend = pair.hit(fault, leader)
         taken_at = pair.wait_for_take_over(leader, since=hit_at)
         seconds[fault].append(taken_at - hit_at)
         mend()
-        pair.wait_for_standby(leader)
+    pair.wait_for_pair()
     for daemon in pair.daemons:
         assert daemon.stop() == 0
 

@@ -108,15 +108,26 @@ class Pair:
         wait_until("it acts", lambda: any(put.at > taken_at for put in self.cluster.puts()), 60.0, interval=0.02)
         return taken_at
 
+    def wait_for_pair(self) -> int:
+        """Wait until a daemon leads and has acted, and the other one is ready to take over; return which one leads.
+
+        On a busy machine they may change places meanwhile, without any fault of ours.
+        """
+
+        def leading() -> list[int]:
+            leader = self.leader()
+            return [] if leader is None or not self._stands_by(1 - leader) else [leader]
+
+        (leader,) = self.daemons[self.wait_for_leader()].wait_for("a leader and a standby that is ready", leading)
+        return int(leader)
+
     def wait_for_standby(self, number: int) -> None:
         """Wait until a daemon stands by and is ready to take over."""
-        daemon = self.daemons[number]
+        self.daemons[number].wait_for("a standby that is ready", lambda: self._stands_by(number))
 
-        def stands_by() -> bool:
-            status, body = daemon.get("/readyz")
-            return status == 200 and '"standing":"standby"' in body
-
-        daemon.wait_for("a standby that is ready", stands_by)
+    def _stands_by(self, number: int) -> bool:
+        status, body = self.daemons[number].get("/readyz")
+        return status == 200 and '"standing":"standby"' in body
 
     def hit(self, fault: str, number: int) -> Callable[[], None]:
         """Cause a fault and return what ends it."""
