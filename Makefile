@@ -37,7 +37,7 @@ PYTEST_ARGS ?=
 # Where it is set, every process of every test would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 # Processes that make test and make test-fast run tests in; 0: in one process, in order.
-TEST_WORKERS ?= 3
+TEST_WORKERS ?= 4
 IN_PARALLEL = -n $(TEST_WORKERS) --durations=20
 
 .PHONY: help
