@@ -207,11 +207,13 @@ class SlotLedger:
         return tuple(settled)
 
     def _kept_for(self, request: PassRequest) -> int:
-        """Return the slots that are kept free for a job that waits."""
+        """Return the slots that are kept free for a job that waits: at first those of a rescale under way."""
+        if request.context.status is not JobStatus.CREATED:
+            return 0
         promise = self._promised.get(request.context.job_key)
-        if promise is not None and request.context.status is JobStatus.CREATED:
+        if promise is not None:
             return promise.slots
-        return self._deal.reserved_for(request)
+        return self._deal.reserved_for(request) or self._under_way(request)
 
     def _note_promises(self, requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome]) -> None:
         """Remember what starving jobs are given, as long as it may take until they run."""
@@ -281,17 +283,27 @@ class SlotLedger:
         self._granted = {key: each for key, each in self._granted.items() if each.until > now}
 
     def _reserved(self, request: PassRequest) -> int:
+        """Return the slots that the rescale of a job that runs takes: nobody else may.
+
+        Of one that lost its slots meanwhile they are a part of what it needs to start.
+        """
+        job_key, slots = request.context.job_key, self._under_way(request)
+        if request.context.status is JobStatus.CREATED:
+            return 0
+        if request.state.supervision.under_way is not None:
+            self._taking[job_key] = slots
+        return slots
+
+    def _under_way(self, request: PassRequest) -> int:
         """Return the slots that a rescale under way is still going to take."""
-        job_key, current = request.context.job_key, request.state.supervision.current
-        if current is None or current.stage.is_final:
+        job_key, current = request.context.job_key, request.state.supervision.under_way
+        if current is None:
             self._granted.pop(job_key, None)
             return 0
         grant = self._granted.get(job_key)
         if grant is not None and grant.decided_ms == current.decided_ms:
-            self._taking[job_key] = grant.slots
-        else:
-            self._taking[job_key] = max(0, _widest(current.target) - _widest(current.before))
-        return self._taking[job_key]
+            return grant.slots
+        return max(0, _widest(current.target) - _widest(current.before))
 
     def _with_limit(self, request: PassRequest) -> PassRequest:
         share = self._deal.share_of(request)

@@ -175,6 +175,22 @@ def test_slots_that_were_given_are_not_taken_back_before_the_other_one_has_them(
         assert cluster.asked("payments") == [3]
 
 
+def test_a_job_that_lost_its_slots_during_a_rescale_does_not_miss_those_that_the_rescale_takes() -> None:
+    with SharedCluster(6) as cluster:
+        orders = cluster.add("orders", 3, load=5_000.0, options={"rescale.lower-bound": "target"})
+        cluster.add("payments", 1)
+        orders.obeys = False
+        cluster.run_until(lambda: bool(cluster.asked("orders")), FULL + 1)
+        cluster.stop(orders)
+        cluster.dealing = False
+
+        cluster.run(3)
+
+        assert cluster.asked("orders") == [5]
+        assert orders.requirements[orders.vertices[1].vertex_id] == (5, 5)
+        assert cluster.told.of("orders", "SlotsMissing") == []
+
+
 def test_slots_that_flink_has_handed_over_are_not_asked_for_again_while_the_job_starts() -> None:
     with SharedCluster(8) as cluster:
         cluster.handing_over = 4
