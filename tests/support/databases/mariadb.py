@@ -22,6 +22,7 @@ class MariadbServer(DatabaseServer):
             program("mariadb-install-db"),
             "--no-defaults",
             f"--datadir={self.folder / 'data'}",
+            f"--tmpdir={self.folder}",  # a server that starts removes temporary tables of others there
             "--skip-test-db",
             "--auth-root-authentication-method=normal",
         )
@@ -31,6 +32,7 @@ class MariadbServer(DatabaseServer):
             program("mariadbd"),
             "--no-defaults",
             f"--datadir={self.folder / 'data'}",
+            f"--tmpdir={self.folder}",
             f"--socket={self.folder / 'socket'}",
             f"--pid-file={self.folder / 'pid'}",
             f"--init-file={self.folder / 'init.sql'}",
