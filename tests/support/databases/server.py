@@ -152,7 +152,8 @@ class DatabaseServer(ABC):
 
     def run(self, *command: str) -> None:
         """Run a program of the server as its user."""
-        ran = subprocess.run(command, capture_output=True, cwd=self.folder, timeout=120, **self._identity())
+        identity = self._identity()
+        ran = subprocess.run(command, check=False, capture_output=True, cwd=self.folder, timeout=120, **identity)
         assert ran.returncode == 0, f"{command[0]}: {(ran.stdout + ran.stderr).decode(errors='replace')[-4000:]}"
 
     def _identity(self) -> dict[str, Any]:
