@@ -163,7 +163,7 @@ class Site:
             "autoscaler.notifications.targets.0.name": "on-call",
             "autoscaler.notifications.targets.0.type": "webhook",
             "autoscaler.notifications.targets.0.url": self.receiver.url,
-            "job.autoscaler.metrics.window": f"{round(1000 * max(0.9 * self.plan.interval, length / 20))} ms",
+            "job.autoscaler.metrics.window": f"{round(1000 * max(1.1 * self.plan.interval, length / 20))} ms",
             "job.autoscaler.stabilization.interval": "0 s",
             "job.autoscaler.scale-down.interval": "0 s",
             "job.autoscaler.restart.time": "1 s",
