@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 
 from fake_flink.cluster import FakeFlink
 from fake_flink.job import FakeJob, chain
@@ -27,18 +28,23 @@ def keep_counting(job: FakeJob) -> None:
 
 
 @contextmanager
-def working(job: FakeJob) -> Iterator[None]:
-    """Let the counters of a job grow all the time."""
+def repeated(work: Callable[[], None], seconds: float) -> Iterator[None]:
+    """Do something again and again in a thread, so many seconds apart, as long as the context lasts."""
     is_over = threading.Event()
 
-    def work() -> None:
-        while not is_over.wait(0.02):
-            keep_counting(job)
+    def run() -> None:
+        while not is_over.wait(seconds):
+            work()
 
-    thread = threading.Thread(target=work)
+    thread = threading.Thread(target=run, name="load")
     thread.start()
     try:
         yield
     finally:
         is_over.set()
         thread.join()
+
+
+def working(job: FakeJob) -> AbstractContextManager[None]:
+    """Let the counters of a job grow all the time."""
+    return repeated(partial(keep_counting, job), 0.02)

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from fake_flink import FakeJob
+from fake_flink.load import repeated
 from fault_setup.driving import drive
 
 _TICK = 0.01
 
 
-@contextmanager
-def driven(job: FakeJob, rate: float) -> Iterator[None]:
+def driven(job: FakeJob, rate: float) -> AbstractContextManager[None]:
     """Let so many records/s arrive as long as the context lasts."""
-    is_over = threading.Event()
+    before = time.monotonic()
 
-    def run() -> None:
-        before = time.monotonic()
-        while not is_over.wait(_TICK):
-            now = time.monotonic()
-            drive(job, rate, now - before)
-            before = now
+    def arrive() -> None:
+        nonlocal before
+        now = time.monotonic()
+        drive(job, rate, now - before)
+        before = now
 
-    thread = threading.Thread(target=run, name="load")
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
+    return repeated(arrive, _TICK)

@@ -7,12 +7,8 @@ from dataclasses import dataclass
 from flink_autoscaler.core.cycle.shadow import Shadow, kept_shadow
 from flink_autoscaler.core.decide.sizing.alignment import aligned_sizes
 from flink_autoscaler.core.errors import EvaluationError, NotReadyError
-from flink_autoscaler.core.evaluate.evaluation import (
-    CustomEvaluation,
-    EvaluationSettings,
-    evaluate,
-    with_present_parallelism,
-)
+from flink_autoscaler.core.evaluate.custom import CustomEvaluation
+from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, evaluate, with_present_parallelism
 from flink_autoscaler.core.evaluate.outside import OutsideFigures
 from flink_autoscaler.core.forecast.pass_forecast import PassForecast, pass_forecast
 from flink_autoscaler.core.model.decision import Evaluation, RestartTime

@@ -287,20 +287,20 @@ class SlotLedger:
 
         Of one that lost its slots meanwhile they are a part of what it needs to start.
         """
-        job_key, slots = request.context.job_key, self._under_way(request)
+        job_key = request.context.job_key
+        if request.state.supervision.under_way is None:
+            self._granted.pop(job_key, None)
+            return 0
         if request.context.status is JobStatus.CREATED:
             return 0
-        if request.state.supervision.under_way is not None:
-            self._taking[job_key] = slots
-        return slots
+        self._taking[job_key] = self._under_way(request)
+        return self._taking[job_key]
 
     def _under_way(self, request: PassRequest) -> int:
         """Return the slots that a rescale under way is still going to take."""
-        job_key, current = request.context.job_key, request.state.supervision.under_way
+        current, grant = request.state.supervision.under_way, self._granted.get(request.context.job_key)
         if current is None:
-            self._granted.pop(job_key, None)
             return 0
-        grant = self._granted.get(job_key)
         if grant is not None and grant.decided_ms == current.decided_ms:
             return grant.slots
         return max(0, _widest(current.target) - _widest(current.before))

@@ -23,7 +23,8 @@ from flink_autoscaler.core.options.checks import validate
 from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import Option
-from flink_autoscaler.core.policies.base.sizing import rounded_up, scalability_coefficient
+from flink_autoscaler.core.policies.base.scalability import scalability_coefficient
+from flink_autoscaler.core.policies.base.sizing import rounded_up
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.ports.plugins import AlignmentRequest
 

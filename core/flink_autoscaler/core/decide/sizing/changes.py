@@ -18,7 +18,8 @@ from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.state import DelayedRecommendation, DelayedVertex, ScalingSummary
 from flink_autoscaler.core.model.topology import Vertex
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.policies.base.sizing import Gains, SizingSettings, ineffective_gains, planned_sizing
+from flink_autoscaler.core.policies.base.scalability import Gains, ineffective_gains
+from flink_autoscaler.core.policies.base.sizing import SizingSettings, planned_sizing
 from flink_autoscaler.core.policies.choosing import Chosen
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import Plugins

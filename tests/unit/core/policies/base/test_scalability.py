@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.model.state import HistoryEntry, ScalingSummary
-from flink_autoscaler.core.policies.base.sizing import Gains, ineffective_gains, scalability_coefficient
+from flink_autoscaler.core.policies.base.scalability import Gains, ineffective_gains, scalability_coefficient
 
 NAN, INF = math.nan, math.inf
 
