@@ -117,7 +117,7 @@ def two_decimals(value: float) -> str:
     """Print with two decimals, half up on the decimal text; ``NaN``, ``Infinity`` for those."""
     if value - value != 0.0:
         return plain(value)
-    scaled = abs(value) * 100.0
+    scaled = min(abs(value) * 100.0, _FAST_LIMIT)  # which is infinite for the greatest doubles
     below = math.floor(scaled)
     rest = scaled - below
     if scaled >= _FAST_LIMIT or -_TIE_GUARD < rest - 0.5 < _TIE_GUARD:  # only the decimal text can tell

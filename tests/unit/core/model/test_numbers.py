@@ -50,7 +50,15 @@ def test_round64_rounds_ties_upward(value: float, expected: float) -> None:
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(0.125, "0.13"), (1.005, "1.01"), (2.345, "2.35"), (math.inf, "Infinity"), (math.nan, "NaN"), (500.005, "500.01")],
+    [
+        (0.125, "0.13"),
+        (1.005, "1.01"),
+        (2.345, "2.35"),
+        (math.inf, "Infinity"),
+        (math.nan, "NaN"),
+        (500.005, "500.01"),
+        (1e306, f"1{'0' * 306}.00"),
+    ],
 )
 def test_two_decimals_rounds_half_up_on_the_decimal_text(value: float, expected: str) -> None:
     assert numbers.two_decimals(value) == expected
