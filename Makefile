@@ -50,13 +50,15 @@ setup: $(VENV)/.setup-dev ## Create .venv and install the project with its devel
 # One stamp per extra of pyproject.toml: demo, test, dev. A later one brings those before it.
 INSTALL = .ci/check-tools python "$(PYTHON)" && PYTHONPATH=tests/support "$(PYTHON)" -B -m installing --venv $(VENV)
 
-$(VENV)/.setup-demo: pyproject.toml
+CONSTRAINTS := requirements/dev.txt
+
+$(VENV)/.setup-demo: pyproject.toml $(CONSTRAINTS)
 	@$(INSTALL) demo --flink 2.3
 
-$(VENV)/.setup-test: pyproject.toml
+$(VENV)/.setup-test: pyproject.toml $(CONSTRAINTS)
 	@$(INSTALL) test --flink 2.3 --flink 1.20
 
-$(VENV)/.setup-dev: pyproject.toml
+$(VENV)/.setup-dev: pyproject.toml $(CONSTRAINTS)
 	@$(INSTALL) dev
 
 .PHONY: jdk
@@ -95,7 +97,7 @@ test-fast: jdk $(VENV)/.setup-test ## Run the tests that need no Flink cluster.
 
 # The extra's two packages are built from source: gcc, python3-dev and libkrb5-dev.
 $(VENV)/.setup-kerberos: $(VENV)/.setup-test
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[kerberos]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --editable '.[kerberos]'
 	@touch $@
 
 .PHONY: test-kerberos
@@ -165,7 +167,7 @@ test-upgrade: jdk $(VENV)/.setup-test ## Let the last release and this version t
 	$(BIN)/python -m pytest -s -m upgrade $(PYTEST_ARGS)
 
 .PHONY: lock
-lock: $(VENV)/.setup-test ## Write the lock files of deployments in requirements/ (LOCK_ARGS=--upgrade takes what is new).
+lock: $(VENV)/.setup-test ## Write the lock files of deployments and of this clone in requirements/ (LOCK_ARGS=--upgrade takes what is new).
 	PYTHONPATH=tests/support $(BIN)/python -m locks $(LOCK_ARGS)
 
 .PHONY: deb

@@ -10,6 +10,9 @@ from downloads.pip_settings import PipSettings
 from installing.failures import SetupError, explain
 from installing.work import Work, warn
 
+CONSTRAINTS = Path("requirements") / "dev.txt"
+"""Versions that all tests were seen to pass with: a release of a dependency changes nothing here by itself."""
+
 _PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input")
 
 
@@ -67,7 +70,7 @@ class Environment:
         return False
 
     def install(self, extra: str, settings: PipSettings, wheels: Path | None, *, with_uv: bool) -> None:
-        """Install the project with an extra.
+        """Install the project with an extra, in the versions of :data:`CONSTRAINTS`.
 
         Args:
             extra: Of ``pyproject.toml``.
@@ -78,7 +81,7 @@ class Environment:
         again = self._installing.exists()  # an earlier try was stopped in the middle of a package
         self._installing.touch()
         found = [] if wheels is None else ["--find-links", str(wheels)]
-        project = ["--editable", f".[{extra}]"]
+        project = ["--constraint", str(CONSTRAINTS), "--editable", f".[{extra}]"]
         with self._work.step(f"installing the project and what {extra} needs"):
             if not (with_uv and self._installed_by_uv([*found, *project], settings, again=again)):
                 fresh = ["--force-reinstall"] if again else []

@@ -29,6 +29,9 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
 BUILD: Final = "build"
 """What builds the project itself."""
 
+DEVELOPMENT: Final = "dev"
+"""What set-ups of a clone take: the versions that tests, linters and types were seen to pass with; without hashes."""
+
 OLDEST_PYTHON: Final = "3.11"
 
 _PIN: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(\[[a-z,]+\])?==(\S+)", re.MULTILINE)

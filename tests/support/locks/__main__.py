@@ -12,13 +12,12 @@ from pathlib import Path
 
 from downloads.pip_settings import read_settings
 
-from locks import BUILD, EXTRAS, FOLDER, OLDEST_PYTHON, PROJECT, lock_file
+from locks import BUILD, DEVELOPMENT, EXTRAS, FOLDER, OLDEST_PYTHON, PROJECT, lock_file
 
 _BUILD_TOOLS = ("hatchling>=1.27", "uv>=0.9")
-_HEAD = """\
-# {what}
-# Written by `make lock`; every archive is known by its hash.
-"""
+_DEVELOPMENT = ("--extra", "dev", "--extra", "kerberos", "--no-emit-package", "pyspark")
+"""PySpark is bounded by ``pyproject.toml`` alone: its wheel is built ahead of the installation."""
+_HEAD = "# {what}\n# Written by `make lock`{rest}\n"
 
 
 def main() -> int:
@@ -30,6 +29,7 @@ def main() -> int:
     _write("connect", str(PROJECT / "pyproject.toml"), [*_extras("connect"), *upgrade])
     for name in ("spark", "inline", "kerberos"):
         _write(name, str(PROJECT / "pyproject.toml"), [*_extras(name), "--constraint", str(lock_file("connect"))])
+    _write(DEVELOPMENT, str(PROJECT / "pyproject.toml"), [*_DEVELOPMENT, "--constraint", str(lock_file("inline"))])
     with tempfile.NamedTemporaryFile("w", suffix=".in") as wanted:
         wanted.write("\n".join(_BUILD_TOOLS))
         wanted.flush()
@@ -43,7 +43,8 @@ def _extras(name: str) -> list[str]:
 
 def _write(name: str, source: str, more: list[str]) -> None:
     target = lock_file(name)
-    options = ["--universal", "--python-version", OLDEST_PYTHON, "--generate-hashes"]
+    options = ["--universal", "--python-version", OLDEST_PYTHON]
+    options += [] if name == DEVELOPMENT else ["--generate-hashes"]
     plain = ["--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links", "--quiet"]
     uv = Path(sys.executable).with_name("uv")
     command = [
@@ -62,9 +63,15 @@ def _write(name: str, source: str, more: list[str]) -> None:
     environment = {**os.environ, **settings}
     environment.pop("UV_FIND_LINKS", None)
     subprocess.run(command, cwd=PROJECT, env=environment, stdout=subprocess.DEVNULL, check=True)
-    what = f"flink-autoscaler[{','.join(EXTRAS[name])}]" if name in EXTRAS else "What builds flink-autoscaler"
     text = re.sub(r"\A(#.*\n)*", "", target.read_text())
-    target.write_text(_HEAD.format(what=what) + text)
+    target.write_text(_head(name) + text)
+
+
+def _head(name: str) -> str:
+    if name == DEVELOPMENT:
+        return _HEAD.format(what="Constraints of what `make setup`, `make demo` and `make test` install", rest=".")
+    what = f"flink-autoscaler[{','.join(EXTRAS[name])}]" if name in EXTRAS else "What builds flink-autoscaler"
+    return _HEAD.format(what=what, rest="; every archive is known by its hash.")
 
 
 if __name__ == "__main__":

@@ -40,12 +40,12 @@ class News:
         return len(self._waiting) >= MOST_STREAMS
 
     async def stream(self, since: int) -> AsyncIterator[str]:
-        """Yield an event for every newer version, and for what changes about the backtest that runs, for a while.
+        """Yield an event for every newer version, and for how it is with the last backtest, for a while.
 
         Args:
             since: The version that the browser knows.
         """
-        event, told = asyncio.Event(), self._backtest
+        event, told = asyncio.Event(), None
         with self._lock:
             self._waiting[event] = asyncio.get_running_loop()
         try:

@@ -186,22 +186,28 @@ def test_another_site_cannot_have_a_browser_begin_or_end_one(history: Path) -> N
     assert [each.status_code for each in answers] == [403, 403, 404]
 
 
-def test_the_stream_of_news_tells_how_far_it_is(web: WebSite) -> None:
-    with web.client.stream("GET", "/api/v1/news") as stream:
-        lines = stream.iter_lines()
-        next(lines)
-        identity = begin(web)["id"]
-        told = list(_until(lines, '"state": "done", "progress": 1.0'))
+def test_the_stream_of_news_tells_how_far_it_is(tmp_path: Path) -> None:
+    with a_site(recorded(tmp_path / "history", 7 * 1440)) as web:
+        identity = begin(web, LONG)["id"]
+        news = _news(web, identity)
 
-    assert any(identity in line and '"state": "running"' in line for line in told)
-    assert identity in told[-1]
+        assert '"state": "running"' in next(news)
+        web.client.delete("/api/v1/backtest", params={"id": identity})
+        wait_until("the end of it", lambda: '"state": "cancelled"' in next(news), 30.0)
 
 
-def _until(lines: Iterator[str], text: str) -> Iterator[str]:
-    for line in lines:
-        yield line
-        if text in line:
-            return
+def test_who_comes_back_to_the_news_is_told_what_came_of_it(web: WebSite) -> None:
+    identity = begin(web)["id"]
+    ended(web, identity)
+
+    assert '"state": "done", "progress": 1.0' in next(_news(web, identity))
+
+
+def _news(web: WebSite, identity: str) -> Iterator[str]:
+    """Yield what is told of a backtest, by one stream after the other, as a browser reads them."""
+    for _ in range(6):
+        with web.client.stream("GET", "/api/v1/news") as stream:
+            yield from (line for line in stream.iter_lines() if identity in line)
 
 
 def test_no_process_is_left_when_the_site_is_closed_while_one_runs(history: Path) -> None:

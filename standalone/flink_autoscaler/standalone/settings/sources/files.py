@@ -28,6 +28,9 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """That of libyaml where PyYAML has it: fifty times as fast."""
 
 _TOO_LARGE = f"more than {_MAX_NODES} values or {_MAX_DEPTH} levels"
+_TOO_DEEP = "exceeded maximum nesting depth"
+"""What libyaml 0.2.6 says when its scanner, which reads ahead, meets a thousand levels."""
+
 _TAG = "tag:yaml.org,2002:"
 _NULL = _TAG + "null"
 _SCALARS = {_TAG + name for name in ("str", "int", "float", "bool", "timestamp", "value", "merge")}
@@ -81,6 +84,8 @@ def _check_size(text: str, name: str) -> None:
 def _syntax_error(error: yaml.YAMLError, text: str, name: str) -> str:
     """Say where and what, without the line itself: it may hold a secret."""
     if isinstance(error, yaml.MarkedYAMLError) and (mark := error.problem_mark or error.context_mark):
+        if error.problem == _TOO_DEEP:
+            return f"{name} line {mark.line + 1}: {_TOO_LARGE}"
         return f"{name} line {mark.line + 1} column {mark.column + 1}: {error.problem or error.context}"
     before = _before(text, getattr(error, "position", 0))
     line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
