@@ -95,7 +95,7 @@ def vertex_metrics(vertex: FakeVertex | None, get: str | None) -> list[dict[str,
     """Answer a metrics request about one vertex; an unknown or finished vertex has none."""
     if vertex is None or vertex.status == "FINISHED":
         return []
-    return aggregated(vertex.metrics, get, count=vertex.parallelism, unvalued=vertex.names_without_value)
+    return aggregated(vertex.all_metrics(), get, count=vertex.parallelism, unvalued=vertex.names_without_value)
 
 
 def aggregated(

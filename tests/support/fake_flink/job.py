@@ -7,6 +7,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+_BLOCKED = "accumulateBackPressuredTimeMs"
+
 MetricValue = float | str | Mapping[str, float | str]
 """One value for all subtasks, or the aggregates as they go over the wire."""
 
@@ -24,6 +26,7 @@ class FakeVertex:
         counters: What the answer has instead of the counters, by their names on the wire.
         slot_sharing_group: Id of the group that the vertex shares its slots with.
         description: Of its operators, as in the plan; its name where it is empty.
+        has_task_counters: Whether its metrics have the counters of the details as well, as those of a real Flink.
         records_per_second: What it takes in, or gives where it is a source; only a metric store lets it grow.
     """
 
@@ -44,6 +47,15 @@ class FakeVertex:
     slot_sharing_group: str = "55f9eb5ee17c78b09947ae7f0a6c6678"
     description: str = ""
     records_per_second: float = 0.0
+    has_task_counters: bool = True
+
+    def all_metrics(self) -> dict[str, MetricValue]:
+        """Return metric id to value per subtask, with the counters of the task."""
+        waited = {} if self.waited_ms is None else {"accumulateIdleTimeMs": self.waited_ms, _BLOCKED: 0.0}
+        busy = {} if self.busy_ms is None else {"accumulateBusyTimeMs": self.busy_ms}
+        counters = {"numRecordsIn": self.records_in, "numRecordsOut": self.records_out, **busy, **waited}
+        each = {name: value if isinstance(value, str) else value / self.parallelism for name, value in counters.items()}
+        return {**(each if self.has_task_counters and self.is_complete else {}), **self.metrics}
 
     def topic_partitions(self) -> list[tuple[str, str]]:
         """Return the topics and partitions of Kafka that its metric ids tell of."""

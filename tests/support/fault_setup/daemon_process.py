@@ -39,6 +39,9 @@ QUICK = {
 }
 """A loop fast enough for many rescales within seconds."""
 
+AT_ONCE: Final = {"job.autoscaler.improvement.first-minute": "false"}
+"""The fake cluster's shares are true from the first moment on; the last release does not know the option."""
+
 PRESENT: Final = (sys.executable, "-m", "flink_autoscaler.standalone")
 """The program as it is checked out."""
 
@@ -67,6 +70,7 @@ class DaemonProcess:
     ) -> None:
         values = {
             **QUICK,
+            **(AT_ONCE if program is PRESENT else {}),
             "autoscaler.clusters.0.name": "main",
             "autoscaler.clusters.0.url": cluster_url,
             "autoscaler.standalone.jdbc.url": database.url,

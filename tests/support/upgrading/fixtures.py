@@ -35,12 +35,12 @@ def new(tmp_path_factory: pytest.TempPathFactory) -> Version:
     return install_present(tmp_path_factory.mktemp("new"))
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> DatabaseSettings:
     """Give an empty database of each kind in turn."""
     if request.param == "sqlite":
         return DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'autoscaler.db'}")
-    server: DatabaseServer = request.getfixturevalue("postgresql_server")
+    server: DatabaseServer = request.getfixturevalue(f"{request.param}_server")
     return server.new_database()
 
 

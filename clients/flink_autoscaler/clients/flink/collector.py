@@ -7,7 +7,9 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
+from flink_autoscaler.clients.flink.counters import COUNTERS, counted, offers_counters
 from flink_autoscaler.clients.flink.decode import Readable
+from flink_autoscaler.clients.flink.kept import kept_details, to_keep
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import run_all
 from flink_autoscaler.core.border import Border, awaited
@@ -25,6 +27,7 @@ from flink_autoscaler.core.model.reading import (
     ClusterReading,
     CollectorMemory,
     JobReading,
+    KeptDetails,
     VertexAggregates,
 )
 from flink_autoscaler.core.model.topology import JobDetails, JobTopology, build_topology
@@ -124,30 +127,64 @@ def _is_count(text: str) -> bool:
 async def read_job(client: FlinkRestClient, request: PassRequest) -> JobReading:
     """Return what the cluster says about one job; failures are in ``error``. Never raises.
 
-    Requests: the details, then the names of the vertices that need them, then the values of all vertices that have
-    not finished. What was read before a failure is in the reading.
+    Requests: the details unless they are kept, then the names of the vertices that need them, then the values of all
+    vertices that have not finished. What was read before a failure is in the reading.
     """
     details: JobDetails | None = None
-    memory = request.memory
+    memory, lacks_counters = request.memory, False
     with Border(what=f"job {request.context.job_key}") as border:
         options = request.context.options
         is_cached = options.improves(options.cached_metric_names)
-        details = await read_details(client, request)
-        memory = current_memory(request, details)
+        known = kept_details(request) if is_cached else None
+        is_kept = known is not None and _are_counted(known, memory)
+        details, kept = await details_of(client, request, is_kept=is_kept)
+        memory = replace(current_memory(request, details), kept=kept if is_cached else None)
         topology = build_topology(details)
         asked = vertices_to_ask(topology, memory, now_ms=request.now_ms, is_cached=is_cached)
         offered = await run_all({v: client.vertex_metric_names(details.job_id, v) for v in asked})
         memory, missing = remember(topology, memory, offered, now_ms=request.now_ms, is_cached=is_cached)
         if missing is not None:
             raise missing
-        chosen = {v: client.vertex_metrics(details.job_id, v, tuple(names)) for v, names in memory.names.items()}
+        more = COUNTERS if is_kept else ()
+        chosen = {v: client.vertex_metrics(details.job_id, v, (*names, *more)) for v, names in memory.names.items()}
         answers = await run_all(chosen)
+        counts = counted(details, answers) if is_kept else None
+        lacks_counters = is_kept and counts is None
+        if lacks_counters:
+            memory = without_counters(memory, answers)
+            counts = await read_details(client, request)
+        details = counts or details
         aggregates = {v: by_meaning(memory.names[v], answer) for v, answer in answers.items()}
     if border.error is not None:
         return JobReading(details, memory=memory, error=border.error)
-    if is_cached:
+    if is_cached and not lacks_counters:
         memory = forget_unanswered(memory, aggregates, asked)
     return JobReading(details, aggregates, memory)
+
+
+def _are_counted(details: JobDetails, memory: CollectorMemory) -> bool:
+    """Tell whether the metrics of all vertices that run have the counters of the details."""
+    return all(vertex.status == "FINISHED" or vertex.vertex_id in memory.counted for vertex in details.vertices)
+
+
+async def details_of(
+    client: FlinkRestClient, request: PassRequest, *, is_kept: bool = True
+) -> tuple[JobDetails, KeptDetails | None]:
+    """Return the details of a job, read only where they are not kept, and what to remember of them.
+
+    Args:
+        client: Of the JobManager.
+        request: The job.
+        is_kept: Whether kept ones will do; their counters are of an earlier moment.
+
+    Raises:
+        NotReadyError: The job has not started, or the details contradict the list.
+        FlinkRestError: They could not be read.
+    """
+    if is_kept and (known := kept_details(request)) is not None:
+        return known, request.memory.kept
+    details = await read_details(client, request)
+    return details, to_keep(request, details)
 
 
 async def read_details(client: FlinkRestClient, request: PassRequest) -> JobDetails:
@@ -238,11 +275,15 @@ def remember(
     active = topology.vertices.keys() - topology.finished
     names = {vertex_id: chosen for vertex_id, chosen in memory.names.items() if vertex_id in active}
     partitions, topics = ({**memory.partitions}, {**memory.topics}) if is_cached else ({}, {})
+    with_counters = {vertex_id for vertex_id in memory.counted if vertex_id in active}
     missing: MissingMetricError | None = None
     for vertex_id, available in offered.items():
         if is_cached and not available and vertex_id in names:
             continue
         vertex = topology.vertices[vertex_id]
+        with_counters.discard(vertex_id)
+        if offers_counters(available):
+            with_counters.add(vertex_id)
         if vertex.is_source:
             partitions[vertex_id] = count_partitions(available)
             topics[vertex_id] = topics_of(available)
@@ -259,8 +300,15 @@ def remember(
         partitions={vertex_id: count for vertex_id, count in partitions.items() if count},
         topics={vertex_id: names for vertex_id, names in topics.items() if names},
         names_at_ms=now_ms if has_asked_source else memory.names_at_ms,
+        counted=frozenset(with_counters),
     )
     return memory, missing
+
+
+def without_counters(memory: CollectorMemory, answers: Mapping[VertexId, Mapping[str, Aggregate]]) -> CollectorMemory:
+    """Keep no details for the next pass, and ask no vertex for counters again that has not answered with them."""
+    silent = {vertex_id for vertex_id in memory.counted if not offers_counters(answers.get(vertex_id, {}))}
+    return replace(memory, kept=None, counted=memory.counted - silent)
 
 
 def forget_unanswered(

@@ -10,11 +10,10 @@ from typing import Final
 
 import structlog
 
-from flink_autoscaler.clients.flink.collector import MOST_LATE_MS, REFRESH_MS, current_memory
+from flink_autoscaler.clients.flink.collector import MOST_LATE_MS, REFRESH_MS, current_memory, details_of
 from flink_autoscaler.clients.flink.facts import read_followed
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.prometheus.client import PrometheusClient
-from flink_autoscaler.clients.prometheus.details import details_of
 from flink_autoscaler.clients.prometheus.figures import JobFigures
 from flink_autoscaler.clients.prometheus.gathered import Gathered, clock_of, gather
 from flink_autoscaler.clients.prometheus.questions import CLUSTERS, FIGURE, JOBMANAGER, TASKMANAGER, TOPIC, Questions

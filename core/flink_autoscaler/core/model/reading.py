@@ -88,7 +88,8 @@ class CollectorMemory:
         names_at_ms: When the names of the sources were last read.
         reports_gc: Whether the TaskManagers report garbage collection; None when not known yet.
         task_ms: For how long a subtask had run, by Flink's metrics, when they were last read; None when unknown.
-        kept: The details of the job, where its metrics come from somewhere else; None when they are read every time.
+        kept: The details of the job, to be used until it changes; None when they are read every time.
+        counted: Vertices whose metrics have the counters that details have, too.
         topics: Topics of Kafka found per source, as Flink's metrics write them: with ``_`` for what is special there.
     """
 
@@ -98,6 +99,7 @@ class CollectorMemory:
     reports_gc: bool | None = None
     task_ms: float | None = None
     kept: KeptDetails | None = None
+    counted: frozenset[VertexId] = frozenset()
     topics: Mapping[VertexId, tuple[str, ...]] = field(default_factory=dict)
 
 

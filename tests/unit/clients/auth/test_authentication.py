@@ -86,6 +86,7 @@ def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         authenticator_for(endpoint())
 
 
+@pytest.mark.usefixtures("realm")
 def test_server_that_does_not_ask_for_kerberos_gets_no_token() -> None:
     with pytest.raises(ConnectError, match="does not ask for Kerberos"):
         run(authenticator().answer(URL, 'Basic realm="x"'))
@@ -378,6 +379,7 @@ def test_error_that_is_hard_to_bring_about_is_explained(realm: Realm, code: int,
     assert expected in str(error)
 
 
+@pytest.mark.usefixtures("realm")
 def test_clocks_that_differ_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     library = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
     if library is None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -27,6 +28,7 @@ from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, MetricSample
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
+from flink_autoscaler.core.model.topology import IoMetrics
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassRequest
 
@@ -111,6 +113,148 @@ def test_warm_pass_of_ten_vertices_needs_eleven_requests(flink: FakeFlink, job: 
 
     assert asked(flink) == {"details": 1, "values": 10}
     assert second == replace(first, details=second.details)
+
+
+def at_rest(request: PassRequest) -> PassRequest:
+    """Say that the job last changed when it began to run."""
+    return replace(request, context=replace(request.context, modified_ms=START))
+
+
+def counting(job: FakeJob, *, passed_ms: int) -> None:
+    """Let every vertex have worked for so long, half of the time."""
+    for vertex in job.vertices:
+        vertex.records_in, vertex.records_out = 3 * passed_ms, 2 * passed_ms
+        vertex.busy_ms = vertex.waited_ms = passed_ms / 2
+
+
+@pytest.fixture
+def counted_job(flink: FakeFlink) -> FakeJob:
+    job = flink.add_job("orders", chain(sources=2, vertices=10, parallelism=3), start_ms=START)
+    counting(job, passed_ms=1000)
+    return job
+
+
+def test_warm_pass_over_a_job_that_has_not_changed_asks_its_ten_vertices_alone(
+    flink: FakeFlink, counted_job: FakeJob
+) -> None:
+    request = at_rest(a_request(flink, counted_job))
+    first = read(flink, request)
+    asked(flink)
+    counting(counted_job, passed_ms=61_000)
+
+    warm = read(flink, next_pass(request, first))
+    kept = asked(flink)
+    plain = read(flink, replace(next_pass(request, first), memory=replace(first.memory, kept=None)))
+
+    assert (kept, asked(flink)) == ({"values": 10}, {"details": 1, "values": 10})
+    assert warm.details is not None
+    assert plain.details is not None
+    assert warm.details.vertices == plain.details.vertices
+    assert warm.details.vertices[0].io == IoMetrics(183_000, 122_000, 30_500.0, True, 30_500.0, 0.0)
+    assert warm.aggregates == plain.aggregates
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        pytest.param(lambda request: with_options(request, REFERENCE), "details", id="reference"),
+        pytest.param(
+            lambda request: replace(request, context=replace(request.context, modified_ms=START + 1)),
+            "details",
+            id="the job has changed",
+        ),
+        pytest.param(
+            lambda request: replace(request, context=replace(request.context, modified_ms=None)),
+            "details",
+            id="nobody says when it changed",
+        ),
+        pytest.param(lambda request: request, "values", id="nothing"),
+    ],
+)
+def test_details_are_read_again_when(
+    flink: FakeFlink, counted_job: FakeJob, change: Callable[[PassRequest], PassRequest], expected: str
+) -> None:
+    request = at_rest(a_request(flink, counted_job))
+    first = read(flink, request)
+    asked(flink)
+
+    read(flink, change(next_pass(request, first)))
+
+    assert (asked(flink)["details"] == 1) is (expected == "details")
+
+
+def test_details_of_a_job_that_has_just_changed_are_not_kept(flink: FakeFlink) -> None:
+    job = flink.add_job("orders", chain())
+    counting(job, passed_ms=1000)
+    request = replace(a_request(flink, job), context=replace(a_request(flink, job).context, modified_ms=job.start_ms))
+    first = read(flink, request)
+    asked(flink)
+
+    read(flink, next_pass(request, first))
+
+    assert asked(flink)["details"] == 1
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param({"sum": 2000.0, "avg": 1000.0}, id="two of three subtasks"),
+        pytest.param({"sum": 4000.0, "avg": 1000.0}, id="a subtask of before"),
+        pytest.param({"sum": -1.0, "avg": -1.0 / 3}, id="negative"),
+        pytest.param({"sum": 1e300, "avg": 1e300 / 3}, id="impossible"),
+        pytest.param({"sum": "NaN", "avg": "NaN"}, id="not a number"),
+        pytest.param({}, id="no sum"),
+    ],
+)
+def test_counters_that_are_not_those_of_all_subtasks_are_read_from_the_details(
+    flink: FakeFlink, counted_job: FakeJob, values: dict[str, float | str]
+) -> None:
+    request = at_rest(a_request(flink, counted_job))
+    first = read(flink, request)
+    asked(flink)
+    counted_job.vertices[3].metrics["numRecordsIn"] = values
+
+    second = read(flink, next_pass(request, first))
+
+    assert asked(flink) == {"details": 1, "values": 10}
+    assert second.memory.kept is None
+    assert second.details is not None
+    assert first.details is not None
+    assert second.details.vertices == first.details.vertices
+    assert second.aggregates == first.aggregates
+
+
+def test_vertex_that_does_not_answer_with_its_counters_is_not_asked_for_them_again(
+    flink: FakeFlink, counted_job: FakeJob
+) -> None:
+    request = at_rest(a_request(flink, counted_job))
+    first = read(flink, request)
+    counted_job.vertices[3].has_task_counters = False
+    request = next_pass(request, first)
+    silent = read(flink, request)
+    request = next_pass(request, silent)
+    third = read(flink, request)
+    asked(flink)
+
+    fourth = read(flink, next_pass(request, third))
+
+    assert silent.aggregates[counted_job.vertices[3].vertex_id] == {}
+    assert asked(flink) == {"details": 1, "values": 10}
+    assert third.aggregates == fourth.aggregates == first.aggregates
+
+
+def test_finished_vertices_keep_the_counters_of_the_details(flink: FakeFlink, counted_job: FakeJob) -> None:
+    counted_job.vertices[0].status = "FINISHED"
+    request = at_rest(a_request(flink, counted_job))
+    first = read(flink, request)
+    asked(flink)
+
+    second = read(flink, next_pass(request, first))
+
+    assert asked(flink) == {"values": 9}
+    assert first.details is not None
+    assert second.details is not None
+    assert second.details.vertices == first.details.vertices
 
 
 def test_requests_of_a_job_are_under_way_at_the_same_time(flink: FakeFlink, job: FakeJob) -> None:

@@ -20,7 +20,7 @@ class BoundedConnection(Connection[Any]):
     """Seconds for one exchange with the server."""
 
     def wait(self, gen: Generator[Any, Any, Any], *args: Any, **named: Any) -> Any:
-        """Run one exchange with the server; the driver resumes it at least every tenth of a second."""
+        """Run one exchange with the server; the driver (from 3.2.11 on) resumes it at least every tenth of a second."""
         return super().wait(self._bounded(gen), *args, **named)
 
     def _bounded(self, exchange: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
