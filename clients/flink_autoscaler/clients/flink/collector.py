@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from flink_autoscaler.clients.flink.counters import COUNTERS, counted, offers_counters
+from flink_autoscaler.clients.flink.counters import COUNTERS, answers_counters, counted, offers_counters
 from flink_autoscaler.clients.flink.decode import Readable
 from flink_autoscaler.clients.flink.kept import kept_details, to_keep
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
@@ -307,7 +307,7 @@ def remember(
 
 def without_counters(memory: CollectorMemory, answers: Mapping[VertexId, Mapping[str, Aggregate]]) -> CollectorMemory:
     """Keep no details for the next pass, and ask no vertex for counters again that has not answered with them."""
-    silent = {vertex_id for vertex_id in memory.counted if not offers_counters(answers.get(vertex_id, {}))}
+    silent = {vertex_id for vertex_id in memory.counted if not answers_counters(answers.get(vertex_id, {}))}
     return replace(memory, kept=None, counted=memory.counted - silent)
 
 

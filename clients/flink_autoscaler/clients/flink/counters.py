@@ -14,14 +14,11 @@ from flink_autoscaler.core.model.metrics import Aggregate, VertexId
 from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.topology import IoMetrics, JobDetails, VertexDetails
 
-COUNTERS: Final = (
-    "numRecordsIn",
-    "numRecordsOut",
-    "accumulateBusyTimeMs",
-    "accumulateIdleTimeMs",
-    "accumulateBackPressuredTimeMs",
-)
-"""Metric ids of every task (``TaskIOMetricGroup``), in the order of the fields that they become."""
+_NEEDED: Final = ("numRecordsIn", "numRecordsOut", "accumulateBusyTimeMs")
+_WAITED: Final = ("accumulateIdleTimeMs", "accumulateBackPressuredTimeMs")
+
+COUNTERS: Final = (*_NEEDED, *_WAITED)
+"""Metric ids that every task has (``TaskIOMetricGroup``)."""
 
 _MOST: Final = 2.0**53
 _LIKELY: Final = 1e-6
@@ -31,6 +28,11 @@ _LIKELY: Final = 1e-6
 def offers_counters(available: Collection[str]) -> bool:
     """Tell whether a vertex offers all counters among its metric ids."""
     return all(name in available for name in COUNTERS)
+
+
+def answers_counters(answer: Mapping[str, Aggregate]) -> bool:
+    """Tell whether a vertex has answered with the counters that are needed."""
+    return all(name in answer for name in _NEEDED)
 
 
 def counted(details: JobDetails, answers: Mapping[VertexId, Mapping[str, Aggregate]]) -> JobDetails | None:
@@ -51,25 +53,21 @@ def counted(details: JobDetails, answers: Mapping[VertexId, Mapping[str, Aggrega
 def _io(vertex: VertexDetails, answer: Mapping[str, Aggregate]) -> IoMetrics | None:
     found = [answer.get(name, Aggregate()) for name in COUNTERS]
     records_in, records_out, busy_ms, idle_ms, backpressured_ms = (each.total for each in found)
-    if not (_is_count(records_in) and _is_count(records_out) and _is_count(idle_ms) and _is_count(backpressured_ms)):
+    if records_in is None or records_out is None or busy_ms is None or not _is_whole(vertex, found):
         return None
-    is_busy_known = _is_count(busy_ms)
-    if not (is_busy_known or (busy_ms is not None and math.isnan(busy_ms))) or not _is_whole(vertex, found):
+    counts = (records_in, records_out, 0.0 if math.isnan(busy_ms) else busy_ms, idle_ms or 0.0, backpressured_ms or 0.0)
+    if not all(0 <= count < _MOST for count in counts):
         return None
     return IoMetrics(
-        records_in=round(records_in or 0),
-        records_out=round(records_out or 0),
-        busy_ms=busy_ms if is_busy_known and busy_ms is not None else math.nan,
+        records_in=round(records_in),
+        records_out=round(records_out),
+        busy_ms=busy_ms,
         idle_ms=idle_ms,
         backpressured_ms=backpressured_ms,
     )
 
 
-def _is_count(value: float | None) -> bool:
-    return value is not None and 0 <= value < _MOST
-
-
 def _is_whole(vertex: VertexDetails, found: Collection[Aggregate]) -> bool:
     """Tell whether as many subtasks are in the sums as the vertex has; with sums of 0 nobody can tell."""
-    total, average = max((each.total or 0.0, each.average or 0.0) for each in found if _is_count(each.total))
-    return total > 0 and abs(average * vertex.parallelism - total) <= _LIKELY * total
+    known = [(each.total, each.average or 0.0) for each in found if each.total is not None and each.total > 0]
+    return bool(known) and all(abs(avg * vertex.parallelism - total) <= _LIKELY * total for total, avg in known)
