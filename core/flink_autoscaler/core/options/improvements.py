@@ -104,7 +104,9 @@ class ImprovementOptions(OptionSet):
         "early-pass.delay and early-pass.per-hour.",
     )
     cached_metric_names = improvement(
-        "cached-metric-names", "Metric names are remembered for all vertices and read again every five minutes."
+        "cached-metric-names",
+        "Metric names are remembered for all vertices and read again every five minutes, and the details of a job "
+        "until it changes.",
     )
 
     problem_events = improvement(
