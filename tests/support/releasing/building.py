@@ -57,8 +57,13 @@ def wheel(into: Path) -> Path:
 def environment(folder: Path, *packages: object, python: str = sys.executable) -> Path:
     """Make an empty environment with some packages; return its folder. The cached wheel of PySpark is used."""
     shutil.rmtree(folder, ignore_errors=True)
+    run(uv(), "venv", "--quiet", "--python", python, folder)
+    install(folder, *packages)
+    return folder
+
+
+def install(folder: Path, *packages: object) -> None:
+    """Install packages into an environment. What is cached as a wheel, PySpark above all, is not built anew."""
     found = read_settings(Path(sys.executable)).for_uv(os.environ).get("UV_FIND_LINKS", "")
     wheels = [each for each in found.split(",") if each] + [str(each) for each in cache_directory().glob("wheels/*")]
-    run(uv(), "venv", "--quiet", "--python", python, folder)
     run(uv(), "pip", "install", "--quiet", "--python", folder, *packages, UV_FIND_LINKS=",".join(wheels))
-    return folder

@@ -13,7 +13,7 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-from releasing.building import PROJECT, ReleaseError, run, uv
+from releasing.building import PROJECT, ReleaseError, environment, install, run, uv
 
 _TESTS = ("tests/unit/core", "tests/unit/clients", "tests/unit/stores", "tests/unit/realizers", "tests/unit/standalone")
 _EXTRAS = "history,postgresql,mysql,notifications"
@@ -41,12 +41,10 @@ def main() -> int:
 
 def _environment(made: Path, python: str, resolution: tuple[str, ...]) -> Path:
     """Make an environment with the project and what its tests take, and print it; return its interpreter."""
-    run(uv(), "venv", "--quiet", "--python", python, made)
-    install = (uv(), "pip", "install", "--quiet", "--python", made)
     extras = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    run(*install, *resolution, "--editable", f".[{_EXTRAS}]", *_foreign(extras["report"]))
+    environment(made, *resolution, "--editable", f".[{_EXTRAS}]", *_foreign(extras["report"]), python=python)
     # PySpark is that of all other tests: the lowest one would be built anew.
-    run(*install, *extras["spark"], *_foreign(extras["test"]), "psutil")
+    install(made, *extras["spark"], *_foreign(extras["test"]), "psutil")
     print(run(made / "bin" / "python", "--version"), run(uv(), "pip", "list", "--quiet", "--python", made), sep="")
     return made / "bin" / "python"
 
