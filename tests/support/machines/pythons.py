@@ -17,7 +17,10 @@ from machines.errors import MachineError
 from machines.images import PROJECT, scratch
 from machines.roots import Root, missing_tools, root
 
-_PACKAGES: Final = ("python3", "python3-venv", "python3-pip", "ca-certificates", "git", "make", "openssl", "procps")
+_PACKAGES: Final = (
+    *("python3", "python3-venv", "python3-pip", "ca-certificates", "git", "make", "openssl", "procps"),
+    "default-jre-headless",  # the default engine does not start without it
+)
 # The folders of the root are those of an overlay: what is written there ends with the tests.
 _SETUP: Final = """
 set -e
@@ -37,7 +40,7 @@ def main() -> int:
         sys.stderr.write(f"error: {reason}\n")
         return 1
     try:
-        found = root(Root(f"tests-{suite}-1", suite, _PACKAGES))
+        found = root(Root(f"tests-{suite}-2", suite, _PACKAGES))
     except MachineError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
