@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -107,7 +108,10 @@ class LocalFiles:
     def exists(self) -> bool:
         """Tell whether the root is there."""
         with _told(self.root):
-            return Path(self.root).is_dir()
+            try:  # Path.is_dir says False to whatever goes wrong, from Python 3.14 on
+                return stat.S_ISDIR(os.stat(self.root).st_mode)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
 
     def list(self, folder: str = "") -> Sequence[FileEntry]:
         """Return all files below a folder, in no order; none where there is no such folder."""
