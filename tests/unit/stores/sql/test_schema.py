@@ -69,8 +69,9 @@ def everything_about_tables(database: Database) -> list[str]:
             inspector.get_multi_indexes(),
             inspector.get_multi_pk_constraint(),
             inspector.get_multi_unique_constraints(),
-            inspector.get_multi_table_options(),
         ]
+        if connection.dialect.name in ("mysql", "mariadb"):  # SQLAlchemy 2.0 does not know those of others
+            facts.append(inspector.get_multi_table_options())
     return [f"{name}: {fact}" for each in facts for name, fact in sorted(each.items(), key=str)]
 
 
