@@ -108,6 +108,8 @@ def serve(jobs: int, vertices: int, pipe: Connection) -> None:
         flink.jobmanager_metrics |= {"taskSlotsTotal": str(5 * jobs), "taskSlotsAvailable": str(jobs)}
         for number in range(jobs):
             graph = chain(sources=2, vertices=vertices, parallelism=4)
+            for vertex in graph:
+                vertex.has_task_counters = True
             flink.add_job(f"job {number}", graph, start_ms=start_ms, job_id=job_id_of(number))
         pipe.send((flink.url, prometheus.url))
         lists = seen = 0

@@ -47,7 +47,7 @@ class FakeVertex:
     slot_sharing_group: str = "55f9eb5ee17c78b09947ae7f0a6c6678"
     description: str = ""
     records_per_second: float = 0.0
-    has_task_counters: bool = True
+    has_task_counters: bool = False
 
     def all_metrics(self) -> dict[str, MetricValue]:
         """Return metric id to value per subtask, with the counters of the task."""

@@ -125,6 +125,7 @@ def counting(job: FakeJob, *, passed_ms: int) -> None:
     for vertex in job.vertices:
         vertex.records_in, vertex.records_out = 3 * passed_ms, 2 * passed_ms
         vertex.busy_ms = vertex.waited_ms = passed_ms / 2
+        vertex.has_task_counters = True
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ def job(flink: FakeFlink) -> FakeJob:
     now_ms = time.time_ns() // 1_000_000
     made = flink.add_job("orders", chain(sources=2, vertices=10, parallelism=2), start_ms=now_ms - HOUR_MS)
     for vertex in made.vertices:
-        vertex.waited_ms = 1000.0
+        vertex.waited_ms, vertex.has_task_counters = 1000.0, True
     return made
 
 
