@@ -46,6 +46,7 @@ class Server:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fake-flink", daemon=True)
         self._listener: asyncio.Server | None = None
+        self._held: socket.socket | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self.port = 0
         self.delay = 0.0
@@ -60,15 +61,26 @@ class Server:
 
     def resume(self) -> None:
         """Listen, on the same port as before."""
+        self._release()
         asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(5)
 
     def pause(self) -> None:
-        """Stop listening and drop all connections."""
+        """Stop listening and drop all connections; the port is held, so that nobody else answers there."""
         asyncio.run_coroutine_threadsafe(self._drop(), self._loop).result(5)
+        self._release()
+        self._held = socket.socket()
+        self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._held.bind(("127.0.0.1", self.port))
+
+    def _release(self) -> None:
+        if self._held is not None:
+            self._held.close()
+        self._held = None
 
     def close(self) -> None:
         """Drop everything and end the thread."""
-        self.pause()
+        asyncio.run_coroutine_threadsafe(self._drop(), self._loop).result(5)
+        self._release()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
         self._loop.close()
