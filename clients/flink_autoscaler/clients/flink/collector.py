@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import Final
 
 from flink_autoscaler.clients.flink.counters import COUNTERS, answers_counters, counted, offers_counters
@@ -135,9 +136,9 @@ async def read_job(client: FlinkRestClient, request: PassRequest) -> JobReading:
     with Border(what=f"job {request.context.job_key}") as border:
         options = request.context.options
         is_cached = options.improves(options.cached_metric_names)
-        known = kept_details(request) if is_cached else None
-        is_kept = known is not None and _are_counted(known, memory)
-        details, kept = await details_of(client, request, is_kept=is_kept)
+        suits = partial(_are_counted, request.memory) if is_cached else _is_never
+        details, kept = await details_of(client, request, suits)
+        is_kept = kept is not None and kept is request.memory.kept
         memory = replace(current_memory(request, details), kept=kept if is_cached else None)
         topology = build_topology(details)
         asked = vertices_to_ask(topology, memory, now_ms=request.now_ms, is_cached=is_cached)
@@ -148,12 +149,11 @@ async def read_job(client: FlinkRestClient, request: PassRequest) -> JobReading:
         more = COUNTERS if is_kept else ()
         chosen = {v: client.vertex_metrics(details.job_id, v, (*names, *more)) for v, names in memory.names.items()}
         answers = await run_all(chosen)
-        counts = counted(details, answers) if is_kept else None
-        lacks_counters = is_kept and counts is None
-        if lacks_counters:
-            memory = without_counters(memory, answers)
-            counts = await read_details(client, request)
-        details = counts or details
+        if is_kept and (counts := counted(details, answers)) is not None:
+            details = counts
+        elif is_kept:
+            lacks_counters, memory = True, without_counters(memory, answers)
+            details = await read_details(client, request)
         aggregates = {v: by_meaning(memory.names[v], answer) for v, answer in answers.items()}
     if border.error is not None:
         return JobReading(details, memory=memory, error=border.error)
@@ -162,26 +162,35 @@ async def read_job(client: FlinkRestClient, request: PassRequest) -> JobReading:
     return JobReading(details, aggregates, memory)
 
 
-def _are_counted(details: JobDetails, memory: CollectorMemory) -> bool:
+def _are_counted(memory: CollectorMemory, details: JobDetails) -> bool:
     """Tell whether the metrics of all vertices that run have the counters of the details."""
     return all(vertex.status == "FINISHED" or vertex.vertex_id in memory.counted for vertex in details.vertices)
 
 
+def _is_never(_: JobDetails) -> bool:
+    return False
+
+
+def _is_always(_: JobDetails) -> bool:
+    return True
+
+
 async def details_of(
-    client: FlinkRestClient, request: PassRequest, *, is_kept: bool = True
+    client: FlinkRestClient, request: PassRequest, suits: Callable[[JobDetails], bool] = _is_always
 ) -> tuple[JobDetails, KeptDetails | None]:
     """Return the details of a job, read only where they are not kept, and what to remember of them.
 
     Args:
         client: Of the JobManager.
         request: The job.
-        is_kept: Whether kept ones will do; their counters are of an earlier moment.
+        suits: Whether kept ones will do; their counters are of an earlier moment.
 
     Raises:
         NotReadyError: The job has not started, or the details contradict the list.
         FlinkRestError: They could not be read.
     """
-    if is_kept and (known := kept_details(request)) is not None:
+    known = kept_details(request)
+    if known is not None and suits(known):
         return known, request.memory.kept
     details = await read_details(client, request)
     return details, to_keep(request, details)
