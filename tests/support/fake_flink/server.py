@@ -92,6 +92,8 @@ class Server:
     async def _drop(self) -> None:
         if self._listener is not None:
             self._listener.close()
+        while asyncio.all_tasks() - self._connections - {asyncio.current_task()}:
+            await asyncio.sleep(0)  # who was accepted just now becomes a connection first
         for connection in self._connections:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
