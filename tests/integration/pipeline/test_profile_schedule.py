@@ -23,7 +23,7 @@ from flink_cluster.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
-RUN_SECONDS = 300.0
+RUN_SECONDS = 600.0
 """Until the next minute, and for Spark to start and end on a busy machine."""
 
 LONGEST_GAP = 5.0

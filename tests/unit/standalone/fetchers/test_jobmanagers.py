@@ -79,7 +79,7 @@ def test_the_next_jobmanager_is_asked_in_the_same_pass(
     a, b, _ = jobmanagers
     a.fault(LIST, fault)
 
-    assert url_of(make_fetcher(a, b, timeout=0.5)) == b.url
+    assert url_of(make_fetcher(a, b, timeout=2.0)) == b.url
 
 
 def test_while_a_jobmanager_answers_it_alone_is_asked(

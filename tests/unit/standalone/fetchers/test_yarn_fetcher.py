@@ -212,7 +212,7 @@ class TestTroubles:
         yarn.add("good", good)
         application = yarn.add("bad", bad)
 
-        job_list = make_fetcher(timeout=0.5, access="direct").fetch()
+        job_list = make_fetcher(timeout=2.0, access="direct").fetch()
 
         assert keys(job_list) == ["main/orders"]
         assert list(job_list.problems) == [application.id]

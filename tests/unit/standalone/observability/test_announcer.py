@@ -51,7 +51,7 @@ def test_bad_cluster_is_reported_once_and_once_when_it_is_back(
     flink: FakeFlink, watching: Watching, lines: LogLines, fault: Fault | Canned
 ) -> None:
     flink.add_job("orders")
-    watch = watching.watch(flink, timeout=0.4)
+    watch = watching.watch(flink, timeout=1.0)
     flink.fault("/jobs/overview", fault)
 
     run_passes(watch, 3)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from flink_autoscaler.core.model.policy_values import PastRescale
 from flink_autoscaler.core.model.quick import quick
+from flink_autoscaler.core.policies.slo.lateness import seconds_above
 
 DAY: Final = 86400.0
 MEMORY: Final = 7 * DAY
@@ -26,7 +27,42 @@ _FREE: Final = 0.6
 that it has to begin before the budget is used if it is to rest within."""
 _DOUBLES: Final = 0.2
 """Share of the budget with which the price doubles from there on: four times at a budget that is used up."""
+NEARLY_USED: Final = 3.0
+"""Times its usual price that a late second costs where little more than a twelfth of the budget is left."""
 _MOST: Final = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """A restart between two samples, of which neither has seen how far the job was behind right after it.
+
+    Attributes:
+        until: When it ran again, epoch seconds.
+        lag: Then, seconds.
+        replay: Of it, what is read again.
+        gain: Seconds by which the lag falls in a second from then on; 0 or less where it does not.
+    """
+
+    until: float
+    lag: float
+    replay: float = 0.0
+    gain: float = 0.0
+
+    def late(self, began: float, at: float, lags: tuple[float, float], limit: float) -> float:
+        """Return the seconds above a limit between two samples.
+
+        Args:
+            began: The first one, before the restart, epoch seconds.
+            at: The second one.
+            lags: Of both, seconds.
+            limit: Lag above which the job is late.
+        """
+        down, (before, lag) = self.until - began, lags
+        late = down if before > limit else min(max(self.lag - self.replay - limit, 0.0), down)
+        drain = seconds_above(self.lag, lag, limit, at - self.until)
+        if lag <= limit < self.lag and self.gain > 0.0:  # it may have been over long before the sample
+            drain = min(drain, (self.lag - limit) / self.gain)
+        return late + drain
 
 
 @quick
@@ -38,39 +74,51 @@ class Budget:
         at: Of the last sample, epoch seconds; None before the first.
         late: Seconds above the acceptable lag.
         known: Seconds of which the lag is known.
+        lag: At the last sample, seconds; None where it was not known.
     """
 
     at: float | None = None
     late: float = 0.0
     known: float = 0.0
+    lag: float | None = None
 
     @classmethod
     def read(cls, stored: Any) -> Budget:
         """Read what :meth:`as_json` wrote; as before the first sample where it cannot be read."""
         try:
-            at, late, known = (float(each) for each in stored)
+            at, late, known, *lag = (float(each) for each in stored)
+            found = cls(at, late, known, *lag)
         except (TypeError, ValueError, OverflowError):
             return cls()
-        return cls(at, late, known) if isfinite(at) and 0.0 <= late <= known <= MEMORY else cls()
+        return found if all(map(isfinite, (at, *lag))) and 0.0 <= late <= known <= MEMORY else cls()
 
     def as_json(self) -> list[float] | None:
         """Return it as JSON values."""
-        return None if self.at is None else [self.at, round(self.late, 1), round(self.known, 1)]
+        if self.at is None:
+            return None
+        lag = () if self.lag is None else (round(self.lag, 1),)
+        return [self.at, round(self.late, 1), round(self.known, 1), *lag]
 
-    def after(self, at: float, lag: float | None, limit: float) -> Budget:
+    def after(self, at: float, lag: float | None, limit: float, restart: Restart | None = None) -> Budget:
         """Return the budget after a sample.
 
         Args:
             at: Of the sample, epoch seconds.
             lag: Seconds; None where it is not known.
             limit: Lag above which the job is late.
+            restart: Since the sample before; None for none.
         """
-        elapsed = 0.0 if self.at is None else at - self.at
+        began = at if self.at is None else self.at
+        elapsed = at - began
         if lag is None or not 0.0 < elapsed <= _LONGEST:
-            return Budget(at, self.late, self.known)
-        kept = exp(-elapsed / MEMORY)
-        late, known = self.late * kept + (elapsed if lag > limit else 0.0), self.known * kept + elapsed
-        return Budget(at, min(late, known, MEMORY), min(known, MEMORY))
+            return Budget(at, self.late, self.known, lag)
+        lags, kept = (lag if self.lag is None else self.lag, lag), exp(-elapsed / MEMORY)
+        if restart is not None and began < restart.until <= at:
+            more = restart.late(began, at, lags, limit)
+        else:
+            more = seconds_above(*lags, limit, elapsed)
+        known = self.known * kept + elapsed
+        return Budget(at, min(self.late * kept + more, known, MEMORY), min(known, MEMORY), lag)
 
     @property
     def measured(self) -> float:

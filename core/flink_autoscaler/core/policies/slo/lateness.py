@@ -152,7 +152,7 @@ def fluid(
             end = min(until, (bucket + 1) * BUCKET)
             after = backlog + (x - rate) * (end - at)
             if after > limit * x or backlog > limit * x:
-                late += _above(backlog, after, limit * x, end - at)
+                late += seconds_above(backlog, after, limit * x, end - at)
             backlog, at = max(after, 0.0), end
         at = until
     x = path[min(int(at / BUCKET), last)]
@@ -170,9 +170,11 @@ def _stages(capacity: float, terms: LagTerms, change: Change | None) -> tuple[tu
     return ((change.after, capacity, 0.0), outage, rest) if change.after else (outage, rest)
 
 
-def _above(before: float, after: float, limit: float, seconds: float) -> float:
+def seconds_above(before: float, after: float, limit: float, seconds: float) -> float:
     """Return the seconds above a limit, of some in which what begins or ends above it changes evenly."""
     low, high = (before, after) if before < after else (after, before)
+    if high <= limit:
+        return 0.0
     return seconds if low >= limit else seconds * (high - limit) / (high - low)
 
 

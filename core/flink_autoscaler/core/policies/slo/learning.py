@@ -64,6 +64,16 @@ class Learned:
         return noise(self.state.differences, mix.total / mix.count if mix.count > 0.0 else 0.0)
 
     @property
+    def processed(self) -> float | None:
+        """What was processed since the execution began, in seconds of one slot; None where it is not known."""
+        counts = {key: number(each.records_in) for key, each in self.seen.vertices.items() if each.is_source}
+        read = {key: count for key, count in counts.items() if count is not None}
+        if len(read) < len(counts):
+            return None
+        reaching = arrivals.reaching(read, self.seen.edges, self.state.gains)
+        return arrivals.demand(reaching, self.state.units, self.seen.vertices)
+
+    @property
     def strengths(self) -> dict[VertexId, Strength]:
         """What the vertices can do."""
         mixes = {} if self.forecasts is None else self.forecasts.mixes

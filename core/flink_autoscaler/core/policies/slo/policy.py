@@ -26,7 +26,14 @@ from flink_autoscaler.core.policies.base.proposals import (
 )
 from flink_autoscaler.core.policies.base.quantities import subtasks
 from flink_autoscaler.core.policies.slo.acting import UPS, Acting, Moment, price_down
-from flink_autoscaler.core.policies.slo.budget import MOST_REVERSALS, NOTHING_USED, Budget, reversals
+from flink_autoscaler.core.policies.slo.budget import (
+    MOST_REVERSALS,
+    NEARLY_USED,
+    NOTHING_USED,
+    Budget,
+    Restart,
+    reversals,
+)
 from flink_autoscaler.core.policies.slo.choices import COMMIT, reach
 from flink_autoscaler.core.policies.slo.explained import (
     cost_reasons,
@@ -53,6 +60,8 @@ LEAST_MINUTES: Final = 2
 """Of history, before anything is said."""
 _SPARE: Final = 1.1
 """Times the greatest demand of an hour: there the capacity has to be known."""
+MOST_HELD: Final = 5.0
+"""Times the demand of the last day: more than that is held for bursts, and does not make the next ones dearer."""
 _GREATEST_OUTAGE: Final = 3600.0
 _LEARNING: Final = Reason("SLO_LEARNING", "a few minutes of samples are needed before anything can be said")
 
@@ -178,7 +187,8 @@ class SloPolicy:
         moment = _moment(known, size, given.obs.now)
         if moment is None:
             return abstention(self.name, (_LEARNING,), memory.as_json())
-        budget = memory.budget.after(moment.at, moment.lag, options.slo_lag.exact_seconds)
+        restart = _restart(memory, known, moment, given.downtime.replay)
+        budget = memory.budget.after(moment.at, moment.lag, options.slo_lag.exact_seconds, restart)
         replayed = memory.replayed
         if known.is_new:
             foreseen, mean = known.state.foreseen_in(DELAY) or moment.demand, known.state.history.day_mean
@@ -290,7 +300,8 @@ def _evaluation(
     replay = memory.restarts.age(given.downtime.replay)
     terms = _terms(replace(given.downtime, replay=replay), options.slo_lag.exact_seconds)
     recent = rescales_of_the_day([past.at for past in given.history], moment.at)
-    usual = max(memory.mean or float(size.slots), known.state.history.day_mean)
+    held, demand = memory.mean or float(size.slots), known.state.history.day_mean
+    usual = max(min(held, MOST_HELD * demand), demand)
     prices = Prices.of(options, usual, forecasts.mixed, recent, memory.budget, downs_of_a_day(options.rescales_per_day))
     spread = Spread.of(known.noise, deviation, memory.replayed.shares)
     outlook = Outlook(sizes, size, forecasts, spread, terms, prices, known.backlog)
@@ -311,9 +322,23 @@ def _kept(given: PolicyInput, known: Learned, moment: Moment, memory: Memory, op
     allowed = options.slo_error_budget
     is_turning = reversals(given.history, moment.at) > MOST_REVERSALS
     is_wild = share_at(memory.replayed.shares, WILD) > allowed
-    if memory.budget.factor(allowed) <= 1.0 or not (is_turning or is_wild):
+    if memory.budget.factor(allowed) < NEARLY_USED or not (is_turning or is_wild):
         return 0.0
     return memory.replayed.capacity_kept(known.state.history.day_mean, allowed)
+
+
+def _restart(memory: Memory, known: Learned, moment: Moment, replay: float) -> Restart | None:
+    """Return the restart since the last pass, with the lag right after it; None for none.
+
+    What was processed since then and what waits now is what waited then and what has come since then.
+    """
+    last, until, processed = memory.budget.at, known.seen.execution, known.processed
+    if last is None or not last < until < moment.at or moment.lag is None or processed is None:
+        return None
+    elapsed, again = moment.at - last, memory.restarts.age(replay)
+    demand = moment.demand * elapsed / (elapsed + again)  # what is read again seems to arrive again
+    lag = moment.lag + processed / demand - (moment.at - until)
+    return Restart(until, max(lag, 0.0), again, moment.capacity / demand - 1.0)
 
 
 def _restarts(restarts: Restarts, known: Learned) -> Restarts:

@@ -14,6 +14,7 @@ from flink_autoscaler.core.policies.slo.budget import (
     MEMORY,
     NOTHING_USED,
     Budget,
+    Restart,
     reversals,
 )
 
@@ -22,11 +23,11 @@ LIMIT = 60.0
 
 
 def lived(days: float, share: float, before: Budget = NOTHING_USED) -> Budget:
-    """Return the budget of a job that was late for a share of each hour."""
+    """Return the budget of a job that was late for a share of the time, from halfway between two samples on."""
     budget = before
     start = budget.at or 0.0
     for minute in range(1 + int(days * 1440)):
-        lag = 90.0 if minute % 400 >= 400 * (1 - share) else 5.0
+        lag = 90.0 if minute % 400 >= 400 * (1 - share) else 30.0
         budget = budget.after(start + 60.0 * minute, lag, LIMIT)
     return budget
 
@@ -64,21 +65,71 @@ def test_a_bad_day_is_forgotten_within_weeks() -> None:
 def test_what_no_sample_speaks_for_is_not_known(at: float, lag: float | None) -> None:
     budget = Budget(0.0, 10.0, 1000.0).after(at, lag, LIMIT)
 
-    assert budget == Budget(at, 10.0, 1000.0)
+    assert budget == Budget(at, 10.0, 1000.0, lag)
 
 
-@given(st.lists(st.tuples(st.floats(-1e12, 1e12), st.none() | st.floats(0.0, 1e12)), max_size=60))
-def test_no_course_of_samples_leaves_the_bounds(samples: list[tuple[float, float | None]]) -> None:
+@pytest.mark.parametrize(
+    ("restart", "late"),
+    [
+        pytest.param(None, 0.0, id="none: the lag rose between two samples below the limit"),
+        pytest.param(Restart(1060.0, 55.0, 5.0, 0.5), 0.0, id="the limit was not reached"),
+        pytest.param(
+            Restart(1060.0, 65.0, 5.0, 1.0), 5.0, id="by what is read again, which takes five seconds to drain"
+        ),
+        pytest.param(Restart(1060.0, 90.0, 5.0, 2.0), 25.0 + 15.0, id="in the outage, and until it has drained"),
+        pytest.param(Restart(1060.0, 90.0, 5.0, 0.1), 25.0 + 60.0 * 30.0 / 70.0, id="the last sample knows it better"),
+        pytest.param(Restart(1060.0, 90.0, 5.0, -0.1), 25.0 + 60.0 * 30.0 / 70.0, id="with a capacity that cannot be"),
+        pytest.param(Restart(1060.0, 1e9, 5.0, 0.5), 120.0, id="no longer than between the samples"),
+        pytest.param(Restart(900.0, 90.0, 5.0, 0.5), 0.0, id="before the sample before"),
+        pytest.param(Restart(1121.0, 90.0, 5.0, 0.5), 0.0, id="after the sample"),
+    ],
+)
+def test_how_late_a_restart_made_the_job_counts_although_no_sample_saw_it(restart: Restart | None, late: float) -> None:
+    before = Budget(1000.0, 0.0, 0.0, 10.0)
+
+    assert before.after(1120.0, 20.0, LIMIT, restart).late == pytest.approx(late, abs=0.1)
+
+
+def test_a_job_that_was_late_before_a_restart_is_late_until_it_has_drained() -> None:
+    budget = Budget(1000.0, 0.0, 0.0, 70.0).after(1120.0, 20.0, LIMIT, Restart(1060.0, 135.0, 5.0, 3.0))
+
+    assert budget.late == pytest.approx(60.0 + 75.0 / 3.0)
+
+
+LAGS = st.floats(0.0, 1e12)
+RESTARTS = st.builds(Restart, st.floats(-1e12, 1e12), LAGS, LAGS, st.floats(-1.0, 1e12))
+
+
+@given(st.lists(st.tuples(st.floats(-1e12, 1e12), st.none() | LAGS, st.none() | RESTARTS), max_size=60))
+def test_no_course_of_samples_leaves_the_bounds(samples: list[tuple[float, float | None, Restart | None]]) -> None:
     budget = NOTHING_USED
-    for at, lag in samples:
-        budget = budget.after(at, lag, LIMIT)
+    for at, lag, restart in samples:
+        budget = budget.after(at, lag, LIMIT, restart)
 
     assert 0.0 <= budget.late <= budget.known <= MEMORY
     assert 1.0 <= budget.factor(ALLOWED) <= 4.0
     assert Budget.read(budget.as_json()).factor(ALLOWED) == pytest.approx(budget.factor(ALLOWED), rel=1e-2)
 
 
-@pytest.mark.parametrize("stored", [None, [], [1.0], ["x", 1, 2], [0.0, 5.0, 1.0], [0.0, -1.0, 1.0], [1e999, 0, 0], {}])
+def test_what_an_older_program_stored_is_read_on() -> None:
+    assert Budget.read([60.0, 5.0, 1000.0]) == Budget(60.0, 5.0, 1000.0)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        None,
+        [],
+        [1.0],
+        [0.0, 0.0, 0.0, "x"],
+        [0.0, 0.0, 0.0, 1.0, 1.0],
+        ["x", 1, 2],
+        [0.0, 5.0, 1.0],
+        [0.0, -1.0, 1.0],
+        [1e999, 0, 0],
+        {},
+    ],
+)
 def test_what_was_damaged_is_forgotten(stored: object) -> None:
     assert Budget.read(stored) == NOTHING_USED
 
