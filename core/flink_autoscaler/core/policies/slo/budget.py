@@ -22,13 +22,13 @@ _LONGEST: Final = 900.0
 """Seconds for which one sample can speak; what was before a longer gap is not known."""
 _PRIOR: Final = MEMORY / 2
 """Seconds of which a new job counts as having used what is free of its budget."""
-_FREE: Final = 0.6
+_FREE: Final = 0.75
 """Share of the budget that may be used at the usual price. What steers by its error alone rests where there is some, so
 that it has to begin before the budget is used if it is to rest within."""
-_DOUBLES: Final = 0.2
+_DOUBLES: Final = 0.125
 """Share of the budget with which the price doubles from there on: four times at a budget that is used up."""
-NEARLY_USED: Final = 3.0
-"""Times its usual price that a late second costs where little more than a twelfth of the budget is left."""
+NEARLY_USED: Final = 2.5
+"""Times its usual price that a late second costs where a twelfth of the budget is left."""
 _MOST: Final = 4.0
 
 
