@@ -37,4 +37,4 @@ def test_the_job_keeps_its_error_budget_then_with_no_more_than_the_spikes_take()
     then = result.trace.part(KNOWN * 3600.0, HOURS * 3600.0)
 
     assert then.late_seconds(60) <= 0.005 * (HOURS - KNOWN) * 3600
-    assert result.measures.slot_hours <= 20.0 * HOURS
+    assert result.measures.slot_hours <= 22.0 * HOURS
