@@ -21,7 +21,7 @@ class SloOptions(OptionSet):
         "slo.error-budget",
         number_from(0.0001, 0.5),
         "0.005",
-        "Share of the time, over about seven days, that the lag may be above slo.lag; from three fifths of it on slo "
+        "Share of the time, over about seven days, that the lag may be above slo.lag; from two thirds of it on slo "
         "puts more on lateness, up to four times slo.late-weight.",
     )
     slo_rescale_price = option(

@@ -380,7 +380,7 @@ _SLO: Final = Chapter(
         ),
         Meaning(
             "SLO_FLOOR",
-            "The job was late beyond its error budget, and turned round more than three times within a day or meets "
+            "The job has nearly used up its error budget, and turned round more than three times within a day or meets "
             "bursts that no forecast sees: it keeps the size with which the last days would have kept the budget.",
         ),
         Meaning(

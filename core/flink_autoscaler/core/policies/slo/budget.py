@@ -21,14 +21,15 @@ MOST_REVERSALS: Final = 3
 _LONGEST: Final = 900.0
 """Seconds for which one sample can speak; what was before a longer gap is not known."""
 _PRIOR: Final = MEMORY / 2
-"""Seconds of which a new job counts as having used what is free of its budget."""
-_FREE: Final = 0.75
+"""Seconds of which a new job counts as having used a share of its budget."""
+_PRIOR_USED: Final = 0.6
+_FREE: Final = 2 / 3
 """Share of the budget that may be used at the usual price. What steers by its error alone rests where there is some, so
 that it has to begin before the budget is used if it is to rest within."""
-_DOUBLES: Final = 0.125
+_DOUBLES: Final = 1 / 6
 """Share of the budget with which the price doubles from there on: four times at a budget that is used up."""
 NEARLY_USED: Final = 2.5
-"""Times its usual price that a late second costs where a twelfth of the budget is left."""
+"""Times its usual price that a late second costs where a tenth of the budget is left."""
 _MOST: Final = 4.0
 
 
@@ -126,12 +127,12 @@ class Budget:
         return self.late / self.known if self.known > 0.0 else 0.0
 
     def share(self, allowed: float) -> float:
-        """Return the share of time that the job was late; near what is free as long as little is known.
+        """Return the share of time that the job was late; what a new job counts with as long as little is known.
 
         Args:
             allowed: Share of the time.
         """
-        return (self.late + _FREE * allowed * _PRIOR) / (self.known + _PRIOR)
+        return (self.late + _PRIOR_USED * allowed * _PRIOR) / (self.known + _PRIOR)
 
     def factor(self, allowed: float) -> float:
         """Return how many times its price a late second costs: 1 far within the budget, 4 where it is used up.

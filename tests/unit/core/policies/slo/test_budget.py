@@ -33,7 +33,7 @@ def lived(days: float, share: float, before: Budget = NOTHING_USED) -> Budget:
 
 
 def test_a_new_job_counts_as_having_kept_its_budget() -> None:
-    assert NOTHING_USED.share(ALLOWED) == pytest.approx(0.75 * ALLOWED)
+    assert NOTHING_USED.share(ALLOWED) == pytest.approx(0.6 * ALLOWED)
     assert NOTHING_USED.factor(ALLOWED) == 1.0
 
 
