@@ -332,8 +332,8 @@ def _restart(memory: Memory, known: Learned, moment: Moment, replay: float) -> R
 
     What was processed since then and what waits now is what waited then and what has come since then.
     """
-    last, until, processed = memory.budget.at, known.seen.execution, known.processed
-    if last is None or not last < until < moment.at or moment.lag is None or processed is None:
+    last, until = memory.budget.at, known.seen.execution
+    if last is None or not last < until < moment.at or moment.lag is None or (processed := known.processed) is None:
         return None
     elapsed, again = moment.at - last, memory.restarts.age(replay)
     demand = moment.demand * elapsed / (elapsed + again)  # what is read again seems to arrive again
