@@ -300,9 +300,8 @@ def _evaluation(
     replay = memory.restarts.age(given.downtime.replay)
     terms = _terms(replace(given.downtime, replay=replay), options.slo_lag.exact_seconds)
     recent = rescales_of_the_day([past.at for past in given.history], moment.at)
-    held, demand = memory.mean or float(size.slots), known.state.history.day_mean
-    usual = max(min(held, MOST_HELD * demand), demand)
-    prices = Prices.of(options, usual, forecasts.mixed, recent, memory.budget, downs_of_a_day(options.rescales_per_day))
+    usual, downs = _usual(memory.mean or float(size.slots), known), downs_of_a_day(options.rescales_per_day)
+    prices = Prices.of(options, usual, forecasts.mixed, recent, memory.budget, downs)
     spread = Spread.of(known.noise, deviation, memory.replayed.shares)
     outlook = Outlook(sizes, size, forecasts, spread, terms, prices, known.backlog)
     valuation, least = valued(outlook), sizes.next_to(kept).slots if kept else 0
@@ -315,6 +314,12 @@ def _evaluation(
     acting = replace(acting, is_due=wanted is not None)
     held = least if is_held else 0
     return Evaluation(moment, outlook, known.noise, deviation, valuation, acting, price, wanted, held)
+
+
+def _usual(held: float, known: Learned) -> float:
+    """Return the slots by which prices go: what the job has held lately, as far as it is not held for bursts."""
+    demand = known.state.history.day_mean
+    return max(min(held, MOST_HELD * demand), demand)
 
 
 def _kept(given: PolicyInput, known: Learned, moment: Moment, memory: Memory, options: AutoscalerOptions) -> float:
