@@ -319,7 +319,7 @@ def _evaluation(
 def _usual(held: float, known: Learned) -> float:
     """Return the slots by which prices go: what the job has held lately, as far as it is not held for bursts."""
     demand = known.state.history.day_mean
-    return max(min(held, MOST_HELD * demand), demand)
+    return max(min(held, MOST_HELD * demand), demand) if demand > 0.0 else held
 
 
 def _kept(given: PolicyInput, known: Learned, moment: Moment, memory: Memory, options: AutoscalerOptions) -> float:

@@ -92,6 +92,20 @@ def test_a_job_of_the_right_size_is_left_alone_and_mostly_not_compared() -> None
     assert len(quiet) > 40
 
 
+@pytest.mark.parametrize(
+    ("held", "counted"),
+    [pytest.param(15.0, 15.0, id="all that it has held"), pytest.param(500.0, 50.0, id="five times its demand of ten")],
+)
+def test_a_late_second_is_no_dearer_for_slots_that_are_held_for_bursts(held: float, counted: float) -> None:
+    passes = Passes()
+    passes.passes(11)
+    passes.state["mean"], passes.state["acting"] = held, None  # so that sizes are compared in the next pass
+
+    price = price_of(passes.once())
+
+    assert price["late"] == pytest.approx(32.0 * counted, rel=0.02)
+
+
 def test_an_evaluation_says_what_it_weighed() -> None:
     proposal = Passes().passes(3)[-1]
 
