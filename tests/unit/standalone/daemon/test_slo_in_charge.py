@@ -124,7 +124,7 @@ def after_bursts(budget: str) -> tuple[int, set[str]]:
 
 
 def test_a_job_that_bursts_make_late_keeps_a_size_that_keeps_the_error_budget() -> None:
-    kept, said = after_bursts("0.005")
+    kept, said = after_bursts("0.001")
     free, said_free = after_bursts("0.5")
 
     assert kept >= 4
