@@ -68,10 +68,7 @@ class Learned:
         """What was processed since the execution began, in seconds of one slot; None where it is not known."""
         counts = {key: number(each.records_in) for key, each in self.seen.vertices.items() if each.is_source}
         read = {key: count for key, count in counts.items() if count is not None}
-        if len(read) < len(counts):
-            return None
-        reaching = arrivals.reaching(read, self.seen.edges, self.state.gains)
-        return arrivals.demand(reaching, self.state.units, self.seen.vertices)
+        return _work(read, self.seen, self.state) if len(read) == len(counts) else None
 
     @property
     def strengths(self) -> dict[VertexId, Strength]:
@@ -187,9 +184,13 @@ def _known(state: SloState, seen: Seen) -> Learned:
     waiting = {key: each + seen.vertices[key].uneven for key, each in pending.items() if each is not None}
     minutes, backlog = state.history.minutes, 0.0
     if any(waiting.values()):
-        reaching = arrivals.reaching(waiting, seen.edges, state.gains)
-        backlog = arrivals.demand(reaching, state.units, seen.vertices) or 0.0
+        backlog = _work(waiting, seen, state) or 0.0
     return Learned(state, seen, minutes[-1] if minutes else None, backlog, is_blind=len(waiting) < len(pending))
+
+
+def _work(records: Mapping[VertexId, float], seen: Seen, state: SloState) -> float | None:
+    """Return what records at the sources are to one slot, seconds; None while nothing is known of any vertex."""
+    return arrivals.demand(arrivals.reaching(records, seen.edges, state.gains), state.units, seen.vertices)
 
 
 def _remembered(known: Learned, minutes: int) -> Learned:

@@ -187,14 +187,14 @@ class SloPolicy:
         moment = _moment(known, size, given.obs.now)
         if moment is None:
             return abstention(self.name, (_LEARNING,), memory.as_json())
+        limit, replayed = options.slo_lag.exact_seconds, memory.replayed
         restart = _restart(memory, known, moment, given.downtime.replay)
-        budget = memory.budget.after(moment.at, moment.lag, options.slo_lag.exact_seconds, restart)
-        replayed = memory.replayed
+        budget = memory.budget.after(moment.at, moment.lag, limit, restart)
         if known.is_new:
             foreseen, mean = known.state.foreseen_in(DELAY) or moment.demand, known.state.history.day_mean
-            replayed = replayed.after(moment.at, moment.demand, foreseen, mean, options.slo_lag.exact_seconds)
+            replayed = replayed.after(moment.at, moment.demand, foreseen, mean, limit)
         memory = replace(memory, budget=budget, replayed=replayed, restarts=_restarts(memory.restarts, known))
-        if memory.acting.is_quiet(moment, known.noise.s, options.slo_lag.exact_seconds):
+        if memory.acting.is_quiet(moment, known.noise.s, limit):
             reasons = (quiet_reason(memory.acting, moment), size_reason(moment))
             return self._proposal(given.obs, size, reasons, memory)
         known = expected(known)
