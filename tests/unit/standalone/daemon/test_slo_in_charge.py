@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
 from fake_flink import FakeJob
 from slot_setup import STEP_MS, SharedCluster, held
 
@@ -28,23 +29,29 @@ class Arrivals(SharedCluster):
 
     Attributes:
         tells_lag: Whether sources tell how much waits.
+        outage: Seconds for which a rescale stops a job, less than a pass.
         waiting: Records, by name of the job.
     """
 
-    def __init__(self, slots: int, options: Mapping[str, str] | None = None, *, tells_lag: bool = True) -> None:
+    def __init__(
+        self, slots: int, options: Mapping[str, str] | None = None, *, tells_lag: bool = True, outage: float = 0.0
+    ) -> None:
         super().__init__(slots, {**OPTIONS, **(options or {})})
-        self.tells_lag = tells_lag
+        self.tells_lag, self.outage = tells_lag, outage
         self.waiting: dict[str, float] = {}
         self._executions: dict[str, int] = {}
         self._busy = 0.0
 
     def _count(self, job: FakeJob) -> None:
+        seconds = STEP
         if self._executions.get(job.name) != job.running_at_ms:  # in the time of these passes, and counted anew
-            job.running_at_ms = self._executions[job.name] = min(job.running_at_ms, STEP_MS * self.number - 1)
+            seconds -= self.outage if job.name in self._executions else 0.0
+            began = STEP_MS * self.number - round(1000 * seconds)
+            job.running_at_ms = self._executions[job.name] = max(began, 1)
             self.counted[job.name] = 0.0
         arriving, most = self.loads[job.name] or 0.0, 100.0 * job.vertices[1].parallelism
         there = self.waiting.get(job.name, 0.0) + arriving * STEP
-        done = min(there, most * STEP)
+        done = min(there, most * seconds)
         self.waiting[job.name] = there - done
         self.loads[job.name] = done / STEP
         super()._count(job)
@@ -131,3 +138,29 @@ def test_a_job_that_bursts_make_late_keeps_a_size_that_keeps_the_error_budget() 
     assert "SLO_FLOOR" in said
     assert free <= kept
     assert "SLO_FLOOR" not in said_free
+
+
+def late_seconds(limit: int) -> tuple[float, float]:
+    """Let a rescale make a job late between two passes; return the seconds that are known of, and the greatest lag.
+
+    Args:
+        limit: Lag above which it is late, seconds.
+    """
+    options = {"job.autoscaler.slo.lag": f"{limit} s", "job.autoscaler.restart.time": "6 s"}
+    lags = []
+    with Arrivals(12, options, outage=6.0) as cluster:
+        cluster.add("orders", 8, load=150.0)
+        for _ in range(60 * MINUTE):
+            cluster.run()
+            lags.append(cluster.waiting["orders"] / 150.0)
+        assert cluster.asked("orders") == [2]
+        return figures(cluster, "SLO_PRICE")["late_share"] * 3600.0, max(lags)
+
+
+def test_what_a_rescale_makes_late_counts_although_it_is_over_before_the_next_pass() -> None:
+    late, greatest = late_seconds(5)
+
+    # After 6 s without work 150 records/s are 6 s behind, of which 200 that are done take away a third in each second.
+    assert greatest < 5.0
+    assert late == pytest.approx(1.0 + 3.0, abs=1.0)
+    assert late_seconds(7)[0] == 0.0
