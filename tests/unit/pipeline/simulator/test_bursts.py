@@ -14,7 +14,9 @@ HOURS = 24
 KNOWN = 14
 """Hours after which such spikes are known, and their lateness is beyond the error budget."""
 SPIKE, CALM = 3, 57
-"""Minutes of a spike and after it: 18 slots of work, then 10."""
+"""Minutes of a spike and after it."""
+SPIKE_SLOTS = 18
+"""Of work in a spike; 10 after it."""
 
 
 @cache
@@ -35,9 +37,9 @@ def test_spikes_that_come_again_are_no_longer_answered_once_they_are_known() -> 
     assert [at for (_, before), (at, after) in pairwise(sizes) if after > before and at > KNOWN * 3600] == []
 
 
-def test_the_job_keeps_its_error_budget_then_with_no_more_than_the_spikes_take() -> None:
+def test_the_job_keeps_its_error_budget_then_with_half_more_than_the_spikes_take_at_most() -> None:
     result = spiky()
     then = result.trace.part(KNOWN * 3600.0, HOURS * 3600.0)
 
     assert then.late_seconds(60) <= 0.005 * (HOURS - KNOWN) * 3600
-    assert result.measures.slot_hours <= 23.0 * HOURS
+    assert result.measures.slot_hours <= 1.5 * SPIKE_SLOTS * HOURS

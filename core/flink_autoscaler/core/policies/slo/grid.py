@@ -154,6 +154,10 @@ class CostGrid:
             row = self._long[place] = held, ups, list(map(add, ups, self._downs))
         return row
 
+    def lasting(self, place: int, seconds: float) -> Row:
+        """Return what each size costs for some seconds; the smallest first."""
+        return self._costs(place, seconds)[0]
+
     def _costs(self, place: int, seconds: float) -> tuple[list[float], list[float]]:
         late, change = self._row(self._late, place), self._row(self._rescale, place)
         held = [seconds * each for each in map(add, self._slots, late)]

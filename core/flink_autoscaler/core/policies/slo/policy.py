@@ -340,8 +340,8 @@ def _restart(memory: Memory, known: Learned, moment: Moment, replay: float) -> R
     last, until = memory.budget.at, known.seen.execution
     if last is None or not last < until < moment.at or moment.lag is None or (processed := known.processed) is None:
         return None
-    elapsed, again = moment.at - last, memory.restarts.age(replay)
-    demand = moment.demand * elapsed / (elapsed + again)  # what is read again seems to arrive again
+    again, interval = memory.restarts.age(replay), known.restarted or moment.at - last
+    demand = moment.demand * interval / (interval + again)  # what is read again seems to arrive again
     lag = moment.lag + processed / demand - (moment.at - until)
     return Restart(until, max(lag, 0.0), again, moment.capacity / demand - 1.0)
 

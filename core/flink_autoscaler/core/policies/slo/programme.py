@@ -1,7 +1,8 @@
 """The cheapest size now: what every size would cost over the next eight hours, under each forecast, one step ahead.
 
-For each course of demand a dynamic programme goes backwards from the horizon: stay, or change to what is cheapest. The
-first step knows the backlog: it follows it as a fluid, for a change now and for one in five minutes.
+For each course of demand a dynamic programme goes backwards from the horizon: stay, or change to what is cheapest. What
+is held at its end is held for as long again: a rescale has more time to pay than what can be foreseen. The first step
+knows the backlog: it follows it as a fluid, for a change now and for one in five minutes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from operator import add
 from flink_autoscaler.core.policies.slo.choices import COMMIT, Choices, Course, courses
 from flink_autoscaler.core.policies.slo.grid import CostGrid, Row, grid_step
 from flink_autoscaler.core.policies.slo.lateness import Change, LagTerms, Spread, fluid
-from flink_autoscaler.core.policies.slo.model import BUCKET, Forecasts, Level, Levels
+from flink_autoscaler.core.policies.slo.model import BUCKET, HORIZON, Forecasts, Level, Levels
 from flink_autoscaler.core.policies.slo.price import Prices
 
 
@@ -90,9 +91,9 @@ def valued(outlook: Outlook) -> Valuation:
     return _FirstStep(outlook).valuation()
 
 
-def values(course: Course, grid: CostGrid, sizes: int) -> list[float]:
+def values(course: Course, grid: CostGrid) -> list[float]:
     """Return what each size costs from the next bucket to the horizon if demand goes like that; the largest first."""
-    value = [0.0] * sizes
+    value = list(grid.lasting(course.grid[-1], HORIZON * BUCKET))
     for place in reversed(course.grid[COMMIT:]):
         value = _either_way(*grid.quarter(place), value)
     value.reverse()
@@ -135,7 +136,7 @@ class _FirstStep:
         self._courses = courses(outlook.forecasts, grid_step(outlook.spread))
         self._grid = CostGrid(self._choices, self._courses, outlook.spread, outlook.terms, outlook.prices)
         sizes = len(self._choices.slots)
-        self._futures = [values(course, self._grid, sizes)[::-1] for course in self._courses]
+        self._futures = [values(course, self._grid)[::-1] for course in self._courses]
         self._shares = [self._grid.share(course.grid[0]) for course in self._courses]
         self._changes = [self._price(place) for place in range(sizes)]
         self._least_late = [self._least(course) for course in self._courses]

@@ -39,8 +39,8 @@ def an_outlook(path: Sequence[float], slots: int, backlog: float = 0.0) -> Outlo
 
 def exact(path: Sequence[float], capacities: Sequence[float], slots: Sequence[int]) -> list[float]:
     """Work the programme out as it is written, without a grid."""
-    value = [0.0] * len(slots)
     demands = list(stages(path))
+    value = [8 * 3600.0 * (k + PRICES.late * _late(c, demands[-1])) for k, c in zip(slots, capacities, strict=True)]
     for stage in range(len(demands) - 1, 0, -1):
         seconds, x = (300.0 if stage < COMMIT else 900.0), demands[stage]
         held = [seconds * (k + PRICES.late * _late(c, x)) for k, c in zip(slots, capacities, strict=True)]
@@ -78,7 +78,7 @@ def test_values_are_those_of_the_exact_programme(path: list[float]) -> None:
     (course,) = courses(one(path), grid_step(SPREAD))
     grid = CostGrid(choices, [course], SPREAD, TERMS, PRICES)
 
-    found = values(course, grid, len(choices.slots))[::-1]
+    found = values(course, grid)[::-1]
 
     wanted = exact(path, choices.capacities, choices.slots)
     for slots, here, there in zip(choices.slots, found, wanted, strict=True):

@@ -49,6 +49,9 @@ GREATEST_LOG_RATIO: Final = math.log(4.0)
 MOST_NEW: Final = 1.25
 """How much more than was ever seen then or lately another day can foresee: a day after a load has doubled for good, its
 past would make it double again."""
+ANOTHER_LEVEL: Final = math.log(1.5)
+"""How much higher than another day a load may be for that to be foreseen: what was higher by more may have come to stay
+then, and is as usual from then on."""
 SIX_HOURS: Final = 72
 HALF_HOUR: Final = 30
 HOUR: Final = 12
@@ -171,18 +174,20 @@ def _season(history: History, period: int) -> Sequence[float] | None:
         return None
     values = [history.bucket(place) for place in range(start - ratios - 1, min(start + HORIZON + 3, history.count))]
     smooth = [sum(values[at : at + 3]) / 3.0 for at in range(len(values) - 2)]
-    long_run = _long_run(history, smooth[:ratios])
+    more = _more_than_usual(history, smooth[:ratios])
+    long_run = median(more)
     at_first = _bounded(_half_hour(history, smooth, ratios) - long_run)
     share = history.filling / PER_BUCKET
     usual = [(1.0 - share) * one + share * two for one, two in pairwise(smooth[ratios : ratios + HORIZON + 1])]
-    limit = MOST_NEW * max(history.day_greatest, *usual)
+    newest = MOST_NEW if max(more) < ANOTHER_LEVEL else 1.0
+    limit = newest * max(history.day_greatest, *usual)
     return [min(each * math.exp(long_run + at_first * fade), limit) for each, fade in zip(usual, _HOUR, strict=True)]
 
 
-def _long_run(history: History, usual: Sequence[float]) -> float:
-    """Return the median of the logarithms of how much more there was than usual in the last complete buckets."""
+def _more_than_usual(history: History, usual: Sequence[float]) -> list[float]:
+    """Return the logarithms of how much more there was than usual in the last complete buckets."""
     logs = packing.short_logs(history.buckets[-len(usual) * packing.SHORT :])
-    return median([log - math.log(each) for log, each in zip(logs, usual, strict=True)])
+    return [log - math.log(each) for log, each in zip(logs, usual, strict=True)]
 
 
 def _profile(history: History, usual: Usual) -> Sequence[float]:

@@ -96,7 +96,20 @@ def test_day_that_is_larger_than_the_one_before_stays_so() -> None:
 def test_day_after_a_load_has_doubled_for_good_it_does_not_double_again() -> None:
     found = paths(a_history(lambda minute: 12.0 if minute < 480.0 else 24.0, 1440 + 470), ())
 
-    assert max(found["day"]) == pytest.approx(1.25 * 24.0, rel=0.01)
+    assert max(found["day"]) == pytest.approx(24.0, rel=0.01)
+
+
+def test_day_that_is_a_third_higher_than_the_one_before_may_become_higher_than_any() -> None:
+    """After a Sunday, at three quarters of a working day."""
+    found = paths(a_history(lambda minute: day(minute) * (1.0 if minute >= 1440.0 else 0.75), 1440 + 500), ())
+
+    assert max(found["day"]) == pytest.approx(max(ahead(day, 500.0)), rel=0.1)
+
+
+def test_day_after_a_load_has_grown_for_good_it_does_not_grow_on() -> None:
+    found = paths(a_history(lambda minute: min(max(minute - 600.0, 0.0), 120.0) / 5.0 + 4.0, 1440 + 740), ())
+
+    assert max(found["day"]) == pytest.approx(28.0, rel=0.02)
 
 
 def test_week_repeats_itself() -> None:
