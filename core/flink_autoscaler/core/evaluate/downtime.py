@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from flink_autoscaler.core.model.policy_values import Outage
 from flink_autoscaler.core.model.quick import quick
@@ -15,6 +16,7 @@ from flink_autoscaler.core.observe.possible import is_possible
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 Row = tuple[float, float, float]
+Matrix = tuple[Row, Row, Row]
 
 Z_90: Final = 1.2816
 """Quantile 0.9 of the standard normal distribution."""
@@ -83,12 +85,18 @@ class DowntimeEstimate:
     samples: int
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class _Sample:
+class _Sample(NamedTuple):
     row: Row
     seconds: float
     weight: float
+
+
+class _Model(NamedTuple):
+    """What was learned of some samples: the coefficients, how sure they are, and how much outages scatter, seconds."""
+
+    weights: Row
+    precision: Matrix
+    deviation: float
 
 
 def estimate_downtime(
@@ -103,24 +111,34 @@ def estimate_downtime(
         now_ms: Epoch milliseconds; a sample loses half its weight in 30 days.
     """
     samples = _samples(past, mechanism, now_ms)
-    deviation = _deviation(samples, mechanism)
-    precision, moment = _posterior(samples, mechanism, deviation)
-    weights = _nonnegative(precision, moment)
-    mean = _dot(weights, size.row)
-    spread = math.sqrt(deviation**2 + _dot(size.row, _solve(precision, size.row)))
+    model = _learned(samples, mechanism)
+    mean = _dot(model.weights, size.row)
+    spread = math.sqrt(model.deviation**2 + _dot(size.row, _solve(model.precision, size.row)))
     return DowntimeEstimate(mean, min(max(mean + Z_90 * spread, SHORTEST), LONGEST), len(samples))
 
 
-def _samples(past: Sequence[RescaleRecord], mechanism: Mechanism, now_ms: int) -> list[_Sample]:
-    return [
+@lru_cache(maxsize=64)
+def _learned(samples: tuple[_Sample, ...], mechanism: Mechanism) -> _Model:
+    """Learn from samples; a pass asks for several sizes, and whether a forecast looks far enough ahead."""
+    deviation = _deviation(samples, mechanism)
+    precision, moment = _posterior(samples, mechanism, deviation)
+    return _Model(_nonnegative(precision, moment), precision, deviation)
+
+
+def _samples(past: Sequence[RescaleRecord], mechanism: Mechanism, now_ms: int) -> tuple[_Sample, ...]:
+    return tuple(
         _Sample(
             row=Size.of(record.state_bytes, record.taskmanagers, sum(record.reached.values())).row,
             seconds=record.outage_ms / 1000,
             weight=0.5 ** (max(0, now_ms - record.decided_ms) / HALF_LIFE_MS),
         )
         for record in past
-        if record.mechanism is mechanism and record.outage_ms is not None and record.outage_ms >= 0
-    ]
+        if _is_measured(record, mechanism) and record.outage_ms is not None
+    )
+
+
+def _is_measured(record: RescaleRecord, mechanism: Mechanism) -> bool:
+    return record.mechanism is mechanism and record.outage_ms is not None and record.outage_ms >= 0
 
 
 def _deviation(samples: Sequence[_Sample], mechanism: Mechanism) -> float:
@@ -132,58 +150,58 @@ def _deviation(samples: Sequence[_Sample], mechanism: Mechanism) -> float:
     return max(LEAST_DEVIATION, math.sqrt(squares / sum(sample.weight for sample in samples)))
 
 
-def _posterior(samples: Sequence[_Sample], mechanism: Mechanism, deviation: float) -> tuple[list[Row], Row]:
+def _posterior(samples: Sequence[_Sample], mechanism: Mechanism, deviation: float) -> tuple[Matrix, Row]:
     """Return precision matrix and moment vector of the coefficients."""
     means, deviations = _MEANS[mechanism], _DEVIATIONS[mechanism]
     priors = [1 / each**2 for each in deviations]
     scale = deviation**2
     precision = [
-        tuple(
-            (priors[i] if i == j else 0.0) + sum(s.weight * s.row[i] * s.row[j] for s in samples) / scale
+        [
+            (priors[i] if i == j else 0.0) + sum([s.weight * s.row[i] * s.row[j] for s in samples]) / scale
             for j in range(3)
-        )
+        ]
         for i in range(3)
     ]
-    moment = tuple(
-        priors[i] * means[i] + sum(s.weight * s.row[i] * s.seconds for s in samples) / scale for i in range(3)
-    )
-    return [(row[0], row[1], row[2]) for row in precision], (moment[0], moment[1], moment[2])
+    moment = [priors[i] * means[i] + sum([s.weight * s.row[i] * s.seconds for s in samples]) / scale for i in range(3)]
+    return (_row(precision[0]), _row(precision[1]), _row(precision[2])), _row(moment)
 
 
-def _nonnegative(precision: Sequence[Row], moment: Row) -> Row:
+def _row(values: Sequence[float]) -> Row:
+    return values[0], values[1], values[2]
+
+
+def _nonnegative(precision: Matrix, moment: Row) -> Row:
     """Solve for the coefficients; a negative one is fixed to 0, since nothing shortens an outage."""
-    fixed: set[int] = set()
-    while True:
-        rows = [
-            tuple(1.0 if i == j else 0.0 for j in range(3))
-            if i in fixed
-            else tuple(0.0 if j in fixed else precision[i][j] for j in range(3))
-            for i in range(3)
-        ]
-        right = tuple(0.0 if i in fixed else moment[i] for i in range(3))
-        weights = _solve([(r[0], r[1], r[2]) for r in rows], (right[0], right[1], right[2]))
-        negative = {i for i in range(3) if weights[i] < 0 and i not in fixed}
-        if not negative:
-            return weights
+    fixed, weights = set[int](), _solve(precision, moment)
+    while negative := {i for i in range(3) if weights[i] < 0 and i not in fixed}:
         fixed |= negative
+        weights = _solve(*_without(fixed, precision, moment))
+    return weights
 
 
-def _solve(matrix: Sequence[Row], right: Row) -> Row:
+def _without(fixed: Collection[int], precision: Matrix, moment: Row) -> tuple[Matrix, Row]:
+    """Return equations by which some coefficients are 0."""
+    rows = [
+        _row([0.0 if j in fixed else precision[i][j] for j in range(3)])
+        if i not in fixed
+        else _row([1.0 if i == j else 0.0 for j in range(3)])
+        for i in range(3)
+    ]
+    return (rows[0], rows[1], rows[2]), _row([0.0 if i in fixed else moment[i] for i in range(3)])
+
+
+def _solve(matrix: Matrix, right: Row) -> Row:
     """Solve three equations by Cramer's rule; the matrices here are symmetric and positive definite."""
-    whole = _determinant(matrix)
-    parts = []
-    for column in range(3):
-        replaced = [tuple(right[i] if j == column else matrix[i][j] for j in range(3)) for i in range(3)]
-        parts.append(_determinant([(r[0], r[1], r[2]) for r in replaced]) / whole)
-    return (parts[0], parts[1], parts[2])
-
-
-def _determinant(m: Sequence[Row]) -> float:
+    (a, b, c), (x, y, z), whole = matrix, right, _determinant(*matrix)
     return (
-        m[0][0] * (m[1][1] * m[2][2] - m[1][2] * m[2][1])
-        - m[0][1] * (m[1][0] * m[2][2] - m[1][2] * m[2][0])
-        + m[0][2] * (m[1][0] * m[2][1] - m[1][1] * m[2][0])
+        _determinant((x, a[1], a[2]), (y, b[1], b[2]), (z, c[1], c[2])) / whole,
+        _determinant((a[0], x, a[2]), (b[0], y, b[2]), (c[0], z, c[2])) / whole,
+        _determinant((a[0], a[1], x), (b[0], b[1], y), (c[0], c[1], z)) / whole,
     )
+
+
+def _determinant(a: Row, b: Row, c: Row) -> float:
+    return a[0] * (b[1] * c[2] - b[2] * c[1]) - a[1] * (b[0] * c[2] - b[2] * c[0]) + a[2] * (b[0] * c[1] - b[1] * c[0])
 
 
 def _dot(left: Row, right: Row) -> float:
@@ -206,7 +224,7 @@ def downtime_at(job: EvaluatedJob, subtasks: int) -> DowntimeEstimate:
 
 def expected_outage(job: EvaluatedJob) -> Outage:
     """Return what the next rescale is expected to cost: from measured outages, else the assumed restart time."""
-    if not _samples(rescales_of(job.state.supervision), Mechanism.IN_PLACE, job.now_ms):
+    if not any(_is_measured(record, Mechanism.IN_PLACE) for record in rescales_of(job.state.supervision)):
         return Outage(job.restart_time, job.restart_time, replay=replay_seconds(job))
     estimate = downtime_at(job, sum(vertex.parallelism for vertex in job.topology.vertices.values()))
     return Outage(estimate.mean, estimate.q90, replay=replay_seconds(job))
