@@ -10,6 +10,7 @@ from functools import lru_cache
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.evaluate.custom import Customize
 from flink_autoscaler.core.evaluate.outside import NOTHING_OUTSIDE, OutsideFigures, times, unevenness
+from flink_autoscaler.core.last import keeping_last
 from flink_autoscaler.core.model.metrics import (
     EvaluatedMetric,
     EvaluatedMetrics,
@@ -17,6 +18,7 @@ from flink_autoscaler.core.model.metrics import (
     MetricSample,
     ScalingMetric,
     VertexId,
+    VertexMetrics,
     avg,
     made,
     of,
@@ -24,7 +26,7 @@ from flink_autoscaler.core.model.metrics import (
 from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, r3, round64
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
-from flink_autoscaler.core.observe.window import MetricWindow
+from flink_autoscaler.core.observe.window import MetricWindow, mean_of
 from flink_autoscaler.core.options.job import AutoscalerOptions, BusyTimeAggregator
 
 _GLOBAL_LATEST = (ScalingMetric.GC_PRESSURE, ScalingMetric.NUM_TASK_SLOTS_USED)
@@ -124,7 +126,7 @@ def evaluate(
         if uneven != 1.0:
             even = times(metrics[ScalingMetric.CATCH_UP_DATA_RATE], 1.0 / uneven)
             flows[vertex.vertex_id] = {**metrics, ScalingMetric.CATCH_UP_DATA_RATE: even}
-    return EvaluatedMetrics(vertices, _evaluate_globals(window))
+    return EvaluatedMetrics(vertices, _evaluate_globals(*[sample.globals_ for sample in samples]))
 
 
 def _customized(
@@ -329,10 +331,12 @@ def rate_thresholds(
     }
 
 
-def _evaluate_globals(window: MetricWindow) -> dict[ScalingMetric, EvaluatedMetric]:
-    latest, averages = window.samples[-1].globals_, {m: window.global_average(m) for m in _GLOBAL_AVERAGES}
-    metrics = (*_GLOBAL_LATEST, *_GLOBAL_AVERAGES)
-    return {m: EvaluatedMetric(r3(latest.get(m, NAN)), r3(averages.get(m, NAN))) for m in metrics}
+@keeping_last
+def _evaluate_globals(*samples: VertexMetrics) -> dict[ScalingMetric, EvaluatedMetric]:
+    """Evaluate the cluster-wide metrics of a window; the windows of all jobs of a cluster have the same."""
+    latest = {m: samples[-1].get(m, NAN) for m in (*_GLOBAL_LATEST, *_GLOBAL_AVERAGES)}
+    averages = {m: mean_of([sample[m] for sample in samples if m in sample], 1) for m in _GLOBAL_AVERAGES}
+    return {m: EvaluatedMetric(r3(value), r3(averages.get(m, NAN))) for m, value in latest.items()}
 
 
 def with_present_parallelism(metrics: EvaluatedMetrics) -> EvaluatedMetrics:

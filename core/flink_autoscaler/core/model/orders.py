@@ -69,6 +69,11 @@ class Orders:
     reset: Signed | None = None
     dry_run: Signed | None = None
 
+    @property
+    def has_single(self) -> bool:
+        """Whether something is ordered that is carried out once."""
+        return self.resumed_ms is not None or self.rollback is not None or self.reset is not None
+
     def paused(self, direction: PauseScope, now_ms: int) -> PauseOrder | None:
         """Return the order that forbids changes in a direction now."""
         pause = self.pause

@@ -297,7 +297,7 @@ class PolicyInput:
     downtime: Outage
     config: Mapping[str, str]
     state: Mapping[str, Any] = field(default_factory=dict)
-    samples: tuple[JobSample, ...] = ()
+    samples: Sequence[JobSample] = ()
     is_window_full: bool = True
     profiles: LoadProfiles = field(default_factory=dict)
     is_early: bool = False

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from flink_autoscaler.core.last import keeping_last
 from flink_autoscaler.core.model.metrics import (
     Aggregate,
     FlinkMetric,
@@ -117,8 +118,7 @@ def convert(
     vertices = VertexTable(Layout.of(tuple(shape)), array("d", numbers))
     incomplete = [v.vertex_id for v in topology.vertices.values() if not v.io.is_complete]
     waiting = waited(topology) if conversion.keeps_waiting else _NOT_KEPT
-    is_bounded = conversion.greatest_rate is not None
-    globals_ = _GLOBALS.of(cluster, reading.memory.reports_gc, is_bounded=is_bounded)
+    globals_ = _globals(cluster, reading.memory.reports_gc, conversion.greatest_rate is not None)
     sample = MetricSample(now_ms, vertices, globals_, frozenset(incomplete) if incomplete else _WHOLE, waiting)
     return sample, frozenset(excluded)
 
@@ -127,25 +127,15 @@ _WHOLE: Final = frozenset[VertexId]()
 _NOT_KEPT: Final[Mapping[VertexId, WaitingTime]] = {}
 
 
-class _Globals:
-    """The cluster-wide metrics of the cluster that was asked about last: all of its jobs have the same. Any thread."""
+@keeping_last
+def _globals(cluster: ClusterReading, reports_gc: bool | None, is_bounded: bool) -> VertexMetrics:
+    """Return the cluster-wide metrics; with bounds without those that cannot be. All jobs of a cluster have the same.
 
-    def __init__(self) -> None:
-        self._last: tuple[ClusterReading | None, bool | None, bool, VertexMetrics] = (None, None, False, {})
-
-    def of(self, cluster: ClusterReading, reports_gc: bool | None, *, is_bounded: bool) -> VertexMetrics:
-        """Return the metrics; with bounds without those that cannot be. May raise what :func:`convert_globals` does."""
-        last, gc, bounded, found = self._last
-        if last is cluster and gc is reports_gc and bounded is is_bounded:
-            return found
-        found = convert_globals(cluster, reports_gc)
-        if is_bounded:
-            found = {metric: value for metric, value in found.items() if is_possible(value)}
-        self._last = cluster, reports_gc, is_bounded, found
-        return found
-
-
-_GLOBALS: Final = _Globals()
+    Raises:
+        ResponseError: A slot count is not a number.
+    """
+    found = convert_globals(cluster, reports_gc)
+    return {metric: value for metric, value in found.items() if is_possible(value)} if is_bounded else found
 
 
 def convert_vertex(vertex: Vertex, aggregates: VertexAggregates, conversion: Conversion) -> dict[ScalingMetric, float]:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
+from operator import sub
 from typing import Final, NamedTuple
 
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId, VertexMetrics
@@ -58,8 +59,9 @@ def counted(samples: Samples, greatest: Mapping[VertexId, float]) -> CountedWind
     """
     if not samples:
         return CountedWindow(samples, samples)
-    lately = Columns(samples[-_LATELY:])
-    verdicts = {v: _verdict(samples, v, most) for v, most in greatest.items() if _is_odd(samples, lately, v, most)}
+    lately = _Lately(samples[-_LATELY:])
+    doubtful = {v: most for v, most in greatest.items() if not lately.is_in_order(v, most)}
+    verdicts = {v: _verdict(samples, v, most) for v, most in doubtful.items() if _is_odd(samples, v, most)}
     if not verdicts:
         return CountedWindow(samples, samples)
     kept = tuple(_kept(index, sample, verdicts) for index, sample in enumerate(samples))
@@ -82,32 +84,32 @@ def _newest_first(samples: Samples, vertex_id: VertexId, metric: ScalingMetric) 
             yield _Point(index, sample.at_ms, value)
 
 
-def _is_odd(samples: Samples, lately: Columns, vertex_id: VertexId, most: float) -> bool:
-    """Tell whether a counter of a vertex went back lately, or on faster than possible; what is older was dealt with.
-
-    Args:
-        samples: Of the window.
-        lately: The newest of them, enough of them where all values are known.
-        vertex_id: The vertex.
-        most: Records/s that it can process.
-    """
+def _is_odd(samples: Samples, vertex_id: VertexId, most: float) -> bool:
+    """Tell whether a counter of a vertex went back lately, or on faster than possible; what is older was dealt with."""
     for metric in RECORD_COUNTERS:
-        if not _is_in_order(lately.instants, lately.column(metric, vertex_id), most):
-            known = list(islice(_newest_first(samples, vertex_id, metric), _LATELY))
-            if not all(_goes_on(earlier, later, most) for later, earlier in pairwise(known)):
-                return True
+        known = list(islice(_newest_first(samples, vertex_id, metric), _LATELY))
+        if not all(_goes_on(earlier, later, most) for later, earlier in pairwise(known)):
+            return True
     return False
 
 
-def _is_in_order(instants: Sequence[int], values: Sequence[float], most: float) -> bool:
-    """Tell whether all values of a counter are known and go on from each other, as they nearly always do."""
-    earlier, earlier_ms = values[0], instants[0]
-    for value, at_ms in zip(values[1:], instants[1:], strict=True):
-        growth = value - earlier  # NaN where one of them is, which is not in order
-        if not (growth >= 0 and growth * 1000.0 <= most * (at_ms - earlier_ms)):
-            return False
-        earlier, earlier_ms = value, at_ms
-    return True
+class _Lately(Columns):
+    """The newest samples of a window, enough of them where all values are known."""
+
+    __slots__ = ("_steps",)
+
+    def __init__(self, samples: Samples) -> None:
+        super().__init__(samples)
+        self._steps = list(map(sub, self.instants[1:], self.instants))
+
+    def is_in_order(self, vertex_id: VertexId, most: float) -> bool:
+        """Tell whether all counts of a vertex are known and go on from each other, as they nearly always do."""
+        for metric in RECORD_COUNTERS:
+            values = self.column(metric, vertex_id)
+            for growth, passed_ms in zip(map(sub, values[1:], values), self._steps, strict=True):
+                if not 0 <= growth * 1000.0 <= most * passed_ms:  # nor is it where one of both is NaN
+                    return False
+        return True
 
 
 def _goes_on(earlier: _Point, later: _Point, most: float) -> bool:

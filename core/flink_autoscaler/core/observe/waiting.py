@@ -7,12 +7,11 @@ subtask that is started again begins anew, so that a sum which goes back belongs
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId, WaitingTime
-from flink_autoscaler.core.model.numbers import NAN
+from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId, WaitingTime
 from flink_autoscaler.core.model.topology import IoMetrics, JobTopology
+from flink_autoscaler.core.observe.window import MetricWindow
 
 
 class WaitingShares(NamedTuple):
@@ -36,22 +35,24 @@ def _waiting_time(io: IoMetrics) -> WaitingTime | None:
     return WaitingTime(io.idle_ms, io.backpressured_ms) if is_known else None
 
 
-def waiting_shares(samples: Sequence[MetricSample], vertex_id: VertexId) -> WaitingShares | None:
+def waiting_shares(window: MetricWindow, vertex_id: VertexId) -> WaitingShares | None:
     """Return how a vertex spent the metric window.
 
     The three times come from the same reports, so their sum is the time that passed, however late the reports are.
 
     Args:
-        samples: Of one execution of the job, oldest first.
+        window: Of one execution of the job.
         vertex_id: Whose.
 
     Returns:
         None until two samples of one attempt of all subtasks tell, as after a restart.
     """
     first = last = None
-    for sample in samples:
-        times = _times(sample, vertex_id)
-        if times is not None:
+    busy_times = window.values(ScalingMetric.ACCUMULATED_BUSY_TIME, vertex_id)
+    for sample, busy_ms in zip(window.samples, busy_times, strict=True):
+        time = sample.waited.get(vertex_id)
+        if time is not None and math.isfinite(busy_ms):
+            times = (*time, busy_ms)
             # No wait goes back within one attempt; busy time may by some milliseconds, since it is a rest.
             if first is None or last is None or times[0] < last[0] or times[1] < last[1]:
                 first = times
@@ -61,12 +62,3 @@ def waiting_shares(samples: Sequence[MetricSample], vertex_id: VertexId) -> Wait
     idle, backpressured, busy = (max(0.0, late - early) for early, late in zip(first, last, strict=True))
     total = idle + backpressured + busy
     return WaitingShares(idle / total, backpressured / total) if 0 < total < math.inf else None
-
-
-def _times(sample: MetricSample, vertex_id: VertexId) -> tuple[float, float, float] | None:
-    """Return idle, backpressured and busy milliseconds since an execution began, summed over its subtasks."""
-    time = sample.waited.get(vertex_id)
-    if time is None:
-        return None
-    busy = sample.vertices.get(vertex_id, {}).get(ScalingMetric.ACCUMULATED_BUSY_TIME, NAN)
-    return (time[0], time[1], busy) if math.isfinite(busy) else None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import groupby
-from operator import attrgetter
+from operator import add, attrgetter, itemgetter
 from typing import Final
 
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
@@ -37,15 +38,19 @@ class Columns:
 
     def column(self, metric: ScalingMetric, vertex_id: VertexId) -> list[float]:
         """Return the values of a metric, one per sample, NaN where there is none."""
-        if len(self._runs) == 1:
-            layout, rows = self._runs[0]
-            place = layout.place(metric, vertex_id)
-            return [NAN] * len(rows) if place is None else [row[place] for row in rows]
         values: list[float] = []
         for layout, rows in self._runs:
             place = layout.place(metric, vertex_id)
-            values += [NAN] * len(rows) if place is None else [row[place] for row in rows]
+            values += [NAN] * len(rows) if place is None else map(itemgetter(place), rows)
         return values
+
+    def ends(self, metric: ScalingMetric, vertex_id: VertexId) -> tuple[float, float] | None:
+        """Return the first and the last value of a metric; None where not all samples tell the same metrics."""
+        if len(self._runs) != 1:
+            return None
+        layout, rows = self._runs[0]
+        place = layout.place(metric, vertex_id)
+        return None if place is None else (rows[0][place], rows[-1][place])
 
     def latest(self, metric: ScalingMetric, vertex_id: VertexId) -> float | None:
         """Return the value of the newest sample, None where it has none."""
@@ -71,6 +76,10 @@ class MetricWindow:
         self._rates: dict[tuple[ScalingMetric, VertexId], float] = {}
         self._columns = Columns(samples)
 
+    def values(self, metric: ScalingMetric, vertex_id: VertexId) -> list[float]:
+        """Return the values of a metric of a vertex, one per sample, NaN where there is none."""
+        return self._columns.column(metric, vertex_id)
+
     def rate(self, metric: ScalingMetric, vertex_id: VertexId) -> float:
         """Return the growth per second between the first and the last known value.
 
@@ -85,26 +94,29 @@ class MetricWindow:
         return found
 
     def _rate(self, metric: ScalingMetric, vertex_id: VertexId) -> float:
+        instants, ends = self._columns.instants, self._columns.ends(metric, vertex_id)
+        if ends is not None:
+            growth = ends[1] - ends[0]
+            if growth == growth:  # noqa: PLR0124 - both are known
+                return _per_second(growth, instants[-1] - instants[0])
         values = self._columns.column(metric, vertex_id)
-        instants, first, last = self._columns.instants, 0, len(values) - 1
-        while first < last and values[first] != values[first]:
-            first += 1
-        while first < last and values[last] != values[last]:
-            last -= 1
-        passed = instants[last] - instants[first] if first < last else 0
-        return 1000.0 * (values[last] - values[first]) / max(1, passed) if passed else NAN
+        known = [number for number, value in enumerate(values) if value == value]  # noqa: PLR0124 - NaN is not
+        if not known:
+            return NAN
+        first, last = known[0], known[-1]
+        return _per_second(values[last] - values[first], instants[last] - instants[first])
 
     def average(self, metric: ScalingMetric, vertex_id: VertexId, minimum: int = 1) -> float:
         """Return the mean of the known finite values of a vertex (see :func:`mean_of`)."""
         return mean_of(self._columns.column(metric, vertex_id), minimum)
 
-    def global_average(self, metric: ScalingMetric) -> float:
-        """Return the mean of the known finite values of a cluster-wide metric."""
-        return mean_of([s.globals_[metric] for s in self.samples if metric in s.globals_], 1)
-
     def latest(self, metric: ScalingMetric, vertex_id: VertexId) -> float | None:
         """Return the value of the newest sample, None where it has none."""
         return self._columns.latest(metric, vertex_id)
+
+
+def _per_second(growth: float, passed_ms: int) -> float:
+    return 1000.0 * growth / max(1, passed_ms) if passed_ms else NAN
 
 
 def mean_of(values: Sequence[float], minimum: int) -> float:
@@ -124,10 +136,7 @@ def mean_of(values: Sequence[float], minimum: int) -> float:
 
 def _sum(values: Sequence[float]) -> float:
     """Add from left to right; ``sum`` compensates rounding errors since Python 3.12, which changes the last digit."""
-    total = 0.0
-    for value in values:
-        total += value
-    return total
+    return reduce(add, values, 0.0)
 
 
 @quick

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, PluginError
+from flink_autoscaler.core.last import keeping_last
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.metrics import FlinkMetric, VertexId
 from flink_autoscaler.core.model.policy_values import (
@@ -64,30 +65,14 @@ POLICIES: Final[Mapping[str, ScalingPolicy]] = MappingProxyType({policy.name: po
 """The built-in policies."""
 
 
-class _Known:
-    """All policies of the plug-ins that were asked for last: a process has the same ones all along. From any thread."""
-
-    def __init__(self) -> None:
-        self._last: tuple[Mapping[str, ScalingPolicy], Mapping[str, ScalingPolicy]] = ({}, POLICIES)
-
-    def of(self, plugins: Mapping[str, ScalingPolicy]) -> Mapping[str, ScalingPolicy]:
-        before, known = self._last
-        if before is not plugins:
-            known = MappingProxyType({**POLICIES, **plugins})
-            self._last = plugins, known
-        return known
-
-
-_KNOWN: Final = _Known()
-
-
+@keeping_last
 def known_policies(plugins: Mapping[str, ScalingPolicy]) -> Mapping[str, ScalingPolicy]:
     """Return all policies by name; a plug-in with the name of a built-in one replaces it.
 
     Args:
         plugins: Policies that did not come with the autoscaler, by name; they do not change.
     """
-    return _KNOWN.of(plugins)
+    return MappingProxyType({**POLICIES, **plugins})
 
 
 def chosen_policies(names: Sequence[str], plugins: Mapping[str, ScalingPolicy]) -> dict[str, ScalingPolicy]:
@@ -109,6 +94,7 @@ def chosen_policies(names: Sequence[str], plugins: Mapping[str, ScalingPolicy]) 
     return {name: known[name] for name in names}
 
 
+@keeping_last
 def unknown_policies(options: AutoscalerOptions, plugins: Mapping[str, ScalingPolicy]) -> str | None:
     """Return what is wrong with the names of the policies of a job, None when all of them are known."""
     try:
@@ -297,6 +283,7 @@ def hear(
     return Heard({name: state for name, state in kept.items() if state}, reasons)
 
 
+@keeping_last
 def windowless(options: AutoscalerOptions, plugins: Mapping[str, ScalingPolicy]) -> frozenset[str]:
     """Return the names of the policies of a job that need no metric window.
 

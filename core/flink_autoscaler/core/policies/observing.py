@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, overload
 
 from flink_autoscaler.core.evaluate.downtime import (
     checkpoint_interval,
@@ -52,29 +53,42 @@ def policy_input(job: EvaluatedJob) -> PolicyInput:
         demand=job.demand,
         downtime=expected_outage(job),
         config=job.context.configuration,
-        samples=latest_samples(job),
+        samples=LatestSamples(job),
         is_window_full=job.is_window_full,
         profiles=job.profiles,
         is_early=job.is_early,
     )
 
 
-def latest_samples(job: EvaluatedJob) -> tuple[JobSample, ...]:
-    """Return the latest samples of the present execution, oldest first; vertices that have finished are left out."""
-    details = job.reading.details
-    began_ms = details.running_at_ms if details else None
-    if began_ms is None:
-        return ()
-    running = [vertex for vertex in job.topology.vertices.values() if not vertex.is_finished]
-    telling = frozenset(vertex.vertex_id for vertex in running if tells_lag(job, vertex))
-    return tuple(
-        JobSample(
-            at=sample.at_ms / _MS,
-            began_at=began_ms / _MS,
-            vertices={v.vertex_id: _sampled(v, sample, tells=v.vertex_id in telling) for v in running},
-        )
-        for sample in job.state.samples[-LATEST_SAMPLES:]
-    )
+class LatestSamples(Sequence[JobSample]):
+    """The latest samples of the present execution, oldest first; vertices that have finished are left out.
+
+    Each is made when somebody looks at it: most policies look at none, and others at the last one.
+    """
+
+    def __init__(self, job: EvaluatedJob) -> None:
+        details = job.reading.details
+        began_ms = details.running_at_ms if details else None
+        self._job = job
+        self._began = (began_ms or 0) / _MS
+        self._samples = () if began_ms is None else job.state.samples[-LATEST_SAMPLES:]
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    @overload
+    def __getitem__(self, index: int) -> JobSample: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[JobSample, ...]: ...
+    def __getitem__(self, index: int | slice) -> JobSample | tuple[JobSample, ...]:
+        if isinstance(index, slice):
+            return tuple(self._made(sample) for sample in self._samples[index])
+        return self._made(self._samples[index])
+
+    def _made(self, sample: MetricSample) -> JobSample:
+        vertices = {v: vertex for v, vertex in self._job.topology.vertices.items() if not vertex.is_finished}
+        sampled = {v: _sampled(vertex, sample, tells=tells_lag(self._job, vertex)) for v, vertex in vertices.items()}
+        return JobSample(at=sample.at_ms / _MS, began_at=self._began, vertices=sampled)
 
 
 def _sampled(vertex: Vertex, sample: MetricSample, *, tells: bool) -> VertexSample:
@@ -184,7 +198,7 @@ class SeenVertices:
         """Return what is known about one vertex."""
         vertex_id, metrics = vertex.vertex_id, self._job.metrics.vertices[vertex.vertex_id]
         least, most = self._bounds(vertex)
-        rate_in, waiting = self._rate_in(vertex_id), waiting_shares(self._window.samples, vertex_id)
+        rate_in, waiting = self._rate_in(vertex_id), waiting_shares(self._window, vertex_id)
         return VertexObs(
             vertex_id=vertex_id,
             name=vertex.name,
@@ -259,12 +273,12 @@ class SeenVertices:
     def _lag_slope(self, vertex: Vertex) -> float | None:
         if not tells_lag(self._job, vertex):
             return None
-        samples = self._window.samples
-        lags = [(s.at_ms / _MS, s.vertices.get(vertex.vertex_id, {}).get(ScalingMetric.LAG, math.nan)) for s in samples]
-        known = [(at, lag) for at, lag in lags if math.isfinite(lag)]
+        instants = [sample.at_ms / _MS for sample in self._window.samples]
+        lags = self._window.values(ScalingMetric.LAG, vertex.vertex_id)
+        known = [(at, lag) for at, lag in zip(instants, lags, strict=True) if math.isfinite(lag)]
         if len(known) < _LEAST_FOR_SLOPE:
             return None
-        return slope_of(known, lags[-1][0] - lags[0][0])
+        return slope_of(known, instants[-1] - instants[0])
 
     def _is_complete(self, vertex: Vertex) -> bool:
         """Tell whether the counters of a vertex can be believed, and all that arrives at it is known.

@@ -187,6 +187,8 @@ def no_rollback(supervision: Supervision) -> str | None:
 
 def apply_orders(state: JobState, given: SupervisionInput) -> Transition:
     """Carry out what people ordered once and for all."""
+    if not given.request.orders.has_single:
+        return Transition(state)
     return in_turn(state, given, (_apply_resume, _apply_reset, _apply_rollback))
 
 

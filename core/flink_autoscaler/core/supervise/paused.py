@@ -73,10 +73,10 @@ def how_to_resume(supervision: Supervision, given: SupervisionInput) -> str:
 
 def watch_pause(state: JobState, given: SupervisionInput) -> Transition:
     """Go on where the cluster is another one, or the time is over; else let nothing be decided."""
-    supervision, pause, present = state.supervision, state.supervision.pause, given.fingerprint
+    supervision, pause = state.supervision, state.supervision.pause
     if supervision.phase is not SupervisionPhase.PAUSED or pause is None:
         return Transition(state)
-    why = _end_of(pause, given)
+    why, present = _end_of(pause, given), given.fingerprint
     if why is not None:
         return end_pause(state, given, why)
     if present is not None and not pause.fingerprint.taskmanagers:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
 from flink_autoscaler.core.decide.limits.needs import waits_for_slots
+from flink_autoscaler.core.last import keeping_last
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import NAN
@@ -25,7 +27,7 @@ from flink_autoscaler.core.model.supervision import (
 from flink_autoscaler.core.observe.conversion import convert_globals
 from flink_autoscaler.core.options.safety import LowerBound
 from flink_autoscaler.core.ports.passes import PassRequest
-from flink_autoscaler.core.ports.plugins import Plugins
+from flink_autoscaler.core.ports.plugins import Plugins, UnrecoverableErrorChecker
 from flink_autoscaler.core.supervise.error_checkers import CHECKERS, GC, HEAP
 from flink_autoscaler.core.supervise.following import Followed, follow, is_repairing
 from flink_autoscaler.core.supervise.order_book import apply_unfollowed, still_to_do
@@ -74,20 +76,25 @@ def followed(request: PassRequest, reading: JobReading, cluster: ClusterReading,
         is_blind = bool(supervision.seen) and supervision.phase is not SupervisionPhase.ROLLING_BACK
         return Followed(request.state, is_repair=is_repairing(supervision), is_blind=is_blind)
     names = {v.vertex_id: v.name for v in reading.details.vertices} if reading.details else {}
-    checkers = {**CHECKERS, **plugins.error_checkers}
+    checkers = _checkers(plugins.error_checkers)
     return follow(SupervisionInput(request, _facts(reading, request), checkers, pressure(cluster), names))
+
+
+@keeping_last
+def _checkers(plugins: Mapping[str, UnrecoverableErrorChecker]) -> Mapping[str, UnrecoverableErrorChecker]:
+    return {**CHECKERS, **plugins}
 
 
 def _unfollowed(request: PassRequest, reading: JobReading) -> Followed:
     """Carry out what people ordered about a job whose rescales are not followed."""
-    orders = request.orders
-    if orders.reset is None and orders.rollback is None and orders.resumed_ms is None:
+    if not request.orders.has_single:
         return Followed(request.state)
     done = apply_unfollowed(request.state, SupervisionInput(request, _facts(reading, request)))
     return Followed(done.state, done.events, done.holds)
 
 
-def pressure(cluster: ClusterReading) -> dict[str, float]:
+@keeping_last
+def pressure(cluster: ClusterReading) -> Mapping[str, float]:
     """Return garbage collection and heap usage of the fullest TaskManager, where known."""
     values = convert_globals(cluster, reports_gc=bool(cluster.taskmanagers))
     known = {name: values.get(metric, NAN) for name, metric in _PRESSURE.items()}

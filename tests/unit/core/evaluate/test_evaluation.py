@@ -324,6 +324,13 @@ def test_capacity_for_an_infinite_target_saturates() -> None:
     assert target_capacity(metrics, 0.5, catch_up=600, restart_time=0) == 0.0
 
 
+def test_one_known_global_value_is_its_own_average() -> None:
+    first, second = of_source(60, received=60.0, lag=(0.0, 0.0))
+    samples = [first, dataclasses.replace(second, globals_={M.HEAP_MEMORY_USED: 7.0})]
+
+    assert evaluate(a_topology(SOURCE), samples, settings()).globals_[M.HEAP_MEMORY_USED].average == 7.0
+
+
 def test_global_metrics_have_a_latest_value_and_an_average() -> None:
     older = {M.HEAP_MAX_USAGE_RATIO: 0.41234}
     latest = {M.HEAP_MAX_USAGE_RATIO: 0.52, M.GC_PRESSURE: 0.123456, M.NUM_TASK_SLOTS_USED: 6.0}

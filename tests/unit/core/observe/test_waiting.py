@@ -11,6 +11,7 @@ from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, Wai
 from flink_autoscaler.core.model.topology import IoMetrics
 from flink_autoscaler.core.observe.conversion import Conversion, convert
 from flink_autoscaler.core.observe.waiting import WaitingShares, waited, waiting_shares
+from flink_autoscaler.core.observe.window import MetricWindow
 
 V = vertex_id(1)
 MINUTE = 60_000
@@ -67,7 +68,7 @@ def test_shares_are_those_of_the_whole_window() -> None:
     # Two subtasks for two minutes, of which the reports of the last tell only 100 s.
     samples = a_window((10_000, 500, 0), (40_000, 500, 5_000), (110_000, 20_500, 80_000))
 
-    assert waiting_shares(samples, V) == pytest.approx((0.5, 0.1))
+    assert waiting_shares(MetricWindow(samples), V) == pytest.approx((0.5, 0.1))
 
 
 @pytest.mark.parametrize(
@@ -82,20 +83,20 @@ def test_shares_are_those_of_the_whole_window() -> None:
     ],
 )
 def test_shares_are_unknown_until_two_samples_of_one_attempt_tell(times: list[tuple[float, float, float]]) -> None:
-    assert waiting_shares(a_window(*times), V) is None
+    assert waiting_shares(MetricWindow(a_window(*times)), V) is None
 
 
 def test_shares_after_a_restart_are_those_since() -> None:
     samples = a_window((900_000, 0, 100_000), (1_000, 0, 4_000), None, (31_000, 0, 34_000))
 
-    assert waiting_shares(samples, V) == pytest.approx((0.5, 0.0))
+    assert waiting_shares(MetricWindow(samples), V) == pytest.approx((0.5, 0.0))
 
 
 def test_busy_time_that_goes_back_by_some_milliseconds_is_no_restart() -> None:
     samples = a_window((0, 0, 100), (30_000, 0, 99), (60_000, 0, 97))
 
-    assert waiting_shares(samples, V) == WaitingShares(1.0, 0.0)
+    assert waiting_shares(MetricWindow(samples), V) == WaitingShares(1.0, 0.0)
 
 
 def test_nothing_is_known_of_a_vertex_that_no_sample_has() -> None:
-    assert waiting_shares(a_window((0, 0, 0), (30_000, 0, 0)), vertex_id(2)) is None
+    assert waiting_shares(MetricWindow(a_window((0, 0, 0), (30_000, 0, 0))), vertex_id(2)) is None

@@ -147,12 +147,6 @@ def test_passes_rarer_than_the_window_leave_one_sample_in_the_reference() -> Non
     assert len(trim(samples, IMPROVED, 360_000)) == 2
 
 
-def test_one_known_global_value_is_its_own_average() -> None:
-    window = MetricWindow([a_sample(0), a_sample(1, globals_={ScalingMetric.HEAP_MEMORY_USED: 7.0}), a_sample(2)])
-
-    assert window.global_average(ScalingMetric.HEAP_MEMORY_USED) == 7.0
-
-
 def test_samples_with_other_metrics_count_in_one_window() -> None:
     rate = ScalingMetric.OBSERVED_TPR
     samples = (
