@@ -26,7 +26,7 @@ from flink_autoscaler.core.model.metrics import (
 from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, r3, round64
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
-from flink_autoscaler.core.observe.window import MetricWindow, mean_of
+from flink_autoscaler.core.observe.window import MetricWindow, mean_of, window_of
 from flink_autoscaler.core.options.job import AutoscalerOptions, BusyTimeAggregator
 
 _GLOBAL_LATEST = (ScalingMetric.GC_PRESSURE, ScalingMetric.NUM_TASK_SLOTS_USED)
@@ -103,7 +103,7 @@ def evaluate(
     Raises:
         EvaluationError: A source has no ingestion rate.
     """
-    window = MetricWindow(samples)
+    window = window_of(samples)
     has_backlog = is_processing_backlog(topology, window, settings.backlog_threshold)
     vertices: dict[VertexId, EvaluatedVertex] = {}
     flows: dict[VertexId, EvaluatedVertex] = {}  # what goes on to the vertices behind

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_HALF_UP, Context, Decimal
+from math import floor
 from typing import TypeVar
 
 K = TypeVar("K")
@@ -75,7 +76,7 @@ def round64(value: float) -> float:
         return 0.0
     if abs(value) >= _EXACT_INTEGERS:
         return float(_saturated(value, _MIN_INT64, _MAX_INT64))
-    below = math.floor(value)
+    below = floor(value)
     return float(below + 1 if value - below >= 0.5 else below)  # noqa: PLR2004 - exact in doubles
 
 
@@ -85,10 +86,10 @@ def r3(value: float) -> float:
     Non-finite numbers stay; a number that would round to zero stays as it is, so that a tiny rate
     does not become "no rate".
     """
-    if value - value != 0.0 or value == math.floor(value):
+    if value - value != 0.0 or value == floor(value):
         return value
     scaled = value * 1000.0 if value > 0.0 else value * -1000.0
-    below = math.floor(scaled)
+    below = floor(scaled)
     rest = scaled - below
     if scaled >= _FAST_LIMIT or -_TIE_GUARD < rest - 0.5 < _TIE_GUARD:  # only the decimal text can tell
         rounded = float(Decimal(repr(value)).quantize(Decimal("0.001"), ROUND_HALF_UP, _WIDE))
@@ -118,7 +119,7 @@ def two_decimals(value: float) -> str:
     if value - value != 0.0:
         return plain(value)
     scaled = min(abs(value) * 100.0, _FAST_LIMIT)  # which is infinite for the greatest doubles
-    below = math.floor(scaled)
+    below = floor(scaled)
     rest = scaled - below
     if scaled >= _FAST_LIMIT or -_TIE_GUARD < rest - 0.5 < _TIE_GUARD:  # only the decimal text can tell
         return f"{Decimal(repr(value)).quantize(Decimal('0.01'), ROUND_HALF_UP, _WIDE):f}"
@@ -128,13 +129,13 @@ def two_decimals(value: float) -> str:
 
 def plain(value: float) -> str:
     """Print as the shortest text with at least one decimal; ``1.2E9`` from 1e7 up and below 1e-3."""
+    if value == 0.0 or 1e-3 <= abs(value) < 1e7:  # noqa: PLR2004 - the limits of the format
+        text = repr(value)  # without an exponent between these limits
+        return text if "." in text else f"{text}.0"
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    if value == 0.0 or 1e-3 <= abs(value) < 1e7:  # noqa: PLR2004 - the limits of the format
-        text = repr(value)  # without an exponent between these limits
-        return text if "." in text else f"{text}.0"
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     places = "".join(map(str, digits))
     power = int(exponent) + len(places) - 1

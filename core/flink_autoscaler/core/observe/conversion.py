@@ -27,7 +27,7 @@ from flink_autoscaler.core.observe.first_minute import SHARES_AFTER_MS, measured
 from flink_autoscaler.core.observe.possible import is_possible, possible_aggregates
 from flink_autoscaler.core.observe.vertex_table import Layout, VertexTable
 from flink_autoscaler.core.observe.waiting import waited
-from flink_autoscaler.core.observe.window import MetricWindow
+from flink_autoscaler.core.observe.window import MetricWindow, window_of
 from flink_autoscaler.core.options.job import AutoscalerOptions, BusyTimeAggregator
 
 _ZERO = Aggregate(0.0, 0.0, 0.0, 0.0, 0.0)
@@ -79,7 +79,7 @@ class Conversion:
     ) -> Conversion:
         """Read the options that conversion needs."""
         usual = options.derived(cls._usual)
-        return replace(usual, window=MetricWindow(samples), ages=ages if ages and usual.is_first_minute_known else {})
+        return replace(usual, window=window_of(samples), ages=ages if ages and usual.is_first_minute_known else {})
 
     @classmethod
     def _usual(cls, options: AutoscalerOptions) -> Conversion:

@@ -9,6 +9,7 @@ from itertools import groupby
 from operator import add, attrgetter, itemgetter
 from typing import Final
 
+from flink_autoscaler.core.last import keeping_last
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
 from flink_autoscaler.core.model.numbers import INFINITY, NAN
 from flink_autoscaler.core.model.quick import quick
@@ -74,6 +75,7 @@ class MetricWindow:
     def __init__(self, samples: Sequence[MetricSample]) -> None:
         self.samples = samples
         self._rates: dict[tuple[ScalingMetric, VertexId], float] = {}
+        self._averages: dict[tuple[ScalingMetric, VertexId, int], float] = {}
         self._columns = Columns(samples)
 
     def values(self, metric: ScalingMetric, vertex_id: VertexId) -> list[float]:
@@ -108,11 +110,21 @@ class MetricWindow:
 
     def average(self, metric: ScalingMetric, vertex_id: VertexId, minimum: int = 1) -> float:
         """Return the mean of the known finite values of a vertex (see :func:`mean_of`)."""
-        return mean_of(self._columns.column(metric, vertex_id), minimum)
+        key = (metric, vertex_id, minimum)
+        found = self._averages.get(key)
+        if found is None:
+            found = self._averages[key] = mean_of(self._columns.column(metric, vertex_id), minimum)
+        return found
 
     def latest(self, metric: ScalingMetric, vertex_id: VertexId) -> float | None:
         """Return the value of the newest sample, None where it has none."""
         return self._columns.latest(metric, vertex_id)
+
+
+@keeping_last
+def window_of(samples: Sequence[MetricSample]) -> MetricWindow:
+    """Return the window of some samples; the stages of a pass look at the same one."""
+    return MetricWindow(samples)
 
 
 def _per_second(growth: float, passed_ms: int) -> float:

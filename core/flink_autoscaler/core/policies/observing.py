@@ -36,7 +36,7 @@ from flink_autoscaler.core.model.supervision import RescaleRecord
 from flink_autoscaler.core.model.topology import ShipStrategy, Vertex
 from flink_autoscaler.core.observe import metric_names
 from flink_autoscaler.core.observe.waiting import waiting_shares
-from flink_autoscaler.core.observe.window import MetricWindow
+from flink_autoscaler.core.observe.window import window_of
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
 from flink_autoscaler.core.policies.base.whole_job import slope_of
 from flink_autoscaler.core.ports.passes import EvaluatedJob
@@ -183,7 +183,7 @@ class SeenVertices:
     def __init__(self, job: EvaluatedJob) -> None:
         options = job.context.options
         self._job = job
-        self._window = MetricWindow(job.state.samples)
+        self._window = window_of(job.state.samples)
         self._sizing = SizingSettings.of(options, job.restart_time)
         self._is_strict = options.improves(options.unknown_when_incomplete)
         self.running = {v: vertex for v, vertex in job.topology.vertices.items() if not vertex.is_finished}

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from operator import mul
+from operator import itemgetter, mul
 from typing import Final
 
 from flink_autoscaler.pipeline.simulator.rescales import SimulatedRescale
@@ -62,7 +62,7 @@ class Trace:
     def lag_percentiles(self, wanted: Sequence[int]) -> dict[int, float]:
         """Return the least lag that was not exceeded in so many percent of the time, by percent."""
         ordered = sorted(zip(self.lags, self.seconds, strict=True))
-        passed = list(accumulate(seconds for _, seconds in ordered))
+        passed = list(accumulate(map(itemgetter(1), ordered)))
         found = (bisect_left(passed, percent / 100 * passed[-1] * (1 - _ROUNDING)) for percent in wanted)
         return {percent: ordered[number][0] for percent, number in zip(wanted, found, strict=True)}
 

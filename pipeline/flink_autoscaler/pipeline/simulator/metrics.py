@@ -140,14 +140,14 @@ class Reporter:
         }
 
     def _details(self, counts: Mapping[VertexId, float]) -> JobDetails:
-        job, model = self._job, self._job.fluid.model
+        job = self._job
         running_since = 0.0 if self._settings.feeds_zeros else job.running_since
         return JobDetails(
             JOB_ID,
             "simulated job",
             self.status.value,
             self.at_ms(running_since),
-            tuple(self._vertex(vertex, counts) for vertex in model.vertices),
+            tuple(self._vertices(counts)),
             self._plan(),
             now_ms=self.at_ms(job.fluid.now),
             initialized_ms=self._start_ms,
@@ -170,31 +170,34 @@ class Reporter:
             )
         return self._nodes
 
-    def _vertex(self, vertex: VertexModel, counts: Mapping[VertexId, float]) -> VertexDetails:
-        fluid = self._job.fluid
-        vertex_id = vertex.vertex_id
-        received = counts[vertex_id]
-        parallelism = self._shown[vertex_id]
-        sent = sum([received * selectivity for selectivity in fluid.model.outgoing[vertex_id]])
-        spent = self._meters.spent(vertex_id)
-        # Flink counts as read only what comes over the network, which for a source is nothing.
-        read = 0 if vertex_id in fluid.model.source_numbers else round(received)
-        return VertexDetails(
-            vertex_id,
-            vertex.name,
-            parallelism,
-            vertex.max_parallelism,
-            "RUNNING" if fluid.is_running or self._settings.feeds_zeros else "DEPLOYING",
-            IoMetrics(
-                read,
-                round(sent),
-                spent.busy * _MS,
-                idle_ms=round(spent.idle * _MS),
-                backpressured_ms=round(spent.backpressured * _MS),
-            ),
-            vertex.group,
-            start_ms=self.at_ms(self._job.running_since),
-            is_settled=fluid.is_running,
+    def _vertices(self, counts: Mapping[VertexId, float]) -> Iterator[VertexDetails]:
+        fluid, shown = self._job.fluid, self._shown
+        status = "RUNNING" if fluid.is_running or self._settings.feeds_zeros else "DEPLOYING"
+        start_ms, sources = self.at_ms(self._job.running_since), fluid.model.source_numbers
+        for vertex in fluid.model.vertices:
+            vertex_id = vertex.vertex_id
+            yield VertexDetails(
+                vertex_id,
+                vertex.name,
+                shown[vertex_id],
+                vertex.max_parallelism,
+                status,
+                self._io(vertex_id, counts[vertex_id], is_source=vertex_id in sources),
+                vertex.group,
+                start_ms=start_ms,
+                is_settled=fluid.is_running,
+            )
+
+    def _io(self, vertex_id: VertexId, received: float, *, is_source: bool) -> IoMetrics:
+        """Return the counters; Flink counts as read only what comes over the network, which for a source is nothing."""
+        sent = sum([received * selectivity for selectivity in self._job.fluid.model.outgoing[vertex_id]])
+        busy, idle, backpressured = self._meters.spent(vertex_id)
+        return IoMetrics(
+            0 if is_source else round(received),
+            round(sent),
+            busy * _MS,
+            idle_ms=round(idle * _MS),
+            backpressured_ms=round(backpressured * _MS),
         )
 
     def _facts(self) -> RescaleFacts:

@@ -12,9 +12,9 @@ from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import VertexLimits
+from flink_autoscaler.core.model.policy_values import VertexLimits, VertexSizing
 from flink_autoscaler.core.model.quick import quick, replace
-from flink_autoscaler.core.model.topology import JobTopology, Vertex
+from flink_autoscaler.core.model.topology import JobTopology, ShipStrategy, Vertex
 from flink_autoscaler.core.options.job import AutoscalerOptions, LegacyAlignmentMode
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
 from flink_autoscaler.core.ports.passes import EvaluatedJob
@@ -152,17 +152,18 @@ def _built_in_mode(options: AutoscalerOptions) -> AlignmentMode:
     return balanced
 
 
-def alignment_request(vertex: Vertex, limits: VertexLimits, target: int) -> AlignmentRequest:
+def alignment_request(vertex: Vertex, limits: VertexLimits, current: int, target: int) -> AlignmentRequest:
     """Return what is to be aligned.
 
     Args:
         vertex: The vertex.
         limits: Its bounds.
+        current: Parallelism now.
         target: Wanted parallelism.
     """
     return AlignmentRequest(
         vertex_id=vertex.vertex_id,
-        current=vertex.parallelism,
+        current=current,
         target=target,
         partitions=vertex.source_partitions,
         max_parallelism=vertex.max_parallelism,
@@ -180,7 +181,7 @@ def aligned_sizes(
     for vertex_id, vertex in topology.vertices.items():
         if not vertex.is_finished:
             limits = limits_of(vertex, vertex.parallelism, settings)
-            sizes = yielded(alignment_request(vertex, limits, vertex.parallelism), options)
+            sizes = yielded(alignment_request(vertex, limits, vertex.parallelism, vertex.parallelism), options)
             if sizes is not None:
                 found[vertex_id] = sizes
     return found
@@ -210,29 +211,47 @@ def _yielded(request: AlignmentRequest, mode: AlignmentMode) -> tuple[int, ...]:
     return tuple(sorted({request.current, *aligned}))
 
 
-def align(request: AlignmentRequest, job: EvaluatedJob, plugins: Plugins) -> Aligned:
-    """Align with the configured mode; BALANCED stands in for a custom one that is not there.
+def align(vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, plugins: Plugins) -> Aligned:
+    """Align with the configured mode.
 
     Raises:
         PluginError: A custom mode failed or returned something that is not a parallelism.
     """
-    context, name = job.context, custom_mode_name(job.context.options)
+    options, limits = job.context.options, sizing.limits
+    name = custom_mode_name(options)
     if name is None:
-        return built_in_mode(context.options)(request)
+        mode, spread = built_in_mode(options), (vertex.source_partitions, vertex.max_parallelism)
+        has_keys = ShipStrategy.HASH in vertex.inputs.values()
+        return _aligned(mode, has_keys, spread, (limits.lower, limits.upper), sizing.current, sizing.target)
+    return _by_plugin(name, alignment_request(vertex, limits, sizing.current, sizing.target), job, plugins)
+
+
+def _by_plugin(name: str, request: AlignmentRequest, job: EvaluatedJob, plugins: Plugins) -> Aligned:
+    """Align with a custom mode; BALANCED stands in for one that is not there."""
+    context = job.context
     identity = plugin_class(context.configuration, ALIGNMENT, name)
-    mode = plugins.alignment_modes.get(identity or "")
-    if mode is None:
+    custom = plugins.alignment_modes.get(identity or "")
+    if custom is None:
         problem = f"alignment mode {name!r} is replaced by BALANCED: no plug-in {identity!r}"
         return replace(balanced(request), problem=problem)
     given = AlignmentContext(
         with_plugin_options(context, ALIGNMENT, name), request, job.metrics.vertices[request.vertex_id]
     )
-    parallelism = attempted(lambda: mode.align(given) if mode.is_applicable(given) else request.target)
+    parallelism = attempted(lambda: custom.align(given) if custom.is_applicable(given) else request.target)
     if isinstance(parallelism, AutoscalerError):
         raise PluginError(f"alignment mode {name!r} failed: {parallelism}") from parallelism
     if not isinstance(parallelism, int) or parallelism < 1:
         raise PluginError(f"alignment mode {name!r} returned {parallelism!r}, not a parallelism")
     return Aligned(parallelism)
+
+
+@lru_cache(maxsize=4096)
+def _aligned(
+    mode: AlignmentMode, has_keys: bool, spread: tuple[int, int], limits: tuple[int, int], current: int, target: int
+) -> Aligned:
+    """Align with a built-in mode, which goes by numbers alone; they are the same from pass to pass."""
+    strategies = frozenset({ShipStrategy.HASH} if has_keys else ())
+    return mode(AlignmentRequest("", current, target, *spread, *limits, strategies))
 
 
 def limited_event(request: AlignmentRequest, aligned: Aligned, options: AutoscalerOptions) -> Event:

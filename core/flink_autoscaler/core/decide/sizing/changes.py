@@ -233,15 +233,14 @@ def _aligned(vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, plugins: P
     if sizing.target < 1:
         key = AutoscalerOptions.min_parallelism.key
         raise EvaluationError(f"vertex {vertex.vertex_id}: parallelism {sizing.target} is impossible; raise {key}")
-    request = alignment_request(vertex, sizing.limits, sizing.target)
-    request = request if request.current == sizing.current else replace(request, current=sizing.current)
-    aligned, options = align(request, job, plugins), job.context.options
+    aligned, options = align(vertex, sizing, job, plugins), job.context.options
     parallelism, reasons, events = aligned.parallelism, list[Reason](), list[Event]()
     if aligned.problem is not None:
         reasons.append(Reason("ALIGNMENT_MODE", aligned.problem))
         if options.improves(options.problem_events):
             events.append(plan_event(job.context, "PluginProblem", aligned.problem, "ALIGNMENT_MODE"))
     if aligned.is_limited:
+        request = alignment_request(vertex, sizing.limits, sizing.current, sizing.target)
         events.append(limited_event(request, aligned, options))
     if vertex.is_source and vertex.source_partitions > 0 and options.improves(options.source_partition_cap):
         parallelism = min(parallelism, max(sizing.current, vertex.source_partitions))
