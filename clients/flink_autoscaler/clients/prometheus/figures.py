@@ -125,6 +125,9 @@ class FigureReader(VectorReader):
 
 
 def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
-    """Return what finds series with these labels, all of them optional; the last group is the value."""
-    labels = ",?".join(f'(?:"{re.escape(name)}":"([^"\\\\{{}}]*)")?' for name in names)
-    return re.compile(rf'\{{"metric":\{{{labels}\}},"value":\[[0-9.]+,"([^"\\{{}}]*)"\]\}}')
+    """Return what finds series with these labels, all of them optional; the last group is the value.
+
+    What was taken is never given back: no other way through a series could fit.
+    """
+    labels = ",?".join(f'(?:"{re.escape(name)}":"([^"\\\\{{}}]*+)")?+' for name in names)
+    return re.compile(rf'\{{"metric":\{{{labels}\}},"value":\[[0-9.]++,"([^"\{{}}]*+)"\]\}}')
