@@ -213,7 +213,7 @@ def _looked_at(
         found, job = evaluated(found, observed, reading, cluster, plugins)
         found, forecast = forecasted(found, job, plugins)
         state = counted(found.request.state, observed)
-        job = replace(job, state=state, demand=forecast.demand, profiles=forecast.profiles)
+        job = forecast.shown(job if state is job.state else replace(job, state=state))
         found = _shadowed(found, job, plugins)
         if not (observed.is_window_full or early):
             return found, standing(found.request, PassPhase.WINDOW_FILLING, _filling(observed), observed.excluded)
@@ -256,8 +256,7 @@ def _second_look(
 
     def without(index: int) -> EvaluatedJob:
         _, other = evaluated(found, without_sample(observed, index), reading, cluster, plugins)
-        forecast = pass_forecast(other, found.request.profiles, plugins.policies)
-        return replace(other, demand=forecast.demand, profiles=forecast.profiles)
+        return pass_forecast(other, found.request.profiles, plugins.policies).shown(other)
 
     return SecondLook(job, observed.state.samples, without, plugins)
 

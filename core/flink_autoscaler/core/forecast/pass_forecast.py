@@ -15,7 +15,7 @@ from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult, zone_named
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.numbers import r3
-from flink_autoscaler.core.model.policy_values import DemandForecast, LoadProfiles, SourceForecast
+from flink_autoscaler.core.model.policy_values import DemandForecast, LoadProfiles, Outage, SourceForecast
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.state import ForecastMemory
 from flink_autoscaler.core.options.forecast import ForecastSettings, forecast_settings
@@ -210,6 +210,7 @@ class PassForecast:
         reasons: Why sources are planned without a forecast.
         events: To be told.
         profiles: Those that are neither too old nor of a time zone that is not known here, trusted or not.
+        outage: What the next rescale is expected to cost; None where nothing is forecast.
     """
 
     demand: DemandForecast | None
@@ -217,6 +218,13 @@ class PassForecast:
     reasons: tuple[Reason, ...] = ()
     events: tuple[Event, ...] = ()
     profiles: LoadProfiles = field(default_factory=dict)
+    outage: Outage | None = None
+
+    def shown(self, job: EvaluatedJob) -> EvaluatedJob:
+        """Return a job with what is forecast for it; the same one without forecasts."""
+        if self.outage is None:
+            return job
+        return replace(job, demand=self.demand, profiles=self.profiles, outage=self.outage)
 
 
 def profiles_around(results: Profiles, now: float) -> dict[VertexId, ProfileResult]:
@@ -259,12 +267,13 @@ def pass_forecast(job: EvaluatedJob, profiles: Profiles, plugins: Collection[str
     memory, options = job.state.forecast, job.context.options
     if not options.forecast_enabled:
         return PassForecast(None, {})
+    outage = expected_outage(job)
     step = forecast_demand(
         arrival_rates(job.topology, job.state.samples),
         profiles,
         remembered(memory),
         now=job.now_ms / 1000,
-        horizons=Horizons.of(expected_outage(job), options.catch_up_duration.exact_seconds),
+        horizons=Horizons.of(outage, options.catch_up_duration.exact_seconds),
         settings=options.derived(forecast_settings),
     )
     found, chosen = usable(profiles, job.now_ms / 1000), {*options.policies, options.policies_shadow or DEFAULT_POLICY}
@@ -275,7 +284,7 @@ def pass_forecast(job: EvaluatedJob, profiles: Profiles, plugins: Collection[str
     if not is_planned:
         reasons = tuple(each for each in reasons if each.vertex_id not in found)
     events = () if is_used or memory.get(_IS_TOLD) else (Event(EventType.NORMAL, "ForecastUnused", _TO_USE),)
-    return PassForecast(step.demand, kept, reasons, events, found)
+    return PassForecast(step.demand, kept, reasons, events, found, outage)
 
 
 def remembered(memory: ForecastMemory) -> Mapping[VertexId, SourceState]:

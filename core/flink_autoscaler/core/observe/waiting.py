@@ -47,18 +47,18 @@ def waiting_shares(window: MetricWindow, vertex_id: VertexId) -> WaitingShares |
     Returns:
         None until two samples of one attempt of all subtasks tell, as after a restart.
     """
-    first = last = None
+    first, last, first_busy_ms, last_busy_ms = None, None, 0.0, 0.0
     busy_times = window.values(ScalingMetric.ACCUMULATED_BUSY_TIME, vertex_id)
     for sample, busy_ms in zip(window.samples, busy_times, strict=True):
         time = sample.waited.get(vertex_id)
         if time is not None and math.isfinite(busy_ms):
-            times = (*time, busy_ms)
             # No wait goes back within one attempt; busy time may by some milliseconds, since it is a rest.
-            if first is None or last is None or times[0] < last[0] or times[1] < last[1]:
-                first = times
-            last = times
+            if first is None or last is None or time[0] < last[0] or time[1] < last[1]:
+                first, first_busy_ms = time, busy_ms
+            last, last_busy_ms = time, busy_ms
     if first is None or last is None:
         return None
-    idle, backpressured, busy = (max(0.0, late - early) for early, late in zip(first, last, strict=True))
+    idle, backpressured = max(0.0, last[0] - first[0]), max(0.0, last[1] - first[1])
+    busy = max(0.0, last_busy_ms - first_busy_ms)
     total = idle + backpressured + busy
     return WaitingShares(idle / total, backpressured / total) if 0 < total < math.inf else None

@@ -51,7 +51,7 @@ def policy_input(job: EvaluatedJob) -> PolicyInput:
         obs=observed_job(job),
         history=tuple(_past(record) for record in rescales_of(job.state.supervision)),
         demand=job.demand,
-        downtime=expected_outage(job),
+        downtime=job.outage or expected_outage(job),
         config=job.context.configuration,
         samples=LatestSamples(job),
         is_window_full=job.is_window_full,

@@ -14,7 +14,7 @@ from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, MetricSample, VertexId
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.model.outside_number import OutsideNumber
-from flink_autoscaler.core.model.policy_values import NO_READING, DemandForecast, LoadProfiles, ShadowProposal
+from flink_autoscaler.core.model.policy_values import NO_READING, DemandForecast, LoadProfiles, Outage, ShadowProposal
 from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, ClusterReading, CollectorMemory, JobReading, Origins
 from flink_autoscaler.core.model.source_lag import SourceLag
@@ -189,6 +189,7 @@ class EvaluatedJob:
         is_early: Whether the pass came before it was due.
         aligned: Every parallelism that alignment can come to, ascending, by vertex; without those whose targets it
             leaves as they are. Known where a policy needs no window.
+        outage: What the next rescale is expected to cost; None where nobody has asked for that yet.
     """
 
     context: JobAutoScalerContext
@@ -206,3 +207,4 @@ class EvaluatedJob:
     profiles: LoadProfiles = field(default_factory=dict)
     is_early: bool = False
     aligned: Mapping[VertexId, Sequence[int]] = field(default_factory=dict)
+    outage: Outage | None = None
