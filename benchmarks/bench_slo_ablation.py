@@ -66,6 +66,10 @@ def _near(path: Sequence[float]) -> list[float]:
     return list(_STAGES(path))[: choices.COMMIT + 1]
 
 
+def _nothing_lasts(costs: grid.CostGrid, place: int, _seconds: float) -> list[float]:
+    return [0.0] * len(costs.bucket(place)[0])
+
+
 def _at_once() -> None:
     for module in (acting, policy):
         _instead(module, "UPS", 1)()
@@ -95,6 +99,7 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     "one programme on the mean": Variant(apply=_instead(programme, "courses", _on_the_mean)),
     "rescales at one price": Variant({"slo.rescales-per-day": "1000000"}),
     "horizon 75 min": Variant(apply=_instead(choices, "stages", _near)),
+    "nothing beyond it": Variant(apply=_instead(grid.CostGrid, "lasting", _nothing_lasts)),
     "late-weight 16": Variant({"slo.late-weight": "16"}),
     "late-weight 64": Variant({"slo.late-weight": "64"}),
     "rescale-price 450 s": Variant({"slo.rescale-price": "450 s"}),
