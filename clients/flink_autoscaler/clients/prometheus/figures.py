@@ -130,4 +130,4 @@ def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
     What was taken is never given back: no other way through a series could fit.
     """
     labels = ",?".join(f'(?:"{re.escape(name)}":"([^"\\\\{{}}]*+)")?+' for name in names)
-    return re.compile(rf'\{{"metric":\{{{labels}\}},"value":\[[0-9.]++,"([^"\{{}}]*+)"\]\}}')
+    return re.compile(rf'\{{"metric":\{{{labels}\}},"value":\[[0-9.]++,"([^"\\{{}}]*+)"\]\}}')

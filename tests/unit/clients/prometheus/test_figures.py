@@ -111,3 +111,13 @@ def test_an_answer_with_too_many_series_is_refused() -> None:
 
     with pytest.raises(TooManySeriesError):
         read([*many], COMPACT)
+
+
+def test_a_number_that_is_written_by_escapes_is_the_same_number() -> None:
+    body = json.dumps({"status": "success", "data": {"resultType": "vector", "result": SERIES}}, separators=COMPACT)
+    reader = FigureReader(Questions(PrometheusSource(Endpoint("http://127.0.0.1:1"))), [JOB, OTHER])
+
+    reader.take(body.replace('"12"', '"\\u0031\\u0032"').encode())
+    reader.vector()
+
+    assert reader.found == EXPECTED
