@@ -44,6 +44,14 @@ class SloOptions(OptionSet):
         "Price that slo puts on a scale-up instead of slo.rescale-price: when the load outgrows the job, a higher one "
         "merely delays what cannot be avoided.",
     )
+    slo_small_rescales = option(
+        "slo.small-rescales",
+        number_from(0.0, 100.0),
+        "1",
+        "How much dearer slo makes rescales that change the size by less than half; 0 for no dearer than others. At 1 "
+        "such a scale-up costs nine times slo.rescale-price-up, such a scale-down 16 times slo.rescale-price after "
+        "slo.rescales-per-day rescales within 24 hours, and in proportion less after fewer.",
+    )
     slo_patience = option(
         "slo.patience",
         number_from(0.0, 100.0),

@@ -375,8 +375,8 @@ _SLO: Final = Chapter(
         Meaning(
             "SLO_PRICE",
             "What a second above `slo.lag` and a rescale cost now, and how late the job was in the last days.",
-            "`slo.late-weight`, `slo.rescale-price` and `slo.rescales-per-day` set the prices; lateness beyond "
-            "`slo.error-budget` makes the first one dearer.",
+            "`slo.late-weight`, `slo.rescale-price`, `slo.rescales-per-day` and `slo.small-rescales` set the prices; "
+            "lateness beyond `slo.error-budget` makes the first one dearer.",
         ),
         Meaning(
             "SLO_FLOOR",

@@ -7,11 +7,11 @@ makes the programmes cheap enough without a library for arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, expm1, log, log1p
-from operator import add, itemgetter
+from operator import add
 from typing import Final
 
 from flink_autoscaler.core.model.quick import quick
@@ -26,10 +26,9 @@ from flink_autoscaler.core.policies.slo.lateness import (
     transition,
 )
 from flink_autoscaler.core.policies.slo.model import BUCKET
+from flink_autoscaler.core.policies.slo.moves import Moves, Row, picker
 from flink_autoscaler.core.policies.slo.price import Prices
 from flink_autoscaler.core.policies.slo.replayed import HEADROOMS, share_at
-
-Row = Sequence[float]
 
 NOISE_COUNTS: Final = 0.25
 """Of the price of a late second, for time that noise is only expected to make late. Measured on loads of all kinds: at
@@ -88,7 +87,11 @@ def _overload_table(terms: LagTerms) -> _Table:
 
 
 class CostGrid:
-    """Costs of every size by demand, which is a place on the grid; in slot-seconds unless said."""
+    """Costs of every size by demand, which is a place on the grid; in slot-seconds unless said.
+
+    Attributes:
+        moves: What changes from one size to another cost, without the lateness that they bring.
+    """
 
     def __init__(
         self, choices: Choices, possible: Iterable[Course], spread: Spread, terms: LagTerms, prices: Prices
@@ -105,10 +108,10 @@ class CostGrid:
         step = grid_step(spread)
         places = [place for course in possible for place in course.grid]
         sizes = [round(log(capacity) / step) for capacity in choices.capacities]
-        self._slots, self._prices = choices.slots, prices
+        self._slots = choices.slots
         self._most = max(places)
         self._span = max(sizes) - min(sizes) + 1
-        self._pick = _picker([size - min(sizes) for size in sizes])
+        self._pick = picker([size - min(sizes) for size in sizes])
         tabulated = partial(_Table.over, places=range(min(sizes) - self._most, max(sizes) - min(places) + 1), step=step)
         counts = min(1.0, NOISE_COUNTS * prices.urgency)
         self._share = [counts * each for each in tabulated(_share_table(spread, terms.limit))]
@@ -118,8 +121,7 @@ class CostGrid:
         self._noise = tabulated(_Table(lambda h: noise_lateness(h, spread.v, terms), *ample))
         drain = tabulated(_Table(lambda h: rescale_lateness(h, 0.0, terms), *ample))
         self._rescale = [prices.late * (each + noise) for each, noise in zip(drain, self._noise, strict=True)]
-        self._ups = [prices.change(slots, terms, is_up=True) for slots in choices.slots]
-        self._downs = [prices.change(slots, terms) - up for slots, up in zip(choices.slots, self._ups, strict=True)]
+        self.moves = Moves(choices, terms, prices)
         self._short: dict[int, tuple[Row, Row]] = {}
         self._long: dict[int, tuple[Row, Row, Row]] = {}
 
@@ -151,7 +153,7 @@ class CostGrid:
         row = self._long.get(place)
         if row is None:
             held, ups = self._costs(place, LONG * BUCKET)
-            row = self._long[place] = held, ups, list(map(add, ups, self._downs))
+            row = self._long[place] = held, ups, list(map(add, ups, self.moves.downs))
         return row
 
     def lasting(self, place: int, seconds: float) -> Row:
@@ -161,14 +163,8 @@ class CostGrid:
     def _costs(self, place: int, seconds: float) -> tuple[list[float], list[float]]:
         late, change = self._row(self._late, place), self._row(self._rescale, place)
         held = [seconds * each for each in map(add, self._slots, late)]
-        return held, list(map(add, self._ups, change))
+        return held, list(map(add, self.moves.ups, change))
 
     def _row(self, table: list[float], place: int) -> Row:
         start = self._most - place
         return self._pick(table[start : start + self._span])
-
-
-def _picker(offsets: Sequence[int]) -> Callable[[Row], Row]:
-    if len(offsets) == 1:
-        return lambda row: (row[offsets[0]],)
-    return itemgetter(*offsets)

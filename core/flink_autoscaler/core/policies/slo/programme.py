@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import inf
-from operator import add
 
 from flink_autoscaler.core.policies.slo.choices import COMMIT, Choices, Course, courses
-from flink_autoscaler.core.policies.slo.grid import CostGrid, Row, grid_step
+from flink_autoscaler.core.policies.slo.grid import CostGrid, grid_step
 from flink_autoscaler.core.policies.slo.lateness import Change, LagTerms, Spread, fluid
 from flink_autoscaler.core.policies.slo.model import BUCKET, HORIZON, Forecasts, Level, Levels
+from flink_autoscaler.core.policies.slo.moves import Row
 from flink_autoscaler.core.policies.slo.price import Prices
 
 
@@ -95,36 +94,11 @@ def values(course: Course, grid: CostGrid) -> list[float]:
     """Return what each size costs from the next bucket to the horizon if demand goes like that; the largest first."""
     value = list(grid.lasting(course.grid[-1], HORIZON * BUCKET))
     for place in reversed(course.grid[COMMIT:]):
-        value = _either_way(*grid.quarter(place), value)
+        value = grid.moves.either_way(*grid.quarter(place), value)
     value.reverse()
     for place in reversed(course.grid[1:COMMIT]):
-        value = _upwards(*grid.bucket(place), value)
+        value = grid.moves.upwards(*grid.bucket(place), value)
     return value
-
-
-def _either_way(held: Row, ups: Row, downs: Row, value: Row) -> list[float]:
-    """Return what each size costs a stage earlier, if it is kept or left for any other; the smallest first.
-
-    Below the size that is cheapest to go up to, a job goes there or stays. From it on it goes down or stays: what is
-    even larger does not become cheaper. What is cheapest to go down to is never above: that costs more by the slot.
-    """
-    stay = list(map(add, held, value))
-    rising = list(map(add, stay, ups))
-    up, down = min(rising), min(map(add, stay, downs))
-    turn = rising.index(up)
-    below = [up if each > up else each for each in stay[:turn]]  # noqa: FURB136 - three times as fast as min
-    return below + [down if each > down else each for each in stay[turn:]]  # noqa: FURB136 - the same
-
-
-def _upwards(held: Row, moves: Row, value: Row) -> list[float]:
-    """Return what each size costs a stage earlier, if it is kept or left for a larger one; the largest first."""
-    least, earlier = inf, []
-    for now, move, later in zip(held, moves, value, strict=True):
-        stay = now + later
-        earlier.append(least if stay > least else stay)  # noqa: FURB136 - the same
-        if stay + move < least:  # noqa: PLR1730 - the same
-            least = stay + move
-    return earlier
 
 
 class _FirstStep:
@@ -138,13 +112,9 @@ class _FirstStep:
         sizes = len(self._choices.slots)
         self._futures = [values(course, self._grid)[::-1] for course in self._courses]
         self._shares = [self._grid.share(course.grid[0]) for course in self._courses]
-        self._changes = [self._price(place) for place in range(sizes)]
+        self._changes = [self._grid.moves.price(place) for place in range(sizes)]
         self._least_late = [self._least(course) for course in self._courses]
         self._fluid = cache(self._followed)
-
-    def _price(self, place: int) -> float:
-        slots, present = self._choices.slots[place], self._choices.present
-        return 0.0 if place == present else self._prices.change(slots, self._terms, is_up=place > present)
 
     def _least(self, course: Course) -> Row:
         """Return the price of the lateness that a rescale to each size brings at least."""

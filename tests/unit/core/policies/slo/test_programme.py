@@ -13,6 +13,7 @@ from flink_autoscaler.core.policies.slo.choices import COMMIT, Choices, courses,
 from flink_autoscaler.core.policies.slo.grid import NOISE_COUNTS, CostGrid, grid_step
 from flink_autoscaler.core.policies.slo.lateness import LagTerms, Spread, late_share, rescale_lateness
 from flink_autoscaler.core.policies.slo.model import HORIZON, Forecasts, Level, Levels
+from flink_autoscaler.core.policies.slo.moves import SMALL
 from flink_autoscaler.core.policies.slo.price import Prices
 from flink_autoscaler.core.policies.slo.programme import Outlook, valued, values
 
@@ -37,8 +38,8 @@ def an_outlook(path: Sequence[float], slots: int, backlog: float = 0.0) -> Outlo
     return Outlook(levels(80), Level(slots, float(slots), {}), one(path), SPREAD, TERMS, PRICES, backlog)
 
 
-def exact(path: Sequence[float], capacities: Sequence[float], slots: Sequence[int]) -> list[float]:
-    """Work the programme out as it is written, without a grid."""
+def exact(path: Sequence[float], capacities: Sequence[float], slots: Sequence[int], prices: Prices) -> list[float]:
+    """Work the programme out as it is written, without a grid and over all pairs of sizes."""
     demands = list(stages(path))
     value = [8 * 3600.0 * (k + PRICES.late * _late(c, demands[-1])) for k, c in zip(slots, capacities, strict=True)]
     for stage in range(len(demands) - 1, 0, -1):
@@ -46,12 +47,20 @@ def exact(path: Sequence[float], capacities: Sequence[float], slots: Sequence[in
         held = [seconds * (k + PRICES.late * _late(c, x)) for k, c in zip(slots, capacities, strict=True)]
         late = [PRICES.late * rescale_lateness(c / x - 1, SPREAD.v, TERMS) for c in capacities]
         up, down = ([price * k + each for k, each in zip(slots, late, strict=True)] for price in (360.0, 960.0))
+        more_up, more_down = ([price * k for k in slots] for price in (prices.small_up, prices.small_down))
         stay = [now + later for now, later in zip(held, value, strict=True)]
         value = [
             min(
                 stay[k],
-                *(stay[other] + up[other] for other in range(len(slots)) if other > k),
-                *(stay[other] + down[other] for other in range(k) if stage >= COMMIT),
+                *(
+                    stay[other] + up[other] + more_up[other] * (slots[other] < SMALL * slots[k])
+                    for other in range(k + 1, len(slots))
+                ),
+                *(
+                    stay[other] + down[other] + more_down[other] * (slots[other] * SMALL > slots[k])
+                    for other in range(k)
+                    if stage >= COMMIT
+                ),
                 stay[k],
             )
             for k in range(len(slots))
@@ -73,14 +82,22 @@ def _late(capacity: float, demand: float) -> float:
         pytest.param([8.0] * 30 + [20.0] * 66, id="a step"),
     ],
 )
-def test_values_are_those_of_the_exact_programme(path: list[float]) -> None:
+@pytest.mark.parametrize(
+    "prices",
+    [
+        pytest.param(PRICES, id="one price"),
+        pytest.param(replace(PRICES, small_up=2400.0), id="small changes up are dearer"),
+        pytest.param(replace(PRICES, small_up=2400.0, small_down=6750.0), id="all small changes are dearer"),
+    ],
+)
+def test_values_are_those_of_the_exact_programme(path: list[float], prices: Prices) -> None:
     choices = Choices.of(levels(80), Level(16, 16.0, {}), one(path))
     (course,) = courses(one(path), grid_step(SPREAD))
-    grid = CostGrid(choices, [course], SPREAD, TERMS, PRICES)
+    grid = CostGrid(choices, [course], SPREAD, TERMS, prices)
 
     found = values(course, grid)[::-1]
 
-    wanted = exact(path, choices.capacities, choices.slots)
+    wanted = exact(path, choices.capacities, choices.slots, prices)
     for slots, here, there in zip(choices.slots, found, wanted, strict=True):
         assert here == pytest.approx(there, rel=0.02), slots
 

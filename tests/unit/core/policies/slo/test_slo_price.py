@@ -43,6 +43,25 @@ def test_a_rescale_of_a_job_that_is_nearly_idle_costs_as_one_of_half_its_mean_si
 
 
 @pytest.mark.parametrize(
+    ("weight", "recent", "up", "down"),
+    [
+        pytest.param("1", 0, 2400.0, 0.0, id="nothing was rescaled: a surplus goes at the usual price"),
+        pytest.param("1", 4, 2400.0, 7.5 * 1125.0, id="half of the rescales that double the price"),
+        pytest.param("1", 8, 2400.0, 15.0 * 1800.0, id="all of them"),
+        pytest.param("0.5", 4, 1200.0, 3.75 * 1125.0, id="half as much"),
+        pytest.param("0", 8, 0.0, 0.0, id="switched off"),
+    ],
+)
+def test_changes_by_less_than_half_cost_more(weight: str, recent: int, up: float, down: float) -> None:
+    options = SloOptions({"job.autoscaler.slo.small-rescales": weight})
+    prices = Prices.of(options, 20.0, [10.0] * 96, recent)
+
+    assert prices.small(20, is_up=True) == pytest.approx(20 * up)
+    assert prices.small(20) == pytest.approx(20 * down)
+    assert prices.small(2) == pytest.approx(10 * down), "of half the mean size at least"
+
+
+@pytest.mark.parametrize(
     ("recent", "budget", "times"),
     [
         pytest.param(0, 24, 1.0, id="none was used"),
@@ -61,10 +80,16 @@ def test_the_last_rescales_of_a_day_are_dear(recent: int, budget: int, times: fl
 
 
 def test_options_set_the_prices() -> None:
-    set_to = {"late-weight": "2", "rescale-price": "100 s", "rescale-price-up": "10 s", "patience": "1"}
+    set_to = {
+        "late-weight": "2",
+        "rescale-price": "100 s",
+        "rescale-price-up": "10 s",
+        "patience": "1",
+        "small-rescales": "2",
+    }
     options = SloOptions({f"job.autoscaler.slo.{key}": value for key, value in set_to.items()})
 
-    assert Prices.of(options, 20.0, [10.0] * 96, 0) == Prices(40.0, 100.0, 10.0, 1.0, 0, least=10.0)
+    assert Prices.of(options, 20.0, [10.0] * 96, 0) == Prices(40.0, 100.0, 10.0, 1.0, 0, least=10.0, small_up=160.0)
 
 
 @pytest.mark.parametrize(
