@@ -1,0 +1,27 @@
+"""A day that rises and falls slowly, in the simulator: ``slo`` follows it in few steps, since small ones are dear."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from flink_autoscaler.pipeline.backtest.subject import chain
+from flink_autoscaler.pipeline.simulator import BacktestResult, Simulation, run
+from flink_autoscaler.pipeline.simulator.workloads import DAY, made
+
+BUDGET = 0.005
+
+
+@cache
+def day(small_rescales: str) -> BacktestResult:
+    """Simulate the first day of a job whose load trebles between night and noon."""
+    load = made("week-sine", 0, DAY)
+    options = {"job.autoscaler.policies": "slo", "job.autoscaler.slo.small-rescales": small_rescales}
+    return run(Simulation(chain(load), load, options))
+
+
+def test_a_slow_rise_is_followed_in_steps_of_half_the_size_or_more() -> None:
+    few, many = day("1"), day("0")
+
+    assert len(few.rescales) <= 0.7 * len(many.rescales)
+    assert few.measures.slot_hours <= 1.1 * many.measures.slot_hours
+    assert few.measures.over_slo <= max(many.measures.over_slo, BUDGET * DAY)
