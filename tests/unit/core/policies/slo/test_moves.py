@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from flink_autoscaler.core.policies.slo.choices import Choices
+from flink_autoscaler.core.policies.slo.grid import Moves
 from flink_autoscaler.core.policies.slo.lateness import LagTerms
-from flink_autoscaler.core.policies.slo.moves import Moves
 from flink_autoscaler.core.policies.slo.price import Prices
 
 TERMS = LagTerms(limit=60.0, outage=60.0)

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flink_autoscaler.core.policies.slo.choices import COMMIT, Choices, courses, stages
-from flink_autoscaler.core.policies.slo.grid import NOISE_COUNTS, CostGrid, grid_step
+from flink_autoscaler.core.policies.slo.grid import NOISE_COUNTS, SMALL, CostGrid, grid_step
 from flink_autoscaler.core.policies.slo.lateness import LagTerms, Spread, late_share, rescale_lateness
 from flink_autoscaler.core.policies.slo.model import HORIZON, Forecasts, Level, Levels
-from flink_autoscaler.core.policies.slo.moves import SMALL
 from flink_autoscaler.core.policies.slo.price import Prices
 from flink_autoscaler.core.policies.slo.programme import Outlook, valued, values
 
