@@ -102,7 +102,7 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     "nothing beyond it": Variant(apply=_instead(grid.CostGrid, "lasting", _nothing_lasts)),
     "late-weight 16": Variant({"slo.late-weight": "16"}),
     "late-weight 64": Variant({"slo.late-weight": "64"}),
-    "small rescales as others": Variant({"slo.small-rescales": "0"}),
+    "small rescales dear": Variant({"slo.small-rescales": "1"}),
     "rescale-price 450 s": Variant({"slo.rescale-price": "450 s"}),
     "rescale-price 1800 s": Variant({"slo.rescale-price": "1800 s"}),
     "rescale-price-up 60 s": Variant({"slo.rescale-price-up": "60 s"}),

@@ -47,7 +47,7 @@ class SloOptions(OptionSet):
     slo_small_rescales = option(
         "slo.small-rescales",
         number_from(0.0, 100.0),
-        "1",
+        "0",
         "How much dearer slo makes rescales that change the size by less than half; 0 for no dearer than others. At 1 "
         "such a scale-up costs nine times slo.rescale-price-up, such a scale-down 16 times slo.rescale-price after "
         "slo.rescales-per-day rescales within 24 hours, and in proportion less after fewer.",
