@@ -204,6 +204,7 @@ class Moves:
         self._small_ups = [prices.small(slots, is_up=True) for slots in sizes]
         self._small_downs = [prices.small(slots) for slots in sizes]
         self._small_ups_first = self._small_ups[::-1]
+        self._is_small_dear = any(self._small_ups) or any(self._small_downs)
 
     def price(self, place: int) -> float:
         """Return what going from the present size to another one costs, without the lateness that it brings."""
@@ -231,10 +232,13 @@ class Moves:
         rising = list(map(add, stay, ups))
         turn = rising.index(min(rising))
         up, down = self._up(rising, turn), self._down(list(map(add, stay, downs)), turn)
-        return list(map(min, stay, (*up, *down)))
+        changed = zip(stay, (*up, *down), strict=True)
+        return [best if each > best else each for each, best in changed]  # noqa: FURB136 - three times as fast as min
 
     def _up(self, rising: list[float], turn: int) -> Iterable[float]:
         """Return the least costs of going up from each size below the one to which that is cheapest."""
+        if not self._is_small_dear:
+            return [rising[turn]] * turn
         far = self._far_down[turn]
         edges = self._upper((*rising, inf))
         small = list(map(add, rising, self._small_ups))
@@ -245,6 +249,8 @@ class Moves:
     def _down(self, falling: list[float], turn: int) -> Iterable[float]:
         """Return the least costs of going down from each size from one on."""
         down = min(falling)
+        if not self._is_small_dear:
+            return [down] * (len(falling) - turn)
         far = max(self._far_up[falling.index(down)], turn)
         edges = self._lower((*falling, inf))
         least = min(map(add, falling, self._small_downs))
