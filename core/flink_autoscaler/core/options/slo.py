@@ -21,8 +21,8 @@ class SloOptions(OptionSet):
         "slo.error-budget",
         number_from(0.0001, 0.5),
         "0.005",
-        "Share of the time, over about seven days, that the lag may be above slo.lag; from two thirds of it on slo "
-        "puts more on lateness, up to four times slo.late-weight.",
+        "Share of the time, over about seven days, that the lag may be above slo.lag; from five eighths of it on "
+        "slo puts more on lateness, up to four times slo.late-weight.",
     )
     slo_rescale_price = option(
         "slo.rescale-price",
@@ -47,14 +47,15 @@ class SloOptions(OptionSet):
     slo_small_rescales = option(
         "slo.small-rescales",
         number_from(0.0, 100.0),
-        "0",
+        "1",
         "How much dearer slo makes rescales that change the size by less than half; 0 for no dearer than others. At 1 "
-        "such a scale-up costs nine times slo.rescale-price-up, such a scale-down 16 times slo.rescale-price after "
-        "slo.rescales-per-day rescales within 24 hours, and in proportion less after fewer.",
+        "such a scale-up costs about eleven times slo.rescale-price-up, such a scale-down 51 times slo.rescale-price "
+        "after slo.rescales-per-day rescales within 24 hours, and less with the square of them after fewer. A job "
+        "that uses up its error budget pays less for such scale-ups.",
     )
     slo_patience = option(
         "slo.patience",
         number_from(0.0, 100.0),
-        "0.5",
+        "0.35",
         "Share of the price of a scale-down that slo must have forgone by waiting before it scales down.",
     )

@@ -6,9 +6,10 @@ from functools import cache
 from itertools import pairwise
 
 from flink_autoscaler.core.model.topology import ShipStrategy
+from flink_autoscaler.pipeline.backtest.subject import chain
 from flink_autoscaler.pipeline.simulator import BacktestResult, JobModel, Simulation, run
 from flink_autoscaler.pipeline.simulator.model import VertexModel
-from flink_autoscaler.pipeline.simulator.workloads import Workload
+from flink_autoscaler.pipeline.simulator.workloads import DAY, Workload, made
 
 HOURS = 24
 KNOWN = 14
@@ -43,3 +44,12 @@ def test_the_job_keeps_its_error_budget_then_with_half_more_than_the_spikes_take
 
     assert then.late_seconds(60) <= 0.005 * (HOURS - KNOWN) * 3600
     assert result.measures.slot_hours <= 1.5 * SPIKE_SLOTS * HOURS
+
+
+def test_a_load_out_of_nothing_is_held_and_not_followed_once_it_is_known() -> None:
+    load = made("sparse", 0, 1.5 * DAY)
+    result = run(Simulation(chain(load), load, {"job.autoscaler.policies": "slo"}))
+    then = result.trace.part(0.5 * DAY, 1.5 * DAY)
+
+    assert len([each for each in result.decisions if each.instant > 0.5 * DAY]) <= 3
+    assert then.late_seconds(60) <= 0.005 * DAY

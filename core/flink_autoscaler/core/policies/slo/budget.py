@@ -23,11 +23,14 @@ _LONGEST: Final = 900.0
 _PRIOR: Final = MEMORY / 2
 """Seconds of which a new job counts as having used a share of its budget."""
 _PRIOR_USED: Final = 0.6
-_FREE: Final = 2 / 3
+_FREE: Final = 0.62
 """Share of the budget that may be used at the usual price. What steers by its error alone rests where there is some, so
 that it has to begin before the budget is used if it is to rest within."""
 _DOUBLES: Final = 1 / 6
 """Share of the budget with which the price doubles from there on: four times at a budget that is used up."""
+MOST_SPENT: Final = 0.25
+"""Of the error budget, what a size may use up by being too small for the bursts of the last days. Measured on bursts
+out of nothing: the rest goes to the rescales that bursts bring, and to the first hours, in which nothing is known."""
 NEARLY_USED: Final = 2.5
 """Times its usual price that a late second costs where a tenth of the budget is left."""
 _MOST: Final = 4.0
@@ -76,28 +79,32 @@ class Budget:
         late: Seconds above the acceptable lag.
         known: Seconds of which the lag is known.
         lag: At the last sample, seconds; None where it was not known.
+        is_short: Whether the job is late, and was in time before without a restart since.
     """
 
     at: float | None = None
     late: float = 0.0
     known: float = 0.0
     lag: float | None = None
+    is_short: bool = False
 
     @classmethod
     def read(cls, stored: Any) -> Budget:
         """Read what :meth:`as_json` wrote; as before the first sample where it cannot be read."""
         try:
-            at, late, known, *lag = (float(each) for each in stored)
-            found = cls(at, late, known, *lag)
+            at, late, known, *others = (float(each) for each in stored)
+            lag, *short = others or (None,)
+            found = cls(at, late, known, lag, is_short=bool(short))
         except (TypeError, ValueError, OverflowError):
             return cls()
-        return found if all(map(isfinite, (at, *lag))) and 0.0 <= late <= known <= MEMORY else cls()
+        is_sound = all(map(isfinite, (at, *others))) and short in ([], [1.0])
+        return found if is_sound and 0.0 <= late <= known <= MEMORY else cls()
 
     def as_json(self) -> list[float] | None:
         """Return it as JSON values."""
         if self.at is None:
             return None
-        lag = () if self.lag is None else (round(self.lag, 1),)
+        lag = () if self.lag is None else (round(self.lag, 1), *([1.0] if self.is_short else ()))
         return [self.at, round(self.late, 1), round(self.known, 1), *lag]
 
     def after(self, at: float, lag: float | None, limit: float, restart: Restart | None = None) -> Budget:
@@ -119,7 +126,8 @@ class Budget:
         else:
             more = seconds_above(*lags, limit, elapsed)
         known = self.known * kept + elapsed
-        return Budget(at, min(self.late * kept + more, known, MEMORY), min(known, MEMORY), lag)
+        is_short = lag > limit and restart is None and (self.is_short or lags[0] <= limit)
+        return Budget(at, min(self.late * kept + more, known, MEMORY), min(known, MEMORY), lag, is_short)
 
     @property
     def measured(self) -> float:
@@ -133,6 +141,15 @@ class Budget:
             allowed: Share of the time.
         """
         return (self.late + _PRIOR_USED * allowed * _PRIOR) / (self.known + _PRIOR)
+
+    def left(self, allowed: float, most: float) -> float:
+        """Return the share of time that a job may still be late.
+
+        Args:
+            allowed: Share of the time.
+            most: Of that, what counts at most.
+        """
+        return min(max(allowed - self.share(allowed), 0.0), most * allowed)
 
     def factor(self, allowed: float) -> float:
         """Return how many times its price a late second costs: 1 far within the budget, 4 where it is used up.

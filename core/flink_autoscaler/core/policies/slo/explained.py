@@ -146,8 +146,8 @@ def price_reason(prices: Prices, terms: LagTerms) -> Reason:
 
 
 def floor_reason(least: int, slots: int) -> Reason:
-    """Say that the job is late too often to be made as small as it looks cheapest."""
-    text = f"the job has been late too often: fewer than {least} slots would have been late in the last days"
+    """Say that the job would be late too often if it were made as small as it looks cheapest."""
+    text = f"fewer than {least} slots, if they had stayed, would have been late too often in the last days"
     return _reason("SLO_FLOOR", text, {"least": float(least), "slots": float(slots)})
 
 

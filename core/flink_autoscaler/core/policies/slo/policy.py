@@ -28,6 +28,7 @@ from flink_autoscaler.core.policies.base.quantities import subtasks
 from flink_autoscaler.core.policies.slo.acting import UPS, Acting, Moment, price_down
 from flink_autoscaler.core.policies.slo.budget import (
     MOST_REVERSALS,
+    MOST_SPENT,
     NEARLY_USED,
     NOTHING_USED,
     Budget,
@@ -192,7 +193,8 @@ class SloPolicy:
         budget = memory.budget.after(moment.at, moment.lag, limit, restart)
         if known.is_new:
             foreseen, mean = known.state.foreseen_in(DELAY) or moment.demand, known.state.history.day_mean
-            replayed = replayed.after(moment.at, moment.demand, foreseen, mean, limit)
+            short = moment.capacity if budget.is_short else 0.0
+            replayed = replayed.after(moment.at, moment.demand, foreseen, mean, limit, short)
         memory = replace(memory, budget=budget, replayed=replayed, restarts=_restarts(memory.restarts, known))
         if memory.acting.is_quiet(moment, known.noise.s, limit):
             reasons = (quiet_reason(memory.acting, moment), size_reason(moment))
@@ -323,13 +325,17 @@ def _usual(held: float, known: Learned) -> float:
 
 
 def _kept(given: PolicyInput, known: Learned, moment: Moment, memory: Memory, options: AutoscalerOptions) -> float:
-    """Return the capacity below which a job that is late whatever is foreseen is not made smaller; 0 for all others."""
-    allowed = options.slo_error_budget
-    is_turning = reversals(given.history, moment.at) > MOST_REVERSALS
+    """Return the capacity below which a job that is late whatever is foreseen is not made smaller; 0 for all others.
+
+    A load that comes out of nothing cannot be followed: what is saved between two bursts, the next one costs. A job of
+    such a load is held from the first; one that only turns often, when its budget is nearly used.
+    """
+    allowed, budget = options.slo_error_budget, memory.budget
+    is_turning = reversals(given.history, moment.at) > MOST_REVERSALS and budget.factor(allowed) >= NEARLY_USED
     is_wild = share_at(memory.replayed.shares, WILD) > allowed
-    if memory.budget.factor(allowed) < NEARLY_USED or not (is_turning or is_wild):
+    if not (is_turning or is_wild):
         return 0.0
-    return memory.replayed.capacity_kept(known.state.history.day_mean, allowed)
+    return memory.replayed.capacity_kept(known.state.history.day_mean, budget.left(allowed, MOST_SPENT))
 
 
 def _restart(memory: Memory, known: Learned, moment: Moment, replay: float) -> Restart | None:

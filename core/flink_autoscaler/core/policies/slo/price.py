@@ -24,12 +24,12 @@ _LEAST_SHARE: Final = 0.5
 """Of the mean size: what a rescale costs besides its outage is hardly less while the job is nearly idle, and each of
 them makes those that are needed later dearer."""
 
-_SMALL_UP: Final = 8.0
-"""Times the price of a scale-up that one by less than half costs besides. Measured: a load that rises for hours is
-followed in two steps instead of four or eight."""
-_SMALL_DOWN: Final = 15.0
-"""The same of a scale-down after as many rescales in 24 hours as double the price; in proportion to them, since nothing
-small would ever be given up by a job that is seldom rescaled."""
+_SMALL_UP: Final = 9.6
+"""Times the price of a scale-up that a small one costs besides. Measured: a load that rises for hours is followed in
+two steps instead of four or eight."""
+_SMALL_DOWN: Final = 50.0
+"""The same of a scale-down after as many rescales in 24 hours as double the price, and a quarter of it after half as
+many: nothing small would ever be given up by a job that is seldom rescaled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Prices:
         late_share: Share of the last days that the job was late.
         urgency: How many times the price of lateness that is.
         least: Slots for which a rescale is paid at least.
-        small_up: What a scale-up by less than half costs besides.
+        small_up: What a scale-up that changes little costs besides.
         small_down: The same of a scale-down.
     """
 
@@ -97,8 +97,8 @@ class Prices:
             late_share=budget.measured,
             urgency=urgency,
             least=_LEAST_SHARE * mean_slots,
-            small_up=weight * _SMALL_UP * up,
-            small_down=weight * _SMALL_DOWN * used * down,
+            small_up=weight * _SMALL_UP * up / urgency**2,  # who is late answers, in steps of any size
+            small_down=weight * _SMALL_DOWN * used**2 * down,
         )
 
     def change(self, slots: int, terms: LagTerms, *, is_up: bool = False) -> float:
@@ -107,7 +107,7 @@ class Prices:
         return price * max(slots, self.least) + terms.outage * slots
 
     def small(self, slots: int, *, is_up: bool = False) -> float:
-        """Return what a rescale to some slots that changes the size by less than half costs besides."""
+        """Return what a rescale to some slots that changes little costs besides."""
         return (self.small_up if is_up else self.small_down) * max(slots, self.least)
 
     def scale_down(self, slots: int, headroom: float, terms: LagTerms) -> float:

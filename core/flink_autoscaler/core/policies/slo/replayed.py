@@ -81,7 +81,9 @@ class Followed:
         before = map(packing.packed_shorts, (self.worst, self.others))
         return [packing.longs(self.backlogs), packing.longs(self.spell), *before]
 
-    def after(self, demand: float, base: float, elapsed: float, limit: float, most: float = inf) -> Followed:
+    def after(
+        self, demand: float, base: float, elapsed: float, limit: float, most: float = inf, short: float = 0.0
+    ) -> Followed:
         """Return them after some seconds in which each had the capacity of its head-room over a base.
 
         Args:
@@ -90,14 +92,17 @@ class Followed:
             elapsed: The seconds.
             limit: Lag above which a job is late, seconds.
             most: Greatest lag: with more of it the job would get another size.
+            short: Capacity with which the job itself was late; 0 where it was not.
         """
         late, longest, backlogs = limit * demand, most * demand, list[float]()
-        spell = list(self.spell)
+        spell, less = list(self.spell), 0.0
         for place, (headroom, backlog) in enumerate(zip(HEADROOMS, self.backlogs, strict=True)):
-            left = max(backlog + (demand - (1.0 + headroom) * base) * elapsed, 0.0)
+            capacity = (1.0 + headroom) * base
+            left = max(backlog + (demand - capacity) * elapsed, 0.0)
             backlogs.append(min(left, longest))
-            if left > late:
+            if left > late or less < short:
                 spell[place] += elapsed
+            less = capacity
         return replace(self, backlogs=tuple(backlogs), spell=tuple(spell))
 
     def ended(self) -> Followed:
@@ -158,7 +163,9 @@ class Replayed:
         foreseen = packing.packed_shorts(self.foreseen)
         return [self.at, round(self.known), foreseen, self.near.as_json(), self.steady.as_json()]
 
-    def after(self, at: float, demand: float, foreseen: float, mean: float, limit: float) -> Replayed:
+    def after(
+        self, at: float, demand: float, foreseen: float, mean: float, limit: float, short: float = 0.0
+    ) -> Replayed:
         """Return it after a minute.
 
         Args:
@@ -167,6 +174,7 @@ class Replayed:
             foreseen: That is expected of the minute that comes :data:`DELAY` minutes later.
             mean: Demand of the last day.
             limit: Lag above which a job is late, seconds.
+            short: Capacity with which the job itself was late in it; 0 where it was not, or because of a restart.
         """
         elapsed = 0.0 if self.at is None else at - self.at
         later = (*self.foreseen, max(foreseen, LEAST_SHARE * mean))[-DELAY:]
@@ -176,8 +184,9 @@ class Replayed:
         if not 0.0 < elapsed <= _LONGEST:
             return Replayed(at, self.known, later, near.emptied(), steady.emptied())
         known = min(self.known * exp(-elapsed / MEMORY) + elapsed, MEMORY)
-        near = near.after(demand, later[0], elapsed, limit, MOST_LAG * limit)
-        return Replayed(at, known, later, near, steady.after(demand, mean or demand, elapsed, limit))
+        near = near.after(demand, later[0], elapsed, limit, MOST_LAG * limit, short)
+        steady = steady.after(demand, mean or demand, elapsed, limit, short=short)
+        return Replayed(at, known, later, near, steady)
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -187,13 +196,18 @@ class Replayed:
     def capacity_kept(self, mean: float, allowed: float) -> float:
         """Return the least capacity that would have been late for no more than a share of the time if it had stayed.
 
+        Between the head-rooms that were followed, what was late is taken to be on a line.
+
         Args:
             mean: Demand of the last day.
             allowed: Share of the time, the worst spell apart.
         """
-        most = allowed * (self.known + PRIOR)
-        fitting = (headroom for headroom, late in zip(HEADROOMS, self.steady.late, strict=True) if late <= most)
-        return (1.0 + next(fitting, HEADROOMS[-1])) * mean
+        most, late = allowed * (self.known + PRIOR), self.steady.late
+        place = next((place for place, each in enumerate(late) if each <= most), len(late) - 1)
+        headroom, less = HEADROOMS[place], HEADROOMS[max(place - 1, 0)]
+        fall = late[max(place - 1, 0)] - late[place]
+        part = min((late[place - 1] - most) / fall, 1.0) if fall > 0.0 else 1.0
+        return (1.0 + less + part * (headroom - less)) * mean
 
 
 NOTHING_REPLAYED: Final = Replayed()

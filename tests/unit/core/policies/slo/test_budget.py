@@ -42,7 +42,7 @@ def test_a_new_job_counts_as_having_kept_its_budget() -> None:
     [
         pytest.param(0.0, 1.0, id="never late"),
         pytest.param(0.0025, 1.0, id="half of the budget"),
-        pytest.param(ALLOWED, 2.0, id="all of it, for a week"),
+        pytest.param(ALLOWED, 2.4, id="all of it, for a week"),
         pytest.param(0.0075, 4.0, id="half as much again"),
         pytest.param(0.05, 4.0, id="ten times"),
     ],
@@ -122,7 +122,9 @@ def test_what_an_older_program_stored_is_read_on() -> None:
         [],
         [1.0],
         [0.0, 0.0, 0.0, "x"],
-        [0.0, 0.0, 0.0, 1.0, 1.0],
+        [0.0, 0.0, 0.0, 1.0, "x"],
+        [0.0, 0.0, 0.0, 1.0, 0.5],
+        [0.0, 0.0, 0.0, 1.0, 1.0, 1.0],
         ["x", 1, 2],
         [0.0, 5.0, 1.0],
         [0.0, -1.0, 1.0],
@@ -132,6 +134,40 @@ def test_what_an_older_program_stored_is_read_on() -> None:
 )
 def test_what_was_damaged_is_forgotten(stored: object) -> None:
     assert Budget.read(stored) == NOTHING_USED
+
+
+@pytest.mark.parametrize(
+    ("before", "lag", "restart", "is_short"),
+    [
+        pytest.param(Budget(0.0, lag=30.0), 90.0, None, True, id="becomes late while it runs"),
+        pytest.param(Budget(0.0, lag=90.0, is_short=True), 80.0, None, True, id="and stays it"),
+        pytest.param(Budget(0.0, lag=90.0, is_short=True), 60.0, None, False, id="until it is in time"),
+        pytest.param(Budget(0.0, lag=30.0), 90.0, Restart(30.0, 95.0), False, id="late by a restart"),
+        pytest.param(Budget(0.0, lag=90.0), 80.0, None, False, id="and still by it"),
+        pytest.param(Budget(0.0, lag=90.0, is_short=True), 95.0, Restart(30.0, 99.0), False, id="a larger size"),
+    ],
+)
+def test_a_job_is_short_that_becomes_late_without_a_restart(
+    before: Budget, lag: float, restart: Restart | None, is_short: bool
+) -> None:
+    budget = before.after(60.0, lag, LIMIT, restart)
+
+    assert budget.is_short is is_short
+    assert Budget.read(budget.as_json()).is_short is is_short
+
+
+@pytest.mark.parametrize(
+    ("late", "left"),
+    [
+        pytest.param(0.0, 0.25 * ALLOWED, id="a quarter of it at most"),
+        pytest.param(0.9 * ALLOWED, 0.2 * ALLOWED, id="what is left"),
+        pytest.param(5 * ALLOWED, 0.0, id="nothing"),
+    ],
+)
+def test_of_the_budget_a_part_may_be_spent(late: float, left: float) -> None:
+    week = Budget(0.0, late * MEMORY, MEMORY)
+
+    assert week.left(ALLOWED, 0.25) == pytest.approx(left)
 
 
 def past(*sizes: int, ago: float = 0.0) -> list[PastRescale]:

@@ -54,7 +54,7 @@ def test_a_load_that_is_foreseen_makes_nobody_late() -> None:
         found = found.after(60.0 * minute, demand, demand, 10.0, LIMIT)
 
     assert share_at(found.shares, 0.1) < ALLOWED
-    assert found.capacity_kept(10.0, ALLOWED) == 20.0
+    assert 17.5 < found.capacity_kept(10.0, ALLOWED) <= 20.0
 
 
 def test_a_share_is_between_those_of_the_head_rooms_beside() -> None:
@@ -68,8 +68,22 @@ def test_a_share_is_between_those_of_the_head_rooms_beside() -> None:
 def test_what_would_have_stayed_in_time_is_kept() -> None:
     found = replayed(spiky(4), foreseen=100.0)
 
-    assert found.capacity_kept(10.0, ALLOWED) == 13.0
-    assert found.capacity_kept(10.0, 0.5) == 10.5
+    assert found.capacity_kept(10.0, 0.0) == pytest.approx(14.0)
+    assert 12.0 < found.capacity_kept(10.0, ALLOWED) < 13.5
+    assert 10.0 < found.capacity_kept(10.0, 0.5) < 10.5
+
+
+def test_what_is_late_itself_is_late_whatever_is_followed() -> None:
+    found, calm = NOTHING_REPLAYED, NOTHING_REPLAYED
+    for minute in range(2880):
+        is_late = minute % 60 == 59
+        found = found.after(60.0 * minute, 10.0, 10.0, 10.0, LIMIT, 13.0 if is_late else 0.0)
+        calm = calm.after(60.0 * minute, 10.0, 10.0, 10.0, LIMIT)
+
+    assert calm.shares == (0.0,) * len(HEADROOMS)
+    assert share_at(found.shares, 0.3) > ALLOWED
+    assert share_at(found.shares, 0.4) == 0.0
+    assert found.capacity_kept(10.0, 0.0) == pytest.approx(14.0)
 
 
 def test_bursts_out_of_nothing_are_wild_and_a_doubled_load_is_not() -> None:
@@ -117,7 +131,7 @@ def test_it_survives_the_store() -> None:
 
     assert read.at == found.at
     assert read.shares == pytest.approx(found.shares, rel=5e-3)
-    assert read.capacity_kept(10.0, ALLOWED) == found.capacity_kept(10.0, ALLOWED)
+    assert read.capacity_kept(10.0, ALLOWED) == pytest.approx(found.capacity_kept(10.0, ALLOWED), rel=5e-3)
     assert len(json.dumps(found.as_json())) <= 430
 
 

@@ -1,6 +1,7 @@
 import pytest
 
 from flink_autoscaler.core.options.slo import SloOptions
+from flink_autoscaler.core.policies.slo.budget import Budget
 from flink_autoscaler.core.policies.slo.lateness import LagTerms
 from flink_autoscaler.core.policies.slo.price import (
     Prices,
@@ -45,10 +46,10 @@ def test_a_rescale_of_a_job_that_is_nearly_idle_costs_as_one_of_half_its_mean_si
 @pytest.mark.parametrize(
     ("weight", "recent", "up", "down"),
     [
-        pytest.param("1", 0, 2400.0, 0.0, id="nothing was rescaled: a surplus goes at the usual price"),
-        pytest.param("1", 4, 2400.0, 7.5 * 1125.0, id="half of the rescales that double the price"),
-        pytest.param("1", 8, 2400.0, 15.0 * 1800.0, id="all of them"),
-        pytest.param("0.5", 4, 1200.0, 3.75 * 1125.0, id="half as much"),
+        pytest.param("1", 0, 2880.0, 0.0, id="nothing was rescaled: a surplus goes at the usual price"),
+        pytest.param("1", 4, 2880.0, 12.5 * 1125.0, id="half of the rescales that double the price"),
+        pytest.param("1", 8, 2880.0, 50.0 * 1800.0, id="all of them"),
+        pytest.param("0.5", 4, 1440.0, 6.25 * 1125.0, id="half as much"),
         pytest.param("0", 8, 0.0, 0.0, id="switched off"),
     ],
 )
@@ -59,6 +60,16 @@ def test_changes_by_less_than_half_cost_more(weight: str, recent: int, up: float
     assert prices.small(20, is_up=True) == pytest.approx(20 * up)
     assert prices.small(20) == pytest.approx(20 * down)
     assert prices.small(2) == pytest.approx(10 * down), "of half the mean size at least"
+
+
+def test_a_job_that_has_used_its_budget_pays_less_for_a_small_scale_up() -> None:
+    used = Budget(0.0, 3600.0, 86400.0, 0.0)
+
+    prices = Prices.of(SloOptions({}), 20.0, [10.0] * 96, 8, used)
+
+    assert prices.urgency == 4.0
+    assert prices.small(20, is_up=True) == pytest.approx(20 * 2880.0 / 16)
+    assert prices.small(20) == pytest.approx(20 * 50.0 * 1800.0)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +100,7 @@ def test_options_set_the_prices() -> None:
     }
     options = SloOptions({f"job.autoscaler.slo.{key}": value for key, value in set_to.items()})
 
-    assert Prices.of(options, 20.0, [10.0] * 96, 0) == Prices(40.0, 100.0, 10.0, 1.0, 0, least=10.0, small_up=160.0)
+    assert Prices.of(options, 20.0, [10.0] * 96, 0) == Prices(40.0, 100.0, 10.0, 1.0, 0, least=10.0, small_up=192.0)
 
 
 @pytest.mark.parametrize(
