@@ -21,14 +21,14 @@ SPIKE_SLOTS = 18
 
 
 @cache
-def spiky() -> BacktestResult:
+def spiky(hours: int = HOURS) -> BacktestResult:
     """Simulate a load with a spike every hour that is over before a rescale is."""
     vertices = (
         VertexModel("a" * 32, "source", 100_000.0),
         VertexModel("b" * 32, "work", 100.0, ship=ShipStrategy.REBALANCE),
     )
     hour = [1_000.0] * CALM + [1_800.0] * SPIKE
-    workload = Workload("spiky", 60.0, tuple((rate,) for rate in hour * HOURS))
+    workload = Workload("spiky", 60.0, tuple((rate,) for rate in hour * hours))
     return run(Simulation(JobModel.chain(vertices), workload, {"job.autoscaler.policies": "slo"}))
 
 
@@ -44,6 +44,13 @@ def test_the_job_keeps_its_error_budget_then_with_half_more_than_the_spikes_take
 
     assert then.late_seconds(60) <= 0.005 * (HOURS - KNOWN) * 3600
     assert result.measures.slot_hours <= 1.5 * SPIKE_SLOTS * HOURS
+
+
+def test_a_job_that_was_late_with_a_size_does_not_try_it_again_and_again() -> None:
+    result = spiky(36)
+
+    assert len([each for each in result.decisions if each.instant > HOURS * 3600]) <= 4
+    assert result.trace.part(HOURS * 3600.0, 36 * 3600.0).late_seconds(60) <= 360
 
 
 def test_a_load_out_of_nothing_is_held_and_not_followed_once_it_is_known() -> None:

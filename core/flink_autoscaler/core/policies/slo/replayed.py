@@ -92,17 +92,18 @@ class Followed:
             elapsed: The seconds.
             limit: Lag above which a job is late, seconds.
             most: Greatest lag: with more of it the job would get another size.
-            short: Capacity with which the job itself was late; 0 where it was not.
+            short: Capacity with which the job itself was late; 0 where it was not. It counts up to one head-room above
+                those with a queue: lateness without one is of something else, such as offsets that are committed late.
         """
         late, longest, backlogs = limit * demand, most * demand, list[float]()
-        spell, less = list(self.spell), 0.0
+        spell, less, waits = list(self.spell), 0.0, True
         for place, (headroom, backlog) in enumerate(zip(HEADROOMS, self.backlogs, strict=True)):
             capacity = (1.0 + headroom) * base
             left = max(backlog + (demand - capacity) * elapsed, 0.0)
             backlogs.append(min(left, longest))
-            if left > late or less < short:
+            if left > late or (waits and less < short):
                 spell[place] += elapsed
-            less = capacity
+            less, waits = capacity, left > 0.0
         return replace(self, backlogs=tuple(backlogs), spell=tuple(spell))
 
     def ended(self) -> Followed:

@@ -76,14 +76,23 @@ def test_what_would_have_stayed_in_time_is_kept() -> None:
 def test_what_is_late_itself_is_late_whatever_is_followed() -> None:
     found, calm = NOTHING_REPLAYED, NOTHING_REPLAYED
     for minute in range(2880):
-        is_late = minute % 60 == 59
-        found = found.after(60.0 * minute, 10.0, 10.0, 10.0, LIMIT, 13.0 if is_late else 0.0)
-        calm = calm.after(60.0 * minute, 10.0, 10.0, 10.0, LIMIT)
+        demand, is_late = (13.0, True) if minute % 60 == 59 else (10.0, False)
+        found = found.after(60.0 * minute, demand, 10.0, 10.0, LIMIT, 12.5 if is_late else 0.0)
+        calm = calm.after(60.0 * minute, demand, 10.0, 10.0, LIMIT)
 
-    assert calm.shares == (0.0,) * len(HEADROOMS)
+    assert share_at(calm.shares, 0.2) == 0.0
     assert share_at(found.shares, 0.3) > ALLOWED
     assert share_at(found.shares, 0.4) == 0.0
     assert found.capacity_kept(10.0, 0.0) == pytest.approx(14.0)
+
+
+def test_what_is_late_without_a_queue_says_nothing_of_its_size() -> None:
+    found = NOTHING_REPLAYED
+    for minute in range(2880):
+        found = found.after(60.0 * minute, 10.0, 10.0, 10.0, LIMIT, 30.0 if minute % 3 else 0.0)
+
+    assert share_at(found.shares, 0.1) == 0.0
+    assert found.capacity_kept(10.0, 0.0) <= 10.5
 
 
 def test_bursts_out_of_nothing_are_wild_and_a_doubled_load_is_not() -> None:
