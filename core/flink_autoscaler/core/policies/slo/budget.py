@@ -28,11 +28,11 @@ _FREE: Final = 0.62
 that it has to begin before the budget is used if it is to rest within."""
 _DOUBLES: Final = 1 / 6
 """Share of the budget with which the price doubles from there on: four times at a budget that is used up."""
-MOST_SPENT: Final = 0.25
+_MOST_SPENT: Final = 0.25
 """Of the error budget, what a size may use up by being too small for the bursts of the last days. Measured on bursts
 out of nothing: the rest goes to the rescales that bursts bring, and to the first hours, in which nothing is known."""
 NEARLY_USED: Final = 2.5
-"""Times its usual price that a late second costs where a tenth of the budget is left."""
+"""Times its usual price that a late second costs where a sixth of the budget is left."""
 _MOST: Final = 4.0
 
 
@@ -142,14 +142,13 @@ class Budget:
         """
         return (self.late + _PRIOR_USED * allowed * _PRIOR) / (self.known + _PRIOR)
 
-    def left(self, allowed: float, most: float) -> float:
-        """Return the share of time that a job may still be late.
+    def left(self, allowed: float) -> float:
+        """Return the share of time that a size of the job may be late: what is left, and a quarter of all at most.
 
         Args:
             allowed: Share of the time.
-            most: Of that, what counts at most.
         """
-        return min(max(allowed - self.share(allowed), 0.0), most * allowed)
+        return min(max(allowed - self.share(allowed), 0.0), _MOST_SPENT * allowed)
 
     def factor(self, allowed: float) -> float:
         """Return how many times its price a late second costs: 1 far within the budget, 4 where it is used up.

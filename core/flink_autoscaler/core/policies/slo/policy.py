@@ -28,7 +28,6 @@ from flink_autoscaler.core.policies.base.quantities import subtasks
 from flink_autoscaler.core.policies.slo.acting import UPS, Acting, Moment, price_down
 from flink_autoscaler.core.policies.slo.budget import (
     MOST_REVERSALS,
-    MOST_SPENT,
     NEARLY_USED,
     NOTHING_USED,
     Budget,
@@ -335,7 +334,7 @@ def _kept(given: PolicyInput, known: Learned, moment: Moment, memory: Memory, op
     is_wild = share_at(memory.replayed.shares, WILD) > allowed
     if not (is_turning or is_wild):
         return 0.0
-    return memory.replayed.capacity_kept(known.state.history.day_mean, budget.left(allowed, MOST_SPENT))
+    return memory.replayed.capacity_kept(known.state.history.day_mean, budget.left(allowed))
 
 
 def _restart(memory: Memory, known: Learned, moment: Moment, replay: float) -> Restart | None:

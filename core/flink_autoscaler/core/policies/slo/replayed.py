@@ -205,10 +205,10 @@ class Replayed:
         """
         most, late = allowed * (self.known + PRIOR), self.steady.late
         place = next((place for place, each in enumerate(late) if each <= most), len(late) - 1)
-        headroom, less = HEADROOMS[place], HEADROOMS[max(place - 1, 0)]
-        fall = late[max(place - 1, 0)] - late[place]
-        part = min((late[place - 1] - most) / fall, 1.0) if fall > 0.0 else 1.0
-        return (1.0 + less + part * (headroom - less)) * mean
+        before = max(place - 1, 0)
+        fall, low, high = late[before] - late[place], HEADROOMS[before], HEADROOMS[place]
+        part = min((late[before] - most) / fall, 1.0) if fall > 0.0 else 1.0
+        return (1.0 + low + part * (high - low)) * mean
 
 
 NOTHING_REPLAYED: Final = Replayed()

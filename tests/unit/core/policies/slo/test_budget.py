@@ -167,7 +167,7 @@ def test_a_job_is_short_that_becomes_late_without_a_restart(
 def test_of_the_budget_a_part_may_be_spent(late: float, left: float) -> None:
     week = Budget(0.0, late * MEMORY, MEMORY)
 
-    assert week.left(ALLOWED, 0.25) == pytest.approx(left)
+    assert week.left(ALLOWED) == pytest.approx(left)
 
 
 def past(*sizes: int, ago: float = 0.0) -> list[PastRescale]:
