@@ -27,7 +27,7 @@ from flink_autoscaler.core.policies.slo.learning import Learned, expected, learn
 from flink_autoscaler.core.policies.slo.levels import levels, present
 from flink_autoscaler.core.policies.slo.model import Levels, Seen, SeenVertex
 from flink_autoscaler.core.policies.slo.price import Prices
-from flink_autoscaler.core.policies.slo.programme import Outlook, valued
+from flink_autoscaler.core.policies.slo.programme.value import Outlook, valued
 from flink_autoscaler.core.policies.slo.state import Graph, SloState
 
 IDS = tuple(f"{number:032x}" for number in range(10))

@@ -10,7 +10,7 @@ from flink_autoscaler.core.policies.slo.acting import DOWNS, FULL_EVERY, UPS, Ac
 from flink_autoscaler.core.policies.slo.lateness import LagTerms
 from flink_autoscaler.core.policies.slo.model import Forecasts, Noise
 from flink_autoscaler.core.policies.slo.price import Prices
-from flink_autoscaler.core.policies.slo.programme import Cost, Valuation
+from flink_autoscaler.core.policies.slo.programme.value import Cost, Valuation
 
 _HOUR: Final = 3600.0
 _SHOWN: Final = {"5 min": 0, "30 min": 5, "2 h": 23}

@@ -34,7 +34,6 @@ from flink_autoscaler.core.policies.slo.budget import (
     Restart,
     reversals,
 )
-from flink_autoscaler.core.policies.slo.choices import COMMIT, reach
 from flink_autoscaler.core.policies.slo.explained import (
     cost_reasons,
     floor_reason,
@@ -51,7 +50,8 @@ from flink_autoscaler.core.policies.slo.learning import Learned, expected, glimp
 from flink_autoscaler.core.policies.slo.levels import deviation_of, levels, most_usable, present
 from flink_autoscaler.core.policies.slo.model import Level, Noise, Seen, seen
 from flink_autoscaler.core.policies.slo.price import Prices, downs_of_a_day, mean_slots, rescales_of_the_day
-from flink_autoscaler.core.policies.slo.programme import Outlook, Valuation, valued
+from flink_autoscaler.core.policies.slo.programme.choices import COMMIT, reach
+from flink_autoscaler.core.policies.slo.programme.value import Outlook, Valuation, valued
 from flink_autoscaler.core.policies.slo.replayed import DELAY, NOTHING_REPLAYED, WILD, Replayed, share_at
 from flink_autoscaler.core.policies.slo.restarts import NO_RESTARTS, Restarts
 from flink_autoscaler.core.policies.slo.state import Graph, SloState

@@ -20,7 +20,7 @@ from flink_autoscaler.core.policies.slo.explained import (
 from flink_autoscaler.core.policies.slo.lateness import LagTerms
 from flink_autoscaler.core.policies.slo.model import Forecasts, Noise
 from flink_autoscaler.core.policies.slo.price import Prices
-from flink_autoscaler.core.policies.slo.programme import Cost, Valuation
+from flink_autoscaler.core.policies.slo.programme.value import Cost, Valuation
 
 MOMENT = Moment(at=600.0, slots=12, capacity=11.4, demand=10.0, lag=3.0, expected=10.1)
 LIMIT = 60.0

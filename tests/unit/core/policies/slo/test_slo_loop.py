@@ -14,7 +14,7 @@ from flink_autoscaler.core.policies.slo.lateness import LagTerms, Spread
 from flink_autoscaler.core.policies.slo.model import Forecasts, Level, Levels
 from flink_autoscaler.core.policies.slo.noise import Differences, noise
 from flink_autoscaler.core.policies.slo.price import Prices, mean_slots, rescales_of_the_day
-from flink_autoscaler.core.policies.slo.programme import Outlook, valued
+from flink_autoscaler.core.policies.slo.programme.value import Outlook, valued
 
 TERMS = LagTerms(limit=60.0, outage=60.0, replay=5.0)
 PRICES = {"late-weight": "8", "rescale-price": "450 s", "rescale-price-up": "60 s"}

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from flink_autoscaler.core.policies.slo.choices import Choices
-from flink_autoscaler.core.policies.slo.grid import Moves
 from flink_autoscaler.core.policies.slo.lateness import LagTerms
 from flink_autoscaler.core.policies.slo.price import Prices
+from flink_autoscaler.core.policies.slo.programme.choices import Choices
+from flink_autoscaler.core.policies.slo.programme.moves import Moves
 
 TERMS = LagTerms(limit=60.0, outage=60.0)
 SLOTS = (8, 10, 11, 12, 17, 18, 24)

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.policies.slo.choices import COMMIT, Choices, courses, stages
-from flink_autoscaler.core.policies.slo.grid import NOISE_COUNTS, SMALL, CostGrid, grid_step
 from flink_autoscaler.core.policies.slo.lateness import LagTerms, Spread, late_share, rescale_lateness
 from flink_autoscaler.core.policies.slo.model import HORIZON, Forecasts, Level, Levels
 from flink_autoscaler.core.policies.slo.price import Prices
-from flink_autoscaler.core.policies.slo.programme import Outlook, valued, values
+from flink_autoscaler.core.policies.slo.programme.choices import COMMIT, Choices, courses, stages
+from flink_autoscaler.core.policies.slo.programme.grid import NOISE_COUNTS, CostGrid, grid_step
+from flink_autoscaler.core.policies.slo.programme.moves import SMALL
+from flink_autoscaler.core.policies.slo.programme.value import Outlook, valued, values
 
 TERMS = LagTerms(limit=60.0, outage=60.0, replay=5.0)
 SPREAD = Spread(0.04, 0.9, 0.02)

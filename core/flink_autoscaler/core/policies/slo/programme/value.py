@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from flink_autoscaler.core.policies.slo.choices import COMMIT, Choices, Course, courses
-from flink_autoscaler.core.policies.slo.grid import CostGrid, Row, grid_step
 from flink_autoscaler.core.policies.slo.lateness import Change, LagTerms, Spread, fluid
 from flink_autoscaler.core.policies.slo.model import BUCKET, HORIZON, Forecasts, Level, Levels
 from flink_autoscaler.core.policies.slo.price import Prices
+from flink_autoscaler.core.policies.slo.programme.choices import COMMIT, Choices, Course, courses
+from flink_autoscaler.core.policies.slo.programme.grid import CostGrid, grid_step
+from flink_autoscaler.core.policies.slo.programme.moves import Row
 
 
 @dataclass(frozen=True, slots=True)

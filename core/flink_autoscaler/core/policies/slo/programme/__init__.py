@@ -1,0 +1,1 @@
+"""What every size would cost over the next hours, and the cheapest of them."""
