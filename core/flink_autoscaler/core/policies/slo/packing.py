@@ -64,8 +64,9 @@ def shorts(text: str) -> list[float]:
     return list(map(_VALUES.__getitem__, _split(text)))
 
 
-def packed_shorts(values: Iterable[float]) -> str:
-    """Pack a series in which what is not positive is zero."""
+@lru_cache(maxsize=8192)
+def packed_shorts(values: tuple[float, ...]) -> str:
+    """Pack a series in which what is not positive is zero; it is mostly the one of the pass before."""
     return "".join(map(short, values))
 
 
@@ -75,7 +76,14 @@ def from_packed_shorts(text: object) -> tuple[float, ...]:
     Raises:
         ValueError: It is something else.
     """
-    if not isinstance(text, str) or not is_series(text, gaps=True):
+    if not isinstance(text, str):
+        raise ValueError(text)
+    return _from_packed(text)
+
+
+@lru_cache(maxsize=8192)
+def _from_packed(text: str) -> tuple[float, ...]:
+    if not is_series(text, gaps=True):
         raise ValueError(text)
     return tuple(_VALUES.get(each, 0.0) for each in _split(text))
 

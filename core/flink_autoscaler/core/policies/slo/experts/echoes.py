@@ -137,7 +137,7 @@ class Echoes:
     def as_json(self) -> list[Any]:
         """Return it as JSON values, for :meth:`read`."""
         numbers = [self.age, float(f"{self.before:.4g}"), round(self.log_ratio, 3)]
-        left, spread = map(packing.packed_shorts, ([each + _OFF for each in self.left], self.spread))
+        left, spread = map(packing.packed_shorts, (tuple([each + _OFF for each in self.left]), self.spread))
         return [*numbers, left, spread, "".join(packing.ALPHABET[round(each)] for each in self.counts)]
 
     @classmethod
