@@ -60,8 +60,6 @@ HOUR: Final = 12
 LEAST_MEAN: Final = 2 * HOUR
 MOST_SKEWED: Final = 1.5
 """Times the median, above which a mean is one of idle hours and of bursts, or of an error: nothing goes back to it."""
-MOST_AWAY: Final = 1.5
-"""Times what any of the hours before was away from their mean, above which the last hour is no noise."""
 
 
 @quick
@@ -180,16 +178,8 @@ def _mean(history: History) -> Sequence[float] | None:
         return None
     values = packing.shorts(history.buckets[-SIX_HOURS * packing.SHORT :])
     mean = fmean(values)
-    if mean > MOST_SKEWED * median(values) or _goes_away(values, mean):
-        return None
     away = fmean(history.last(PER_BUCKET)) - mean
-    return [mean + away * fade for fade in _TWENTY_MINUTES]
-
-
-def _goes_away(values: Sequence[float], mean: float) -> bool:
-    """Tell whether the last hour is much farther from a mean than any hour before it was."""
-    *before, last = [abs(fmean(values[max(end - HOUR, 0) : end]) - mean) for end in range(len(values), 0, -HOUR)][::-1]
-    return last > MOST_AWAY * max(before)
+    return [mean + away * fade for fade in _TWENTY_MINUTES] if mean <= MOST_SKEWED * median(values) else None
 
 
 def _season(history: History, period: int) -> Sequence[float] | None:

@@ -82,14 +82,6 @@ def test_nothing_goes_back_to_a_mean_of_bursts(burst: float) -> None:
     assert "mean" not in found
 
 
-def test_nothing_goes_back_to_a_mean_that_the_last_hour_goes_away_from() -> None:
-    def rising_at_last(minute: float) -> float:
-        return 10.0 + (0.05 * (minute - 300.0) if minute > 300.0 else math.sin(minute))
-
-    assert "mean" in paths(a_history(rising_at_last, 300), ())
-    assert "mean" not in paths(a_history(rising_at_last, 360), ())
-
-
 def test_no_path_leaves_what_a_load_can_do() -> None:
     found = paths(a_history(lambda minute: max(60.0 - minute, 0.0), 60), ())
 
