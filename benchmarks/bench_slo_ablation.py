@@ -18,11 +18,12 @@ from rich.table import Table
 
 from benchmarks import bench_policies
 from benchmarks.bench_policies import Case, simulated
-from flink_autoscaler.core.policies.slo import acting, choices, grid, lateness, learning, policy, programme
+from flink_autoscaler.core.policies.slo import acting, lateness, learning, policy
 from flink_autoscaler.core.policies.slo.budget import Budget
 from flink_autoscaler.core.policies.slo.experts import forecasts
 from flink_autoscaler.core.policies.slo.lateness import Spread
 from flink_autoscaler.core.policies.slo.model import Forecasts, Noise
+from flink_autoscaler.core.policies.slo.programme import choices, grid, value
 from flink_autoscaler.core.policies.slo.replayed import HEADROOMS, Followed, Replayed
 from flink_autoscaler.core.policies.slo.restarts import Restarts
 
@@ -96,7 +97,7 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     "lag absorbs nothing": Variant(apply=_instead(lateness, "LAG_SHARE", 0.0)),
     "no error budget": Variant(apply=_instead(Budget, "factor", lambda *_: 1.0)),
     "patience 0": Variant({"slo.patience": "0"}),
-    "one programme on the mean": Variant(apply=_instead(programme, "courses", _on_the_mean)),
+    "one programme on the mean": Variant(apply=_instead(value, "courses", _on_the_mean)),
     "rescales at one price": Variant({"slo.rescales-per-day": "1000000"}),
     "horizon 75 min": Variant(apply=_instead(choices, "stages", _near)),
     "nothing beyond it": Variant(apply=_instead(grid.CostGrid, "lasting", _nothing_lasts)),
