@@ -228,9 +228,7 @@ def _finite(value: Any, low: float = 0.0, high: float = GREATEST) -> float:
         ValueError: It is not within them.
         TypeError: It is no number.
     """
-    if type(value) is float and low <= value <= high:
-        return value
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if type(value) is not float and (isinstance(value, bool) or not isinstance(value, (int, float))):
         raise TypeError
     if not low <= value <= high:
         raise ValueError
