@@ -214,9 +214,12 @@ def test_a_backtest_shows_how_far_it_is_and_what_came_of_it(page: Chrome, web: W
     field = page.find_element(By.NAME, "options")
     field.clear()
     field.send_keys("utilization.target: 0.2\nutilization.max: 0.3")
+    days = page.find_element(By.NAME, "days")
+    days.clear()
+    days.send_keys("0.5")
     page.find_element(By.CSS_SELECTOR, "#backtest button[type=submit]").click()
 
-    table = wait_until("the result", lambda: page.find_elements(By.CSS_SELECTOR, "#simulated table"), 60.0)[0]
+    (table,) = wait_until("the result", lambda: page.find_elements(By.CSS_SELECTOR, "#simulated table"), 180.0)
     seen = page.execute_script("return window.seen")
 
     assert [False, 0] in seen

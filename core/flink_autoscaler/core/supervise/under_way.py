@@ -105,9 +105,8 @@ def see_progress(state: JobState, given: SupervisionInput) -> Transition:
 
 def _reached(state: JobState, given: SupervisionInput, current: RescaleRecord) -> Transition:
     checkpoints, taskmanagers = given.facts.checkpoints, given.facts.taskmanagers
-    outage_ms = measured_outage(given.facts, current)
-    if outage_ms is not None and outage_ms > given.since(current.decided_ms) + _CLOCKS_APART_MS:
-        outage_ms = None  # no longer than the rescale is ago
+    unknown = unmeasured(given.facts, current, most_ms=given.since(current.decided_ms) + _CLOCKS_APART_MS)
+    outage_ms = None if unknown else measured_outage(given.facts)
     reached = replace(
         settled(current, given, Stage.REACHED, current.reason),
         outage_ms=outage_ms,
@@ -118,21 +117,31 @@ def _reached(state: JobState, given: SupervisionInput, current: RescaleRecord) -
     if supervision.phase is SupervisionPhase.ROLLING_BACK:
         return remember(state, supervision)  # the rollback tells itself how it ended
     took = (given.now_ms - current.decided_ms) / 1000
-    outage = "" if outage_ms is None else f", the job was away for {outage_ms / 1000:.1f} s"
+    known = f", the job was away for {outage_ms / 1000:.1f} s" if outage_ms is not None else ""
+    outage = known or f"; how long it was away is not known: {unknown}"
     text = f"The job runs with {given.described(current.before, current.target)} after {took:.0f} s{outage}"
     return remember(state, supervision, tell("RescaleReached", text))
 
 
-def measured_outage(facts: RescaleFacts, current: RescaleRecord) -> int | None:
-    """Return how long not all tasks ran, milliseconds; None where that is not known or more than a rescale happened."""
+def unmeasured(facts: RescaleFacts, current: RescaleRecord, *, most_ms: int) -> str:
+    """Return why it is not known how long not all tasks ran; empty where it is, milliseconds below ``most_ms``."""
     if any(exception.at_ms > current.since_ms for exception in facts.exceptions or ()):
-        return None
+        return "tasks failed meanwhile"
     if (facts.initialized_ms or 0) > current.since_ms:
-        return None  # the JobManager was away, too; for how long, the cluster does not know
-    stopped_ms, since_ms = facts.stopped_ms, facts.running_since_ms
-    if stopped_ms is None or since_ms is None or not current.since_ms <= stopped_ms <= since_ms:
-        return None
-    return since_ms - stopped_ms
+        return "the JobManager was away, too"
+    stopped_ms, running_ms = facts.stopped_ms, facts.running_since_ms
+    if stopped_ms is None or running_ms is None:
+        return "; ".join(facts.missing.values()) or "the cluster does not tell"
+    if not current.since_ms <= stopped_ms <= running_ms <= stopped_ms + most_ms:
+        stopped, running = ((each - current.since_ms) / 1000 for each in (stopped_ms, running_ms))
+        return f"by the cluster the job stopped {stopped:g} s and ran {running:g} s after the request"
+    return ""
+
+
+def measured_outage(facts: RescaleFacts) -> int | None:
+    """Return how long not all tasks ran, milliseconds; None where the cluster does not tell."""
+    stopped_ms, running_ms = facts.stopped_ms, facts.running_since_ms
+    return None if stopped_ms is None or running_ms is None else running_ms - stopped_ms
 
 
 def _late(state: JobState, given: SupervisionInput, current: RescaleRecord, limit_ms: int) -> Transition:

@@ -16,7 +16,6 @@ from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Superv
 from flink_autoscaler.core.supervise.error_checkers import CHECKERS
 from flink_autoscaler.core.supervise.following import Followed, follow
 from flink_autoscaler.core.supervise.transition import SupervisionInput
-from flink_autoscaler.core.supervise.under_way import measured_outage
 
 NOW_MS = 100_000
 BUFFERS = "java.io.IOException: Insufficient number of network buffers: required 65, but only 12 available"
@@ -136,14 +135,57 @@ def test_a_rescale_that_the_job_does_not_survive_is_only_undone_for_real(
     assert (seen.state.supervision.phase is SupervisionPhase.ROLLING_BACK) == (expected == "RollbackStarted")
 
 
-@pytest.mark.parametrize(
-    ("initialized_ms", "expected"),
-    [pytest.param(1_000, 3_000, id="the same JobMaster"), pytest.param(93_000, None, id="restarted meanwhile")],
-)
-def test_an_outage_in_which_the_jobmanager_was_restarted_is_not_measured(
-    initialized_ms: int, expected: int | None
-) -> None:
-    record = RescaleRecord(90_000, 90_000, {"work": 1}, {"work": 4}, stage=Stage.PENDING)
-    facts = RescaleFacts(initialized_ms=initialized_ms, stopped_ms=95_000, running_since_ms=98_000)
+ALL_RUN = RescaleFacts(running={"work": 4}, all_running=True, stopped_ms=95_000, running_since_ms=98_000)
 
-    assert measured_outage(facts, record) == expected
+
+@pytest.mark.parametrize(
+    ("facts", "outage_ms", "text"),
+    [
+        pytest.param(ALL_RUN, 3_000, ", the job was away for 3.0 s", id="measured"),
+        pytest.param(
+            replace(ALL_RUN, initialized_ms=93_000),
+            None,
+            "; how long it was away is not known: the JobManager was away, too",
+            id="the JobManager restarted",
+        ),
+        pytest.param(
+            replace(ALL_RUN, exceptions=(JobException(96_000, "a TaskManager is lost"),)),
+            None,
+            "; how long it was away is not known: tasks failed meanwhile",
+            id="failed as well",
+        ),
+        pytest.param(
+            replace(ALL_RUN, running_since_ms=None),
+            None,
+            "; how long it was away is not known: the cluster does not tell",
+            id="not told",
+        ),
+        pytest.param(
+            replace(ALL_RUN, stopped_ms=None, missing={"stopped": "the answer was not read in time"}),
+            None,
+            "; how long it was away is not known: the answer was not read in time",
+            id="not read",
+        ),
+        pytest.param(
+            replace(ALL_RUN, stopped_ms=80_000),
+            None,
+            "; how long it was away is not known: by the cluster the job stopped -10 s and ran 8 s after the request",
+            id="an earlier stop",
+        ),
+        pytest.param(
+            replace(ALL_RUN, running_since_ms=900_000),
+            None,
+            "; how long it was away is not known: by the cluster the job stopped 5 s and ran 810 s after the request",
+            id="longer than the rescale is ago",
+        ),
+    ],
+)
+def test_what_was_reached_tells_how_long_the_job_was_away_or_why_nobody_knows(
+    facts: RescaleFacts, outage_ms: int | None, text: str
+) -> None:
+    seen = followed(a_state(Stage.PENDING, SupervisionPhase.PROBATION), status=JobStatus.RUNNING, facts=facts)
+
+    (reached,) = [each for each in seen.events if each.reason == "RescaleReached"]
+    assert reached.message.endswith(f" s{text}")
+    assert seen.state.supervision.current is not None
+    assert seen.state.supervision.current.outage_ms == outage_ms
