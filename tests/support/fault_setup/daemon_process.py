@@ -144,9 +144,11 @@ class DaemonProcess:
         self._process.send_signal(number)
 
     def exit_code(self, *, timeout: float = 120.0) -> int:
-        """Wait for the run to end by itself and return its exit code."""
-        assert self._process is not None
-        return self._process.wait(timeout)
+        """Wait for the run to end by itself and return its exit code; the end of the log is in the error."""
+        process = self._process
+        assert process is not None
+        self.wait_for("the end of the run", lambda: process.poll() is not None, timeout=timeout)
+        return int(process.returncode)
 
     def text(self) -> str:
         """Return what the run has written so far."""

@@ -118,8 +118,14 @@ class Pair:
             leader = self.leader()
             return [] if leader is None or not self._stands_by(1 - leader) else [leader]
 
-        (leader,) = self.daemons[self.wait_for_leader()].wait_for("a leader and a standby that is ready", leading)
-        return int(leader)
+        self.wait_for_leader()
+        (leader,) = wait_until(
+            "a leader and a standby that is ready", leading, 120.0, interval=0.02, context=self._last_words
+        )
+        return leader
+
+    def _last_words(self) -> str:
+        return "\n".join(f"{user}:\n{each.text()[-4000:]}" for user, each in zip(self.users, self.daemons, strict=True))
 
     def wait_for_standby(self, number: int) -> None:
         """Wait until a daemon stands by and is ready to take over."""

@@ -156,7 +156,7 @@ class SqlStateStore:
             self._remember(job_key, _View(state, None), generation)
             self._unwritten.pop(job_key, None)  # it is not gone, or no more
             if not isinstance(error, RowError):
-                self._failures[job_key] = (time.monotonic(), error)
+                self._fail(job_key, error, generation)
             raise
         self._failures.pop(job_key, None)
         self._remember(job_key, _View(state, stored), generation)
@@ -214,10 +214,13 @@ class SqlStateStore:
         return self._database.run(all_job_keys, read_only=True) | pending
 
     def forget(self) -> None:
-        """Drop everything in memory, also what could not be written; the next access reads the database again."""
+        """Drop everything in memory, also what could not be written; the next access reads the database again.
+
+        That it could not be written tells nothing any more: somebody else writes these jobs now.
+        """
         with self._lock:
             self._generation += 1
-            self._views, self._unwritten = {}, {}
+            self._views, self._unwritten, self._failures = {}, {}, {}
             self._reported = set()
         self._windows.clear()
 
@@ -273,6 +276,12 @@ class SqlStateStore:
         with self._lock:
             if generation == self._generation:
                 self._views[job_key] = view
+
+    def _fail(self, job_key: JobKey, error: StoreError, generation: int) -> None:
+        """Keep why a save failed, unless everything was forgotten meanwhile."""
+        with self._lock:
+            if generation == self._generation:
+                self._failures[job_key] = (time.monotonic(), error)
 
     def _drop(self, job_key: JobKey) -> None:
         self._failures.pop(job_key, None)

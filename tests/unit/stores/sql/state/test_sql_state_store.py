@@ -602,6 +602,36 @@ def test_a_save_that_failed_for_a_job_that_is_gone_tells_nothing_about_the_datab
     assert store.write_error() is None
 
 
+def test_a_save_that_failed_tells_nothing_once_somebody_else_writes_the_job(database: Database) -> None:
+    gate = Gate()
+    store = SqlStateStore(database, fence=gate)
+    store.load("job")
+    gate.error = StoreError("away")
+    with pytest.raises(StoreError):
+        store.save("job", OVERRIDES)
+    told_before = store.write_error()
+
+    store.forget()
+
+    assert told_before is not None
+    assert store.write_error() is None
+
+
+def test_a_save_that_fails_after_somebody_else_began_to_write_tells_nothing(database: Database) -> None:
+    class Overtaken(Gate):
+        def check(self, connection: Connection) -> None:
+            store.forget()
+            raise StoreError("away")
+
+    store = SqlStateStore(database, fence=Overtaken())
+    store.load("job")
+
+    with pytest.raises(StoreError):
+        store.save("job", OVERRIDES)
+
+    assert store.write_error() is None
+
+
 def test_of_jobs_that_are_gone_and_could_not_be_written_the_last_hundred_are_kept(database: Database) -> None:
     gate = Gate()
     store = SqlStateStore(database, fence=gate)
