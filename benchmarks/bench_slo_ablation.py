@@ -88,6 +88,7 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     "full": Variant(),
     "no day, week": Variant(apply=_experts(lambda name: name not in {forecasts.OF_DAY, forecasts.OF_WEEK})),
     "last and slow only": Variant(apply=_experts(lambda name: name in {forecasts.LAST, forecasts.SLOW})),
+    "no mean": Variant(apply=_experts(lambda name: name != forecasts.MEAN)),
     "no echo": Variant(apply=_experts(lambda name: name != forecasts.ECHO)),
     "nothing replayed": Variant(apply=_nothing_replayed),
     "single events count": Variant(apply=_instead(Followed, "late", property(_with_the_worst))),

@@ -26,9 +26,9 @@ from flink_autoscaler.core.policies.slo.sources.streams import NO_STREAMS, PER_S
 FORMAT: Final = 1
 FORESEEN: Final = 4
 """Buckets of the last mix that are kept, to tell surprises."""
-ROOM: Final = 7600
+ROOM: Final = 7850
 """Characters of all of it, which the older history must fit into."""
-FIXED: Final = 2240
+FIXED: Final = 2490
 PROFILED: Final = 250
 PER_VERTEX: Final = 115
 PER_STREAM: Final = MINUTES_OF_STREAM * packing.LONG + 30

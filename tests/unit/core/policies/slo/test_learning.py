@@ -241,7 +241,7 @@ def test_state_of_ten_vertices_and_a_week_fits(*, profiled: bool, buckets: int) 
     assert state is not None
     assert state.history.count > buckets
     assert ("profile" in state.trust.scores) is profiled
-    assert len(json.dumps(state.as_json(), separators=(",", ":"))) < 7900
+    assert len(json.dumps(state.as_json(), separators=(",", ":"))) < 8_000
 
 
 JSON = st.recursive(

@@ -20,11 +20,12 @@ from flink_autoscaler.core.policies.slo.model import LEAST_DEMAND
 
 AGES: Final = (2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
 """Minutes after a jump at which what is left of it is learned."""
-MOST_BELIEVED: Final = 0.95
+MOST_BELIEVED: Final = 0.98
 """Weight of an expert that has heard many echoes which were all alike."""
 
-_MOST_COUNTED: Final = 10.0
-"""Jumps after which the newer ones count for more."""
+_MOST_COUNTED: Final = 30.0
+"""Jumps after which the newer ones count for more. With a third of them what is left of the belief in other courses is
+enough to answer a spike of every hour, which is over before the answer is there."""
 _DOUBT: Final = 1.0
 """Jumps that have to be heard for half of the belief."""
 _MOST_LEFT: Final = 2.0

@@ -24,6 +24,7 @@ from flink_autoscaler.core.policies.slo.model import BUCKET, HORIZON, LEAST_DEMA
 WEEK: Final = 7 * DAY
 LAST, SLOW, TREND, DRIFT = "last", "slow", "trend", "drift"
 RAMP, OF_DAY, OF_WEEK, ANALOG, PROFILE, ECHO = "ramp", "day", "week", "analog", "profile", "echo"
+MEAN: Final = "mean"
 GREATEST_GROWTH: Final = 3.0
 """No path goes above so many times the greatest of a day."""
 
@@ -42,6 +43,7 @@ def _fading(minutes: float) -> tuple[float, ...]:
 _TREND: Final = _damped(60.0)
 _DRIFT: Final = _damped(180.0)
 _RAMP: Final = _damped(8.0)
+_TWENTY_MINUTES: Final = _fading(20.0)
 _HOUR: Final = _fading(60.0)
 _SIX_HOURS: Final = _fading(360.0)
 GREATEST_LOG_RATIO: Final = math.log(4.0)
@@ -55,6 +57,11 @@ then, and is as usual from then on."""
 SIX_HOURS: Final = 72
 HALF_HOUR: Final = 30
 HOUR: Final = 12
+LEAST_MEAN: Final = 2 * HOUR
+MOST_SKEWED: Final = 1.5
+"""Times the median, above which a mean is one of idle hours and of bursts, or of an error: nothing goes back to it."""
+MOST_AWAY: Final = 1.5
+"""Times what any of the hours before was away from their mean, above which the last hour is no noise."""
 
 
 @quick
@@ -106,6 +113,7 @@ def paths(
         TREND: _trend(history),
         DRIFT: _drift(history),
         RAMP: _ramp(history),
+        MEAN: _mean(history),
         OF_DAY: _season(history, DAY),
         OF_WEEK: _season(history, WEEK),
         ANALOG: _analog(history, matches),
@@ -164,6 +172,24 @@ def _ramp(history: History) -> Sequence[float] | None:
     first, second = (after - before for before, after in pairwise(history.minutes[-3:]))
     slope = min(first, second, key=abs) if first * second > 0.0 else 0.0
     return [history.minutes[-1] + slope * each for each in _RAMP]
+
+
+def _mean(history: History) -> Sequence[float] | None:
+    """Expect that what is above or below the mean of the last hours is noise, which is gone within half an hour."""
+    if history.count < LEAST_MEAN:
+        return None
+    values = packing.shorts(history.buckets[-SIX_HOURS * packing.SHORT :])
+    mean = fmean(values)
+    if mean > MOST_SKEWED * median(values) or _goes_away(values, mean):
+        return None
+    away = fmean(history.last(PER_BUCKET)) - mean
+    return [mean + away * fade for fade in _TWENTY_MINUTES]
+
+
+def _goes_away(values: Sequence[float], mean: float) -> bool:
+    """Tell whether the last hour is much farther from a mean than any hour before it was."""
+    *before, last = [abs(fmean(values[max(end - HOUR, 0) : end]) - mean) for end in range(len(values), 0, -HOUR)][::-1]
+    return last > MOST_AWAY * max(before)
 
 
 def _season(history: History, period: int) -> Sequence[float] | None:

@@ -14,6 +14,7 @@ from flink_autoscaler.core.policies.slo.experts.forecasts import (
     DRIFT,
     ECHO,
     LAST,
+    MEAN,
     OF_DAY,
     OF_WEEK,
     PROFILE,
@@ -25,7 +26,7 @@ from flink_autoscaler.core.policies.slo.noise import GREATEST_ERROR
 
 DISTANCES: Final = (1, 3, 6, 9, 15, 24, 36)
 """Buckets from a forecast to the one that it is compared to."""
-SCORED: Final = (LAST, SLOW, TREND, DRIFT, OF_DAY, OF_WEEK, ANALOG, PROFILE)
+SCORED: Final = (LAST, SLOW, TREND, DRIFT, MEAN, OF_DAY, OF_WEEK, ANALOG, PROFILE)
 LEVEL: Final = frozenset({LAST, SLOW})
 """Experts whose path is one value: what they said once serves all distances."""
 MIX: Final = "mix"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -60,6 +61,33 @@ def test_drift_is_the_line_of_two_hours() -> None:
 
     assert path[0] == pytest.approx(16.0 + 0.05 * 2.5, rel=0.01)
     assert path[95] < 16.0 + 0.05 * 180.0 + 0.1
+
+
+def test_mean_expects_what_is_unusual_to_be_gone_within_half_an_hour() -> None:
+    def shares(minute: float) -> float:
+        return 14.0 if minute % 90.0 < 30.0 else 8.0
+
+    path = paths(a_history(shares, 365), ())["mean"]
+
+    assert path[0] == pytest.approx(10.0 + 4.0 * math.exp(-2.5 / 20.0), rel=0.01)
+    assert path[11] == pytest.approx(10.0, rel=0.04)
+    assert path[95] == pytest.approx(10.0, rel=0.01)
+    assert "mean" not in paths(a_history(shares, 119), ())
+
+
+@pytest.mark.parametrize("burst", [pytest.param(60.0, id="bursts"), pytest.param(1e12, id="what no load can be")])
+def test_nothing_goes_back_to_a_mean_of_bursts(burst: float) -> None:
+    found = paths(a_history(lambda minute: burst if 100.0 <= minute < 130.0 else 10.0, 180), ())
+
+    assert "mean" not in found
+
+
+def test_nothing_goes_back_to_a_mean_that_the_last_hour_goes_away_from() -> None:
+    def rising_at_last(minute: float) -> float:
+        return 10.0 + (0.05 * (minute - 300.0) if minute > 300.0 else math.sin(minute))
+
+    assert "mean" in paths(a_history(rising_at_last, 300), ())
+    assert "mean" not in paths(a_history(rising_at_last, 360), ())
 
 
 def test_no_path_leaves_what_a_load_can_do() -> None:
@@ -264,6 +292,19 @@ def test_expert_that_is_wrong_is_not_believed() -> None:
 
     assert trust.weights(EQUAL, is_surprised=False)["last"] > 0.99
     assert trust.mix.total / trust.mix.count == pytest.approx(0.0144, rel=0.2)
+
+
+def test_noise_is_expected_to_pass() -> None:
+    chance, noise, history, trust = random.Random(7), 0.0, History(), Trust()
+    for _ in range(1440):
+        noise = 0.9 * noise + 0.087 * chance.gauss(0.0, 1.0)
+        history = history.after(20.0 * math.exp(noise), 1)
+        if history.completed:
+            trust = trust.after(history.bucket(history.count - 1)).saying(paths(history, nearest_hours(history)), ())
+
+    weights = trust.weights(paths(history, nearest_hours(history)), is_surprised=False)
+
+    assert max(weights, key=weights.__getitem__) == "mean"
 
 
 def test_what_is_due_is_bounded_and_compared_at_its_time() -> None:

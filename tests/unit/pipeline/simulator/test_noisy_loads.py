@@ -1,0 +1,21 @@
+"""Loads whose noise comes and goes within minutes, in the simulator: what ``slo`` holds for them."""
+
+from __future__ import annotations
+
+from flink_autoscaler.pipeline.backtest.subject import chain
+from flink_autoscaler.pipeline.simulator import RescaleTerms, Simulation, run
+from flink_autoscaler.pipeline.simulator.workloads import DAY, made
+
+HOUR = 3600.0
+WORK = 20
+"""Slots that the mean of the load takes."""
+
+
+def test_noise_that_passes_is_not_what_a_size_is_kept_for() -> None:
+    load = made("flat-correlated-20", 5, 0.75 * DAY)
+    given = Simulation(chain(load), load, {"job.autoscaler.policies": "slo"}, terms=RescaleTerms(60.0, replay=5.0))
+
+    then = run(given).trace.part(7 * HOUR, 18 * HOUR)
+
+    assert then.slot_seconds / then.duration <= 1.4 * WORK
+    assert then.late_seconds(60) <= 0.005 * then.duration
