@@ -25,3 +25,12 @@ def test_a_slow_rise_is_followed_in_steps_of_half_the_size_or_more() -> None:
     assert len(few.rescales) <= 0.7 * len(many.rescales)
     assert few.measures.slot_hours <= 1.1 * many.measures.slot_hours
     assert few.measures.over_slo <= max(many.measures.over_slo, BUDGET * DAY)
+
+
+def test_what_a_launch_left_too_large_is_given_up_the_same_day() -> None:
+    load = made("launch", 0, DAY)
+    result = run(Simulation(chain(load), load, {"job.autoscaler.policies": "slo"}))
+    largest, last = max(result.trace.slots), result.trace.slots[-1]
+
+    assert last < largest * 0.85
+    assert result.measures.over_slo <= BUDGET * DAY

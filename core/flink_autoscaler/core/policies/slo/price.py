@@ -30,6 +30,9 @@ two steps instead of four or eight."""
 _SMALL_DOWN: Final = 50.0
 """The same of a scale-down after as many rescales in 24 hours as double the price, and a quarter of it after half as
 many: nothing small would ever be given up by a job that is seldom rescaled."""
+_MOST_SMALL_DOWN: Final = 3600.0
+"""Seconds of the job that a small scale-down costs at most besides: after the rescales of a launch, a quarter too much
+would be held for a day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ class Prices:
             urgency=urgency,
             least=_LEAST_SHARE * mean_slots,
             small_up=weight * _SMALL_UP * up / urgency**2,  # who is late answers, in steps of any size
-            small_down=weight * _SMALL_DOWN * used**2 * down,
+            small_down=weight * min(_SMALL_DOWN * used**2 * down, _MOST_SMALL_DOWN),
         )
 
     def change(self, slots: int, terms: LagTerms, *, is_up: bool = False) -> float:
