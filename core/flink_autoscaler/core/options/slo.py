@@ -49,9 +49,9 @@ class SloOptions(OptionSet):
         number_from(0.0, 100.0),
         "1",
         "How much dearer slo makes rescales that change the size by less than half; 0 for no dearer than others. At 1 "
-        "such a scale-up costs about eleven times slo.rescale-price-up, such a scale-down 51 times slo.rescale-price "
-        "after slo.rescales-per-day rescales within 24 hours, and less with the square of them after fewer. A job "
-        "that uses up its error budget pays less for such scale-ups.",
+        "such a scale-up costs about eleven times slo.rescale-price-up, such a scale-down an hour of the whole job "
+        "besides its price from the third rescale within 24 hours on, and less before. A job that uses up its error "
+        "budget pays less for such scale-ups.",
     )
     slo_patience = option(
         "slo.patience",
