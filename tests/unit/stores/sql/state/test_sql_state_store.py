@@ -620,16 +620,16 @@ def test_a_save_that_failed_tells_nothing_once_somebody_else_writes_the_job(data
 def test_a_save_that_fails_after_somebody_else_began_to_write_tells_nothing(database: Database) -> None:
     class Overtaken(Gate):
         def check(self, connection: Connection) -> None:
-            store.forget()
+            overtaken.forget()
             raise StoreError("away")
 
-    store = SqlStateStore(database, fence=Overtaken())
-    store.load("job")
+    overtaken = SqlStateStore(database, fence=Overtaken())
+    overtaken.load("job")
 
     with pytest.raises(StoreError):
-        store.save("job", OVERRIDES)
+        overtaken.save("job", OVERRIDES)
 
-    assert store.write_error() is None
+    assert overtaken.write_error() is None
 
 
 def test_of_jobs_that_are_gone_and_could_not_be_written_the_last_hundred_are_kept(database: Database) -> None:
