@@ -47,9 +47,10 @@ def test_a_rescale_of_a_job_that_is_nearly_idle_costs_as_one_of_half_its_mean_si
     ("weight", "recent", "up", "down"),
     [
         pytest.param("1", 0, 2880.0, 0.0, id="nothing was rescaled: a surplus goes at the usual price"),
-        pytest.param("1", 4, 2880.0, 12.5 * 1125.0, id="half of the rescales that double the price"),
-        pytest.param("1", 8, 2880.0, 50.0 * 1800.0, id="all of them"),
-        pytest.param("0.5", 4, 1440.0, 6.25 * 1125.0, id="half as much"),
+        pytest.param("1", 2, 2880.0, 3.125 * 956.25, id="a quarter of the rescales that double the price"),
+        pytest.param("1", 3, 2880.0, 3600.0, id="an hour of the job at most"),
+        pytest.param("1", 8, 2880.0, 3600.0, id="all of them"),
+        pytest.param("0.5", 2, 1440.0, 1.5625 * 956.25, id="half as much"),
         pytest.param("0", 8, 0.0, 0.0, id="switched off"),
     ],
 )
@@ -69,7 +70,7 @@ def test_a_job_that_has_used_its_budget_pays_less_for_a_small_scale_up() -> None
 
     assert prices.urgency == 4.0
     assert prices.small(20, is_up=True) == pytest.approx(20 * 2880.0 / 16)
-    assert prices.small(20) == pytest.approx(20 * 50.0 * 1800.0)
+    assert prices.small(20) == pytest.approx(20 * 3600.0)
 
 
 @pytest.mark.parametrize(
