@@ -117,8 +117,8 @@ def _reached(state: JobState, given: SupervisionInput, current: RescaleRecord) -
     if supervision.phase is SupervisionPhase.ROLLING_BACK:
         return remember(state, supervision)  # the rollback tells itself how it ended
     took = (given.now_ms - current.decided_ms) / 1000
-    known = f", the job was away for {outage_ms / 1000:.1f} s" if outage_ms is not None else ""
-    outage = known or f"; how long it was away is not known: {unknown}"
+    not_known = f"; how long it was away is not known: {unknown}"
+    outage = not_known if outage_ms is None else f", the job was away for {outage_ms / 1000:.1f} s"
     text = f"The job runs with {given.described(current.before, current.target)} after {took:.0f} s{outage}"
     return remember(state, supervision, tell("RescaleReached", text))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -574,44 +574,39 @@ def test_released_job_is_read_again_and_others_are_not(database: Database) -> No
     assert (untouched, len(statements.texts)) == (0, 1)
 
 
-def test_released_job_that_could_not_be_written_yet_is_kept(database: Database) -> None:
+def after_a_failed_save(database: Database) -> SqlStateStore:
+    """Return a store that could not write the state of a job."""
     gate = Gate()
     store = SqlStateStore(database, fence=gate)
     store.load("job")
     gate.error = StoreError("away")
     with pytest.raises(StoreError):
         store.save("job", OVERRIDES)
+    return store
+
+
+def test_released_job_that_could_not_be_written_yet_is_kept(database: Database) -> None:
+    store = after_a_failed_save(database)
 
     store.release("job")
 
     assert store.load("job") == OVERRIDES
 
 
-def test_a_save_that_failed_for_a_job_that_is_gone_tells_nothing_about_the_database(database: Database) -> None:
-    gate = Gate()
-    store = SqlStateStore(database, fence=gate)
-    store.load("job")
-    gate.error = StoreError("away")
-    with pytest.raises(StoreError):
-        store.save("job", OVERRIDES)
+@pytest.mark.parametrize(
+    "is_over",
+    [
+        pytest.param(lambda store: store.release("job"), id="the job is gone"),
+        pytest.param(lambda store: store.forget(), id="somebody else writes it"),
+    ],
+)
+def test_a_save_that_failed_tells_nothing_about_the_database_once_nobody_here_tries_it_again(
+    database: Database, is_over: Callable[[SqlStateStore], None]
+) -> None:
+    store = after_a_failed_save(database)
     told_before = store.write_error()
 
-    store.release("job")
-
-    assert told_before is not None
-    assert store.write_error() is None
-
-
-def test_a_save_that_failed_tells_nothing_once_somebody_else_writes_the_job(database: Database) -> None:
-    gate = Gate()
-    store = SqlStateStore(database, fence=gate)
-    store.load("job")
-    gate.error = StoreError("away")
-    with pytest.raises(StoreError):
-        store.save("job", OVERRIDES)
-    told_before = store.write_error()
-
-    store.forget()
+    is_over(store)
 
     assert told_before is not None
     assert store.write_error() is None
