@@ -131,7 +131,8 @@ def unmeasured(facts: RescaleFacts, current: RescaleRecord, *, most_ms: int) -> 
         return "the JobManager was away, too"
     stopped_ms, running_ms = facts.stopped_ms, facts.running_since_ms
     if stopped_ms is None or running_ms is None:
-        return facts.missing.get("running_since") or facts.missing.get("stopped") or "the cluster does not tell"
+        is_unread = not facts.missing.keys().isdisjoint(("running_since", "stopped"))
+        return "an answer of the cluster could not be read" if is_unread else "the cluster does not tell"
     if not current.since_ms <= stopped_ms <= running_ms <= stopped_ms + most_ms:
         stopped, running = ((each - current.since_ms) / 1000 for each in (stopped_ms, running_ms))
         return f"by the cluster the job stopped {stopped:g} s and ran {running:g} s after the request"
