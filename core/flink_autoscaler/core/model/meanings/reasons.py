@@ -365,6 +365,7 @@ _SLO: Final = Chapter(
         Meaning("SLO_FORECAST", "What the forecasts expect, and how much each is believed."),
         Meaning("SLO_COST", "What one size would cost over the next hours, term by term; there is one for each shown."),
         Meaning("SLO_STAYS", "No other size is cheaper than the present one."),
+        Meaning("SLO_WAITS", "Another size is cheaper than the present one for good, but not dearer in five minutes."),
         Meaning("SLO_UP", "A larger size is cheaper: how late the job would be if it stays, and if it goes."),
         Meaning(
             "SLO_DOWN_WAITS",

@@ -60,7 +60,7 @@ def cost_reasons(valuation: Valuation, slots: int) -> Iterator[Reason]:
     """Yield what the present size, the best one and those beside it would cost over the next hours."""
     for cost in valuation.costs.values():
         what = "stays" if cost.slots == slots else "goes"
-        best = ", the cheapest" if cost.slots == valuation.best else ""
+        best = ", the cheapest" if cost.slots == valuation.best and valuation.rival is None else ""
         hours = {name: value / _HOUR for name, value in _terms(cost).items()}
         terms = ", ".join(f"{name} {_number(value)}" for name, value in hours.items())
         text = f"{cost.slots} slots{best} (the job {what}) in slot-hours: {terms}"
@@ -83,9 +83,22 @@ def outcome_reason(acting: Acting, moment: Moment, valuation: Valuation, price: 
         return _up(acting, moment, valuation)
     if valuation.best < moment.slots:
         return _down(acting, moment, price, limit)
+    if valuation.rival is not None:
+        return _waits(moment, valuation, valuation.rival)
     stay = valuation.costs[moment.slots]
     text = f"{moment.slots} slots stay: no other size is cheaper over the next hours"
     return _reason("SLO_STAYS", text, {"slots": float(moment.slots), "total": stay.total / _HOUR})
+
+
+def _waits(moment: Moment, valuation: Valuation, rival: int) -> Reason:
+    waits, goes = valuation.stay / _HOUR, valuation.costs[rival].total / _HOUR
+    text = (
+        f"{moment.slots} slots stay for now: to go in five minutes, to what is best by then, costs {_number(waits)} "
+        f"slot-hours over the next hours, to go to {rival} slots now {_number(goes)}"
+    )
+    return _reason(
+        "SLO_WAITS", text, {"slots": float(moment.slots), "target": float(rival), "now": goes, "later": waits}
+    )
 
 
 def _up(acting: Acting, moment: Moment, valuation: Valuation) -> Reason:

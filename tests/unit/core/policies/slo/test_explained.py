@@ -122,6 +122,21 @@ def test_staying_is_said() -> None:
     assert outcome_reason(Acting(), MOMENT, a_valuation(12), 0.0, LIMIT).code == "SLO_STAYS"
 
 
+def test_waiting_for_five_minutes_is_said_with_what_it_costs_to_go_now() -> None:
+    """The present size alone looks dearer then than another one that is shown: it is not for good."""
+    rival = replace(a_cost(15), late=0.0)
+    valuation = replace(a_valuation(12), stay=9 * 3600.0, costs={12: a_cost(12), 15: rival}, rival=15)
+
+    reason = outcome_reason(Acting(), MOMENT, valuation, 0.0, LIMIT)
+
+    assert reason.code == "SLO_WAITS"
+    assert reason.text == (
+        "12 slots stay for now: to go in five minutes, to what is best by then, costs 9 slot-hours over the next "
+        "hours, to go to 15 slots now 13.38"
+    )
+    assert not any("the cheapest" in each.text for each in cost_reasons(valuation, 12))
+
+
 def test_prices_bounds_and_quiet_passes_are_said() -> None:
     price = price_reason(Prices(96.0, 513.0, 60.0, 0.5, 3), LagTerms(LIMIT, 50.0, 4.0))
     assert "outage of 50 s and 4 s that are read again, after 3 in 24 h" in price.text

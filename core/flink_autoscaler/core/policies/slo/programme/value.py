@@ -7,7 +7,7 @@ knows the backlog: it follows it as a fluid, for a change now and for one in fiv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -77,12 +77,15 @@ class Valuation:
     Attributes:
         best: Slots of the size that is cheapest to have from now on.
         stay: What it costs to keep the present size at least for five minutes and then to do what is best.
-        costs: By slots, of the present size, the best one and those beside it.
+        costs: By slots, of the present size, the best one and those beside it, and of the rival.
+        rival: Slots of the cheapest size that costs less now than the present one for good, but no less than to go in
+            five minutes; None for none.
     """
 
     best: int
     stay: float
     costs: dict[int, Cost]
+    rival: int | None = None
 
 
 def valued(outlook: Outlook) -> Valuation:
@@ -124,16 +127,32 @@ class _FirstStep:
 
     def valuation(self) -> Valuation:
         """Compare them."""
-        present, stay = self._choices.present, self._staying()
-        best, least = present, stay
-        for bound, place in self._ascending(self._bound(place) for place in range(len(self._choices.slots))):
+        slots, present, stay = self._choices.slots, self._choices.present, self._staying()
+        bounds = self._ascending(map(self._bound, range(len(slots))))
+        other, rival = self._cheapest(bounds, stay), None
+        best = present if other is None else other
+        if other is None:
+            rival = self._cheapest(bounds, self._cost(present).total)
+        shown = {each for each in (present, best, best - 1, best + 1) if 0 <= each < len(slots)}
+        if rival is not None:
+            shown.add(rival)
+        costs = {slots[each]: self._cost(each) for each in sorted(shown)}
+        return Valuation(slots[best], stay, costs, None if rival is None else slots[rival])
+
+    def _cheapest(self, bounds: Iterable[tuple[float, int]], least: float) -> int | None:
+        """Return the place of the size that is cheapest to go to now; None where none costs less than something.
+
+        Args:
+            bounds: What each costs at least, ascending.
+            least: What it has to cost less than.
+        """
+        best = None
+        for bound, place in bounds:
             if bound >= least:
                 break
-            if place != present and (cost := self._cost(place).total) < least:
+            if place != self._choices.present and (cost := self._cost(place).total) < least:
                 best, least = place, cost
-        shown = {each for each in (present, best, best - 1, best + 1) if 0 <= each < len(self._choices.slots)}
-        costs = {self._choices.slots[each]: self._cost(each) for each in sorted(shown)}
-        return Valuation(self._choices.slots[best], stay, costs)
+        return best
 
     def _staying(self) -> float:
         """Return what it costs to stay for five minutes, and to do then what is best.
@@ -166,7 +185,7 @@ class _FirstStep:
         )
 
     @staticmethod
-    def _ascending(costs: Iterator[float] | Sequence[float]) -> list[tuple[float, int]]:
+    def _ascending(costs: Iterable[float]) -> list[tuple[float, int]]:
         return sorted((cost, place) for place, cost in enumerate(costs))
 
     def _bound(self, place: int) -> float:

@@ -178,6 +178,18 @@ def test_costs_are_shown_of_the_present_size_the_best_and_its_neighbours() -> No
     assert valuation.costs[18].rescale == 0.0
 
 
+def test_a_size_for_which_it_is_early_by_minutes_is_the_rival_of_the_present_one() -> None:
+    """To stay for good is dearer than to go now, and to go in five minutes cheaper than both."""
+    early = valued(an_outlook([10.0] * 2 + [20.0] * 94, 12))
+
+    assert early.best == 12
+    assert early.rival is not None
+    assert early.rival == pytest.approx(21, abs=1)
+    assert early.stay < early.costs[early.rival].total < early.costs[12].total
+    assert valued(an_outlook([10.0] * HORIZON, 11)).rival is None
+    assert valued(an_outlook([10.0] * HORIZON, 18)).rival is None
+
+
 def test_forecasts_that_come_to_the_same_count_together() -> None:
     flat = [10.0] * HORIZON
     forecasts = Forecasts(
