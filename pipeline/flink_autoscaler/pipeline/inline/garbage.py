@@ -2,7 +2,7 @@
 
 Nearly everything that a pass leaves behind goes by itself; the windows of all jobs, many small objects, stay. Python
 looks through all of them again whenever enough new ones came, several times per pass of a thousand jobs, while all
-threads stand still.
+threads stand still. And what there is to find is little: some hundred objects of the millions of such a pass.
 """
 
 from __future__ import annotations
@@ -14,19 +14,25 @@ from collections.abc import Callable
 from typing import Final
 
 YOUNG: Final = 500_000
-"""New objects after which the new ones are looked at; a pass over a thousand jobs makes about as many that stay."""
+"""More objects than at the last look, after which new ones are looked at, however long that takes."""
+DURING_A_PASS: Final = 40 * YOUNG
+"""The same while a pass runs, which makes as many as stay after the last one, and more than it leaves."""
 
 _OLDER: Final = 50
-_WORTH: Final = YOUNG // 50
-"""New objects for which looking between two passes is worth it."""
+_SHARE: Final = 0.01
+"""Of all time, what looking at the new objects may take."""
 
 EVERYTHING: Final = 600.0
 """Seconds after which everything is looked at, for garbage among what had stayed until then."""
 
 
-def spare_collector() -> None:
-    """Look at new objects less often, and never at those that are there now, such as what has been imported."""
-    gc.set_threshold(YOUNG, _OLDER, _OLDER)
+def spare_collector(young: int = DURING_A_PASS) -> None:
+    """Look at new objects less often, and never at those that are there now, such as what has been imported.
+
+    Args:
+        young: How many more than at the last look make Python look by itself.
+    """
+    gc.set_threshold(young, _OLDER, _OLDER)
     gc.collect()
     gc.freeze()
 
@@ -41,10 +47,14 @@ class Garbage:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._due = clock() + EVERYTHING
+        self._next = clock()
+        self._due = self._next + EVERYTHING
 
     def after_pass(self) -> None:
-        """Collect what the pass has left; what stays is not looked at again before everything is."""
+        """Collect what passes have left, where it is much or has not been looked at for a while.
+
+        What stays then is not looked at again before everything is.
+        """
         if not self._lock.acquire(blocking=False):
             return  # another pass does it
         try:
@@ -53,11 +63,15 @@ class Garbage:
             self._lock.release()
 
     def _collect(self) -> None:
-        if self._clock() >= self._due:
-            self._due = self._clock() + EVERYTHING
+        began = self._clock()
+        if began >= self._due:
+            self._due = began + EVERYTHING
             gc.unfreeze()
             gc.collect()
-            gc.freeze()
-        elif gc.get_count()[0] >= _WORTH or gc.get_count()[1]:
+        elif began >= self._next or gc.get_count()[0] >= YOUNG:
             gc.collect(1)
-            gc.freeze()
+        else:
+            return
+        gc.freeze()
+        ended = self._clock()
+        self._next = ended + (ended - began) / _SHARE

@@ -27,7 +27,7 @@ from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.pipeline.inline.engine import Answer, Deadlines, Group, evaluate_groups
-from flink_autoscaler.pipeline.inline.garbage import spare_collector
+from flink_autoscaler.pipeline.inline.garbage import YOUNG, spare_collector
 from flink_autoscaler.pipeline.spark.codec import Encoded, decode, encode, encode_outcome, portable
 
 REQUESTS: Final = pa.schema(
@@ -128,7 +128,7 @@ def _row(position: int, request: PassRequest, answer: Answer) -> OutcomeRow:
 @cache
 def _spare_collector() -> None:
     """Let garbage collection, which Spark's workers also run after every task, pass over what has been imported."""
-    spare_collector()
+    spare_collector(YOUNG)
 
 
 @cache

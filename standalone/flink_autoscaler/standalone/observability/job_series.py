@@ -17,6 +17,7 @@ from flink_autoscaler.core.errors import ConfigError, NotReadyError
 from flink_autoscaler.core.model.decision import PassPhase, Rescale
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.supervision import Stage, Supervision
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 
@@ -267,6 +268,12 @@ def _seen(report: JobPassReport) -> _Seen:
 
 def _is_bounded(reason: Reason) -> bool:
     """Tell whether a vertex gets less than it needs; the default policy says so in figures alone."""
-    figures = dict(reason.figures)
-    wanted, aligned = figures.get("wanted"), figures.get("aligned")
-    return reason.code in _BOUNDED or (wanted is not None and aligned is not None and wanted > aligned)
+    if reason.code in _BOUNDED:
+        return True
+    wanted = aligned = NAN
+    for name, value in reason.figures:
+        if name == "wanted":
+            wanted = value
+        elif name == "aligned":
+            aligned = value
+    return wanted > aligned

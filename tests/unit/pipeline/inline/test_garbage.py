@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from flink_autoscaler.pipeline.inline.garbage import EVERYTHING, Garbage
+from flink_autoscaler.pipeline.inline.garbage import DURING_A_PASS, EVERYTHING, YOUNG, Garbage
 from flink_autoscaler.pipeline.spark.settings import source_path
 
 
@@ -61,13 +61,37 @@ def test_garbage_of_what_had_stayed_is_collected_after_a_while() -> None:
     assert gone() is None
 
 
-def test_a_pass_that_left_next_to_nothing_is_not_worth_a_look() -> None:
-    gc.collect()
-    before = gc.get_freeze_count()
+def a_garbage_that_took(seconds: float, later: float) -> Garbage:
+    """Return one whose first look took some seconds, and whose next pass ends at an instant."""
+    instants = iter([0.0, 0.0, seconds, later, later])
+    garbage = Garbage(lambda: next(instants))
+    garbage.after_pass()
+    return garbage
 
-    Garbage().after_pass()
 
-    assert gc.get_freeze_count() == before
+@pytest.mark.parametrize(
+    ("later", "is_due"),
+    [
+        pytest.param(19.0, False, id="ninety times as long after it: not yet"),
+        pytest.param(21.0, True, id="a hundred times as long: again"),
+    ],
+)
+def test_looking_takes_a_hundredth_of_the_time_at_most(later: float, is_due: bool) -> None:
+    garbage, gone = a_garbage_that_took(0.2, later), weakref.ref(Knot())
+
+    garbage.after_pass()
+
+    assert (gone() is None) is is_due
+
+
+def test_much_that_is_left_is_looked_at_at_once() -> None:
+    garbage, gone = a_garbage_that_took(0.2, 1.0), weakref.ref(Knot())
+    left = [[number] for number in range(YOUNG + 1000)]
+
+    garbage.after_pass()
+
+    assert gone() is None
+    assert left
 
 
 def test_what_is_there_at_the_start_is_spared() -> None:
@@ -80,4 +104,4 @@ def test_what_is_there_at_the_start_is_spared() -> None:
         [sys.executable, "-c", program], env={"PYTHONPATH": source_path()}, capture_output=True, text=True, check=True
     )
 
-    assert done.stdout.split() == ["True", "500000"]
+    assert done.stdout.split() == ["True", str(DURING_A_PASS)]
