@@ -48,7 +48,7 @@ class SloOptions(OptionSet):
         "slo.small-rescales",
         number_from(0.0, 100.0),
         "1",
-        "How much dearer slo makes rescales that change the size by less than half; 0 for no dearer than others. At 1 "
+        "How much dearer slo makes rescales that change the size by half or less; 0 for no dearer than others. At 1 "
         "such a scale-up costs about eleven times slo.rescale-price-up, such a scale-down an hour of the whole job "
         "besides its price from the third rescale within 24 hours on, and less before. A job that uses up its error "
         "budget pays less for such scale-ups.",

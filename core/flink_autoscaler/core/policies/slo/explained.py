@@ -151,7 +151,7 @@ def price_reason(prices: Prices, terms: LagTerms) -> Reason:
         text += f", which makes lateness {_number(prices.urgency)} times as dear"
     if prices.small_up or prices.small_down:
         small = f"{_number(prices.small_up)} s more up and {_number(prices.small_down)} s more down"
-        text += f"; a change by less than half costs {small}"
+        text += f"; a change by half or less costs {small}"
     figures = {"late": prices.late, "rescale": prices.rescale, "rescales": prices.recent}
     figures |= {"small_up": prices.small_up, "small_down": prices.small_down}
     figures |= {"outage": terms.outage, "replay": terms.replay}

@@ -140,9 +140,9 @@ def test_waiting_for_five_minutes_is_said_with_what_it_costs_to_go_now() -> None
 def test_prices_bounds_and_quiet_passes_are_said() -> None:
     price = price_reason(Prices(96.0, 513.0, 60.0, 0.5, 3), LagTerms(LIMIT, 50.0, 4.0))
     assert "outage of 50 s and 4 s that are read again, after 3 in 24 h" in price.text
-    assert "less than half" not in price.text
+    assert "half or less" not in price.text
     small = price_reason(Prices(96.0, 513.0, 60.0, small_up=480.0, small_down=1e3), LagTerms(LIMIT, 50.0))
-    assert small.text.endswith("a change by less than half costs 480 s more up and 1000 s more down")
+    assert small.text.endswith("a change by half or less costs 480 s more up and 1000 s more down")
     limited = limited_reason(MOMENT, 8.0)
     assert limited.code == "SLO_LIMITED"
     assert "8 of 10 slots" in limited.text
