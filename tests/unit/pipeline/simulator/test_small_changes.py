@@ -21,7 +21,7 @@ def day(small_rescales: str) -> BacktestResult:
     return run(Simulation(chain(load), load, options))
 
 
-def test_a_slow_rise_is_followed_in_steps_of_half_the_size_or_more() -> None:
+def test_a_slow_rise_is_followed_in_steps_of_more_than_half_the_size() -> None:
     few, many = day("1"), day("0")
 
     assert len(few.rescales) <= 0.7 * len(many.rescales)

@@ -133,9 +133,8 @@ class _FirstStep:
         best = present if other is None else other
         if other is None:
             rival = self._cheapest(bounds, self._cost(present).total)
-        shown = {each for each in (present, best, best - 1, best + 1) if 0 <= each < len(slots)}
-        if rival is not None:
-            shown.add(rival)
+        beside = (present, best, best - 1, best + 1, present if rival is None else rival)
+        shown = {each for each in beside if 0 <= each < len(slots)}
         costs = {slots[each]: self._cost(each) for each in sorted(shown)}
         return Valuation(slots[best], stay, costs, None if rival is None else slots[rival])
 
