@@ -57,5 +57,7 @@ class SloOptions(OptionSet):
         "slo.patience",
         number_from(0.0, 100.0),
         "0.35",
-        "Share of the price of a scale-down that slo must have forgone by waiting before it scales down.",
+        "Share of the price of a scale-down that slo must have forgone by waiting before it scales down; half of it "
+        "where at least three scale-downs of the last 24 hours were followed by a scale-up, at most one of them within "
+        "an hour.",
     )

@@ -60,3 +60,16 @@ def test_a_load_out_of_nothing_is_held_and_not_followed_once_it_is_known() -> No
 
     assert len([each for each in result.decisions if each.instant > 0.5 * DAY]) <= 3
     assert then.late_seconds(60) <= 0.005 * DAY
+
+
+def test_a_day_whose_scale_downs_lasted_makes_the_next_ones_sooner() -> None:
+    level, burst, rounds = [14_000.0] * 270, [26_600.0] * 30, 7
+    load = Workload("bursts", 60.0, tuple((rate,) for rate in (level + burst) * rounds + level))
+    result = run(Simulation(chain(load), load, {"job.autoscaler.policies": "slo"}))
+    sizes = [(each.instant / 60, sum(each.wanted.values())) for each in result.decisions]
+    downs = [at for (_, before), (at, after) in pairwise(sizes) if after < before]
+    ends = [turn * (len(level) + len(burst)) for turn in range(1, rounds + 1)]
+    waited = [min(at - end for at in downs if at >= end) for end in ends]
+
+    assert waited[1] >= 12, "minutes, as long as few have lasted"
+    assert max(waited[2:]) <= 11, "once they have"

@@ -113,6 +113,19 @@ def test_a_second_of_lateness_is_dearer_once_the_error_budget_is_used() -> None:
     assert used["late"] > 3.0 * within["late"]
 
 
+def test_a_scale_down_waits_for_half_as_much_once_those_of_the_day_have_lasted() -> None:
+    shares = []
+    with Arrivals(16) as cluster:
+        cluster.add("orders", 2, load=150.0)
+        for _ in range(4):
+            for load, minutes in [(150.0, 80), (700.0, 12)]:
+                cluster.loads["orders"] = load
+                cluster.run(minutes * MINUTE)
+            shares.append(figures(cluster, "SLO_PRICE")["patience"])
+
+    assert shares == [0.35, 0.35, 0.35, 0.175]
+
+
 def after_bursts(budget: str) -> tuple[int, set[str]]:
     """Let bursts come out of next to nothing, and return the slots 40 minutes later, and what passes then said.
 

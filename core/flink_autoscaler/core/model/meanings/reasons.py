@@ -375,9 +375,11 @@ _SLO: Final = Chapter(
         Meaning("SLO_DOWN", "The job goes down: what it could have saved has paid for the rescale."),
         Meaning(
             "SLO_PRICE",
-            "What a second above `slo.lag` and a rescale cost now, and how late the job was in the last days.",
+            "What a second above `slo.lag` and a rescale cost now, how late the job was in the last days, and what has "
+            "to be forgone before a scale-down.",
             "`slo.late-weight`, `slo.rescale-price`, `slo.rescales-per-day` and `slo.small-rescales` set the prices; "
-            "lateness beyond `slo.error-budget` makes the first one dearer.",
+            "lateness beyond `slo.error-budget` makes the first one dearer. `slo.patience` sets the share of a "
+            "scale-down's price that is waited for, half of it on a day whose scale-downs have lasted.",
         ),
         Meaning(
             "SLO_FLOOR",

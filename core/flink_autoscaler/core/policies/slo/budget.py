@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import exp, isfinite, log
 from typing import Any, Final
 
-from flink_autoscaler.core.model.policy_values import PastRescale
 from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.policies.slo.lateness import seconds_above
 
 DAY: Final = 86400.0
 MEMORY: Final = 7 * DAY
 """Seconds after which what was measured counts a third."""
-MOST_REVERSALS: Final = 3
-"""Within a day; a job that had more of them and is late is not made smaller than the last days allow."""
 
 _LONGEST: Final = 900.0
 """Seconds for which one sample can speak; what was before a longer gap is not known."""
@@ -160,11 +155,3 @@ class Budget:
 
 
 NOTHING_USED: Final = Budget()
-
-
-def reversals(rescales: Sequence[PastRescale], now: float) -> int:
-    """Return how often a job has changed its direction within the last day."""
-    recent = sorted((each for each in rescales if now - DAY < each.at <= now), key=lambda each: each.at)
-    sizes = [sum(each.after.values()) - sum(each.before.values()) for each in recent]
-    directions = [size > 0 for size in sizes if size]
-    return sum(1 for before, after in pairwise(directions) if before is not after)

@@ -152,7 +152,8 @@ def price_reason(prices: Prices, terms: LagTerms) -> Reason:
     if prices.small_up or prices.small_down:
         small = f"{_number(prices.small_up)} s more up and {_number(prices.small_down)} s more down"
         text += f"; a change by half or less costs {small}"
-    figures = {"late": prices.late, "rescale": prices.rescale, "rescales": prices.recent}
+    text += f"; before a scale-down {100 * prices.patience:.0f} % of its price have to be forgone"
+    figures = {"late": prices.late, "rescale": prices.rescale, "rescales": prices.recent, "patience": prices.patience}
     figures |= {"small_up": prices.small_up, "small_down": prices.small_down}
     figures |= {"outage": terms.outage, "replay": terms.replay}
     return _reason("SLO_PRICE", text, figures | {"late_share": prices.late_share, "urgency": prices.urgency})

@@ -9,7 +9,7 @@ metric window and no timer.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,14 +26,7 @@ from flink_autoscaler.core.policies.base.proposals import (
 )
 from flink_autoscaler.core.policies.base.quantities import subtasks
 from flink_autoscaler.core.policies.slo.acting import UPS, Acting, Moment, price_down
-from flink_autoscaler.core.policies.slo.budget import (
-    MOST_REVERSALS,
-    NEARLY_USED,
-    NOTHING_USED,
-    Budget,
-    Restart,
-    reversals,
-)
+from flink_autoscaler.core.policies.slo.budget import NEARLY_USED, NOTHING_USED, Budget, Restart
 from flink_autoscaler.core.policies.slo.explained import (
     cost_reasons,
     floor_reason,
@@ -55,11 +48,14 @@ from flink_autoscaler.core.policies.slo.programme.value import Outlook, Valuatio
 from flink_autoscaler.core.policies.slo.replayed import DELAY, NOTHING_REPLAYED, WILD, Replayed, share_at
 from flink_autoscaler.core.policies.slo.restarts import NO_RESTARTS, Restarts
 from flink_autoscaler.core.policies.slo.state import Graph, SloState
+from flink_autoscaler.core.policies.slo.turns import patience, reversals
 
 LEAST_MINUTES: Final = 2
 """Of history, before anything is said."""
 _SPARE: Final = 1.1
 """Times the greatest demand of an hour: there the capacity has to be known."""
+MOST_REVERSALS: Final = 3
+"""Within a day; a job that had more of them and is late is not made smaller than the last days allow."""
 MOST_HELD: Final = 5.0
 """Times the demand of the last day: more than that is held for bursts, and does not make the next ones dearer."""
 _GREATEST_OUTAGE: Final = 3600.0
@@ -300,9 +296,8 @@ def _evaluation(
     deviation = deviation_of(strong)(sizes.next_to(_SPARE * max(forecasts.mixed[:COMMIT])))
     replay = memory.restarts.age(given.downtime.replay)
     terms = _terms(replace(given.downtime, replay=replay), options.slo_lag.exact_seconds)
-    recent = rescales_of_the_day([past.at for past in given.history], moment.at)
-    usual, downs = _usual(memory.mean or float(size.slots), known), downs_of_a_day(options.rescales_per_day)
-    prices = Prices.of(options, usual, forecasts.mixed, recent, memory.budget, downs)
+    usual = _usual(memory.mean or float(size.slots), known)
+    prices = _prices(given, moment, memory.budget, usual, forecasts.mixed, options)
     spread = Spread.of(known.noise, deviation, memory.replayed.shares)
     outlook = Outlook(sizes, size, forecasts, spread, terms, prices, known.backlog)
     valuation, least = valued(outlook), sizes.next_to(kept).slots if kept else 0
@@ -315,6 +310,20 @@ def _evaluation(
     acting = replace(acting, is_due=wanted is not None)
     held = least if is_held else 0
     return Evaluation(moment, outlook, known.noise, deviation, valuation, acting, price, wanted, held)
+
+
+def _prices(
+    given: PolicyInput,
+    moment: Moment,
+    budget: Budget,
+    usual: float,
+    mixed: Sequence[float],
+    options: AutoscalerOptions,
+) -> Prices:
+    """Return the prices by what the day has had of rescales, and the last days of lateness."""
+    recent = rescales_of_the_day([past.at for past in given.history], moment.at)
+    prices = Prices.of(options, usual, mixed, recent, budget, downs_of_a_day(options.rescales_per_day))
+    return replace(prices, patience=patience(prices.patience, given.history, moment.at))
 
 
 def _usual(held: float, known: Learned) -> float:

@@ -8,14 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flink_autoscaler.core.model.policy_values import PastRescale
 from flink_autoscaler.core.policies.slo.budget import (
-    DAY,
     MEMORY,
     NOTHING_USED,
     Budget,
     Restart,
-    reversals,
 )
 
 ALLOWED = 0.005
@@ -168,17 +165,3 @@ def test_of_the_budget_a_part_may_be_spent(late: float, left: float) -> None:
     week = Budget(0.0, late * MEMORY, MEMORY)
 
     assert week.left(ALLOWED) == pytest.approx(left)
-
-
-def past(*sizes: int, ago: float = 0.0) -> list[PastRescale]:
-    return [
-        PastRescale(DAY - ago + 60.0 * place, {"v": before}, {"v": after})
-        for place, (before, after) in enumerate(pairwise(sizes))
-    ]
-
-
-def test_changes_of_direction_within_a_day_are_counted() -> None:
-    assert reversals([], DAY) == 0
-    assert reversals(past(1, 2, 3, 4), 2 * DAY) == 0
-    assert reversals(past(1, 5, 2, 6, 3, 7), 2 * DAY - 1.0) == 4
-    assert reversals(past(1, 5, 2, 6, 3, 7, ago=DAY), 2 * DAY) == 0

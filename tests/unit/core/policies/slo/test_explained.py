@@ -141,8 +141,9 @@ def test_prices_bounds_and_quiet_passes_are_said() -> None:
     price = price_reason(Prices(96.0, 513.0, 60.0, 0.5, 3), LagTerms(LIMIT, 50.0, 4.0))
     assert "outage of 50 s and 4 s that are read again, after 3 in 24 h" in price.text
     assert "half or less" not in price.text
+    assert price.text.endswith("; before a scale-down 50 % of its price have to be forgone")
     small = price_reason(Prices(96.0, 513.0, 60.0, small_up=480.0, small_down=1e3), LagTerms(LIMIT, 50.0))
-    assert small.text.endswith("a change by half or less costs 480 s more up and 1000 s more down")
+    assert "; a change by half or less costs 480 s more up and 1000 s more down; " in small.text
     limited = limited_reason(MOMENT, 8.0)
     assert limited.code == "SLO_LIMITED"
     assert "8 of 10 slots" in limited.text
