@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -34,7 +34,11 @@ class Gathered:
     """
 
     now: float
-    jobs: Mapping[str, JobFigures]
+    jobs: dict[str, JobFigures]
+
+    def take(self, job_id: str) -> JobFigures:
+        """Return what was answered about a job, and hold it no longer: there may be ten thousand, each read once."""
+        return self.jobs.pop(job_id, JobFigures())
 
 
 async def clock_of(client: PrometheusClient) -> float:

@@ -177,7 +177,7 @@ class _Reading:
     def _told(
         self, request: PassRequest, details: JobDetails, memory: CollectorMemory, gathered: Gathered
     ) -> JobReading:
-        figures = gathered.jobs.get(request.context.job_id or "", JobFigures())
+        figures = gathered.take(request.context.job_id or "")
         if figures.error is not None:
             raise figures.error
         found = told(details, build_topology(details), figures)

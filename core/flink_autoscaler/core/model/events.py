@@ -2,16 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import overload
 
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.model.syntax import Duration
 
-Figures = tuple[tuple[str, float], ...]
+Figures = Sequence[tuple[str, float]]
 """Numbers by name, in the order in which they are shown."""
+
+
+class NamedFigures(Sequence[tuple[str, float]]):
+    """Numbers whose names are those of many others: the pairs are made when somebody looks at them.
+
+    A pass says fifteen numbers of every vertex, and a daemon holds those of its last pass over all jobs.
+
+    Args:
+        names: A tuple that others share.
+        values: As many.
+    """
+
+    __slots__ = ("_names", "_values")
+
+    def __init__(self, names: tuple[str, ...], values: tuple[float, ...]) -> None:
+        self._names = names
+        self._values = values
+
+    def __iter__(self) -> Iterator[tuple[str, float]]:
+        return zip(self._names, self._values, strict=True)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @overload
+    def __getitem__(self, place: int) -> tuple[str, float]: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[tuple[str, float], ...]: ...
+
+    def __getitem__(self, place: int | slice) -> tuple[str, float] | tuple[tuple[str, float], ...]:
+        return tuple(self)[place]
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
 
 
 @quick

@@ -144,7 +144,7 @@ def outcome_document(outcome: PassOutcome, before: JobState | None = None) -> Js
     state = JobState(**{name: getattr(after, name) for name in names if name not in same})
     changes = decision.summaries.items() if isinstance(decision, Rescale) else None
     decided = _Decided(
-        decision.reasons,
+        tuple(replace(reason, figures=tuple(reason.figures)) for reason in decision.reasons),
         None if changes is None else {vertex_id: (summary.current, summary.new) for vertex_id, summary in changes},
         same,
         None if evaluation is None else evaluation.metrics,

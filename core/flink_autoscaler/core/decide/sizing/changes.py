@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from flink_autoscaler.core.decide.plan import Plan, plan_event
 from flink_autoscaler.core.decide.sizing.alignment import align, alignment_request, limited_event
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings
-from flink_autoscaler.core.model.events import Event, EventType, Figures, Reason
+from flink_autoscaler.core.model.events import Event, EventType, Figures, NamedFigures, Reason
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId, of
 from flink_autoscaler.core.model.numbers import plain, two_decimals
 from flink_autoscaler.core.model.policy_values import VertexSizing
@@ -23,6 +24,26 @@ from flink_autoscaler.core.policies.base.sizing import SizingSettings, planned_s
 from flink_autoscaler.core.policies.choosing import Chosen
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import Plugins
+
+_SIZED: Final = (
+    "target_rate",
+    "utilization_target",
+    "catch_up_rate",
+    "restart_rate",
+    "needed_rate",
+    "processing_rate",
+    "coefficient",
+    "factor",
+    "wanted",
+    "least",
+    "greatest",
+    "max_parallelism",
+    "partitions",
+    "within_limits",
+    "aligned",
+)
+"""The terms of the formula by which a vertex is sized, as :func:`_sized` gives them."""
+_WAITED: Final = ("waited", "scale_down_interval")
 
 
 def delayed(
@@ -206,24 +227,24 @@ def _sized(code: str, vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, p
     )
     options, metrics = job.context.options, job.metrics.vertices[vertex.vertex_id]
     target, catch_up = metrics[ScalingMetric.TARGET_DATA_RATE].average, options.catch_up_duration.seconds
-    figures = (
-        ("target_rate", target),
-        ("utilization_target", options.utilization_target),
-        ("catch_up_rate", metrics[ScalingMetric.CATCH_UP_DATA_RATE].current),
-        ("restart_rate", target * job.restart_time / catch_up if catch_up else 0.0),
-        ("needed_rate", sizing.capacity),
-        ("processing_rate", sizing.rate),
-        ("coefficient", sizing.coefficient),
-        ("factor", sizing.factor),
-        ("wanted", sizing.wanted),
-        ("least", sizing.limits.lower),
-        ("greatest", sizing.limits.upper),
-        ("max_parallelism", vertex.max_parallelism),
-        ("partitions", vertex.source_partitions),
-        ("within_limits", sizing.target),
-        ("aligned", parallelism),
+    values = (
+        target,
+        options.utilization_target,
+        metrics[ScalingMetric.CATCH_UP_DATA_RATE].current,
+        target * job.restart_time / catch_up if catch_up else 0.0,
+        sizing.capacity,
+        sizing.rate,
+        sizing.coefficient,
+        sizing.factor,
+        sizing.wanted,
+        sizing.limits.lower,
+        sizing.limits.upper,
+        vertex.max_parallelism,
+        vertex.source_partitions,
+        sizing.target,
+        parallelism,
     )
-    return Reason(code, text, vertex.vertex_id, figures)
+    return Reason(code, text, vertex.vertex_id, NamedFigures(_SIZED, values))
 
 
 def _aligned(vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, plugins: Plugins) -> _AlignedVertex:
@@ -306,10 +327,8 @@ def _highest(
 def _waited(pending: DelayedVertex | None, job: EvaluatedJob) -> Figures:
     """Return how long a scale-down has waited, and how long it has to, in seconds."""
     since_ms = job.now_ms if pending is None else pending.first_ms
-    return (
-        ("waited", (job.now_ms - since_ms) / 1000),
-        ("scale_down_interval", job.context.options.scale_down_interval.exact_seconds),
-    )
+    waited = (job.now_ms - since_ms) / 1000
+    return NamedFigures(_WAITED, (waited, job.context.options.scale_down_interval.exact_seconds))
 
 
 def _is_saturated(vertex: Vertex, job: EvaluatedJob) -> bool:

@@ -11,9 +11,16 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from functools import lru_cache, partial
 from json.encoder import encode_basestring_ascii as quoted
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from flink_autoscaler.core.model.metrics import EvaluatedMetric, MetricSample, ScalingMetric, VertexId, VertexMetrics
+from flink_autoscaler.core.model.metrics import (
+    EvaluatedMetric,
+    MetricSample,
+    ScalingMetric,
+    VertexId,
+    VertexMetrics,
+    WaitingTime,
+)
 from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.state import (
     ConfigChanges,
@@ -33,13 +40,13 @@ from flink_autoscaler.stores.sql.state.instants import (
     parse_seconds,
     seconds_text,
 )
+from flink_autoscaler.stores.sql.state.samples import metrics_text, number_text
 
 _LARGEST_INT = (1 << 31) - 1
 _NULLS = (None, "null", "~", "")
 _NUMBERS = {"NaN": NAN, "Infinity": math.inf, "-Infinity": -math.inf, ".NaN": NAN, ".inf": math.inf, "-.inf": -math.inf}
 """Numbers that are words: in JSON, and in YAML."""
 _MAP_LIMIT = 1 << 20
-_KEYS = {metric: f'"{metric.name}":' for metric in ScalingMetric}
 
 Unknown = set[str]
 """Names that were met and left out."""
@@ -77,14 +84,6 @@ def _mapping(value: Any, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise DocumentError(f"{what} is not an object")
     return value
-
-
-def _number_text(value: float) -> str:
-    if math.isfinite(value):
-        return repr(value)
-    if math.isnan(value):
-        return '"NaN"'
-    return '"Infinity"' if value > 0 else '"-Infinity"'
 
 
 def _float(value: Any, _: Unknown) -> float:
@@ -125,7 +124,7 @@ def _restart_text(restart_ms: int | None) -> str:
     return "null" if restart_ms is None or restart_ms < 0 else seconds_text(restart_ms)
 
 
-_NUMBER = Shape(_number_text, _float, is_optional=True)
+_NUMBER = Shape(number_text, _float, is_optional=True)
 _PARALLELISM = Shape(str, _parallelism)
 _TRUTH = Shape(lambda value: "true" if value else "false", _bool)
 _TEXT = Shape(quoted, _text)
@@ -216,11 +215,6 @@ def _by_metric(shape: Shape) -> Shape:
     return Shape(write, read, is_optional=True)
 
 
-def _metrics_text(metrics: VertexMetrics) -> str:
-    numbers = [f"{_KEYS[metric]}{_number_text(value)}" for metric, value in metrics.items()]
-    return "{" + ",".join(numbers) + "}"
-
-
 def _listed(shape: Shape) -> Shape:
     return Shape(
         lambda values: "[" + ",".join(map(shape.write, values)) + "]",
@@ -235,7 +229,7 @@ def _read_removals(value: Any, unknown: Unknown) -> tuple[str, ...]:
     return tuple(_text(each, unknown) for each in value or ())
 
 
-_METRICS = _by_metric(_NUMBER)._replace(write=_metrics_text)
+_METRICS = _by_metric(_NUMBER)._replace(write=metrics_text)
 _SAMPLE = _properties(
     "a sample",
     vertices=("vertexMetrics", _mapped("vertexMetrics", _METRICS)),
@@ -244,7 +238,16 @@ _SAMPLE = _properties(
 
 
 def _sample(at_ms: int, vertices: Mapping[VertexId, VertexMetrics], globals_: VertexMetrics) -> MetricSample:
-    return MetricSample(at_ms, VertexTable.of(vertices), globals_)
+    return MetricSample(at_ms, VertexTable.of(vertices), _shared(tuple(globals_.items())), waited=_NOT_KEPT)
+
+
+@lru_cache(maxsize=1024)
+def _shared(globals_: tuple[tuple[ScalingMetric, float], ...]) -> VertexMetrics:
+    """Return cluster-wide metrics: the jobs of a cluster have the same in the samples of one pass."""
+    return dict(globals_)
+
+
+_NOT_KEPT: Final[Mapping[VertexId, WaitingTime]] = {}
 
 
 _SAMPLES = _by_instant(_sample, "the document", _SAMPLE)
@@ -340,29 +343,6 @@ KINDS: Mapping[StateType, Kind] = {
     StateType.CONFIG_OVERRIDES: Kind("config_changes", ConfigChanges(), _CONFIG),
     StateType.DELAYED_SCALE_DOWN: Kind("delayed", {}, _DELAYED),
 }
-
-
-def sample_text(sample: MetricSample) -> str:
-    """Write one sample as it is in the text of its window: the instant, a colon, and what was measured."""
-    vertices = _table_text(VertexTable.of(sample.vertices))
-    globals_ = _metrics_text(sample.globals_)
-    return f'{quoted(instant_text(sample.at_ms))}:{{"vertexMetrics":{vertices},"globalMetrics":{globals_}}}'
-
-
-def _table_text(table: VertexTable) -> str:
-    # Called for every vertex of every sample in every pass, hence without a call per number where possible.
-    texts = [repr(value) if value - value == 0.0 else _number_text(value) for value in table.numbers]
-    rows, end = list[str](), 0
-    for vertex_id, metrics in table.layout.shape:
-        start, end = end, end + len(metrics)
-        rows.append(f"{quoted(vertex_id)}:{_form(metrics) % tuple(texts[start:end])}")
-    return "{" + ",".join(rows) + "}"
-
-
-@lru_cache(maxsize=256)
-def _form(metrics: tuple[ScalingMetric, ...]) -> str:
-    """Return the text of some metrics with gaps for their values."""
-    return "{" + ",".join(f"{_KEYS[metric]}%s" for metric in metrics) + "}"
 
 
 def encode(state_type: StateType, part: Any) -> str | None:

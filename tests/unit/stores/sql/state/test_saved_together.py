@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 
 import pytest
@@ -168,9 +169,10 @@ def test_a_state_that_cannot_be_written_leaves_the_others_alone(
     assert same_state(SqlStateStore(database).load(JOB_KEYS[0]), later[JOB_KEYS[0]])
 
 
+@pytest.mark.parametrize("most_whole", [0, 1, 1 << 20], ids=["none whole", "the first one whole", "all whole"])
 @pytest.mark.parametrize("most_kept", [0, 300, 1 << 20], ids=["nothing kept", "some kept", "all kept"])
-def test_texts_of_windows_are_those_of_the_codec_whatever_is_kept(most_kept: int) -> None:
-    texts = WindowTexts(most_kept=most_kept)
+def test_texts_of_windows_are_those_of_the_codec_whatever_is_kept(most_kept: int, most_whole: int) -> None:
+    texts = WindowTexts(most_kept=most_kept, most_whole=most_whole)
     window: tuple[MetricSample, ...] = ()
 
     for number in range(8):
@@ -178,6 +180,33 @@ def test_texts_of_windows_are_those_of_the_codec_whatever_is_kept(most_kept: int
         for job_key in ("a", "b"):
             assert texts.write(job_key, window) == encode(StateType.COLLECTED_METRICS, window)
         assert texts.characters <= most_kept
+
+
+@pytest.mark.parametrize("most_whole", [0, 1 << 20], ids=["numbers kept", "texts kept"])
+def test_samples_of_a_window_may_differ_in_their_metrics(most_whole: int) -> None:
+    texts = WindowTexts(most_whole=most_whole)
+    told: list[dict[ScalingMetric, float]] = [
+        {},
+        {ScalingMetric.LOAD: math.nan},
+        {ScalingMetric.LOAD: 0.5, ScalingMetric.LAG: math.inf},
+    ]
+    window = [
+        MetricSample(1000 * number, {"100 %s": told[number % 3], 'a "b"': told[number % 2]}, told[number % 3])
+        for number in range(9)
+    ]
+
+    for last in range(1, len(window) + 1):
+        samples = tuple(window[max(0, last - 5) : last])
+        assert texts.write("a", samples) == encode(StateType.COLLECTED_METRICS, samples)
+
+
+def test_numbers_alone_take_less_than_half_of_the_texts() -> None:
+    whole, numbers = WindowTexts(), WindowTexts(most_whole=0)
+    vertices = {f"{number:032x}": dict.fromkeys(list(ScalingMetric)[:5], 12345.678) for number in range(10)}
+    for texts in (whole, numbers):
+        texts.write("a", tuple(MetricSample(1000 * number, vertices, {}) for number in range(16)))
+
+    assert numbers.characters < whole.characters / 2
 
 
 def test_texts_of_a_job_go_with_it() -> None:
