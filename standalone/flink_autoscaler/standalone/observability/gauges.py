@@ -64,6 +64,17 @@ class _Others(Collector):
                 yield from collector.collect()
 
 
+class _Only(Collector):
+    """The series of one name."""
+
+    def __init__(self, family: Metric) -> None:
+        self._family = family
+
+    def collect(self) -> Iterator[Metric]:
+        """Return them."""
+        yield self._family
+
+
 class Gauges:
     """All series of the daemon, in a registry of their own.
 
@@ -164,9 +175,12 @@ class Gauges:
             family.remove_by_labels({"cluster": cluster})
         self.forget_jobs(cluster)
 
-    def render(self) -> bytes:
-        """Return all series in the text format of Prometheus."""
-        return self._metrics.text().encode() + generate_latest(_Others(self.registry))
+    def texts(self) -> Iterator[bytes]:
+        """Write all series in the text format of Prometheus, name by name."""
+        for text in self._metrics.texts():
+            yield text.encode()
+        for family in _Others(self.registry).collect():
+            yield generate_latest(_Only(family))
 
     def _declare_passes(self) -> None:
         self._up = self._gauge("cluster_up", "Whether the last pass could list the jobs and look at them.", _CLUSTER)

@@ -15,7 +15,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -70,7 +70,7 @@ def create_app(
         return JSONResponse(body, 200 if readiness.ready else 503)
 
     async def metrics(_: Request) -> Response:
-        return Response(gauges.render(), media_type=CONTENT_TYPE_LATEST)
+        return StreamingResponse(gauges.texts(), media_type=CONTENT_TYPE_LATEST)
 
     probes = [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)]
     return Starlette(routes=[*probes, *routes], middleware=middleware)

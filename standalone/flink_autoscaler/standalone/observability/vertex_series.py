@@ -131,10 +131,11 @@ class VertexMetrics(Collector):
         family.add_metric((), left_out)
         yield family
 
-    def text(self) -> str:
-        """Write all gauges in the text format of Prometheus, as the library would in five times the time.
+    def texts(self) -> Iterator[str]:
+        """Write all gauges in the text format of Prometheus, name by name.
 
-        There may be a hundred thousand of them, and passes wait for who writes them.
+        The library would take five times as long. There may be a hundred thousand of them: passes wait only until they
+        are found, and no more than those of one name are held as text.
         """
         with self._lock:
             jobs, left_out = self._within_limit()
@@ -142,13 +143,13 @@ class VertexMetrics(Collector):
             advised = [(_labels(*job, *vertex), parallelism) for job, vertex, parallelism in _advised(jobs)]
             shown = [(_labels(*labels), vertex) for labels, vertex in _shown(jobs)]
         current_family, advised_family = _sizes({})
-        parts = [_written(current_family, written), _written(advised_family, advised)]
+        yield _written(current_family, written)
+        yield _written(advised_family, advised)
         for metric in (*WITH_AVERAGE, *CURRENT_ONLY):
             place = 1 if metric in WITH_AVERAGE else 0
             known = [(labels, vertex[metric][place]) for labels, vertex in shown if metric in vertex]
-            parts.append(_written(_family(metric), known))
-        parts.append(_written(_left_out(), [("", left_out)]))
-        return "".join(parts)
+            yield _written(_family(metric), known)
+        yield _written(_left_out(), [("", left_out)])
 
     def _within_limit(self) -> tuple[dict[tuple[str, JobKey], _Vertices], int]:
         shown, total, left_out = {}, 0, 0

@@ -34,7 +34,7 @@ class Site:
         return self.watching.passes(cluster)
 
     def pages(self) -> str:
-        return self.watching.gauges.render().decode()
+        return b"".join(self.watching.gauges.texts()).decode()
 
 
 @pytest.fixture

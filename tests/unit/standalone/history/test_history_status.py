@@ -115,11 +115,11 @@ def test_without_a_history_there_are_no_series() -> None:
     gauges = Gauges()
     gauges.follow_history(lambda: None)
 
-    assert b"flink_autoscaler_history" not in gauges.render()
+    assert b"flink_autoscaler_history" not in b"".join(gauges.texts())
 
 
 def test_series_are_among_those_of_the_daemon(bench: Bench) -> None:
     gauges = Gauges()
     gauges.follow_history(bench.sink.status)
 
-    assert b"flink_autoscaler_history_up 1.0" in gauges.render()
+    assert b"flink_autoscaler_history_up 1.0" in b"".join(gauges.texts())

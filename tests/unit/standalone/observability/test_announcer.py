@@ -179,8 +179,8 @@ def test_job_that_is_gone_is_announced_and_loses_its_series(
     run_passes(watch, 2)
 
     assert [line["job_key"] for line in lines.of("job_gone")] == ["main/orders"]
-    assert "main/orders" not in watching.gauges.render().decode()
-    assert "main/payments" in watching.gauges.render().decode()
+    assert "main/orders" not in b"".join(watching.gauges.texts()).decode()
+    assert "main/payments" in b"".join(watching.gauges.texts()).decode()
     assert watching.store.job_keys() == {"main/payments"}
 
 
@@ -390,13 +390,13 @@ def test_job_info_follows_the_job(flink: FakeFlink, watching: Watching, lines: L
     fetcher.jobs = [a_job("orders", yarn_queue="root.a")]
     watch = watching.watch(flink, fetcher=fetcher)
     run_passes(watch)
-    shown = watching.gauges.render().decode()
+    shown = b"".join(watching.gauges.texts()).decode()
 
     fetcher.jobs = []
     run_passes(watch)
 
     assert 'yarn_queue="root.a"' in shown
-    assert "root.a" not in watching.gauges.render().decode()
+    assert "root.a" not in b"".join(watching.gauges.texts()).decode()
 
 
 def test_outcome_that_cannot_be_told_keeps_no_other_job_from_being_told_of(

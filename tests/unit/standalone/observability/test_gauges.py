@@ -69,8 +69,8 @@ def test_vertices_that_left_the_graph_have_no_series() -> None:
 
     record(gauges, an_outcome(a_topology(**{V2: "sink"})))
 
-    assert V1 not in gauges.render().decode()
-    assert V2 in gauges.render().decode()
+    assert V1 not in b"".join(gauges.texts()).decode()
+    assert V2 in b"".join(gauges.texts()).decode()
 
 
 def test_long_vertex_names_are_cut() -> None:
@@ -78,8 +78,8 @@ def test_long_vertex_names_are_cut() -> None:
 
     record(gauges, an_outcome(a_topology(**{V1: "n" * 500})))
 
-    assert "n" * NAME_LIMIT in gauges.render().decode()
-    assert "n" * (NAME_LIMIT + 1) not in gauges.render().decode()
+    assert "n" * NAME_LIMIT in b"".join(gauges.texts()).decode()
+    assert "n" * (NAME_LIMIT + 1) not in b"".join(gauges.texts()).decode()
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ def test_forgotten_job_has_no_series() -> None:
 
     gauges.forget_job("c", "c/orders")
 
-    assert "c/orders" not in gauges.render().decode()
-    assert "c/other" in gauges.render().decode()
+    assert "c/orders" not in b"".join(gauges.texts()).decode()
+    assert "c/other" in b"".join(gauges.texts()).decode()
 
 
 def test_forgetting_an_unknown_job_does_nothing() -> None:
@@ -243,11 +243,11 @@ def test_forgotten_cluster_has_no_series() -> None:
         gauges.record_overrun(cluster)
         gauges.record_identity(a_context(cluster=cluster))
         gauges.record_job(cluster, JobPassReport(f"{cluster}/orders", outcome))
-    before = gauges.render().decode()
+    before = b"".join(gauges.texts()).decode()
 
     gauges.forget_cluster("c")
 
-    after = gauges.render().decode()
+    after = b"".join(gauges.texts()).decode()
     assert 'cluster="c"' not in after
     assert [line for line in after.splitlines() if 'cluster="d"' in line] == [
         line for line in before.splitlines() if 'cluster="d"' in line
@@ -279,13 +279,13 @@ def test_jobs_of_a_cluster_are_forgotten_and_the_cluster_is_not() -> None:
 
     gauges.forget_jobs("c")
 
-    assert "c/orders" not in gauges.render().decode()
+    assert "c/orders" not in b"".join(gauges.texts()).decode()
     assert value(gauges, "cluster_up", cluster="c") == 1
 
 
 def test_group_of_daemons_is_shown_where_there_is_one() -> None:
     gauges = Gauges()
-    assert "flink_autoscaler_ha_info" not in gauges.render().decode()
+    assert "flink_autoscaler_ha_info" not in b"".join(gauges.texts()).decode()
 
     gauges.join_group("production")
 
@@ -306,7 +306,7 @@ def test_the_page_has_what_the_library_would_write() -> None:
     evaluation = Evaluation(EvaluatedMetrics(vertices, {}), topology, 0, is_window_full=True)
     record(gauges, replace(an_outcome(topology), evaluation=evaluation))
 
-    page, library = gauges.render().decode(), generate_latest(gauges.registry).decode()
+    page, library = b"".join(gauges.texts()).decode(), generate_latest(gauges.registry).decode()
 
     unlike = ("flink_autoscaler_process_", "flink_autoscaler_job_last_evaluation", "flink_autoscaler_job_rescale_under")
     shown, expected = (

@@ -167,9 +167,9 @@ def test_a_daemon_that_stands_by_shows_no_jobs(report: PassReport) -> None:
     gauges = Gauges()
     announcer = Announcer(gauges=gauges, health=Health({"main": 60.0}))
     announcer.announce(report)
-    assert "main/orders" in gauges.render().decode()
+    assert "main/orders" in b"".join(gauges.texts()).decode()
 
     announcer.announce(replace(report, is_acting=False))
 
-    assert "main/orders" not in gauges.render().decode()
+    assert "main/orders" not in b"".join(gauges.texts()).decode()
     assert gauges.registry.get_sample_value("flink_autoscaler_cluster_up", {"cluster": "main"}) == 1

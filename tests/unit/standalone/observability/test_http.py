@@ -4,14 +4,19 @@ import http.client
 import json
 import socket
 import statistics
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from prometheus_client import Metric
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.observability.gauges import Gauges
@@ -117,6 +122,34 @@ def test_readiness_shows_the_error_until_it_is_over_without_secrets(pages: Pages
     assert failed["clusters"]["one"]["error"].endswith("@jobmanager failed")
     assert "hunter2" not in json.dumps(failed)
     assert recovered["clusters"]["one"]["error"] is None
+
+
+class Slow(Collector):
+    """Series that are there only once somebody has allowed it."""
+
+    def __init__(self) -> None:
+        self.allowed = threading.Event()
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        assert self.allowed.wait(10)
+        yield GaugeMetricFamily("flink_autoscaler_slow", "Came late.", value=1.0)
+
+
+def test_probes_are_answered_while_series_are_written(pages: Pages) -> None:
+    slow = Slow()
+    pages.gauges.registry.register(slow)
+    with ThreadPoolExecutor(1) as beside:
+        metrics = beside.submit(pages.get, "/metrics")
+        probe = pages.get("/healthz")
+        is_waiting = not metrics.done()
+        slow.allowed.set()
+        status, body = metrics.result(10)
+
+    assert (probe[0], is_waiting, status) == (200, True, 200)
+    assert "flink_autoscaler_slow 1.0" in body
 
 
 def test_metrics_are_in_the_text_format(pages: Pages) -> None:
