@@ -44,9 +44,7 @@ class _Window(NamedTuple):
     @property
     def characters(self) -> int:
         """Those of all texts; forms are counted once."""
-        return sum(map(len, self.texts)) + sum(
-            len(form.text) for form in {id(each): each for each in self.forms}.values()
-        )
+        return sum(map(len, self.texts)) + sum(len(form.text) for form in set(self.forms))
 
     def followed_by(self, samples: Sequence[MetricSample]) -> _Window:
         """Return the next window, of which those samples are written that are not in this one."""
