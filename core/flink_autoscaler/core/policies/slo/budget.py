@@ -23,7 +23,7 @@ _FREE: Final = 0.62
 that it has to begin before the budget is used if it is to rest within."""
 _DOUBLES: Final = 1 / 6
 """Share of the budget with which the price doubles from there on: four times at a budget that is used up."""
-_MOST_SPENT: Final = 0.25
+_MOST_SPENT: Final = 0.15
 """Of the error budget, what a size may use up by being too small for the bursts of the last days. Measured on bursts
 out of nothing: the rest goes to the rescales that bursts bring, and to the first hours, in which nothing is known."""
 NEARLY_USED: Final = 2.5
@@ -138,7 +138,7 @@ class Budget:
         return (self.late + _PRIOR_USED * allowed * _PRIOR) / (self.known + _PRIOR)
 
     def left(self, allowed: float) -> float:
-        """Return the share of time that a size of the job may be late: what is left, and a quarter of all at most.
+        """Return the share of time that a size of the job may be late: what is left, and 15 % of all at most.
 
         Args:
             allowed: Share of the time.

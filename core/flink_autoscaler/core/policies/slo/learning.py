@@ -237,7 +237,7 @@ def _scored(known: Learned, completed: int) -> Learned:
     state, history = known.state, known.state.history
     trust = state.trust
     for ago in range(completed, 0, -1):
-        trust = trust.after(history.bucket(history.count - ago))
+        trust = trust.after(history.bucket(history.count - ago), history.day_mean)
         trust = trust if ago == 1 else trust.saying({}, ())
     history = history.trimmed(state.graph.buckets_to_keep(trust, state.streams))
     streams = state.streams.trimmed(history.count)

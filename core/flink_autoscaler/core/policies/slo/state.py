@@ -26,6 +26,9 @@ from flink_autoscaler.core.policies.slo.sources.streams import NO_STREAMS, PER_S
 FORMAT: Final = 1
 FORESEEN: Final = 4
 """Buckets of the last mix that are kept, to tell surprises."""
+HALF_MINUTE: Final = 0.5
+LEAST_LEFT: Final = 0.5
+"""Of a bucket, at its beginning, however steeply demand grows."""
 ROOM: Final = 7850
 """Characters of all of it, which the older history must fit into."""
 FIXED: Final = 2490
@@ -126,13 +129,25 @@ class SloState:
 
     @property
     def foreseen_now(self) -> float | None:
-        """Demand that the last forecast expects now; None where that was too long ago."""
+        """Demand that the last forecast expects of this minute; None where that was too long ago."""
         return self.foreseen_in(0.0)
 
     def foreseen_in(self, minutes: float) -> float | None:
-        """Return the demand that the last forecast expects in some minutes; None where it does not look that far."""
-        place = int(self.foreseen_ago + minutes) // PER_BUCKET
-        return self.foreseen[place] if place < len(self.foreseen) else None
+        """Return the demand that the last forecast expects of a minute, on the line between the middles of its buckets.
+
+        Args:
+            minutes: From now to the end of that minute.
+
+        Returns:
+            None where it does not look that far.
+        """
+        ahead, last = self.foreseen_ago + minutes, len(self.foreseen) - 1
+        if ahead >= PER_BUCKET * len(self.foreseen):
+            return None
+        place = (ahead - HALF_MINUTE) / PER_BUCKET - 0.5
+        left = min(max(int(place), 0), max(last - 1, 0))
+        before, after = self.foreseen[left], self.foreseen[min(left + 1, last)]
+        return max(before + (place - left) * (after - before), LEAST_LEFT * min(before, after))
 
     def as_json(self) -> dict[str, Any]:
         """Return the state as JSON values, for :meth:`read`."""

@@ -156,8 +156,8 @@ def test_a_job_is_short_that_becomes_late_without_a_restart(
 @pytest.mark.parametrize(
     ("late", "left"),
     [
-        pytest.param(0.0, 0.25 * ALLOWED, id="a quarter of it at most"),
-        pytest.param(0.9 * ALLOWED, 0.2 * ALLOWED, id="what is left"),
+        pytest.param(0.0, 0.15 * ALLOWED, id="a share of it at most"),
+        pytest.param(1.05 * ALLOWED, 0.1 * ALLOWED, id="what is left"),
         pytest.param(5 * ALLOWED, 0.0, id="nothing"),
     ],
 )

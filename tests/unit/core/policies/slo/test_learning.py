@@ -126,6 +126,31 @@ def test_jump_that_nobody_foresaw_is_a_surprise() -> None:
     assert known.forecasts.weights["ramp"] == pytest.approx(0.3)
 
 
+@pytest.mark.parametrize(
+    ("ago", "minutes", "expected"),
+    [
+        pytest.param(3.0, 0.0, 10.0, id="middle of the first bucket"),
+        pytest.param(3.0, 2.5, 15.0, id="between two of them"),
+        pytest.param(1.0, 12.0, 30.0, id="middle of the third"),
+        pytest.param(2.0, 0.0, 8.0, id="before the first middle"),
+        pytest.param(0.0, 0.0, 5.0, id="half the first bucket at least"),
+        pytest.param(15.0, 4.0, 42.0, id="after the last middle"),
+        pytest.param(15.0, 5.0, None, id="after the last bucket"),
+    ],
+)
+def test_what_is_foreseen_of_a_minute_is_between_the_middles_of_buckets(
+    ago: float, minutes: float, expected: float | None
+) -> None:
+    state = SloState(Graph((), (), ()), foreseen=(10.0, 20.0, 30.0, 40.0), foreseen_ago=ago)
+
+    assert state.foreseen_in(minutes) == expected
+
+
+def test_one_bucket_is_foreseen_as_it_is() -> None:
+    assert SloState(Graph((), (), ()), foreseen=(10.0,)).foreseen_in(4.0) == 10.0
+    assert SloState(Graph((), (), ())).foreseen_now is None
+
+
 def test_same_samples_teach_the_same() -> None:
     first, second = Job(), Job()
 

@@ -342,7 +342,8 @@ def _analog(history: History, matches: Sequence[Match]) -> Sequence[float] | Non
     for match in usable:
         share = match.weight / total
         logs = [sum_ + share * each for sum_, each in zip(logs, _future(history, match.age, level), strict=True)]
-    return [math.exp(each) for each in logs]
+    path, share = [math.exp(each) for each in logs], history.filling / PER_BUCKET
+    return [one + share * (two - one) for one, two in pairwise((*path, path[-1]))]
 
 
 def _future(history: History, age: int, level: float) -> Iterator[float]:

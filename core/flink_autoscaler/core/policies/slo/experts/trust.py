@@ -22,7 +22,7 @@ from flink_autoscaler.core.policies.slo.experts.forecasts import (
     SLOW,
     TREND,
 )
-from flink_autoscaler.core.policies.slo.noise import GREATEST_ERROR
+from flink_autoscaler.core.policies.slo.noise import GREATEST_ERROR, LEAST_SHARE
 
 DISTANCES: Final = (1, 3, 6, 9, 15, 24, 36)
 """Buckets from a forecast to the one that it is compared to."""
@@ -94,11 +94,18 @@ class Trust:
     scores: Mapping[str, str] = field(default_factory=dict)
     mix: Score = field(default_factory=_score_of_mix)
 
-    def after(self, actual: float) -> Trust:
-        """Return the trust after a bucket is complete: what was due for it is scored."""
+    def after(self, actual: float, day_mean: float = 0.0) -> Trust:
+        """Return the trust after a bucket is complete: what was due for it is scored.
+
+        Args:
+            actual: Its demand.
+            day_mean: Mean demand of a day. For the size of the job it is the same whether hardly anything comes or
+                half of that: below a share of the mean the mix does not err.
+        """
         scores = {name: self._scored(name, actual) for name in SCORED if name in self.due or name in self.scores}
         said = packing.from_short(self.due.get(MIX, "")[: packing.SHORT])
-        mix = self.mix if said is None else self.mix.after(_error(said, actual, GREATEST_ERROR))
+        least = LEAST_SHARE * day_mean
+        mix = self.mix if said is None else self.mix.after(_error(max(said, least), max(actual, least), GREATEST_ERROR))
         return Trust(self.due, scores, mix)
 
     def _scored(self, name: str, actual: float) -> str:

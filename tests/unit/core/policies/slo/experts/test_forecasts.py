@@ -168,6 +168,18 @@ def test_hours_like_the_last_one_are_found_a_period_ago() -> None:
     assert paths(history, matches)["analog"][:60] == pytest.approx(expected[:60], rel=0.15)
 
 
+@pytest.mark.parametrize("filling", range(5))
+def test_hours_like_the_last_one_are_followed_from_now_on_and_not_from_the_last_whole_bucket(filling: int) -> None:
+    def rising(minute: float) -> float:
+        return 10.0 * math.exp((minute % 240.0) / 120.0)
+
+    minutes = 12 * 240 + 60
+    history = a_history(rising, minutes + filling)
+    path = paths(history, nearest_hours(history))["analog"]
+
+    assert path[:12] == pytest.approx(ahead(rising, minutes + filling)[:12], rel=0.006)
+
+
 def test_steady_load_has_few_hours_to_compare() -> None:
     history = History()
     for _ in range(8 * DAY):
@@ -319,6 +331,17 @@ def test_what_is_due_is_bounded_and_compared_at_its_time() -> None:
         for new, old in zip(after.scores_of("day"), trust.scores_of("day"), strict=True)
     ]
     assert gained == pytest.approx([math.log(40.5 / 41.0) ** 2] * 7, abs=2e-3)
+
+
+def test_the_mix_does_not_err_where_hardly_anything_comes() -> None:
+    trust = Trust()
+    for _ in range(3):
+        trust = trust.saying({}, (2.0,) * HORIZON)
+    nothing = trust.after(2.0).mix.total
+
+    assert trust.after(0.2, day_mean=10.0).mix.total == pytest.approx(nothing, abs=1e-4)
+    assert trust.after(2.6, day_mean=10.0).mix.total == pytest.approx(nothing + math.log(2.6 / 2.5) ** 2, abs=1e-4)
+    assert trust.after(2.1, day_mean=4.0).mix.total == pytest.approx(nothing + math.log(2.1 / 2.0) ** 2, abs=3e-4)
 
 
 def test_expert_without_a_path_is_not_scored_for_it() -> None:
