@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["databases.fixtures", "flink_cluster.fixtures", "parallel_run"]
+pytest_plugins = ["databases.fixtures", "fake_flink.fixtures", "flink_cluster.fixtures", "parallel_run"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

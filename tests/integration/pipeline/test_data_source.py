@@ -38,12 +38,6 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def flink() -> Iterator[FakeFlink]:
-    with FakeFlink() as flink:
-        yield flink
-
-
-@pytest.fixture
 def orders(flink: FakeFlink) -> FakeJob:
     return flink.add_job("orders", chain(sources=1, vertices=2))
 

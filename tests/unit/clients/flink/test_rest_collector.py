@@ -80,12 +80,6 @@ def loop() -> Iterator[EventLoopThread]:
 
 
 @pytest.fixture
-def flink() -> Iterator[FakeFlink]:
-    with FakeFlink() as started:
-        yield started
-
-
-@pytest.fixture
 def embedding(flink: FakeFlink, loop: EventLoopThread) -> Iterator[Embedding]:
     made = Embedding(flink, loop)
     yield made

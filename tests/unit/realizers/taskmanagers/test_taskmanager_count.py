@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 from fake_flink import Canned, FakeFlink, flink_error
@@ -15,12 +15,6 @@ from flink_autoscaler.core.ports.deployment import Realization, RealizationTerms
 from flink_autoscaler.core.ports.task_managers import PENDING, OperationState, Progress, SupplyRules
 from flink_autoscaler.realizers.taskmanagers.count import TaskManagerCountRealizer
 from flink_autoscaler.realizers.testing.realizer_contract import ScalingRealizerContract
-
-
-@pytest.fixture
-def flink() -> Iterator[FakeFlink]:
-    with FakeFlink() as flink:
-        yield flink
 
 
 @pytest.fixture

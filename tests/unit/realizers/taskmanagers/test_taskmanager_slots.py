@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from fake_flink import FakeFlink
 from realizer_setup import Clients, Clock
@@ -10,12 +8,6 @@ from taskmanager_setup import FakeProvider, ReactiveCluster
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.task_managers import SupplyRules
 from flink_autoscaler.realizers.taskmanagers.slots import Released, SlotSupply
-
-
-@pytest.fixture
-def flink() -> Iterator[FakeFlink]:
-    with FakeFlink() as flink:
-        yield flink
 
 
 @pytest.fixture

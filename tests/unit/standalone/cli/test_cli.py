@@ -49,12 +49,6 @@ def at(flink: FakeFlink) -> tuple[str, ...]:
 
 
 @pytest.fixture
-def flink() -> Iterator[FakeFlink]:
-    with FakeFlink() as fake:
-        yield fake
-
-
-@pytest.fixture
 def two_clusters(flink: FakeFlink, tmp_path: Path) -> Iterator[tuple[Path, FakeFlink, FakeFlink]]:
     with FakeFlink() as other:
         file = tmp_path / "autoscaler.yaml"

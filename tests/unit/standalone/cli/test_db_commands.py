@@ -37,12 +37,6 @@ def current(file: DatabaseSettings) -> Iterator[Database]:
         yield database
 
 
-@pytest.fixture
-def flink() -> Iterator[FakeFlink]:
-    with FakeFlink() as fake:
-        yield fake
-
-
 def set_revision(database: Database, revision: str) -> None:
     with database.transaction() as connection:
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{revision}'"))

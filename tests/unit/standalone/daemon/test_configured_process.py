@@ -19,12 +19,6 @@ SLOW = 0.3
 
 
 @pytest.fixture
-def flink() -> Iterator[FakeFlink]:
-    with FakeFlink() as fake:
-        yield fake
-
-
-@pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
     with DaemonProcess(tmp_path) as daemon:
         yield daemon

@@ -19,12 +19,6 @@ StartDaemon = Callable[..., Daemon]
 
 
 @pytest.fixture
-def flink() -> Iterator[FakeFlink]:
-    with FakeFlink() as fake:
-        yield fake
-
-
-@pytest.fixture
 def lines() -> Iterator[LogLines]:
     with LogLines() as lines:
         yield lines

@@ -38,12 +38,6 @@ class Site:
 
 
 @pytest.fixture
-def flink() -> Iterator[FakeFlink]:
-    with FakeFlink() as fake:
-        yield fake
-
-
-@pytest.fixture
 def site() -> Iterator[Site]:
     with LogLines() as lines, Watching() as watching:
         site = Site(watching, lines)

@@ -118,12 +118,6 @@ class Bench:
 
 
 @pytest.fixture
-def flink() -> Iterator[FakeFlink]:
-    with FakeFlink() as started:
-        yield started
-
-
-@pytest.fixture
 def make(flink: FakeFlink) -> Iterator[Callable[..., Bench]]:
     with ExitStack() as open_benches:
 

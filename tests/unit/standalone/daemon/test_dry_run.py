@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -245,12 +245,6 @@ class Bench:
         place = {"autoscaler.clusters.0.name": "main", "autoscaler.clusters.0.url": self.flink.url}
         values = {**WATCHING, **place, **self.case.settings, **more}
         return settings_of(values)
-
-
-@pytest.fixture
-def flink() -> Iterator[FakeFlink]:
-    with FakeFlink() as flink:
-        yield flink
 
 
 @pytest.mark.parametrize("case", CASES)

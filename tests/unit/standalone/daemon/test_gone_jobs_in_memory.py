@@ -28,12 +28,6 @@ OPTIONS = {
 
 
 @pytest.fixture
-def flink() -> Iterator[FakeFlink]:
-    with FakeFlink() as fake:
-        yield fake
-
-
-@pytest.fixture
 def passes(flink: FakeFlink) -> Iterator[Callable[[Mapping[str, str]], ClusterPass]]:
     """Give what builds the passes over the cluster as the daemon does."""
     wirings = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -23,12 +23,6 @@ ASSUMED = 300
 """Seconds that ``restart.time`` is without configuration."""
 
 HOUR_MS = 3_600_000
-
-
-@pytest.fixture
-def flink() -> Iterator[FakeFlink]:
-    with FakeFlink() as started:
-        yield started
 
 
 def settings_for(flink: FakeFlink, folder: Path, options: dict[str, str]) -> Settings:

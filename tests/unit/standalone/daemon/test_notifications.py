@@ -42,12 +42,6 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
         yield receiver
 
 
-@pytest.fixture
-def flink() -> Iterator[FakeFlink]:
-    with FakeFlink() as flink:
-        yield flink
-
-
 def settings(flink: FakeFlink, more: Mapping[str, str]) -> Settings:
     place = {"autoscaler.clusters.0.name": "main", "autoscaler.clusters.0.url": flink.url}
     return settings_of({**QUICK, **place, **more})

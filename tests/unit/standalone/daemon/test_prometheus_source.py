@@ -35,12 +35,6 @@ def a_daemon(flink: FakeFlink, prometheus: FakePrometheus, **options: str) -> It
 
 
 @pytest.fixture
-def flink() -> Iterator[FakeFlink]:
-    with FakeFlink() as fake:
-        yield fake
-
-
-@pytest.fixture
 def prometheus(flink: FakeFlink) -> Iterator[FakePrometheus]:
     with FakePrometheus(flink) as fake:
         yield fake

@@ -128,12 +128,6 @@ def parts() -> Iterator[ExitStack]:
         yield stack
 
 
-@pytest.fixture
-def flink() -> Iterator[FakeFlink]:
-    with FakeFlink() as started:
-        yield started
-
-
 def test_in_charge_it_rescales_with_the_second_sample(flink: FakeFlink, parts: ExitStack, plugin: str) -> None:
     bench = Bench(flink, parts, policies=plugin)
     bench.run(1)

@@ -29,12 +29,6 @@ class Clock:
 
 
 @pytest.fixture
-def flink() -> Iterator[FakeFlink]:
-    with FakeFlink() as fake:
-        yield fake
-
-
-@pytest.fixture
 def make_fetcher(flink: FakeFlink) -> Iterator[MakeFetcher]:
     loop = EventLoopThread()
     clients = ClientCache(loop)

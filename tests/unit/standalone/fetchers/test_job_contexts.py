@@ -60,12 +60,6 @@ def reading() -> Iterator[Reading]:
     reading.close()
 
 
-@pytest.fixture
-def flink() -> Iterator[FakeFlink]:
-    with FakeFlink() as fake:
-        yield fake
-
-
 def config_requests(flink: FakeFlink) -> list[str]:
     return [path.rpartition("/jobs/")[2][33:] for path in flink.paths() if path.endswith("/config")]
 

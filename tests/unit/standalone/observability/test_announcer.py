@@ -29,12 +29,6 @@ FAULTS = [
 
 
 @pytest.fixture
-def flink() -> Iterator[FakeFlink]:
-    with FakeFlink() as fake:
-        yield fake
-
-
-@pytest.fixture
 def lines() -> Iterator[LogLines]:
     with LogLines() as lines:
         yield lines
