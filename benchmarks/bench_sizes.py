@@ -8,6 +8,8 @@ The two servers are fakes in a process of their own, whose time is not the daemo
 it starts: one real sample of one job, taken back along its counters and written into the database for all jobs.
 
 ``--source rest`` asks for every vertex; the fake answers slowly then, so that wall times are the fake's as well.
+``--engine cluster`` starts a Spark cluster of two workers with a core each, whose executors have nothing of ours; their
+processor time is told apart.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -35,6 +37,7 @@ from typing import Final
 from databases import create_tables
 from fake_flink import Canned, FakeFlink, FakeRequest, Fault, chain
 from fake_prometheus import FakePrometheus
+from spark_cluster import SparkCluster, executor_python, make_pyfiles
 from sqlalchemy import delete, insert, select
 
 from benchmarks.measuring import TICKS
@@ -53,6 +56,7 @@ WINDOW: Final = 16
 STEP_MS: Final = 120_000
 """Between two samples: all of them are in the window still when the last pass is measured."""
 AGE_MS: Final = 7_200_000
+CLUSTER: Final = "cluster"
 COLD: Final = 2
 """Passes that are not measured: the first reads what is kept afterwards."""
 
@@ -221,7 +225,7 @@ def options_of(flink: str, prometheus: str, port: int, given: argparse.Namespace
         "autoscaler.clusters.0.url": flink,
         "autoscaler.clusters.0.timeout": "60 s",
         "autoscaler.clusters.0.max-response-bytes": "64m",
-        "autoscaler.engine.kind": given.engine,
+        **({} if given.engine == CLUSTER else {"autoscaler.engine.kind": given.engine}),
         "autoscaler.http.port": str(port),
         "autoscaler.standalone.control-loop.interval": f"{given.interval:g} s",
         "job.autoscaler.enabled": "true",
@@ -295,23 +299,37 @@ def fill(folder: Path, jobs: int, state: JobState) -> None:
                 connection.execute(delete(table).where(table.c.job_key == "main/model"))
 
 
+def on_cluster(cluster: SparkCluster, folder: Path) -> dict[str, str]:
+    """Return the options of a daemon whose executors are on a cluster."""
+    (folder / "files").mkdir()
+    python, files = executor_python(folder / "bare", "pyarrow"), make_pyfiles(folder / "files")
+    conf = {f"autoscaler.engine.spark-config.{key}": text for key, text in cluster.settings(python).conf.items()}
+    place = {"autoscaler.engine.spark-master": cluster.url, "autoscaler.engine.python-files": str(files)}
+    return {"autoscaler.engine.kind": "spark", **place, **conf}
+
+
 def measured(jobs: int, given: argparse.Namespace) -> dict[str, object]:
     """Run a daemon until its windows are full, and so many passes more."""
-    with tempfile.TemporaryDirectory() as name, servers(jobs, given.vertices) as (flink, prometheus, pipe):
-        folder, port = Path(name), free_port()
+    with ExitStack() as running:
+        folder, port = Path(running.enter_context(tempfile.TemporaryDirectory())), free_port()
+        flink, prometheus, pipe = running.enter_context(servers(jobs, given.vertices))
+        options, workers = options_of(flink, prometheus, port, given), list[int]()
+        if given.engine == CLUSTER:
+            cluster = running.enter_context(SparkCluster(workers=2))
+            options, workers = on_cluster(cluster, folder) | options, [each.pid for each in cluster.workers]
         fill(folder, jobs, sampled(given))
-        log = given.keep_log or folder / "daemon.log"
-        daemon = Daemon(folder, options_of(flink, prometheus, port, given), given.program, log)
-        try:
-            return watched(daemon, jobs, port, pipe, given)
-        finally:
-            daemon.end()
+        daemon = Daemon(folder, options, given.program, given.keep_log or folder / "daemon.log")
+        running.callback(daemon.end)
+        return watched(daemon, jobs, port, pipe, given, workers)
 
 
-def watched(daemon: Daemon, jobs: int, port: int, pipe: Connection, given: argparse.Namespace) -> dict[str, object]:
+def watched(
+    daemon: Daemon, jobs: int, port: int, pipe: Connection, given: argparse.Namespace, workers: list[int]
+) -> dict[str, object]:
     """Return the figures of the passes after the windows are full."""
     began, peak, started = time.monotonic(), 0.0, counted(pipe)
     marks: list[tuple[Tree, Counts]] = []
+    beside: list[float] = []
     first_page = None
     hook: subprocess.Popen[bytes] | None = None
     while len(marks) <= given.passes:
@@ -326,6 +344,7 @@ def watched(daemon: Daemon, jobs: int, port: int, pipe: Connection, given: argpa
                 first_page, _ = page(port)
             if counts.lists > COLD + 1:
                 marks.append((usage, counts))
+                beside.append(sum(tree(pid).cpu for pid in workers))
                 if given.during and hook is None:
                     hook = subprocess.Popen(given.during.replace("{pid}", str(daemon.pid)), shell=True)
     assert first_page is not None
@@ -344,6 +363,7 @@ def watched(daemon: Daemon, jobs: int, port: int, pipe: Connection, given: argpa
         "engine": given.engine,
         "cpu": round(statistics.median(after[0].cpu - before[0].cpu for before, after in pairs), 3),
         "own_cpu": round(statistics.median(own), 3),
+        "workers_cpu": round(statistics.median(after - before for before, after in itertools.pairwise(beside)), 3),
         "cpu_each": [round(each, 2) for each in own],
         "wall": round(seconds / passes, 3),
         "flink": statistics.median(each[0] for each in asked),
@@ -365,7 +385,7 @@ def main() -> None:
     parser.add_argument("--interval", type=float, default=10.0, help="seconds between passes")
     parser.add_argument("--look", type=float, default=0.25, help="seconds between two looks at the daemon")
     parser.add_argument("--source", choices=["rest", "prometheus"], default="prometheus")
-    parser.add_argument("--engine", choices=["inline", "spark", "auto"], default="inline")
+    parser.add_argument("--engine", choices=["inline", "spark", "auto", CLUSTER], default="inline")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--program", default=str(Path(sys.executable).parent / "flink-autoscaler"))
     parser.add_argument("--limit", type=float, default=1200.0, help="seconds after which a run ends")
