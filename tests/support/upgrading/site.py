@@ -20,6 +20,7 @@ from sqlalchemy import MetaData, select
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.tables import DECISIONS, EVENTS, SET_ASIDE, STATE
 from flink_autoscaler.stores.sql.tables import JOBS as JOB_TABLE
+from flink_cluster.waiting import wait_until
 from upgrading.version import Version
 
 LEARNING: Final = "ledger"
@@ -132,7 +133,8 @@ class Site:
         return said(self.call(version, "db", "upgrade"))
 
     def order(self, version: Version) -> None:
-        """Pin and pause, and wait until that holds."""
+        """Pin and pause, and wait until that holds; what is paused was rescaled before."""
+        wait_until("payments was rescaled", lambda: any(put.job == "payments" for put in self.cluster.puts()), 120)
         said(self.call(version, "pin", "main/clicks", f"{PINNED[0].name}={PINNED[1]}", *_WHO))
         said(self.call(version, "pause", "main/payments", *_WHO))
         self.cluster.wait_for_puts(2, job="orders")
