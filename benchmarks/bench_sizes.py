@@ -303,9 +303,7 @@ def on_cluster(cluster: SparkCluster, folder: Path) -> dict[str, str]:
     """Return the options of a daemon whose executors are on a cluster."""
     (folder / "files").mkdir()
     python, files = executor_python(folder / "bare", "pyarrow"), make_pyfiles(folder / "files")
-    conf = {f"autoscaler.engine.spark-config.{key}": text for key, text in cluster.settings(python).conf.items()}
-    place = {"autoscaler.engine.spark-master": cluster.url, "autoscaler.engine.python-files": str(files)}
-    return {"autoscaler.engine.kind": "spark", **place, **conf}
+    return {"autoscaler.engine.kind": "spark", **cluster.options(python, files)}
 
 
 def measured(jobs: int, given: argparse.Namespace) -> dict[str, object]:

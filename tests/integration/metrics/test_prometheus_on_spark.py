@@ -122,7 +122,4 @@ def test_executors_that_have_nothing_of_ours_ask_prometheus(
     python = executor_python(tmp_path_factory.mktemp("bare") / "env", "pyarrow")
     archive = make_pyfiles(tmp_path_factory.mktemp("build"))
     with SparkCluster(workers=2) as cluster:
-        conf = {f"autoscaler.engine.spark-config.{key}": text for key, text in cluster.settings(python).conf.items()}
-        place = {"autoscaler.engine.spark-master": cluster.url, "autoscaler.engine.python-files": str(archive)}
-
-        check_on_spark(flink, prometheus, {**place, **conf})
+        check_on_spark(flink, prometheus, cluster.options(python, archive))

@@ -69,6 +69,12 @@ class SparkCluster:
         }
         return SparkSettings(master=self.url, conf=conf)
 
+    def options(self, python: Path, archive: Path) -> dict[str, str]:
+        """Return the options of a daemon that evaluates here, with the interpreter and the files of its executors."""
+        place = {"autoscaler.engine.spark-master": self.url, "autoscaler.engine.python-files": str(archive)}
+        conf = self.settings(python).conf
+        return place | {f"autoscaler.engine.spark-config.{key}": text for key, text in conf.items()}
+
     def restart_master(self) -> None:
         """Kill the master, which forgets everything, and start another one at its place; workers come back to it."""
         self.master.kill()

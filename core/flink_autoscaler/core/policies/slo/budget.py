@@ -138,7 +138,7 @@ class Budget:
         return (self.late + _PRIOR_USED * allowed * _PRIOR) / (self.known + _PRIOR)
 
     def left(self, allowed: float) -> float:
-        """Return the share of time that a size of the job may be late: what is left, and 15 % of all at most.
+        """Return the share of time that a size of the job may be late: what is left, and a part of all at most.
 
         Args:
             allowed: Share of the time.

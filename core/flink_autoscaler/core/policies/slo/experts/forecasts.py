@@ -203,11 +203,16 @@ def _season(history: History, period: int) -> Sequence[float] | None:
     more = _more_than_usual(history, smooth[:ratios])
     long_run = median(more)
     at_first = _bounded(_half_hour(history, smooth, ratios) - long_run)
-    share = history.filling / PER_BUCKET
-    usual = [(1.0 - share) * one + share * two for one, two in pairwise(smooth[ratios : ratios + HORIZON + 1])]
+    usual = _from_now(history, smooth[ratios : ratios + HORIZON + 1])
     newest = MOST_NEW if max(more) < ANOTHER_LEVEL else 1.0
     limit = newest * max(history.day_greatest, *usual)
     return [min(each * math.exp(long_run + at_first * fade), limit) for each, fade in zip(usual, _HOUR, strict=True)]
+
+
+def _from_now(history: History, buckets: Sequence[float]) -> list[float]:
+    """Return buckets that begin now, one fewer, from those that begin with the last whole one."""
+    share = history.filling / PER_BUCKET
+    return [(1.0 - share) * one + share * two for one, two in pairwise(buckets)]
 
 
 def _more_than_usual(history: History, usual: Sequence[float]) -> list[float]:
@@ -342,8 +347,8 @@ def _analog(history: History, matches: Sequence[Match]) -> Sequence[float] | Non
     for match in usable:
         share = match.weight / total
         logs = [sum_ + share * each for sum_, each in zip(logs, _future(history, match.age, level), strict=True)]
-    path, share = [math.exp(each) for each in logs], history.filling / PER_BUCKET
-    return [one + share * (two - one) for one, two in pairwise((*path, path[-1]))]
+    path = [math.exp(each) for each in logs]
+    return _from_now(history, (*path, path[-1]))
 
 
 def _future(history: History, age: int, level: float) -> Iterator[float]:

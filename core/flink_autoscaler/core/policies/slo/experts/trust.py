@@ -94,7 +94,7 @@ class Trust:
     scores: Mapping[str, str] = field(default_factory=dict)
     mix: Score = field(default_factory=_score_of_mix)
 
-    def after(self, actual: float, day_mean: float = 0.0) -> Trust:
+    def after(self, actual: float, day_mean: float) -> Trust:
         """Return the trust after a bucket is complete: what was due for it is scored.
 
         Args:

@@ -275,7 +275,7 @@ def trusting(actual: Callable[[int], float], said: Callable[[int], float], bucke
     """Let an expert say something beside the last value, bucket by bucket."""
     trust = Trust()
     for bucket in range(buckets):
-        trust = trust.after(actual(bucket))
+        trust = trust.after(actual(bucket), 0.0)
         ahead_ = tuple(said(bucket + 1 + place) for place in range(HORIZON))
         trust = trust.saying({"last": (actual(bucket),) * HORIZON, "day": ahead_}, ahead_)
     return trust
@@ -312,7 +312,9 @@ def test_noise_is_expected_to_pass() -> None:
         noise = 0.9 * noise + 0.087 * chance.gauss(0.0, 1.0)
         history = history.after(20.0 * math.exp(noise), 1)
         if history.completed:
-            trust = trust.after(history.bucket(history.count - 1)).saying(paths(history, nearest_hours(history)), ())
+            trust = trust.after(history.bucket(history.count - 1), 0.0).saying(
+                paths(history, nearest_hours(history)), ()
+            )
 
     weights = trust.weights(paths(history, nearest_hours(history)), is_surprised=False)
 
@@ -325,7 +327,7 @@ def test_what_is_due_is_bounded_and_compared_at_its_time() -> None:
     assert {name: len(text) for name, text in trust.due.items()} == {
         name: due_length(name) for name in ("last", "day", MIX)
     }
-    after = trust.after(40.5)
+    after = trust.after(40.5, 0.0)
     gained = [
         new.total - old.total * 0.5 ** (1 / 72)
         for new, old in zip(after.scores_of("day"), trust.scores_of("day"), strict=True)
@@ -337,7 +339,7 @@ def test_the_mix_does_not_err_where_hardly_anything_comes() -> None:
     trust = Trust()
     for _ in range(3):
         trust = trust.saying({}, (2.0,) * HORIZON)
-    nothing = trust.after(2.0).mix.total
+    nothing = trust.after(2.0, 0.0).mix.total
 
     assert trust.after(0.2, day_mean=10.0).mix.total == pytest.approx(nothing, abs=1e-4)
     assert trust.after(2.6, day_mean=10.0).mix.total == pytest.approx(nothing + math.log(2.6 / 2.5) ** 2, abs=1e-4)
@@ -345,10 +347,10 @@ def test_the_mix_does_not_err_where_hardly_anything_comes() -> None:
 
 
 def test_expert_without_a_path_is_not_scored_for_it() -> None:
-    trust = Trust().saying({"last": (1.0,) * HORIZON}, ()).after(1.0)
+    trust = Trust().saying({"last": (1.0,) * HORIZON}, ()).after(1.0, 0.0)
 
     assert [score.count for score in trust.scores_of("last")] == pytest.approx([1, 0, 0, 0, 0, 0, 0], rel=1e-4)
-    assert trust.silent().after(1.0).scores_of("last") == trust.scores_of("last")
+    assert trust.silent().after(1.0, 0.0).scores_of("last") == trust.scores_of("last")
 
 
 def test_surprise_gives_half_of_the_weight_to_what_just_happened() -> None:
