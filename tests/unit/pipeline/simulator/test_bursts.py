@@ -8,9 +8,9 @@ from statistics import fmean
 
 from flink_autoscaler.core.model.topology import ShipStrategy
 from flink_autoscaler.pipeline.backtest.subject import chain
-from flink_autoscaler.pipeline.simulator import BacktestResult, JobModel, Simulation, run
+from flink_autoscaler.pipeline.simulator import BacktestResult, JobModel, RescaleTerms, Simulation, run
 from flink_autoscaler.pipeline.simulator.model import VertexModel
-from flink_autoscaler.pipeline.simulator.workloads import DAY, Workload, made
+from flink_autoscaler.pipeline.simulator.workloads import DAY, HOUR, Workload, made
 
 HOURS = 24
 KNOWN = 14
@@ -74,3 +74,17 @@ def test_a_day_whose_scale_downs_lasted_makes_the_next_ones_sooner() -> None:
 
     assert waited[1] >= 12, "minutes, as long as few have lasted"
     assert fmean(waited[2:]) <= 12, "once they have"
+
+
+def test_a_job_whose_error_budget_pays_for_no_further_rescales_is_kept_as_large_as_its_bursts_are() -> None:
+    level, burst, rounds, known = [14_000.0] * 450, [26_600.0] * 30, 4, 20 * HOUR
+    load = Workload("bursts", 60.0, tuple((rate,) for rate in (level + burst) * rounds))
+    result = run(
+        Simulation(chain(load), load, {"job.autoscaler.policies": "slo"}, terms=RescaleTerms(180.0, replay=5.0))
+    )
+    sizes = [(each.instant, max(each.wanted.values())) for each in result.decisions]
+    first_days, then = result.trace.part(0.0, known), result.trace.part(known, load.duration)
+
+    assert first_days.late_seconds(60) >= 0.005 * 3 * DAY, "two bursts and two rescales of three minutes used it up"
+    assert [size for at, size in sizes if at >= known] == [60], "slots that such a burst takes, and no fewer"
+    assert then.late_seconds(60) <= 360, "by that one rescale"

@@ -26,6 +26,8 @@ _DOUBLES: Final = 1 / 6
 _MOST_SPENT: Final = 0.15
 """Of the error budget, what a size may use up by being too small for the bursts of the last days. Measured on bursts
 out of nothing: the rest goes to the rescales that bursts bring, and to the first hours, in which nothing is known."""
+_HARDLY_ANY: Final = 0.05
+"""Of the error budget: rescales that use less of it are left to what lateness costs."""
 NEARLY_USED: Final = 2.5
 """Times its usual price that a late second costs where a sixth of the budget is left."""
 _MOST: Final = 4.0
@@ -136,6 +138,16 @@ class Budget:
             allowed: Share of the time.
         """
         return (self.late + _PRIOR_USED * allowed * _PRIOR) / (self.known + _PRIOR)
+
+    def pays_for(self, seconds: float, allowed: float) -> bool:
+        """Tell whether the job may be late for so many more seconds; for hardly any of the whole budget always.
+
+        Args:
+            seconds: By what is to be done.
+            allowed: Share of the time.
+        """
+        left = (allowed - self.share(allowed)) * (self.known + _PRIOR)
+        return seconds <= max(left, _HARDLY_ANY * allowed * MEMORY)
 
     def left(self, allowed: float) -> float:
         """Return the share of time that a size of the job may be late: what is left, and a part of all at most.

@@ -53,6 +53,14 @@ class LagTerms:
         """By how much that is too much."""
         return max(self.behind - self.limit, 0.0)
 
+    @property
+    def turn(self) -> float:
+        """Seconds that a rescale and the one that undoes it make the job late.
+
+        With a head-room of one what is too much takes as long again to drain.
+        """
+        return 4.0 * self.excess
+
 
 @dataclass(frozen=True, slots=True)
 class Spread:

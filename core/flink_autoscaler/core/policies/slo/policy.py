@@ -289,13 +289,14 @@ def _evaluation(
     forecasts, strong = known.forecasts, known.strengths
     if forecasts is None:
         return None
-    kept, (lowest, highest) = _kept(given, known, moment, memory, options), reach(forecasts)
+    replay = memory.restarts.age(given.downtime.replay)
+    terms = _terms(replace(given.downtime, replay=replay), options.slo_lag.exact_seconds)
+    kept = _kept(given, known, memory, terms.turn, options.slo_error_budget)
+    lowest, highest = reach(forecasts)
     sizes = levels(known.seen.vertices, strong, (lowest, max(highest, kept)))
     if sizes is None:
         return None
     deviation = deviation_of(strong)(sizes.next_to(_SPARE * max(forecasts.mixed[:COMMIT])))
-    replay = memory.restarts.age(given.downtime.replay)
-    terms = _terms(replace(given.downtime, replay=replay), options.slo_lag.exact_seconds)
     usual = _usual(memory.mean or float(size.slots), known)
     prices = _prices(given, moment, memory.budget, usual, forecasts.mixed, options)
     spread = Spread.of(known.noise, deviation, memory.replayed.shares)
@@ -332,16 +333,24 @@ def _usual(held: float, known: Learned) -> float:
     return max(min(held, MOST_HELD * demand), demand) if demand > 0.0 else held
 
 
-def _kept(given: PolicyInput, known: Learned, moment: Moment, memory: Memory, options: AutoscalerOptions) -> float:
+def _kept(given: PolicyInput, known: Learned, memory: Memory, turn: float, allowed: float) -> float:
     """Return the capacity below which a job that is late whatever is foreseen is not made smaller; 0 for all others.
 
     A load that comes out of nothing cannot be followed: what is saved between two bursts, the next one costs. A job of
-    such a load is held from the first; one that only turns often, when its budget is nearly used.
+    such a load is held from the first; one that only turns often, when its budget is nearly used; and any other one
+    when what is left of its budget does not pay for a rescale and for the one that undoes it.
+
+    Args:
+        given: With the rescales before.
+        known: Of the load.
+        memory: Of lateness.
+        turn: Seconds that such two rescales make the job late.
+        allowed: Share of the time that the job may be late.
     """
-    allowed, budget = options.slo_error_budget, memory.budget
-    is_turning = reversals(given.history, moment.at) > MOST_REVERSALS and budget.factor(allowed) >= NEARLY_USED
+    budget = memory.budget
+    is_turning = reversals(given.history, given.obs.now) > MOST_REVERSALS and budget.factor(allowed) >= NEARLY_USED
     is_wild = share_at(memory.replayed.shares, WILD) > allowed
-    if not (is_turning or is_wild):
+    if not (is_turning or is_wild or not budget.pays_for(turn, allowed)):
         return 0.0
     return memory.replayed.capacity_kept(known.state.history.day_mean, budget.left(allowed))
 

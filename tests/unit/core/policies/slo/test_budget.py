@@ -48,6 +48,25 @@ def test_lateness_makes_it_dearer_before_the_budget_is_used(share: float, factor
     assert lived(7, share).factor(ALLOWED) == pytest.approx(factor, abs=0.15)
 
 
+@pytest.mark.parametrize(
+    ("late", "seconds", "does"),
+    [
+        pytest.param(0.0, 600.0, True, id="of a new week, 3107"),
+        pytest.param(2500.0, 600.0, True, id="607 are left"),
+        pytest.param(2500.0, 610.0, False, id="607 are left, and 610 are needed"),
+        pytest.param(5000.0, 150.0, True, id="a twentieth of a week's budget, which is used up"),
+        pytest.param(5000.0, 155.0, False, id="more than a twentieth"),
+    ],
+)
+def test_a_budget_pays_for_what_is_left_of_it(late: float, seconds: float, does: bool) -> None:
+    assert Budget(0.0, late, 500_000.0).pays_for(seconds, ALLOWED) is does
+
+
+def test_a_new_job_can_pay_for_ten_minutes() -> None:
+    assert NOTHING_USED.pays_for(600.0, ALLOWED)
+    assert not NOTHING_USED.pays_for(610.0, ALLOWED)
+
+
 def test_a_bad_day_is_forgotten_within_weeks() -> None:
     bad = lived(1, 0.1)
 
