@@ -384,8 +384,8 @@ _SLO: Final = Chapter(
         Meaning(
             "SLO_FLOOR",
             "The job meets bursts out of nothing, has nearly used up its error budget and turned round more than three "
-            "times within a day, or what is left of the budget does not pay for a rescale and the one that undoes it: "
-            "it keeps the size with which the last days would have kept the budget.",
+            "times within a day, or grows faster than it can be followed and has too little left of the budget for a "
+            "rescale and its undoing: it keeps the size with which the last days would have kept the budget.",
         ),
         Meaning(
             "SLO_LIMITED", "More arrives than the greatest size that the bounds allow can do.", "Raise the bounds."

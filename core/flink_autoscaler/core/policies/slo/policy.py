@@ -337,8 +337,8 @@ def _kept(given: PolicyInput, known: Learned, memory: Memory, turn: float, allow
     """Return the capacity below which a job that is late whatever is foreseen is not made smaller; 0 for all others.
 
     A load that comes out of nothing cannot be followed: what is saved between two bursts, the next one costs. A job of
-    such a load is held from the first; one that only turns often, when its budget is nearly used; and any other one
-    when what is left of its budget does not pay for a rescale and for the one that undoes it.
+    such a load is held from the first; one that only turns often, when its budget is nearly used; and one that grows
+    faster than it can be followed when what is left of the budget does not pay for a rescale and its undoing.
 
     Args:
         given: With the rescales before.
@@ -347,12 +347,13 @@ def _kept(given: PolicyInput, known: Learned, memory: Memory, turn: float, allow
         turn: Seconds that such two rescales make the job late.
         allowed: Share of the time that the job may be late.
     """
-    budget = memory.budget
+    budget, replayed = memory.budget, memory.replayed
     is_turning = reversals(given.history, given.obs.now) > MOST_REVERSALS and budget.factor(allowed) >= NEARLY_USED
-    is_wild = share_at(memory.replayed.shares, WILD) > allowed
-    if not (is_turning or is_wild or not budget.pays_for(turn, allowed)):
+    is_wild = share_at(replayed.shares, WILD) > allowed
+    is_spent = replayed.is_sudden and not budget.pays_for(turn, allowed)
+    if not (is_turning or is_wild or is_spent):
         return 0.0
-    return memory.replayed.capacity_kept(known.state.history.day_mean, budget.left(allowed))
+    return replayed.capacity_kept(known.state.history.day_mean, budget.left(allowed))
 
 
 def _restart(memory: Memory, known: Learned, moment: Moment, replay: float) -> Restart | None:

@@ -29,6 +29,10 @@ SPELL: Final = 6 * 3600.0
 """Seconds of which what was late counts as one spell."""
 WILD: Final = 2.0
 """Head-room over what was foreseen with which a load that can be foreseen at all is not late."""
+SUDDEN: Final = HEADROOMS.index(0.2)
+"""The same of a load that rescales can follow in time, as a place among the head-rooms."""
+LEAST_SUDDEN: Final = 60.0
+"""Seconds that it is late with it at most."""
 LEAST_SHARE: Final = 0.25
 """Of the day's mean: what is foreseen counts as that much at least."""
 
@@ -193,6 +197,12 @@ class Replayed:
     def shares(self) -> tuple[float, ...]:
         """Share of the time that each head-room over what was foreseen would have been late, the worst spell apart."""
         return tuple(each / (self.known + PRIOR) for each in self.near.late)
+
+    @property
+    def is_sudden(self) -> bool:
+        """Whether the load has lately grown faster than it can be followed, be it once."""
+        near, place = self.near, SUDDEN
+        return near.spell[place] + near.worst[place] + near.others[place] > LEAST_SUDDEN
 
     def capacity_kept(self, mean: float, allowed: float) -> float:
         """Return the least capacity that would have been late for no more than a share of the time if it had stayed.

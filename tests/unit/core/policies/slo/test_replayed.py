@@ -57,6 +57,29 @@ def test_a_load_that_is_foreseen_makes_nobody_late() -> None:
     assert 17.5 < found.capacity_kept(10.0, ALLOWED) <= 20.0
 
 
+@pytest.mark.parametrize(
+    ("load", "is_sudden"),
+    [
+        pytest.param([10.0] * 60 + [19.0] * 5, True, id="one burst"),
+        pytest.param([10.0] * 60 + [19.0] * 5 + [10.0] * 2880, True, id="two days ago"),
+        pytest.param([10.0] * 60 + [19.0] * 5 + [10.0] * 14400, False, id="ten days ago"),
+        pytest.param([10.0] * 60 + [11.5] * 60, False, id="an eighth more"),
+        pytest.param([10.0] * 60 + [19.0] * 2, False, id="over before anybody is late"),
+    ],
+)
+def test_a_load_is_sudden_that_made_a_fifth_more_than_was_foreseen_late(load: list[float], is_sudden: bool) -> None:
+    assert replayed(load).is_sudden is is_sudden
+
+
+def test_a_load_that_is_followed_within_minutes_is_not_sudden() -> None:
+    found = NOTHING_REPLAYED
+    for minute in range(4320):
+        demand = 10.0 + 8.0 * math.sin(minute / 229.0)
+        found = found.after(60.0 * minute, demand, demand, 10.0, LIMIT)
+
+    assert not found.is_sudden
+
+
 def test_a_share_is_between_those_of_the_head_rooms_beside() -> None:
     shares = tuple(float(len(HEADROOMS) - place) for place in range(len(HEADROOMS)))
 
