@@ -108,8 +108,8 @@ def test_parallelism_follows_the_load_up_and_down(cluster: FlinkCluster, engine:
     settings = settings_for(cluster, engine)
     with Wiring(settings) as wiring:
         passes = wiring.cluster_pass(settings.effective_clusters()[0])
-        engines = pass_until(passes, lambda _: work_parallelism() >= 3, timeout=90)
-        engines |= pass_until(passes, lambda _: work_parallelism() == 1, timeout=120)
+        engines = pass_until(passes, lambda _: work_parallelism() >= 3, timeout=240)
+        engines |= pass_until(passes, lambda _: work_parallelism() == 1, timeout=240)
 
     assert work_parallelism() == 1
     assert engines == {engine}
@@ -126,7 +126,7 @@ def test_dry_run_decides_but_changes_nothing(cluster: FlinkCluster) -> None:
 
     with Wiring(settings) as wiring:
         passes = wiring.cluster_pass(settings.effective_clusters()[0], selects=lambda c: c.job_id == job_id)
-        pass_until(passes, has_decided, timeout=60)
+        pass_until(passes, has_decided, timeout=180)
 
     assert cluster.rest.get(f"/jobs/{job_id}/resource-requirements") == before
 

@@ -23,7 +23,7 @@ from flink_cluster.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
-START_SECONDS = 120.0
+START_SECONDS = 300.0
 """A busy machine takes its time to start Spark."""
 
 CLUSTERS = 12

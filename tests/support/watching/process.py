@@ -171,7 +171,7 @@ class DaemonProcess:
 
     def wait_for(self, description: str, probe: Callable[[], object]) -> None:
         """Wait until something holds; the end of the log is in the error."""
-        wait_until(description, probe, 30.0, interval=0.02, context=lambda: self.text()[-6000:])
+        wait_until(description, probe, 120.0, interval=0.02, context=lambda: self.text()[-6000:])
 
 
 __all__ = ["QUICK", "DaemonProcess"]
