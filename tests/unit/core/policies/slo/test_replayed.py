@@ -31,6 +31,15 @@ def replayed(load: Iterable[float], foreseen: float = 10.0, mean: float = 10.0) 
     return found
 
 
+def followed_for_three_days() -> Replayed:
+    """Follow a load that goes by days; what is foreseen is what has just come."""
+    found = NOTHING_REPLAYED
+    for minute in range(4320):
+        demand = 10.0 + 8.0 * math.sin(minute / 229.0)
+        found = found.after(60.0 * minute, demand, demand, 10.0, LIMIT)
+    return found
+
+
 def spiky(days: int, factor: float = 1.8, minutes: int = 3) -> list[float]:
     """A spike every four hours."""
     return ([10.0] * (240 - minutes) + [10.0 * factor] * minutes) * 6 * days
@@ -49,9 +58,7 @@ def test_spikes_make_those_late_that_are_too_small() -> None:
 
 
 def test_a_load_that_is_foreseen_makes_nobody_late() -> None:
-    found, load = NOTHING_REPLAYED, [10.0 + 8.0 * math.sin(minute / 229.0) for minute in range(4320)]
-    for minute, demand in enumerate(load):
-        found = found.after(60.0 * minute, demand, demand, 10.0, LIMIT)
+    found = followed_for_three_days()
 
     assert share_at(found.shares, 0.1) < ALLOWED
     assert 17.5 < found.capacity_kept(10.0, ALLOWED) <= 20.0
@@ -63,7 +70,7 @@ def test_a_load_that_is_foreseen_makes_nobody_late() -> None:
         pytest.param([10.0] * 60 + [19.0] * 5, True, id="one burst"),
         pytest.param([10.0] * 60 + [19.0] * 5 + [10.0] * 2880, True, id="two days ago"),
         pytest.param([10.0] * 60 + [19.0] * 5 + [10.0] * 14400, False, id="ten days ago"),
-        pytest.param([10.0] * 60 + [11.5] * 60, False, id="an eighth more"),
+        pytest.param([10.0] * 60 + [11.5] * 60, False, id="a seventh more"),
         pytest.param([10.0] * 60 + [19.0] * 2, False, id="over before anybody is late"),
     ],
 )
@@ -72,12 +79,7 @@ def test_a_load_is_sudden_that_made_a_fifth_more_than_was_foreseen_late(load: li
 
 
 def test_a_load_that_is_followed_within_minutes_is_not_sudden() -> None:
-    found = NOTHING_REPLAYED
-    for minute in range(4320):
-        demand = 10.0 + 8.0 * math.sin(minute / 229.0)
-        found = found.after(60.0 * minute, demand, demand, 10.0, LIMIT)
-
-    assert not found.is_sudden
+    assert not followed_for_three_days().is_sudden
 
 
 def test_a_share_is_between_those_of_the_head_rooms_beside() -> None:
