@@ -147,8 +147,8 @@ async def read_job(client: FlinkRestClient, request: PassRequest) -> JobReading:
         if missing is not None:
             raise missing
         more = COUNTERS if is_kept else ()
-        chosen = {v: client.vertex_metrics(details.job_id, v, (*names, *more)) for v, names in memory.names.items()}
-        answers = await run_all(chosen)
+        chosen = {v: (*names, *more) for v, names in memory.names.items()}
+        answers = await client.all_vertex_metrics(details.job_id, chosen)
         if is_kept and (counts := counted(details, answers)) is not None:
             details = counts
         elif is_kept:

@@ -23,6 +23,9 @@ T = TypeVar("T")
 QUERY_LIMIT: Final = 3500
 """Characters of metric names in one URL: Netty, inside Flink, reads request lines of up to 4096."""
 
+_LONGEST_QUOTED: Final = 3
+"""Characters that one of ASCII becomes in a URL at most."""
+
 MOST_EXCEPTIONS: Final = 20
 """Entries of the exception history that are asked for."""
 
@@ -41,6 +44,12 @@ class Transport(Protocol):
         self, path: str, *, params: Mapping[str, str] | None = None, timeout: float | None = None
     ) -> object:
         """Return the answer of a GET."""
+        ...
+
+    async def get_all_json(
+        self, asked: Sequence[tuple[str, Mapping[str, str]]], *, timeout: float | None = None
+    ) -> list[object]:
+        """Return the answers of several GETs, paths and query parameters, in the same order."""
         ...
 
     async def put_json(self, path: str, body: object, *, timeout: float | None = None) -> object:
@@ -111,7 +120,28 @@ class FlinkRestClient:
 
     async def vertex_metrics(self, job_id: str, vertex_id: VertexId, names: Sequence[str]) -> dict[str, Aggregate]:
         """Return metrics over all subtasks; empty when any of them has no value at the moment."""
-        return await self._aggregates(_vertex_metrics(job_id, vertex_id), names)
+        return (await self.all_vertex_metrics(job_id, {vertex_id: names}))[vertex_id]
+
+    async def all_vertex_metrics(
+        self, job_id: str, names: Mapping[VertexId, Sequence[str]]
+    ) -> dict[VertexId, dict[str, Aggregate]]:
+        """Return what :meth:`vertex_metrics` does for several vertices, which are asked at the same time.
+
+        Args:
+            job_id: Of all of them.
+            names: Metric ids per vertex.
+        """
+        parts = [(vertex, part) for vertex, wanted in names.items() for part in _parts(wanted)]
+        paths = {vertex: _vertex_metrics(job_id, vertex) for vertex in names}
+        answers = await self._transport.get_all_json([(paths[vertex], {"get": part}) for vertex, part in parts])
+        found: dict[VertexId, dict[str, Aggregate]] = {vertex: {} for vertex in names}
+        silent = set()
+        for (vertex, _), answer in zip(parts, answers, strict=True):
+            values = decoded(answer, decode.aggregates, f"GET {self._transport.url}{paths[vertex]}")
+            found[vertex] |= values
+            if not values:  # as in a single answer, one name without a value empties the whole
+                silent.add(vertex)
+        return {vertex: {} if vertex in silent else values for vertex, values in found.items()}
 
     async def taskmanager_metrics(self, names: Sequence[str]) -> Readable[Aggregate]:
         """Return metrics over all TaskManagers; none when any of them has no value at the moment."""
@@ -193,16 +223,6 @@ class FlinkRestClient:
         answer = await self._transport.get_json(path, params=params, timeout=timeout)
         return decoded(answer, decoder, f"GET {self._transport.url}{path}")
 
-    async def _aggregates(self, path: str, names: Sequence[str]) -> dict[str, Aggregate]:
-        """Ask for several metrics; as in a single answer, one name without a value empties the whole."""
-        values: dict[str, Aggregate] = {}
-        for part in _parts(names):
-            answer = await self._get(path, decode.aggregates, params={"get": part})
-            if not answer:
-                return {}
-            values |= answer
-        return values
-
 
 def _job(job_id: str) -> str:
     return f"/jobs/{_checked_id(job_id)}"
@@ -225,6 +245,10 @@ def _checked_id(text: str) -> str:
 
 def _parts(names: Sequence[str]) -> Iterator[str]:
     """Join names by commas into as few texts as fit into a URL."""
+    whole = ",".join(names)
+    if whole.isascii() and len(whole) * _LONGEST_QUOTED <= QUERY_LIMIT:
+        yield from (whole,) if names else ()
+        return
     part: list[str] = []
     length = 0
     for name in names:

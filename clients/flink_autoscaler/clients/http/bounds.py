@@ -139,7 +139,11 @@ def check_json(body: bytes) -> None:
     # Those in texts count as well, which only makes the bound a little lower for a text full of them.
     if len(brackets) // 2 + body.count(b",") > MOST_VALUES:
         raise ResponseError(f"the answer has more than {MOST_VALUES} values")
-    if _depth(brackets) > DEEPEST and _depth(_TEXT.sub(b"", body).translate(None, _NO_BRACKETS)) > DEEPEST:
+    if (
+        len(brackets) > DEEPEST
+        and _depth(brackets) > DEEPEST
+        and _depth(_TEXT.sub(b"", body).translate(None, _NO_BRACKETS)) > DEEPEST
+    ):
         raise ResponseError(f"the answer is nested too deeply, more than {DEEPEST} levels")
 
 

@@ -155,11 +155,15 @@ def trusting_nobody() -> ssl.SSLContext:
 
 
 class KeptCookies:
-    """Few and short cookies that a server has set, such as ``hadoop.auth``, so that it need not be convinced again."""
+    """Few and short cookies that a server has set, such as ``hadoop.auth``, so that it need not be convinced again.
+
+    Attributes:
+        are_any: Whether there are any, for whatever URL.
+    """
 
     def __init__(self) -> None:
         self._cookies = httpx.Cookies()
-        self._are_any = False
+        self.are_any = False
 
     def take(self, cookies: Sequence[str], url: str) -> None:
         """Keep what the answer of a URL sets and forget what it takes back."""
@@ -172,11 +176,11 @@ class KeptCookies:
                 kept += 1
             else:
                 self._cookies.delete(cookie.name, cookie.domain, cookie.path)
-        self._are_any = kept > 0
+        self.are_any = kept > 0
 
     def of(self, url: str) -> str:
         """Return the cookies that are meant for a URL, as a header; empty where there are none."""
-        if not self._are_any:
+        if not self.are_any:
             return ""
         request = httpx.Request("GET", url)
         self._cookies.set_cookie_header(request)

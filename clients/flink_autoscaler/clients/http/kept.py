@@ -13,6 +13,7 @@ import ssl
 from typing import Any, Final, NamedTuple, cast
 
 from flink_autoscaler.clients.http.parsing import AnswerParser, Received
+from flink_autoscaler.clients.http.rounds import Lane, Round
 from flink_autoscaler.core.errors import ConnectError, ResponseError
 
 KEEP_ALIVE: Final = 60.0
@@ -62,8 +63,6 @@ class KeptConnections:
     async def get(self, request: bytes) -> Received:
         """Return the answer to a request, whatever its status.
 
-        On a kept connection that turns out to be closed nothing was done: it is sent once more, over a new one.
-
         Args:
             request: The whole of it, as it goes over the wire.
 
@@ -72,16 +71,32 @@ class KeptConnections:
             OSError: There is no connection, or it was lost; TLS failed.
             ConnectError: They have been closed.
         """
-        if self._is_closed:
-            raise ConnectError("the connections have been closed")
-        connection = self._take()
-        if connection is not None:
+        round_ = Round((request,))
+        await self.serve(Lane(round_))
+        return cast("Received", round_.received[0])
+
+    async def serve(self, lane: Lane) -> None:
+        """Send what a lane has, one request after the other, as long as there is any.
+
+        On a kept connection that turns out to be closed nothing was done: a request is sent once more, over a new one.
+
+        Raises:
+            ResponseError: As for :meth:`get`, for the request that is under way.
+            OSError: As for :meth:`get`.
+            ConnectError: As for :meth:`get`.
+        """
+        request, is_again = lane.take(), False
+        while request is not None:
+            kept = None if is_again else self._take()
+            connection = kept or await self._open()
             try:
-                return await self._exchange(connection, request)
+                await self._served(connection, lane, request)
             except ConnectionError:
-                if connection.is_answering:
+                if connection.is_answering or not (kept or connection.has_answered):
                     raise
-        return await self._exchange(await self._open(), request)
+                request, is_again = lane.request, True
+            else:
+                request, is_again = lane.take(), False
 
     async def aclose(self) -> None:
         """Close all connections, for good. May be called more than once."""
@@ -97,19 +112,20 @@ class KeptConnections:
         if is_any:
             await asyncio.sleep(0)  # sockets are closed in the next round of the loop
 
-    async def _exchange(self, connection: _Connection, request: bytes) -> Received:
-        is_kept = False
+    async def _served(self, connection: _Connection, lane: Lane, request: bytes) -> None:
+        has_ended = False
         try:
-            received = await connection.send(request, self._limit)
-            is_kept = received.head.is_kept and connection.is_open
-            return received
+            await connection.serve(lane, request, self._limit)
+            has_ended = True
         finally:  # also when nobody waits for it any more
-            if is_kept:
+            if has_ended and connection.is_open:
                 self._give_back(connection)
             else:
                 self._drop(connection)
 
     async def _open(self) -> _Connection:
+        if self._is_closed:
+            raise ConnectError("the connections have been closed")
         loop, (host, port, context) = asyncio.get_running_loop(), self._server
         try:
             _, connection = await loop.create_connection(
@@ -161,11 +177,19 @@ class KeptConnections:
             self._tidying = asyncio.get_running_loop().call_later(KEEP_ALIVE / 4, self._tidy)
 
 
+class _Serving(NamedTuple):
+    """Whose requests go over a connection, and what tells when there is no more."""
+
+    lane: Lane
+    ended: asyncio.Future[None]
+
+
 class _Connection(asyncio.BufferedProtocol):
     """One connection, over which one request is under way at most.
 
     Attributes:
         is_open: Whether it can take another request.
+        has_answered: Whether an answer has come over it since it serves its lane.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -173,9 +197,11 @@ class _Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._piece = bytearray(_PIECE)
         self._parser: AnswerParser | None = None
-        self._answer: asyncio.Future[Received] | None = None
+        self._serving: _Serving | None = None
+        self._limit = 0
         self._since = 0.0
         self.is_open = False
+        self.has_answered = False
 
     @property
     def idle_seconds(self) -> float:
@@ -187,19 +213,23 @@ class _Connection(asyncio.BufferedProtocol):
         """Whether anything of the answer has arrived."""
         return self._parser is not None and self._parser.is_begun
 
-    def send(self, request: bytes, limit: int) -> asyncio.Future[Received]:
-        """Send a request and return what will have its answer."""
-        self._answer = answer = self._loop.create_future()
-        self._parser = AnswerParser(limit)
+    def serve(self, lane: Lane, request: bytes, limit: int) -> asyncio.Future[None]:
+        """Send a request, and with each answer the next one of its lane; return what tells when there is no more.
+
+        The lane has every complete answer. It ends early where the connection cannot take another request.
+        """
+        self._limit, self.has_answered = limit, False
+        self._serving = serving = _Serving(lane, self._loop.create_future())
         if self._transport is None or not self.is_open:
-            answer.set_exception(HungUpError())
+            self._parser = None
+            serving.ended.set_exception(HungUpError())
         else:
-            self._transport.write(request)
-        return answer
+            self._send(self._transport, request)
+        return serving.ended
 
     def rest(self) -> None:
-        """Wait for the next request."""
-        self._answer = self._parser = None
+        """Wait for the next lane."""
+        self._serving = self._parser = None
         self._since = self._loop.time()
 
     def abort(self) -> None:
@@ -220,32 +250,50 @@ class _Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take the next bytes; those that come after the answer, or unasked, end the connection."""
-        if self._parser is None or self._answer is None or self._answer.done():
+        serving = self._serving
+        if self._parser is None or serving is None or serving.ended.done():
             self.abort()
             return
         try:
             received = self._parser.feed(bytes(memoryview(self._piece)[:nbytes]))
         except ResponseError as error:
-            self._answer.set_exception(error)
+            serving.ended.set_exception(error)
             return
         if received is not None:
-            self._answer.set_result(received)
+            self._settle(received, serving)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Take that there is no connection any more."""
         self.is_open = False
         self._transport = None
-        if self._answer is None or self._parser is None or self._answer.done():
+        serving = self._serving
+        if self._parser is None or serving is None or serving.ended.done():
             return
         try:
             received = None if exc else self._parser.end()
         except ResponseError as error:
-            self._answer.set_exception(error)
+            serving.ended.set_exception(error)
             return
         if received is not None:
-            self._answer.set_result(received)
+            self._settle(received, serving)
         else:
-            self._answer.set_exception(exc or (CutOffError() if self._parser.is_begun else HungUpError()))
+            serving.ended.set_exception(exc or (CutOffError() if self._parser.is_begun else HungUpError()))
+
+    def _settle(self, received: Received, serving: _Serving) -> None:
+        """Hand an answer on, and send what comes next."""
+        self.has_answered = True
+        serving.lane.settle(received)
+        self.is_open = self.is_open and received.head.is_kept
+        transport = self._transport if self.is_open else None
+        following = None if transport is None else serving.lane.take()
+        if transport is None or following is None:
+            serving.ended.set_result(None)
+        else:
+            self._send(transport, following)
+
+    def _send(self, transport: asyncio.Transport, request: bytes) -> None:
+        self._parser = AnswerParser(self._limit)
+        transport.write(request)
 
 
 def _racing(loop: asyncio.AbstractEventLoop) -> dict[str, Any]:

@@ -8,6 +8,7 @@ without its carriage return.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
 from flink_autoscaler.clients.http.bounds import BodyReader
@@ -23,6 +24,7 @@ MOST_INTERIM: Final = 16
 """Answers ahead of the real one, which only tell that it is on its way."""
 
 _LONGEST_CHUNK_LINE: Final = 1024
+_KEPT_HEADS: Final = 64
 _SWITCHING: Final = 101
 _FINAL: Final = 200
 _WITHOUT_BODY: Final = (204, 304)
@@ -52,12 +54,12 @@ _READ: Final = frozenset(
 """Fields of the head that mean something here."""
 
 
-_REFUSALS: Final = 300
+REFUSALS: Final = 300
 """Status from which on an answer is no data."""
 
 
 class Head(NamedTuple):
-    """The head of an answer.
+    """The head of an answer, which answers have in common: it is not to be changed.
 
     Attributes:
         status: The code of HTTP.
@@ -124,7 +126,7 @@ class AnswerParser:
             return None
         if not self._buffer:
             return Received(head, body.whole())
-        if head.status < _REFUSALS:
+        if head.status < REFUSALS:
             raise unreadable("it goes on after its end")
         return Received(
             head._replace(is_kept=False), body.whole()
@@ -145,13 +147,11 @@ class AnswerParser:
 
         Of what was there before, ``known`` bytes, nothing is looked at twice but the start and the end.
         """
-        while _END_OF_HEAD.search(self._buffer, max(0, known - 2)) is not None:
-            found, known = _HEAD.match(self._buffer), 0
-            if found is None:
+        while (end := _END_OF_HEAD.search(self._buffer, max(0, known - 2))) is not None:
+            head, known = _head(self._buffer[: end.end()]), 0
+            if head is None:
                 break
-            _check_lines(self._buffer, found.end())
-            self._buffer = self._buffer[found.end() :]
-            head = _head(found)
+            self._buffer = self._buffer[end.end() :]
             if head.status >= _FINAL:
                 return _begin(head, self._limit)
             self._interim += 1
@@ -290,7 +290,13 @@ def _framing(head: Head, body: BodyReader) -> _Framing:
     return _Sized(int(known))
 
 
-def _head(found: re.Match[bytes]) -> Head:
+@lru_cache(_KEPT_HEADS)
+def _head(data: bytes) -> Head | None:
+    """Return what the bytes of a head say; None where they are none. Many answers have the same."""
+    found = _HEAD.fullmatch(data)
+    if found is None:
+        return None
+    _check_lines(data)
     fields: dict[bytes, list[bytes]] = {}
     for name, value in _FIELD.findall(found[3]):
         lower = name.lower()
@@ -301,10 +307,10 @@ def _head(found: re.Match[bytes]) -> Head:
     return Head(int(found[2]), fields, is_kept)
 
 
-def _check_lines(data: bytes, end: int) -> None:
-    if end > LONGEST_HEAD:
+def _check_lines(data: bytes) -> None:
+    if len(data) > LONGEST_HEAD:
         raise unreadable(f"its head has more than {LONGEST_HEAD} bytes")
-    if end > LONGEST_LINE and _LONG_LINE.search(data, 0, end):
+    if len(data) > LONGEST_LINE and _LONG_LINE.search(data):
         raise unreadable(f"a line of its head has more than {LONGEST_LINE} bytes")
 
 

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
-from collections.abc import Awaitable, Callable, Mapping
-from itertools import chain
-from typing import Final, NamedTuple
-from urllib.parse import quote, urlencode
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, cast
 
 import httpx
 import stamina
@@ -20,16 +17,19 @@ import stamina
 from flink_autoscaler.clients.auth.authentication import (
     NEGOTIATE,
     KerberosAuthenticator,
-    KerberosProof,
     asked_for,
     authenticator_for,
     shown_by,
 )
 from flink_autoscaler.clients.http.answers import APPROVAL, Answer, json_of, refusal
 from flink_autoscaler.clients.http.bodies import whole_body
-from flink_autoscaler.clients.http.connections import Address, Connections, KeptCookies, address_of, put_address_of
+from flink_autoscaler.clients.http.connections import Connections, KeptCookies, address_of, put_address_of
+from flink_autoscaler.clients.http.event_loop import run_all
 from flink_autoscaler.clients.http.failures import is_transient, wrapped
 from flink_autoscaler.clients.http.kept import KeptConnections
+from flink_autoscaler.clients.http.parsing import Received
+from flink_autoscaler.clients.http.rounds import Lane, Round
+from flink_autoscaler.clients.http.sending import Sending, head_of, target_of, url_of
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, FlinkRestError, NotLeaderError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
 
@@ -38,14 +38,6 @@ ATTEMPTS: Final = 3
 
 MayWrite = Callable[[float], bool]
 """Tells whether something may be changed by a request that takes at most so many seconds."""
-
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_.,~-]*")
-"""What needs no quoting in a query."""
-
-_PLAIN_TARGET: Final = re.compile(r"(?:/(?!\.)[A-Za-z0-9_.,~-]*)+(?:\?[A-Za-z0-9_.,~=&%-]*)?")
-"""A path and a query that httpx would send as they are."""
-
-_LONGEST_TARGET: Final = 1 << 15
 
 _LAST_MOMENTS: Final = ("http11.send_request_headers.started", "http11.send_request_body.started")
 """After them the bytes go to the socket at once; a PUT without its body is no request yet."""
@@ -58,43 +50,8 @@ _retries = stamina.AsyncRetryingCaller(
 )
 
 
-class _Sending(NamedTuple):
-    """One way to send a request.
-
-    Attributes:
-        address: Base URL and headers.
-        path: Path below the base URL, quoted, without query.
-        query: Parameters; commas in values stay as they are.
-        body: JSON of a PUT; None for a GET.
-        seconds: What the whole exchange may take.
-        proof: Shows the server who this side is, after it has asked.
-        is_own: Whether it goes to the endpoint's base URL, whose cookies and credentials are for it alone.
-    """
-
-    address: Address
-    path: str
-    query: Mapping[str, str]
-    body: bytes | None
-    seconds: float
-    proof: KerberosProof | None = None
-    is_own: bool = True
-
-    @property
-    def method(self) -> str:
-        return "GET" if self.body is None else "PUT"
-
-    @property
-    def what(self) -> str:
-        return f"{self.method} {self.address.url}{self.path}"
-
-    @property
-    def url(self) -> str:
-        return f"{self.address.url}{self.target}"
-
-    @property
-    def target(self) -> str:
-        """Path and query below the base URL."""
-        return f"{self.path}?{_query(self.query)}" if self.query else self.path
+_Outcome = Answer | AutoscalerError | None
+"""What came of a request: an answer of whatever status, why there is none; None where it was not sent."""
 
 
 class HttpTransport:
@@ -120,7 +77,7 @@ class HttpTransport:
         self._address = address_of(endpoint)
         self._put_address = put_address_of(endpoint)
         self.url = self._address.url
-        self._base_path, self._head = _head_of(self._address)
+        self._base_path, self._head = head_of(self._address)
         self._slots = asyncio.Semaphore(endpoint.max_connections)
         self._opening = asyncio.Lock()
         self._connections: Connections | None = None
@@ -148,6 +105,32 @@ class HttpTransport:
         """
         sending = self._sending(path, params or {}, None, timeout)
         return json_of(await _in_time(sending, self._patiently(sending)), sending.what)
+
+    async def get_all_json(
+        self, asked: Sequence[tuple[str, Mapping[str, str]]], *, timeout: float | None = None
+    ) -> list[object]:
+        """Return the decoded answers of several GETs, in the same order, for less than they would take one by one.
+
+        They go over as many connections as are free, but over one at least. What is not answered at once, since it
+        has failed, needs credentials or came after that, is asked for by itself as :meth:`get_json` does.
+
+        Args:
+            asked: Paths and query parameters.
+            timeout: Seconds for each of them from when it is its turn; the endpoint's timeout when None.
+
+        Raises:
+            FlinkRestError: As for :meth:`get_json`, the first failure; what others would have answered is lost.
+            ConfigError: As for :meth:`get_json`.
+        """
+        sendings = [self._sending(path, params, None, timeout) for path, params in asked]
+        found: list[_Outcome] = await self._together(sendings) if len(sendings) > 1 else [None] * len(sendings)
+        late = {
+            place: _in_time(sending, self._patiently(sending, outcome))
+            for place, (sending, outcome) in enumerate(zip(sendings, found, strict=True))
+            if not self._is_final(outcome)
+        }
+        answers = {**dict(enumerate(found)), **(await run_all(late) if late else {})}
+        return [json_of(cast("Answer", answers[place]), sending.what) for place, sending in enumerate(sendings)]
 
     async def put_json(self, path: str, body: object, *, timeout: float | None = None) -> object:
         """Return the decoded answer of a PUT, None when it is empty.
@@ -177,23 +160,85 @@ class HttpTransport:
         if self._connections is not None:
             await self._connections.aclose()
 
-    def _sending(self, path: str, params: Mapping[str, str], body: bytes | None, timeout: float | None) -> _Sending:
+    def _sending(self, path: str, params: Mapping[str, str], body: bytes | None, timeout: float | None) -> Sending:
         seconds = self._endpoint.timeout if timeout is None else timeout
-        return _Sending(self._address, path, {**params, **self._user}, body, seconds)
+        return Sending(self._address, path, {**params, **self._user}, body, seconds)
 
-    async def _patiently(self, sending: _Sending) -> Answer:
-        """Ask again while that may help. Retries are prepared when they are needed: that takes 20 µs per request."""
+    async def _together(self, sendings: Sequence[Sending]) -> list[_Outcome]:
+        """Return what came of requests that were sent as one round.
+
+        Raises:
+            FlinkRestError: One of them has failed in a way that asking again does not mend, or too late for that.
+        """
+        connections = self._connections or await self._open()
+        if self._authenticator is not None and not self._cookies.are_any:
+            return [None] * len(sendings)  # each has to show who this side is
+        round_ = Round([self._request_of(each) for each in sendings])
+        await self._sent(connections.reading, round_, sendings)
+        outcomes: list[_Outcome] = [
+            None if received is None else self._answer_of(sending, received)
+            for sending, received in zip(sendings, round_.received, strict=True)
+        ]
+        if round_.failure is not None:
+            if round_.failure.is_final:
+                raise round_.failure.error
+            outcomes[round_.failure.place] = round_.failure.error
+        return outcomes
+
+    async def _sent(self, connections: KeptConnections, round_: Round, sendings: Sequence[Sending]) -> None:
+        """Send a round over the connections that are free; with many jobs that is one for each."""
+        if self._slots.locked():
+            await self._lane(connections, round_, sendings)
+            return
+        lanes = [
+            asyncio.ensure_future(self._lane(connections, round_, sendings))
+            for _ in range(min(len(sendings), self._endpoint.max_connections))
+        ]
         try:
-            return await self._exchange(sending)
+            await round_.settled.wait()
+        finally:
+            for lane in lanes:
+                lane.cancel()
+            await asyncio.gather(*lanes, return_exceptions=True)
+
+    async def _lane(self, connections: KeptConnections, round_: Round, sendings: Sequence[Sending]) -> None:
+        seconds = sendings[0].seconds
+        limit = asyncio.timeout(seconds)
+        lane = Lane(round_, limit, seconds)
+        try:
+            async with limit, self._slots:
+                await connections.serve(lane)
+        except Exception as error:  # the border of an endpoint, as in _send
+            sending, is_late = sendings[lane.place or 0], limit.expired()
+            failure = _too_late(sending, error) if is_late else self._failure(sending, error)
+            lane.fail(failure, is_final=is_late or not is_transient(failure))
+
+    def _is_final(self, outcome: _Outcome) -> bool:
+        """Tell whether an answer is what was asked for."""
+        if not isinstance(outcome, Answer) or outcome.status >= httpx.codes.MULTIPLE_CHOICES:
+            return False
+        return not (self._endpoint.approves_proxy and outcome.is_proxy_warning)
+
+    async def _patiently(self, sending: Sending, first: _Outcome = None) -> Answer:
+        """Ask again while that may help. Retries are prepared when they are needed: that takes 20 µs per request.
+
+        Args:
+            sending: The request.
+            first: What came of it already; None where it has not been sent.
+        """
+        try:
+            if isinstance(first, AutoscalerError):
+                raise first
+            return await self._exchange(sending, first)
         except FlinkRestError as error:
             if not is_transient(error):
                 raise
         await asyncio.sleep(_FIRST_WAIT)
         return await _retries(is_transient, self._exchange, sending)
 
-    async def _exchange(self, sending: _Sending) -> Answer:
+    async def _exchange(self, sending: Sending, answer: Answer | None = None) -> Answer:
         async with self._slots:
-            answer = await self._send(sending)
+            answer = answer or await self._send(sending)
             while (again := await self._again(sending, answer)) is not None:
                 sending = again
                 answer = await self._send(sending)
@@ -206,7 +251,7 @@ class HttpTransport:
             raise refusal(answer, sending.path, sending.what, shown=shown)
         return answer
 
-    async def _again(self, sending: _Sending, answer: Answer) -> _Sending | None:
+    async def _again(self, sending: Sending, answer: Answer) -> Sending | None:
         """Return how to send a request anew that did nothing so far; None when the answer is final."""
         if not sending.is_own:
             return None
@@ -218,18 +263,18 @@ class HttpTransport:
             return self._approved(sending)
         return None
 
-    async def _with_credentials(self, sending: _Sending, answer: Answer) -> _Sending | None:
+    async def _with_credentials(self, sending: Sending, answer: Answer) -> Sending | None:
         if self._authenticator is None or sending.proof is not None or NEGOTIATE not in asked_for(answer.challenge):
             return None
         return sending._replace(proof=await self._authenticator.answer(sending.address.url, answer.challenge))
 
-    def _direct(self, sending: _Sending) -> _Sending | None:
+    def _direct(self, sending: Sending) -> Sending | None:
         """Return the same PUT past a proxy that carries none."""
         if self._put_address is None:
             return None
-        return _Sending(self._put_address, sending.path, {}, sending.body, sending.seconds, is_own=False)
+        return Sending(self._put_address, sending.path, {}, sending.body, sending.seconds, is_own=False)
 
-    def _approved(self, sending: _Sending) -> _Sending:
+    def _approved(self, sending: Sending) -> Sending:
         """Confirm YARN's warning page, whose cookie has been kept."""
         if APPROVAL.keys() <= sending.query.keys():
             raise ResponseError(
@@ -238,7 +283,7 @@ class HttpTransport:
             )
         return sending._replace(query={**sending.query, **APPROVAL}, proof=None)
 
-    async def _send(self, sending: _Sending) -> Answer:
+    async def _send(self, sending: Sending) -> Answer:
         connections = self._connections or await self._open()
         try:
             if sending.body is None:
@@ -247,12 +292,21 @@ class HttpTransport:
         except AutoscalerError:
             raise
         except Exception as exc:  # the border of an endpoint: httpx, httpcore, ssl and zlib raise what they like
-            raise wrapped(
-                exc,
-                sending.what,
-                is_tls_untried=sending.address.url not in self._answered and sending.address.url.startswith("https:"),
-                has_certificate=self._endpoint.tls.certificate_file is not None,
-            ) from exc
+            raise self._failure(sending, exc) from exc
+
+    def _failure(self, sending: Sending, error: Exception) -> AutoscalerError:
+        """Return what it means that a request has failed, with its cause."""
+        if isinstance(error, ResponseError):
+            return _caused(ResponseError(f"{sending.what}: {error}"), error)
+        if isinstance(error, AutoscalerError):
+            return error
+        failure = wrapped(
+            error,
+            sending.what,
+            is_tls_untried=sending.address.url not in self._answered and sending.address.url.startswith("https:"),
+            has_certificate=self._endpoint.tls.certificate_file is not None,
+        )
+        return _caused(failure, error)
 
     async def _open(self) -> Connections:
         """Read files, once; other requests wait meanwhile."""
@@ -262,22 +316,22 @@ class HttpTransport:
                 self._connections = await Connections.open(self._endpoint)
         return self._connections
 
-    def _request(self, sending: _Sending) -> httpx.Request:
+    def _request(self, sending: Sending) -> httpx.Request:
         """Make a PUT."""
-        url, headers = _sendable(sending), sending.address.headers
+        url, headers = url_of(sending), sending.address.headers
         request = httpx.Request(sending.method, url, headers=headers, content=sending.body)
         request.headers.update(self._shown(sending))
         request.headers["Content-Type"] = "application/json"
         request.extensions["trace"] = self._guard(sending)
         return request
 
-    def _shown(self, sending: _Sending) -> dict[str, str]:
+    def _shown(self, sending: Sending) -> dict[str, str]:
         """Return the headers of a request that are not the same for all: proof of who this side is, and cookies."""
         headers = {} if sending.proof is None else dict(sending.proof.headers)
-        cookies = self._cookies.of(sending.url) if sending.is_own else ""
+        cookies = self._cookies.of(sending.url) if sending.is_own and self._cookies.are_any else ""
         return {**headers, "Cookie": cookies} if cookies else headers
 
-    def _guard(self, sending: _Sending) -> Callable[[str, object], Awaitable[None]]:
+    def _guard(self, sending: Sending) -> Callable[[str, object], Awaitable[None]]:
         """Make what httpcore calls at each step: a process may have been paused since it was decided to send."""
 
         async def step(name: str, _: object) -> None:
@@ -286,21 +340,31 @@ class HttpTransport:
 
         return step
 
-    async def _read(self, connections: KeptConnections, sending: _Sending) -> Answer:
+    async def _read(self, connections: KeptConnections, sending: Sending) -> Answer:
         """Send a GET and read its answer."""
-        lines = "".join(f"{name}: {value}\r\n" for name, value in self._shown(sending).items())
-        request = f"GET {self._base_path}{_sendable_target(sending)}{self._head}{lines}\r\n"
+        request = self._request_of(sending)
         try:
-            head, body = await connections.get(request.encode("ascii"))
+            received = await connections.get(request)
         except ResponseError as exc:
-            raise ResponseError(f"{sending.what}: {exc}") from exc
+            raise self._failure(sending, exc) from exc
+        return self._answer_of(sending, received)
+
+    def _request_of(self, sending: Sending) -> bytes:
+        """Return a GET as it goes over the wire."""
+        lines = "".join(f"{name}: {value}\r\n" for name, value in self._shown(sending).items())
+        return f"GET {self._base_path}{target_of(sending)}{self._head}{lines}\r\n".encode("ascii")
+
+    def _answer_of(self, sending: Sending, received: Received) -> Answer:
+        """Return what came, and keep its cookies."""
+        head, body = received
         self._answered.add(sending.address.url)
-        self._cookies.take(head.texts(b"set-cookie"), sending.url)
+        if cookies := head.texts(b"set-cookie"):
+            self._cookies.take(cookies, sending.url)
         return Answer(
             head.status, head.text(b"content-type"), body, head.text(b"location"), head.text(b"www-authenticate")
         )
 
-    async def _write(self, transport: httpx.AsyncBaseTransport, sending: _Sending) -> Answer:
+    async def _write(self, transport: httpx.AsyncBaseTransport, sending: Sending) -> Answer:
         """Send a PUT and read its answer."""
         response = await transport.handle_async_request(self._request(sending))
         try:
@@ -315,42 +379,18 @@ class HttpTransport:
         return Answer(response.status_code, content_type, body, location, headers.get("www-authenticate", ""))
 
 
-async def _in_time(sending: _Sending, answer: Awaitable[Answer]) -> Answer:
+async def _in_time(sending: Sending, answer: Awaitable[Answer]) -> Answer:
     try:
         async with asyncio.timeout(sending.seconds):
             return await answer
     except TimeoutError as exc:
-        raise ConnectError(f"{sending.what}: no complete answer within {sending.seconds:g} s") from exc
+        raise _too_late(sending, exc) from exc
 
 
-def _query(query: Mapping[str, str]) -> str:
-    """Return parameters as they stand in a URL; those of nearly all requests need no quoting."""
-    if all(map(_PLAIN.fullmatch, chain(query.keys(), query.values()))):
-        return "&".join(f"{name}={value}" for name, value in query.items())
-    return urlencode(query, safe=",", quote_via=quote)
+def _too_late(sending: Sending, error: Exception) -> AutoscalerError:
+    return _caused(ConnectError(f"{sending.what}: no complete answer within {sending.seconds:g} s"), error)
 
 
-def _sendable(sending: _Sending) -> httpx.URL:
-    """Return the URL of a request. Raises ResponseError: A metric name of the cluster may be absurdly long."""
-    try:
-        return httpx.URL(sending.url)
-    except httpx.InvalidURL as exc:
-        raise ResponseError(
-            f"{sending.method} {sending.address.url}: this URL cannot be sent ({exc}): {sending.url[:200]!r}"
-        ) from exc
-
-
-def _sendable_target(sending: _Sending) -> str:
-    """Return path and query as they go over the wire; only those that are not plain are looked at by httpx."""
-    target = sending.target
-    if len(target) <= _LONGEST_TARGET and _PLAIN_TARGET.fullmatch(target):
-        return target
-    base = httpx.URL(sending.address.url).raw_path.rstrip(b"/")
-    return _sendable(sending).raw_path.removeprefix(base).decode("ascii")
-
-
-def _head_of(address: Address) -> tuple[str, str]:
-    """Return what is the same in all GETs to an address: the beginning of the path, and what follows the path."""
-    request = httpx.Request("GET", address.url, headers=address.headers)
-    lines = "".join(f"{name.decode('ascii')}: {value.decode('ascii')}\r\n" for name, value in request.headers.raw)
-    return request.url.raw_path.decode("ascii").rstrip("/"), f" HTTP/1.1\r\n{lines}"
+def _caused(failure: AutoscalerError, error: Exception) -> AutoscalerError:
+    failure.__cause__ = error
+    return failure

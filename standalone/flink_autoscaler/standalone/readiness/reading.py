@@ -109,9 +109,7 @@ async def _metrics(client: FlinkRestClient, job_id: str, topology: JobTopology) 
     vertices = [vertex for vertex in topology.vertices.values() if not vertex.is_finished]
     offered = await run_all({v.vertex_id: client.vertex_metric_names(job_id, v.vertex_id) for v in vertices})
     chosen = {v.vertex_id: _names(v, offered[v.vertex_id]) for v in vertices}
-    answers = await run_all(
-        {key: client.vertex_metrics(job_id, key, tuple(names)) for key, names in chosen.items() if names}
-    )
+    answers = await client.all_vertex_metrics(job_id, {key: tuple(names) for key, names in chosen.items() if names})
     return MetricFacts(offered, {key: by_meaning(chosen[key], answer) for key, answer in answers.items()})
 
 

@@ -12,7 +12,7 @@ from flink_autoscaler.core.decide.limits.shares import postponed
 from flink_autoscaler.core.errors import ConnectError, StoreError
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS, Plugins
-from flink_autoscaler.standalone.records.codec import PassRecord, outcome_document, without_secrets
+from flink_autoscaler.standalone.records.codec import PassRecord, outcome_document
 from flink_autoscaler.standalone.records.samples import samples_document
 
 Json = dict[str, Any]
@@ -68,7 +68,7 @@ def differences(record: PassRecord, again: PassOutcome) -> Iterator[str]:
 
 def _compared(outcome: PassOutcome) -> Json:
     """Return what has to be the same, as a document in which unknown numbers are equal."""
-    document = without_secrets(outcome_document(outcome))
+    document = outcome_document(outcome)
     for part in ("topology", "engine", "restart_basis"):
         document.pop(part, None)
     for part in ("reasons", "events"):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from itertools import chain
+from typing import Any, cast
 
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexMetrics
 from flink_autoscaler.core.observe.vertex_table import VertexTable
@@ -56,12 +57,18 @@ def _columns(samples: Sequence[MetricSample]) -> Json:
 
 def _metrics(rows: Sequence[VertexMetrics | None]) -> Json:
     """Write one map per sample; None where a sample has no such map."""
-    names = dict.fromkeys(metric for row in rows for metric in row or ())
-    columns: Json = {
-        metric.value: [_written(None if row is None else row.get(metric)) for row in rows] for metric in names
-    }
+    maps = [{} if row is None else dict(row.items()) for row in rows]
+    names = dict.fromkeys(chain.from_iterable(maps))
+    columns: Json = {metric.value: _column([each.get(metric) for each in maps]) for metric in names}
     missing = [index for index, row in enumerate(rows) if row is None]
     return {**columns, "": missing} if missing else columns
+
+
+def _column(values: list[float | None]) -> Column:
+    # A sum is finite only where all numbers are, which are nearly all.
+    if None not in values and math.isfinite(sum(cast("list[float]", values))):
+        return cast("Column", values)
+    return [_written(value) for value in values]
 
 
 def _written(value: float | None) -> float | str | None:

@@ -58,6 +58,12 @@ class VectorCluster:
                 return answer(match, names)
         raise RefusedError(f"GET {path}: 404 Not Found", 404)
 
+    async def get_all_json(
+        self, asked: Sequence[tuple[str, Mapping[str, str]]], *, timeout: float | None = None
+    ) -> list[object]:
+        """Answer several GETs."""
+        return [await self.get_json(path, params=params, timeout=timeout) for path, params in asked]
+
     async def put_json(self, path: str, body: object, *, timeout: float | None = None) -> object:
         """Accept and remember new requirements."""
         del timeout

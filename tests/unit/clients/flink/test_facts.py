@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,11 @@ class Answers:
             if path.endswith(end):
                 return answer
         raise RefusedError("not found", 404)
+
+    async def get_all_json(
+        self, asked: Sequence[tuple[str, Mapping[str, str]]], *, timeout: float | None = None
+    ) -> list[object]:
+        return [await self.get_json(path, params=params) for path, params in asked]
 
     async def put_json(self, path: str, body: object, *, timeout: float | None = None) -> object:
         raise AssertionError("facts are only read")
