@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
@@ -16,6 +16,7 @@ from flink_autoscaler.core.decide.limits.shares import Claim, fair_shares, more_
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.job import Capacity, Headroom, JobKey, JobStatus
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.realizers.taskmanagers.slots import Released, SlotsComing
@@ -99,7 +100,8 @@ class SlotLedger:
         self._capacity: Capacity | None = None
         self._allotted: dict[JobKey, _Allotment] = {}
         self._granted: dict[JobKey, _Grant] = {}
-        self._free = self._unclaimed = 0
+        self._free = self._unclaimed = self._set_aside = 0
+        self._common: Headroom | None = None
         self._holders = SlotHolders()
         self._deal = NO_DEAL
         self._promised: dict[JobKey, _Promise] = {}
@@ -130,6 +132,8 @@ class SlotLedger:
         self._unclaimed = max(0, capacity.free_slots - reserved)
         self._deal = self._deal.among(requests)
         self._free = max(0, self._unclaimed - sum(map(self._kept_for, requests)))
+        self._set_aside = sum(each.slots for each in self._allotted.values())
+        self._common = self._headroom(requests[0].context.cluster, self._left_for(None))
         kept = [request for request in requests if request.context.job_key not in failed]
         return _of_each(self._with_limit, kept, failed)
 
@@ -312,11 +316,18 @@ class SlotLedger:
     def _limited(self, context: JobAutoScalerContext) -> JobAutoScalerContext:
         if context.headroom is not None or not shares_slots(context):
             return context
-        others = sum(each.slots for key, each in self._allotted.items() if key != context.job_key)
         own = self._allotted.get(context.job_key)
-        # What was allotted to it, and what has become free since: a share is no limit once there is more.
-        slots = max(self._free - others, 0 if own is None else min(own.slots, self._free), 0) + self._addable
-        return replace(context, headroom=self._headroom(context.cluster, slots, is_share=own is not None))
+        if own is None:
+            return replace(context, headroom=self._common)
+        return replace(context, headroom=self._headroom(context.cluster, self._left_for(own), is_share=True))
+
+    def _left_for(self, own: _Allotment | None) -> int:
+        """Return the slots that a job may take, beside what is set aside for others.
+
+        What was allotted to it, and what has become free since: a share is no limit once there is more.
+        """
+        kept = 0 if own is None else own.slots
+        return max(self._free - (self._set_aside - kept), min(kept, self._free), 0) + self._addable
 
     def _judged(self, request: PassRequest, claim: Claim, share: int, outcome: PassOutcome, wanted: int) -> PassOutcome:
         if claim.held + share >= claim.wanted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from heapq import nsmallest
 from typing import Final
 
 from flink_autoscaler.core.border import attempted
@@ -26,6 +27,7 @@ class SlotHolders:
     def __init__(self) -> None:
         self._held: dict[JobKey, int] = {}
         self._names: dict[JobKey, str] = {}
+        self._most: tuple[tuple[str, int], ...] = ()
 
     def note(self, requests: Sequence[PassRequest], outcomes: Sequence[PassOutcome]) -> None:
         """Take note of a pass; jobs that it does not know any more have no slots."""
@@ -33,13 +35,13 @@ class SlotHolders:
         seen = {outcome.job_key: attempted(partial(held_slots, outcome)) for outcome in outcomes}
         before = {job_key: slots for job_key, slots in self._held.items() if job_key in self._names}
         self._held = {**before, **{job_key: slots for job_key, slots in seen.items() if isinstance(slots, int)}}
+        holding = ((slots, self._names[key]) for key, slots in self._held.items() if slots)
+        self._most = tuple((name, slots) for slots, name in nsmallest(_SHOWN, holding, key=_most_first))
 
     def among(self, capacity: Capacity) -> tuple[tuple[str, int], ...]:
         """Return who has the slots that are taken: the names of a few jobs, most slots first, and all others."""
-        known = sorted(((slots, self._names[key]) for key, slots in self._held.items() if slots), key=_most_first)
-        shown = tuple((name, slots) for slots, name in known[:_SHOWN])
-        others = capacity.slots - capacity.free_slots - sum(slots for _, slots in shown)
-        return (*shown, ("others", others)) if others > 0 else shown
+        others = capacity.slots - capacity.free_slots - sum(slots for _, slots in self._most)
+        return (*self._most, ("others", others)) if others > 0 else self._most
 
 
 def _most_first(entry: tuple[int, str]) -> tuple[int, str]:

@@ -6,6 +6,7 @@ import logging
 import re
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from textwrap import wrap
 from typing import Any, Final, TextIO
 
@@ -20,6 +21,7 @@ OUR_LOGGER = "flink_autoscaler"
 _SENSITIVE_FIELDS = ("authorization", "cookie", "headers")
 _CREDENTIALS_IN_HEADER = re.compile(r"\b(Basic|Bearer|Negotiate)\s+[\w.~+/=-]{6,}", re.IGNORECASE)
 
+_KNOWN_KEYS: Final = 4096
 _COLUMNS: Final = 120
 _OF_EVERY_LINE: Final = ("timestamp", "level", "event", "logger")
 _WHO: Final = ("job_key",)
@@ -85,6 +87,7 @@ def masked(value: Any) -> Any:
     return value
 
 
+@lru_cache(_KNOWN_KEYS)
 def _is_secret(key: str) -> bool:
     # Fields of log lines are Python names, options are not.
     return is_sensitive(key.replace("_", "-")) or any(word in key.lower() for word in _SENSITIVE_FIELDS)

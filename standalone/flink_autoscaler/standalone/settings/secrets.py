@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +32,7 @@ SENSITIVE: Final = (
     "ssl.key.pem",
     "ssl.keystore.",
 )
+_KNOWN_KEYS: Final = 4096
 _POINTER: Final = re.compile(
     r"autoscaler\.standalone\.jdbc\.[a-z-]+-(env-variable|file)"
     r"|autoscaler\.(clusters|notifications\.targets|numbers|kafka)\.\d+\.(yarn\.|provider\.)?"
@@ -52,11 +54,15 @@ _USER_INFO: Final = re.compile(
 blanks where what stands behind the colon is no port."""
 
 _HOST: Final = re.compile(r"[a-z0-9.-]+(:\d+)?", re.IGNORECASE | re.ASCII)
+_PARAMETERS: Final = ("passw", "pwd", "secret", "token", "apikey", "api-key")
+"""A text without any of them has none of the following, and is told so in a tenth of the time."""
+
 _PARAMETER: Final = r"(?i)((?:password|passwd|pwd|secret|token|api-?key)\w{0,40}+\s{0,8}+[=:]\s{0,8}+)"
 _PARAMETER_IN_TEXT: Final = re.compile(_PARAMETER + r"[^&;,\s]+")
 _PARAMETER_OF_URL: Final = re.compile(_PARAMETER + r"[^&;]+")
 
 
+@lru_cache(_KNOWN_KEYS)
 def is_sensitive(key: str) -> bool:
     """Tell whether the value of a key is secret: Flink's list and a few words more, ignoring case; every header."""
     lowered = key.lower()
@@ -86,6 +92,9 @@ def without_secrets(text: str) -> str:
     """Return a text of many words as it may be shown: without passwords in URLs and after their names."""
     if "@" in text:
         text = _USER_INFO.sub(f"{MASK}@", text)
+    folded = text.casefold()
+    if not any(name in folded for name in _PARAMETERS):
+        return text
     return _PARAMETER_IN_TEXT.sub(rf"\g<1>{MASK}", text)
 
 

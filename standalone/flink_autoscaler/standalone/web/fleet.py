@@ -253,7 +253,9 @@ def _sizes(done: JobPassReport | None, points: tuple[Point, ...]) -> Mapping[Ver
 
 def _without_inputs(report: JobPassReport | None) -> JobPassReport | None:
     """Leave out what the cluster answered: records have that."""
-    return None if report is None else replace(report, outcome=replace(report.outcome, inputs=None))
+    if report is None or report.outcome.inputs is None:
+        return report
+    return replace(report, outcome=replace(report.outcome, inputs=None))
 
 
 def _shares(done: JobPassReport | None, before: JobNow | None) -> Mapping[VertexId, Shares]:
