@@ -196,10 +196,13 @@ class HttpTransport:
         ]
         try:
             await round_.settled.wait()
+            await asyncio.sleep(0)  # so that those which have had their answer keep their connection
         finally:
-            for lane in lanes:
+            unneeded = [lane for lane in lanes if not lane.done()]
+            for lane in unneeded:
                 lane.cancel()
-            await asyncio.gather(*lanes, return_exceptions=True)
+            if unneeded:
+                await asyncio.gather(*unneeded, return_exceptions=True)
 
     async def _lane(self, connections: KeptConnections, round_: Round, sendings: Sequence[Sending]) -> None:
         seconds = sendings[0].seconds
