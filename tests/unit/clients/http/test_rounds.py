@@ -1,0 +1,178 @@
+"""Several GETs at once, over as few connections as there are, with answers and without."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+
+import pytest
+from fake_flink import Canned, FakeFlink, Fault, flink_error
+
+from flink_autoscaler.clients.http.transport import ATTEMPTS, HttpTransport
+from flink_autoscaler.core.errors import ConnectError, JobGoneError, RefusedError, ResponseError
+from flink_autoscaler.core.model.job import Endpoint
+
+NOTHING: Mapping[str, str] = {}
+PATHS = [f"/numbers/{number:02}" for number in range(20)]
+ALL = list(range(20))
+
+
+@pytest.fixture
+def numbers(flink: FakeFlink) -> FakeFlink:
+    """A server that answers each of the paths with its number."""
+    for number, path in enumerate(PATHS):
+        flink.fault(path, Canned.json(number))
+    return flink
+
+
+def exchange(endpoint: Endpoint, action: Callable[[HttpTransport], Awaitable[object]]) -> object:
+    async def run() -> object:
+        transport = HttpTransport(endpoint)
+        try:
+            return await action(transport)
+        finally:
+            await transport.aclose()
+
+    return asyncio.run(run())
+
+
+async def ask_all(transport: HttpTransport) -> list[object]:
+    return await transport.get_all_json([(path, NOTHING) for path in PATHS])
+
+
+@pytest.mark.parametrize("connections", [1, 3, 20, 64])
+def test_answers_come_in_the_order_of_the_requests(numbers: FakeFlink, connections: int) -> None:
+    assert exchange(numbers.endpoint(max_connections=connections), ask_all) == ALL
+    assert len(numbers.requests) == 20
+    assert numbers.connections <= connections
+
+
+def test_connections_are_kept_from_round_to_round(numbers: FakeFlink) -> None:
+    async def often(transport: HttpTransport) -> list[object]:
+        return [await ask_all(transport) for _ in range(5)]
+
+    assert exchange(numbers.endpoint(max_connections=4), often) == [ALL] * 5
+    assert numbers.connections <= 4
+
+
+def test_many_rounds_share_few_connections(numbers: FakeFlink) -> None:
+    async def at_once(transport: HttpTransport) -> list[list[object]]:
+        return await asyncio.gather(*(ask_all(transport) for _ in range(30)))
+
+    assert exchange(numbers.endpoint(max_connections=2), at_once) == [ALL] * 30
+    assert numbers.connections <= 2
+    assert len(numbers.requests) == 600
+
+
+def test_rounds_and_single_requests_go_beside_each_other(numbers: FakeFlink) -> None:
+    async def mixed(transport: HttpTransport) -> list[object]:
+        return await asyncio.gather(
+            *(ask_all(transport) if even else transport.get_json(PATHS[7]) for even in (True, False) * 10)
+        )
+
+    assert exchange(numbers.endpoint(max_connections=3), mixed) == [ALL, 7] * 10
+
+
+@pytest.mark.parametrize("connections", [1, 4])
+def test_each_request_has_its_own_time(numbers: FakeFlink, connections: int) -> None:
+    numbers.delay = 0.05
+
+    assert exchange(numbers.endpoint(max_connections=connections, timeout=0.4), ask_all) == ALL
+
+
+@pytest.mark.parametrize("connections", [1, 4])
+def test_a_request_without_an_answer_ends_the_round_in_its_time(numbers: FakeFlink, connections: int) -> None:
+    numbers.fault(PATHS[5], Fault.HANG)
+    started = time.monotonic()
+
+    with pytest.raises(ConnectError, match=r"GET http://\S+/numbers/05: no complete answer within 0.3 s"):
+        exchange(numbers.endpoint(max_connections=connections, timeout=0.3), ask_all)
+
+    assert time.monotonic() - started < 0.9
+    assert sum(request.target == PATHS[5] for request in numbers.requests) == 1
+
+
+@pytest.mark.parametrize("connections", [1, 4])
+def test_a_refusal_is_raised_as_that_of_a_single_request(numbers: FakeFlink, connections: int) -> None:
+    numbers.fault(PATHS[3], flink_error(403, "not allowed"))
+
+    with pytest.raises(RefusedError, match="/numbers/03: HTTP 403: not allowed") as caught:
+        exchange(numbers.endpoint(max_connections=connections), ask_all)
+
+    assert caught.value.status == 403
+    assert sum(request.target == PATHS[3] for request in numbers.requests) == 1
+
+
+def test_a_job_that_is_gone_is_told_as_such(flink: FakeFlink) -> None:
+    job = f"/jobs/{'a' * 32}/vertices/{'b' * 32}"
+    flink.fault(job, flink_error(404, "job not found"))
+
+    with pytest.raises(JobGoneError):
+        exchange(flink.endpoint(), lambda transport: transport.get_all_json([(job, NOTHING)] * 3))
+
+
+@pytest.mark.parametrize("connections", [1, 4])
+@pytest.mark.parametrize("fault", [Canned(status=503), Fault.RESET, Fault.HANG_UP, Fault.HALF_CLOSE])
+def test_what_passes_is_asked_for_again(numbers: FakeFlink, connections: int, fault: Canned | Fault) -> None:
+    numbers.fault(PATHS[9], fault, times=1)
+
+    assert exchange(numbers.endpoint(max_connections=connections), ask_all) == ALL
+
+
+def test_what_does_not_pass_is_tried_as_often_as_a_single_request(numbers: FakeFlink) -> None:
+    numbers.fault(PATHS[9], Canned(status=503))
+
+    with pytest.raises(RefusedError):
+        exchange(numbers.endpoint(max_connections=1), ask_all)
+
+    assert sum(request.target == PATHS[9] for request in numbers.requests) == ATTEMPTS
+
+
+@pytest.mark.parametrize("connections", [1, 4])
+def test_connections_that_the_server_has_closed_meanwhile_are_opened_anew(numbers: FakeFlink, connections: int) -> None:
+    async def twice(transport: HttpTransport) -> list[object]:
+        await ask_all(transport)
+        numbers.fault(PATHS[0], Fault.HANG_UP, times=1)
+        return await ask_all(transport)
+
+    assert exchange(numbers.endpoint(max_connections=connections), twice) == ALL
+    assert len(numbers.requests) == 41
+
+
+def test_a_server_that_ends_each_connection_with_its_answer_is_asked_nevertheless(flink: FakeFlink) -> None:
+    for number, path in enumerate(PATHS):
+        flink.fault(path, Canned(str(number).encode(), headers={"Connection": "close"}))
+
+    assert exchange(flink.endpoint(max_connections=2), ask_all) == ALL
+    assert flink.connections == 20
+
+
+@pytest.mark.parametrize("fault", [Fault.NOT_HTTP, Fault.TRUNCATED_JSON, Fault.HTML, Fault.HUGE, Fault.EMPTY])
+def test_an_answer_that_is_none_names_its_request(numbers: FakeFlink, fault: Fault) -> None:
+    numbers.fault(PATHS[11], fault)
+
+    with pytest.raises(ResponseError, match=r"GET http://\S+/numbers/11: "):
+        exchange(numbers.endpoint(max_connections=2, max_response_bytes=1 << 20), ask_all)
+
+
+def test_a_round_that_nobody_waits_for_any_more_gives_its_connections_back(numbers: FakeFlink) -> None:
+    numbers.fault(PATHS[5], Fault.HANG, times=2)
+
+    async def given_up(transport: HttpTransport) -> list[object]:
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(ask_all(transport), 0.2)
+        return await ask_all(transport)
+
+    assert exchange(numbers.endpoint(max_connections=2), given_up) == ALL
+
+
+def test_no_requests_need_no_connection(flink: FakeFlink) -> None:
+    assert exchange(flink.endpoint(), lambda transport: transport.get_all_json([])) == []
+    assert flink.connections == 0
+
+
+def test_a_server_that_is_away_is_told() -> None:
+    with pytest.raises(ConnectError, match=r"GET http://127\.0\.0\.1:9/numbers/\d\d: connection refused"):
+        exchange(Endpoint("http://127.0.0.1:9"), ask_all)
