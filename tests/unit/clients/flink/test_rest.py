@@ -98,6 +98,23 @@ def test_one_part_without_values_empties_the_whole_answer(flink: FakeFlink) -> N
     assert values == {}
 
 
+def test_vertices_are_asked_together_and_answer_each_for_itself(flink: FakeFlink) -> None:
+    job = flink.add_job()
+    source, operator, sink = job.vertices
+    source.metrics["a"] = 1.0
+    operator.metrics["a"] = 2.0
+    wanted = {source.vertex_id: ("a",), operator.vertex_id: ("a", "missing"), sink.vertex_id: ()}
+
+    values = ask(flink, lambda client: client.all_vertex_metrics(job.job_id, wanted))
+
+    assert values == {
+        source.vertex_id: {"a": Aggregate(1.0, 1.0, 1.0, 1.0, 0.0)},
+        operator.vertex_id: {},
+        sink.vertex_id: {},
+    }
+    assert len(flink.requests) == 2
+
+
 def test_no_names_need_no_request(flink: FakeFlink) -> None:
     assert ask(flink, lambda client: client.vertex_metrics(UNKNOWN, UNKNOWN, ())) == {}
     assert flink.requests == []

@@ -181,6 +181,14 @@ def test_closed_server_frees_its_port(pages: Pages) -> None:
         assert again.getsockname()[1] == pages.port
 
 
+def test_a_server_without_clients_ends_at_once(pages: Pages) -> None:
+    began = time.monotonic()
+
+    pages.server.close()
+
+    assert time.monotonic() - began < 0.5
+
+
 @pytest.mark.parametrize("sent", [UNFINISHED, b""], ids=["half a request", "nothing at all"])
 def test_probe_gets_its_answer_whatever_other_clients_leave_unfinished(pages: Pages, sent: bytes) -> None:
     with ExitStack() as open_connections:

@@ -129,6 +129,31 @@ def test_secrets_are_masked_as_in_the_log() -> None:
     assert "hunter2" not in json.dumps(document)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "s3://user:hunter2@bucket",
+        "PASSWORD=hunter2",
+        "the pwd: hunter2",
+        "ClientSecret=hunter2",
+        "token = hunter2",
+        "apiKey=hunter2",
+        "api-key:hunter2",
+        "Authorization: Basic hunter2hunter2",
+        "bearer hunter2hunter2",
+        "Negotiate hunter2hunter2",
+        "pa\u017f\u017fword=hunter2",
+    ],
+)
+def test_every_kind_of_secret_is_looked_for(text: str) -> None:
+    """Most texts are told by a quick look to have none."""
+    record = scaled_up().records[-1]
+    outcome = replace(record.outcome, error=StoreError(text))
+    record = replace(record, request=replace(record.request, refusal=f"no: {text}"), outcome=outcome)
+
+    assert "hunter2" not in json.dumps(to_document(record))
+
+
 def test_no_option_that_the_core_reads_is_ever_masked() -> None:
     declared = [*AutoscalerOptions.declared(), *FlinkOptions.declared()]
 
