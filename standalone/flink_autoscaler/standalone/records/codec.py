@@ -13,7 +13,7 @@ import math
 import re
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, Final, TypeVar
 
 from pydantic import ConfigDict, RootModel, ValidationError
@@ -25,6 +25,7 @@ from flink_autoscaler.core.model.decision import Evaluation, Hold, Rescale
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, MetricSample, VertexId
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY
 from flink_autoscaler.core.model.state import JobState, ScalingSummary
 from flink_autoscaler.core.options.option import ValueParseError

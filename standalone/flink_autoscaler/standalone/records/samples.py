@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, cast
 
-from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexMetrics
+from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId, VertexMetrics
 from flink_autoscaler.core.observe.vertex_table import VertexTable
 from flink_autoscaler.stores.sql.state.own_state import waited_columns, waited_rows
 
@@ -45,14 +45,25 @@ def samples_of(document: Json, order: Sequence[Sequence[int]]) -> tuple[tuple[Me
 
 
 def _columns(samples: Sequence[MetricSample]) -> Json:
-    vertices = dict.fromkeys(vertex_id for sample in samples for vertex_id in sample.vertices)
     return {
         "at_ms": [sample.at_ms for sample in samples],
-        "vertices": {v: _metrics([sample.vertices.get(v) for sample in samples]) for v in vertices},
+        "vertices": _vertices([sample.vertices for sample in samples]),
         "globals": _metrics([sample.globals_ for sample in samples]),
         "waited": waited_columns(samples),
         "incomplete": {str(index): sorted(s.incomplete) for index, s in enumerate(samples) if s.incomplete},
     }
+
+
+def _vertices(rows: Sequence[Mapping[VertexId, VertexMetrics]]) -> Json:
+    """Write the metrics of all vertices; those of tables of one layout, as nearly all are, column by column."""
+    tables = [row for row in rows if isinstance(row, VertexTable)]
+    if tables and len(tables) == len(rows) and all(table.layout is tables[0].layout for table in tables):
+        columns = map(list, zip(*(table.numbers for table in tables), strict=True))
+        return {
+            v: {metric.value: _column(next(columns)) for metric in metrics} for v, metrics in tables[0].layout.shape
+        }
+    vertices = dict.fromkeys(vertex_id for row in rows for vertex_id in row)
+    return {v: _metrics([row.get(v) for row in rows]) for v in vertices}
 
 
 def _metrics(rows: Sequence[VertexMetrics | None]) -> Json:
@@ -64,7 +75,7 @@ def _metrics(rows: Sequence[VertexMetrics | None]) -> Json:
     return {**columns, "": missing} if missing else columns
 
 
-def _column(values: list[float | None]) -> Column:
+def _column(values: list[float | None] | list[float]) -> Column:
     # A sum is finite only where all numbers are, which are nearly all.
     if None not in values and math.isfinite(sum(cast("list[float]", values))):
         return cast("Column", values)
