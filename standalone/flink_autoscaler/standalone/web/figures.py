@@ -121,11 +121,10 @@ def _age(lag: float, rate: float | None) -> float | None:
 def _capacity(outcome: PassOutcome, load: float) -> float | None:
     """Return the load at which the first vertex is busy all the time."""
     evaluated = {} if outcome.evaluation is None else outcome.evaluation.metrics.vertices
-    shares = [
-        metrics[ScalingMetric.TRUE_PROCESSING_RATE].average / metrics[ScalingMetric.TARGET_DATA_RATE].average
+    rates = (
+        (metrics.get(ScalingMetric.TRUE_PROCESSING_RATE), metrics.get(ScalingMetric.TARGET_DATA_RATE))
         for metrics in evaluated.values()
-        if {ScalingMetric.TRUE_PROCESSING_RATE, ScalingMetric.TARGET_DATA_RATE} <= metrics.keys()
-        and metrics[ScalingMetric.TARGET_DATA_RATE].average > _NO_RATE
-    ]
+    )
+    shares = [has.average / needs.average for has, needs in rates if has and needs and needs.average > _NO_RATE]
     finite = [share for share in shares if math.isfinite(share)]
     return load * min(finite) if finite else None
