@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 import pytest
 from fake_flink import Canned, FakeFlink, Fault, flink_error
+from transport_setup import exchange
 
 from flink_autoscaler.clients.http.transport import ATTEMPTS, HttpTransport
 from flink_autoscaler.core.errors import ConnectError, JobGoneError, RefusedError, ResponseError
@@ -24,17 +25,6 @@ def numbers(flink: FakeFlink) -> FakeFlink:
     for number, path in enumerate(PATHS):
         flink.fault(path, Canned.json(number))
     return flink
-
-
-def exchange(endpoint: Endpoint, action: Callable[[HttpTransport], Awaitable[object]]) -> object:
-    async def run() -> object:
-        transport = HttpTransport(endpoint)
-        try:
-            return await action(transport)
-        finally:
-            await transport.aclose()
-
-    return asyncio.run(run())
 
 
 async def ask_all(transport: HttpTransport) -> list[object]:

@@ -6,10 +6,11 @@ import gzip
 import math
 import time
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import pytest
 from fake_flink import Canned, FakeFlink, Fault, flink_error
+from transport_setup import exchange
 
 from flink_autoscaler.clients.http.transport import ATTEMPTS, HttpTransport
 from flink_autoscaler.core.errors import (
@@ -24,17 +25,6 @@ from flink_autoscaler.core.model.job import Endpoint
 
 JOB = "/jobs/" + "a" * 32
 MIB = 1 << 20
-
-
-def exchange(endpoint: Endpoint, action: Callable[[HttpTransport], Awaitable[object]]) -> object:
-    async def run() -> object:
-        transport = HttpTransport(endpoint)
-        try:
-            return await action(transport)
-        finally:
-            await transport.aclose()
-
-    return asyncio.run(run())
 
 
 def get(endpoint: Endpoint, path: str = "/config") -> object:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
 import pytest
 from fake_flink import Canned, FakeFlink
 from fake_flink.server import FakeRequest, Server
+from transport_setup import exchange
 
 from flink_autoscaler.clients.auth.authentication import asked_for
 from flink_autoscaler.clients.http.connections import LONGEST_COOKIE, MOST_COOKIES
@@ -57,17 +57,6 @@ def hadoop() -> Iterator[FakeHadoop]:
     fake = FakeHadoop()
     yield fake
     fake.close()
-
-
-def exchange(endpoint: Endpoint, action: Callable[[HttpTransport], Awaitable[object]]) -> object:
-    async def run() -> object:
-        transport = HttpTransport(endpoint)
-        try:
-            return await action(transport)
-        finally:
-            await transport.aclose()
-
-    return asyncio.run(run())
 
 
 async def get(transport: HttpTransport) -> object:
