@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import ssl
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 from fake_flink import Canned, FakeFlink
 from tls_setup import Authority, Identity, TlsFront, encrypted, server_context
+from transport_setup import exchange
 
 from flink_autoscaler.clients.auth.tls import client_context
 from flink_autoscaler.clients.http.transport import HttpTransport
@@ -36,18 +36,11 @@ async def put(transport: HttpTransport) -> object:
     return await transport.put_json("/config", {})
 
 
-both_ways = pytest.mark.parametrize("send", [get, put], ids=["GET", "PUT"])
+async def get_three(transport: HttpTransport) -> object:
+    return await transport.get_all_json([("/config", {})] * 3)
 
 
-def exchange(endpoint: Endpoint, send: Send) -> object:
-    async def run() -> object:
-        transport = HttpTransport(endpoint)
-        try:
-            return await send(transport)
-        finally:
-            await transport.aclose()
-
-    return asyncio.run(run())
+each_way = pytest.mark.parametrize("send", [get, put, get_three], ids=["GET", "PUT", "GETs"])
 
 
 def failure(endpoint: Endpoint, send: Send) -> str:
@@ -114,7 +107,7 @@ def serve(flink: FakeFlink) -> Iterator[Callable[[ssl.SSLContext], TlsFront]]:
 Serve = Callable[[ssl.SSLContext], TlsFront]
 
 
-@both_ways
+@each_way
 @pytest.mark.parametrize("latest", [TLS_12, TLS_13])
 def test_server_of_a_known_authority_is_trusted(
     serve: Serve, server: Identity, tls: Tls, latest: ssl.TLSVersion, send: Send
@@ -124,7 +117,7 @@ def test_server_of_a_known_authority_is_trusted(
     assert exchange(Endpoint(front.url, tls=tls), send) is not None
 
 
-@both_ways
+@each_way
 def test_flinks_former_only_cipher_suite_is_accepted(serve: Serve, server: Identity, tls: Tls, send: Send) -> None:
     context = server_context(server, latest=TLS_12)
     context.set_ciphers("AES128-SHA")
@@ -133,7 +126,7 @@ def test_flinks_former_only_cipher_suite_is_accepted(serve: Serve, server: Ident
     assert exchange(Endpoint(front.url, tls=tls), send) is not None
 
 
-@both_ways
+@each_way
 def test_lack_of_a_common_cipher_suite_is_named(serve: Serve, server: Identity, tls: Tls, send: Send) -> None:
     context = server_context(server, latest=TLS_12)
     context.set_ciphers("NULL-SHA256:@SECLEVEL=0")  # without encryption, which no client takes unasked
@@ -154,21 +147,33 @@ def test_connections_are_kept_between_gets(serve: Serve, server: Identity, tls: 
     assert front.handshakes == 1
 
 
-@both_ways
+def test_rounds_go_over_the_connections_that_are_there(serve: Serve, server: Identity, tls: Tls) -> None:
+    front = serve(server_context(server))
+
+    async def rounds(transport: HttpTransport) -> None:
+        for _ in range(3):
+            assert len(await transport.get_all_json([("/config", {})] * 20)) == 20
+
+    exchange(Endpoint(front.url, tls=tls, max_connections=2), rounds)
+
+    assert front.handshakes <= 2
+
+
+@each_way
 def test_certificate_that_is_trusted_itself_needs_no_issuer(serve: Serve, server: Identity, send: Send) -> None:
     front = serve(server_context(server))
 
     assert exchange(Endpoint(front.url, tls=Tls(ca_file=server.certificate_file)), send) is not None
 
 
-@both_ways
+@each_way
 def test_expired_certificate_is_named(serve: Serve, authority: Authority, tls: Tls, send: Send) -> None:
     front = serve(server_context(authority.issue(HOST, valid_days=-1)))
 
     assert "has expired" in failure(Endpoint(front.url, tls=tls), send)
 
 
-@both_ways
+@each_way
 def test_certificate_of_another_host_is_named(serve: Serve, authority: Authority, tls: Tls, send: Send) -> None:
     front = serve(server_context(authority.issue("jobmanager.example")))
 
@@ -179,7 +184,7 @@ def test_certificate_of_another_host_is_named(serve: Serve, authority: Authority
     assert "tls.verify-host" in message
 
 
-@both_ways
+@each_way
 def test_other_host_is_accepted_where_hosts_are_not_verified(
     serve: Serve, authority: Authority, tls: Tls, send: Send
 ) -> None:
@@ -188,7 +193,7 @@ def test_other_host_is_accepted_where_hosts_are_not_verified(
     assert exchange(Endpoint(front.url, tls=replace(tls, verify_host=False)), send) is not None
 
 
-@both_ways
+@each_way
 @pytest.mark.parametrize("verify_host", [True, False], ids=["host verified", "host not verified"])
 def test_unknown_issuer_is_named(serve: Serve, stranger: Authority, tls: Tls, send: Send, *, verify_host: bool) -> None:
     front = serve(server_context(stranger.issue(HOST)))
@@ -199,28 +204,28 @@ def test_unknown_issuer_is_named(serve: Serve, stranger: Authority, tls: Tls, se
     assert "tls.ca-file" in message
 
 
-@both_ways
+@each_way
 def test_issuer_that_the_system_does_not_know_is_named(serve: Serve, server: Identity, send: Send) -> None:
     front = serve(server_context(server))
 
     assert "tls.ca-file" in failure(Endpoint(front.url), send)
 
 
-@both_ways
+@each_way
 def test_self_signed_certificate_is_named(serve: Serve, self_signed: Identity, tls: Tls, send: Send) -> None:
     front = serve(server_context(self_signed))
 
     assert "self-signed" in failure(Endpoint(front.url, tls=tls), send)
 
 
-@both_ways
+@each_way
 def test_self_signed_certificate_can_be_trusted(serve: Serve, self_signed: Identity, send: Send) -> None:
     front = serve(server_context(self_signed))
 
     assert exchange(Endpoint(front.url, tls=Tls(ca_file=self_signed.certificate_file)), send) is not None
 
 
-@both_ways
+@each_way
 @pytest.mark.parametrize("latest", [TLS_12, TLS_13])
 def test_client_certificate_is_shown(
     serve: Serve, server: Identity, client: Identity, authority: Authority, latest: ssl.TLSVersion, send: Send
@@ -231,7 +236,7 @@ def test_client_certificate_is_shown(
     assert exchange(Endpoint(front.url, tls=tls), send) is not None
 
 
-@both_ways
+@each_way
 @pytest.mark.parametrize("latest", [TLS_12, TLS_13])
 def test_demanded_client_certificate_is_named(
     serve: Serve, server: Identity, authority: Authority, tls: Tls, latest: ssl.TLSVersion, send: Send
@@ -244,7 +249,7 @@ def test_demanded_client_certificate_is_named(
     assert "tls.certificate-file" in message
 
 
-@both_ways
+@each_way
 def test_client_certificate_is_not_suspected_of_a_server_that_has_answered(
     serve: Serve, flink: FakeFlink, server: Identity, tls: Tls, send: Send
 ) -> None:
@@ -262,7 +267,7 @@ def test_client_certificate_is_not_suspected_of_a_server_that_has_answered(
     assert "certificate" not in message
 
 
-@both_ways
+@each_way
 @pytest.mark.parametrize("latest", [TLS_12, TLS_13])
 def test_client_certificate_of_an_unknown_authority_is_named(
     serve: Serve,
@@ -279,7 +284,7 @@ def test_client_certificate_of_an_unknown_authority_is_named(
     assert "not accept the certificate in tls.certificate-file" in failure(Endpoint(front.url, tls=tls), send)
 
 
-@both_ways
+@each_way
 def test_server_without_modern_tls_is_named(serve: Serve, server: Identity, tls: Tls, send: Send) -> None:
     context = server_context(server)
     context.set_ciphers("ALL:@SECLEVEL=0")
@@ -290,7 +295,7 @@ def test_server_without_modern_tls_is_named(serve: Serve, server: Identity, tls:
     assert "no TLS 1.2 or later" in failure(Endpoint(front.url, tls=tls), send)
 
 
-@both_ways
+@each_way
 def test_plain_server_behind_an_https_url_is_named(flink: FakeFlink, tls: Tls, send: Send) -> None:
     endpoint = flink.endpoint(url=flink.url.replace("http:", "https:"), tls=tls)
 

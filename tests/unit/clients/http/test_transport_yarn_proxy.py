@@ -127,6 +127,17 @@ def test_warning_page_is_confirmed_once_per_application(proxy: FakeProxy) -> Non
     ]
 
 
+def test_requests_of_a_round_that_met_the_warning_page_are_sent_again(proxy: FakeProxy) -> None:
+    async def rounds(transport: HttpTransport) -> object:
+        asked = [(f"/jobs/{number}", {"get": "a,b"}) for number in range(5)]
+        await transport.get_all_json(asked)
+        proxy.requests.clear()
+        return await transport.get_all_json(asked)
+
+    assert exchange(proxy.endpoint(approves_proxy=True), rounds) == [{"from": "flink"}] * 5
+    assert sorted(proxy.seen()) == [("GET", f"/jobs/{number}?get=a,b") for number in range(5)]
+
+
 def test_put_that_met_the_warning_page_is_sent_again(proxy: FakeProxy) -> None:
     assert exchange(proxy.endpoint(approves_proxy=True), put) == {"from": "flink"}
     assert proxy.seen() == [("PUT", "/jobs/x"), ("PUT", "/jobs/x?proxyapproved=true")]
