@@ -115,7 +115,7 @@ class KeptConnections:
     async def _served(self, connection: _Connection, lane: Lane, request: bytes) -> None:
         has_ended = False
         try:
-            await connection.serve(lane, request, self._limit)
+            await connection.serve(lane, request)
             has_ended = True
         finally:  # also when nobody waits for it any more
             if has_ended and connection.is_open:
@@ -129,7 +129,7 @@ class KeptConnections:
         loop, (host, port, context) = asyncio.get_running_loop(), self._server
         try:
             _, connection = await loop.create_connection(
-                lambda: _Connection(loop),
+                lambda: _Connection(loop, self._limit),
                 host,
                 port,
                 ssl=context,
@@ -192,13 +192,13 @@ class _Connection(asyncio.BufferedProtocol):
         has_answered: Whether an answer has come over it since it serves its lane.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, limit: int) -> None:
         self._loop = loop
+        self._limit = limit
         self._transport: asyncio.Transport | None = None
         self._piece = bytearray(_PIECE)
         self._parser: AnswerParser | None = None
         self._serving: _Serving | None = None
-        self._limit = 0
         self._since = 0.0
         self.is_open = False
         self.has_answered = False
@@ -213,12 +213,12 @@ class _Connection(asyncio.BufferedProtocol):
         """Whether anything of the answer has arrived."""
         return self._parser is not None and self._parser.is_begun
 
-    def serve(self, lane: Lane, request: bytes, limit: int) -> asyncio.Future[None]:
+    def serve(self, lane: Lane, request: bytes) -> asyncio.Future[None]:
         """Send a request, and with each answer the next one of its lane; return what tells when there is no more.
 
         The lane has every complete answer. It ends early where the connection cannot take another request.
         """
-        self._limit, self.has_answered = limit, False
+        self.has_answered = False
         self._serving = serving = _Serving(lane, self._loop.create_future())
         if self._transport is None or not self.is_open:
             self._parser = None

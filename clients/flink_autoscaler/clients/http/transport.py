@@ -213,7 +213,8 @@ class HttpTransport:
                 await connections.serve(lane)
         except Exception as error:  # the border of an endpoint, as in _send
             sending, is_late = sendings[lane.place or 0], limit.expired()
-            failure = _too_late(sending, error) if is_late else self._failure(sending, error)
+            failure = _too_late(sending) if is_late else self._failure(sending, error)
+            failure.__cause__ = None if failure is error else error
             lane.fail(failure, is_final=is_late or not is_transient(failure))
 
     def _is_final(self, outcome: _Outcome) -> bool:
@@ -298,18 +299,17 @@ class HttpTransport:
             raise self._failure(sending, exc) from exc
 
     def _failure(self, sending: Sending, error: Exception) -> AutoscalerError:
-        """Return what it means that a request has failed, with its cause."""
+        """Return what it means that a request has failed."""
         if isinstance(error, ResponseError):
-            return _caused(ResponseError(f"{sending.what}: {error}"), error)
+            return ResponseError(f"{sending.what}: {error}")
         if isinstance(error, AutoscalerError):
             return error
-        failure = wrapped(
+        return wrapped(
             error,
             sending.what,
             is_tls_untried=sending.address.url not in self._answered and sending.address.url.startswith("https:"),
             has_certificate=self._endpoint.tls.certificate_file is not None,
         )
-        return _caused(failure, error)
 
     async def _open(self) -> Connections:
         """Read files, once; other requests wait meanwhile."""
@@ -387,13 +387,8 @@ async def _in_time(sending: Sending, answer: Awaitable[Answer]) -> Answer:
         async with asyncio.timeout(sending.seconds):
             return await answer
     except TimeoutError as exc:
-        raise _too_late(sending, exc) from exc
+        raise _too_late(sending) from exc
 
 
-def _too_late(sending: Sending, error: Exception) -> AutoscalerError:
-    return _caused(ConnectError(f"{sending.what}: no complete answer within {sending.seconds:g} s"), error)
-
-
-def _caused(failure: AutoscalerError, error: Exception) -> AutoscalerError:
-    failure.__cause__ = error
-    return failure
+def _too_late(sending: Sending) -> ConnectError:
+    return ConnectError(f"{sending.what}: no complete answer within {sending.seconds:g} s")

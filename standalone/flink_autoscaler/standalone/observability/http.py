@@ -139,7 +139,7 @@ class HttpServer:
 
 
 class _Server(uvicorn.Server):
-    """Looks once a second whether there is anything but clients; ten times, as usual, cost as much as forty jobs."""
+    """Looks once a second whether there is anything but clients; ten times, as usual, takes as much as ten jobs do."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
