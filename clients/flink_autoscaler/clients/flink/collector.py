@@ -12,7 +12,6 @@ from flink_autoscaler.clients.flink.counters import COUNTERS, answers_counters, 
 from flink_autoscaler.clients.flink.decode import Readable
 from flink_autoscaler.clients.flink.kept import kept_details, to_keep
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
-from flink_autoscaler.clients.http.event_loop import run_all
 from flink_autoscaler.core.border import Border, awaited
 from flink_autoscaler.core.errors import (
     AutoscalerError,
@@ -142,7 +141,7 @@ async def read_job(client: FlinkRestClient, request: PassRequest) -> JobReading:
         memory = replace(current_memory(request, details), kept=kept if is_cached else None)
         topology = build_topology(details)
         asked = vertices_to_ask(topology, memory, now_ms=request.now_ms, is_cached=is_cached)
-        offered = await run_all({v: client.vertex_metric_names(details.job_id, v) for v in asked})
+        offered = await client.all_vertex_metric_names(details.job_id, asked)
         memory, missing = remember(topology, memory, offered, now_ms=request.now_ms, is_cached=is_cached)
         if missing is not None:
             raise missing

@@ -116,7 +116,18 @@ class FlinkRestClient:
 
     async def vertex_metric_names(self, job_id: str, vertex_id: VertexId) -> tuple[str, ...]:
         """Return the metric ids of a vertex; empty while none is known yet, and for unknown jobs and vertices."""
-        return await self._get(_vertex_metrics(job_id, vertex_id), decode.metric_names)
+        return (await self.all_vertex_metric_names(job_id, [vertex_id]))[vertex_id]
+
+    async def all_vertex_metric_names(
+        self, job_id: str, vertices: Sequence[VertexId]
+    ) -> dict[VertexId, tuple[str, ...]]:
+        """Return what :meth:`vertex_metric_names` does for several vertices, which are asked at the same time."""
+        paths = {vertex: _vertex_metrics(job_id, vertex) for vertex in vertices}
+        answers = await self._transport.get_all_json([(path, {}) for path in paths.values()]) if paths else ()
+        return {
+            vertex: decoded(answer, decode.metric_names, f"GET {self._transport.url}{path}")
+            for (vertex, path), answer in zip(paths.items(), answers, strict=True)
+        }
 
     async def vertex_metrics(self, job_id: str, vertex_id: VertexId, names: Sequence[str]) -> dict[str, Aggregate]:
         """Return metrics over all subtasks; empty when any of them has no value at the moment."""

@@ -79,6 +79,7 @@ class HttpTransport:
         self.url = self._address.url
         self._base_path, self._head = head_of(self._address)
         self._slots = asyncio.Semaphore(endpoint.max_connections)
+        self._lanes = 0  # that were opened where several connections were free
         self._opening = asyncio.Lock()
         self._connections: Connections | None = None
         self._cookies = KeptCookies()
@@ -187,17 +188,17 @@ class HttpTransport:
 
     async def _sent(self, connections: KeptConnections, round_: Round, sendings: Sequence[Sending]) -> None:
         """Send a round over the connections that are free; with many jobs that is one for each."""
-        if self._slots.locked():
+        count = min(len(sendings), self._endpoint.max_connections - self._lanes)
+        if count <= 1 or self._slots.locked():
             await self._lane(connections, round_, sendings)
             return
-        lanes = [
-            asyncio.ensure_future(self._lane(connections, round_, sendings))
-            for _ in range(min(len(sendings), self._endpoint.max_connections))
-        ]
+        self._lanes += count  # before the slots are taken: else rounds that begin together take all of them each
+        lanes = [asyncio.ensure_future(self._lane(connections, round_, sendings)) for _ in range(count)]
         try:
             await round_.settled.wait()
             await asyncio.sleep(0)  # so that those which have had their answer keep their connection
         finally:
+            self._lanes -= count
             unneeded = [lane for lane in lanes if not lane.done()]
             for lane in unneeded:
                 lane.cancel()

@@ -19,7 +19,7 @@ DURING_A_PASS: Final = 40 * YOUNG
 """The same while a pass runs, which makes as many as stay after the last one, and more than it leaves."""
 
 _OLDER: Final = 50
-_SHARE: Final = 0.01
+_SHARE: Final = 0.001
 """Of all time, what looking at the new objects may take."""
 
 EVERYTHING: Final = 600.0

@@ -24,8 +24,10 @@ from flink_autoscaler.standalone.observability.gauges import Gauges
 
 log = structlog.get_logger(__name__)
 
-HEARTBEAT: Final = 1.0
-HEARTBEATS_MISSED: Final = 15
+HEARTBEAT: Final = 5.0
+"""Seconds; each one wakes two threads, which takes a daemon at rest as long as five jobs do."""
+
+HEARTBEATS_MISSED: Final = 3
 _HEARTBEAT: Final = "heartbeat"
 _PASSES: Final = "passes"
 _MOST_CLUSTERS: Final = 10_000

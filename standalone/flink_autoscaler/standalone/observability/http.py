@@ -8,6 +8,7 @@ import dataclasses
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from email.utils import formatdate
 from functools import partial
 from typing import Any, Final, cast
 
@@ -27,7 +28,6 @@ from flink_autoscaler.standalone.observability.health import Health
 MOST_CONNECTIONS: Final = 64
 """Connections at the same time. One more takes the place of the one that has left its request unfinished longest."""
 
-_TICK: Final = 1.0
 _STOP_TIMEOUT: Final = 5.0
 
 
@@ -107,6 +107,7 @@ class HttpServer:
             lifespan="off",
             ws="none",
             server_header=False,
+            date_header=False,  # each connection writes it itself
             ssl_certfile=certificate,
             ssl_keyfile=key,
             timeout_graceful_shutdown=1,
@@ -139,19 +140,18 @@ class HttpServer:
 
 
 class _Server(uvicorn.Server):
-    """Looks once a second whether there is anything but clients; ten times, as usual, takes as much as ten jobs do."""
+    """Sleeps until there are clients; looking around ten times a second, as usual, takes as much as ten jobs do."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self._ending: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
 
     async def main_loop(self) -> None:
-        """Keep the date in the headers until the end."""
+        """Wait for the end."""
         ending = asyncio.Event()
         self._ending = asyncio.get_running_loop(), ending
-        while not await self.on_tick(0):
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(ending.wait(), _TICK)
+        if not self.should_exit:
+            await ending.wait()
 
     def end(self) -> None:
         """Stop answering. From any thread."""
@@ -187,6 +187,7 @@ class _Connection(H11Protocol):
 
     def handle_events(self) -> None:
         """Go on with what has arrived; from a whole request on the time of the answer counts."""
+        self.server_state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
         super().handle_events()
         is_answering = self.cycle is not None and not self.cycle.response_complete
         if is_answering and not self._is_answering:

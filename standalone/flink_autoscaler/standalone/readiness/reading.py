@@ -9,7 +9,6 @@ from typing import Final, TypeVar
 from flink_autoscaler.clients.flink.capacity import read_capacity
 from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
-from flink_autoscaler.clients.http.event_loop import run_all
 from flink_autoscaler.core.errors import AutoscalerError, FlinkRestError, MissingMetricError, RefusedError
 from flink_autoscaler.core.model.job import Capacity, JobStatus
 from flink_autoscaler.core.model.reading import MetricNames
@@ -107,7 +106,7 @@ async def read_metric_facts(
 
 async def _metrics(client: FlinkRestClient, job_id: str, topology: JobTopology) -> MetricFacts:
     vertices = [vertex for vertex in topology.vertices.values() if not vertex.is_finished]
-    offered = await run_all({v.vertex_id: client.vertex_metric_names(job_id, v.vertex_id) for v in vertices})
+    offered = await client.all_vertex_metric_names(job_id, [v.vertex_id for v in vertices])
     chosen = {v.vertex_id: _names(v, offered[v.vertex_id]) for v in vertices}
     answers = await client.all_vertex_metrics(job_id, {key: tuple(names) for key, names in chosen.items() if names})
     return MetricFacts(offered, {key: by_meaning(chosen[key], answer) for key, answer in answers.items()})

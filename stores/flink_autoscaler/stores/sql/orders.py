@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
-from functools import cache, partial
-from typing import Final, NamedTuple, cast
+from functools import cache, lru_cache, partial
+from typing import Any, Final, NamedTuple, cast
 
 import structlog
 from pydantic import TypeAdapter, ValidationError
@@ -14,6 +14,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     DateTime,
+    Select,
     String,
     bindparam,
     delete,
@@ -140,16 +141,12 @@ class SqlOrderBook:
             self._database.run(partial(_forget, job_keys), fence=self._fence)
 
     def _read(self, cluster: str, connection: Connection) -> _Page:
-        version = ORDERS.c.version
-        # By the key, too: whose cluster is damaged would else be lost without a word, and with them a pause.
-        is_here = ORDERS.c.cluster.in_({cluster, NOWHERE}) | ORDERS.c.job_key.startswith(f"{cluster}/", autoescape=True)
-        numbers = select(func.count(), func.sum(version % _REMAINDER), func.max(version)).where(is_here)
-        mark = tuple(connection.execute(numbers).one())
+        mark = tuple(connection.execute(_numbers(cluster)).one())
         page = self._pages.get(cluster)
         if page is not None and page.mark == mark:
             return page
         # The rows may be newer than the numbers, never older: then the next reading finds other numbers.
-        found = _entries_where(connection, is_here) if mark[0] else ()
+        found = _entries_where(connection, _is_here(cluster)) if mark[0] else ()
         entries = {job_key: entry for job_key, entry in found if cluster_of(job_key) in (cluster, NOWHERE)}
         damaged = {job_key: entry.damage for job_key, entry in entries.items() if entry.damage is not None}
         return _Page(mark, {job_key: entry.orders for job_key, entry in entries.items()}, damaged)
@@ -183,6 +180,18 @@ class SqlOrderBook:
         entry = _locked(connection, job_key)
         now = self._database.now_ms(connection)
         _write(self._database, connection, job_key, entry, settled(entry.orders, now_ms), now)
+
+
+def _is_here(cluster: str) -> ColumnElement[bool]:
+    # By the key, too: whose cluster is damaged would else be lost without a word, and with them a pause.
+    is_named = ORDERS.c.job_key.startswith(f"{cluster}/", autoescape=True)
+    return (ORDERS.c.cluster == cluster) | (ORDERS.c.cluster == NOWHERE) | is_named
+
+
+@lru_cache(maxsize=1000)  # every pass of a cluster asks
+def _numbers(cluster: str) -> Select[Any]:
+    version = ORDERS.c.version
+    return select(func.count(), func.sum(version % _REMAINDER), func.max(version)).where(_is_here(cluster))
 
 
 def _forget(job_keys: Collection[JobKey], connection: Connection) -> None:

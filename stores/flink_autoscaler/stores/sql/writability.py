@@ -12,6 +12,10 @@ from flink_autoscaler.stores.sql.tables import JOBS, ORDERS, SET_ASIDE, STATE, T
 NEEDED: Final[tuple[Table, ...]] = (STATE, JOBS, SET_ASIDE, ORDERS, TOMBSTONES)
 """Without one of these nothing can be decided, since it could not be recorded or obeyed."""
 
+_TRIALS: Final = tuple(
+    update(table).where(false()).values({table.c.job_key.name: table.c.job_key}) for table in NEEDED
+)
+
 
 def require_writable(database: Database) -> None:
     """Make sure that the database answers, can be locked, and takes changes to the tables that are needed.
@@ -25,6 +29,5 @@ def require_writable(database: Database) -> None:
 
 
 def _try_all(connection: Connection) -> None:
-    for table in NEEDED:
-        key = table.c.job_key
-        connection.execute(update(table).where(false()).values({key.name: key}))
+    for trial in _TRIALS:
+        connection.execute(trial)

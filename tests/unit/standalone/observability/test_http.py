@@ -10,7 +10,9 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import pytest
@@ -159,6 +161,19 @@ def test_metrics_are_in_the_text_format(pages: Pages) -> None:
 
     assert status == 200
     assert 'flink_autoscaler_passes_total{cluster="one",engine="inline",result="succeeded"} 1.0' in body
+
+
+def test_every_answer_is_dated_when_it_is_given(pages: Pages) -> None:
+    def date() -> datetime:
+        with closing(http.client.HTTPConnection("127.0.0.1", pages.port, timeout=10)) as connection:
+            connection.request("GET", "/healthz")
+            return parsedate_to_datetime(connection.getresponse().headers["date"])
+
+    first = date()
+
+    later = wait_until("a later date", lambda: at if (at := date()) > first else None, interval=0.05)
+    assert abs(first - datetime.now(UTC)) < timedelta(minutes=1)
+    assert later - first < timedelta(minutes=1)
 
 
 def test_other_pages_do_not_exist(pages: Pages) -> None:

@@ -48,9 +48,9 @@ _ATTEMPTS = 3
 _STRICT = "SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',STRICT_ALL_TABLES'), time_zone = '+00:00'"
 """Without strictness MySQL cuts off what is too long instead of refusing it."""
 _EPOCH_MS = {
-    "sqlite": "SELECT CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)",
-    "postgresql": "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
-    "mysql": "SELECT CAST(UNIX_TIMESTAMP(SYSDATE(3)) * 1000 AS SIGNED)",
+    "sqlite": text("SELECT CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)"),
+    "postgresql": text("SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"),
+    "mysql": text("SELECT CAST(UNIX_TIMESTAMP(SYSDATE(3)) * 1000 AS SIGNED)"),
 }
 
 
@@ -234,7 +234,7 @@ class Database:
 
     def now_ms(self, connection: Connection) -> int:
         """Return the epoch milliseconds of the database's clock."""
-        return int(connection.execute(text(_EPOCH_MS[self.dialect])).scalar_one())
+        return int(connection.execute(_EPOCH_MS[self.dialect]).scalar_one())
 
     def now(self, connection: Connection) -> datetime:
         """Return the database's clock as it is kept in columns: without a zone, in the time zone of this process."""
@@ -357,14 +357,19 @@ def _prepare_postgresql(engine: Engine, query_timeout: float) -> None:
 
 
 def same_key(connection: Connection, column: Column[str], job_key: JobKey | ColumnElement[str]) -> ColumnElement[bool]:
-    """Compare a job key to the letter.
+    """Compare a job key to the letter."""
+    return same_key_in(connection.dialect.name, column, job_key)
+
+
+def same_key_in(dialect: str, column: Column[str], job_key: JobKey | ColumnElement[str]) -> ColumnElement[bool]:
+    """Compare a job key to the letter, as SQLAlchemy's dialect of a name does.
 
     In MySQL a column of the Java process's own schema takes ``job`` and ``JOB``, and any column ``job`` and ``job``
     with a blank after it, for equal. The plain comparison stays for the index.
     """
     key = literal(job_key, String) if isinstance(job_key, str) else job_key
     plain = column == key
-    if connection.dialect.name not in ("mysql", "mariadb"):
+    if dialect not in ("mysql", "mariadb"):
         return plain
     stored = func.convert(column.op("USING")(literal_column("utf8mb4")))
     return and_(plain, sqlalchemy.cast(stored, LargeBinary) == sqlalchemy.cast(key, LargeBinary))

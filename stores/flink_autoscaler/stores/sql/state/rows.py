@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
@@ -25,7 +26,7 @@ from sqlalchemy import (
 )
 
 from flink_autoscaler.core.model.job import JobKey, cluster_of
-from flink_autoscaler.stores.sql.database.database import same_key
+from flink_autoscaler.stores.sql.database.database import same_key, same_key_in
 from flink_autoscaler.stores.sql.database.failures import RowError
 from flink_autoscaler.stores.sql.state.codec import KINDS, StateType, decode
 from flink_autoscaler.stores.sql.state.documents import TEXT_LIMIT, DocumentError
@@ -180,7 +181,7 @@ def write_jobs(connection: Connection, jobs: Mapping[JobKey, RowChanges], *, now
         for job_key, changes in plain.items()
         for kind, text in changes.updates.items()
     ]
-    _replace_all(connection, _updated_state(connection), rows)
+    _replace_all(connection, _updated_state(connection.dialect.name), rows)
     records = [
         {"key": job_key, "now": now, "by": writer, "place": cluster_of(job_key), **changes.record._asdict()}
         for job_key, changes in plain.items()
@@ -188,7 +189,7 @@ def write_jobs(connection: Connection, jobs: Mapping[JobKey, RowChanges], *, now
     ]
     for knows_cluster in (True, False):
         of_kind = [record for record in records if bool(record["place"]) is knows_cluster]
-        _replace_all(connection, _updated_record(connection, knows_cluster=knows_cluster), of_kind)
+        _replace_all(connection, _updated_record(connection.dialect.name, knows_cluster=knows_cluster), of_kind)
 
 
 def _replace_all(connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -196,20 +197,22 @@ def _replace_all(connection: Connection, statement: Update, rows: Sequence[Mappi
         raise RowError("rows of some jobs are gone: somebody else removed them")
 
 
-def _updated_state(connection: Connection) -> Update:
-    """Return what replaces the text of one row, found by ``key`` and ``kind``, by ``text``."""
+@cache
+def _updated_state(dialect: str) -> Update:
+    """Return what replaces the text of one row, found by ``key`` and ``kind``, by ``text``. Every pass sends it."""
     key: BindParameter[str] = bindparam("key", type_=String())
-    condition = same_key(connection, STATE.c.job_key, key)
+    condition = same_key_in(dialect, STATE.c.job_key, key)
     changed = update(STATE).where(condition, STATE.c.state_type == bindparam("kind"))
     return changed.values(update_time=bindparam("now"), state_value=bindparam("text"))
 
 
-def _updated_record(connection: Connection, *, knows_cluster: bool) -> Update:
+@cache
+def _updated_record(dialect: str, *, knows_cluster: bool) -> Update:
     """Return what replaces our own row of a job. Of a key that names no cluster, somebody may have noted it down."""
     key: BindParameter[str] = bindparam("key", type_=String())
     columns = {"job_id": "job_id", "own_state": "own_state", "writer": "by", "updated_at": "now"}
     columns |= {"cluster": "place"} if knows_cluster else {}
-    changed = update(JOBS).where(same_key(connection, JOBS.c.job_key, key))
+    changed = update(JOBS).where(same_key_in(dialect, JOBS.c.job_key, key))
     return changed.values({column: bindparam(name) for column, name in columns.items()})
 
 
@@ -255,7 +258,7 @@ def _insert(connection: Connection, job_key: JobKey, texts: Mapping[StateType, s
 
 def _update(connection: Connection, job_key: JobKey, texts: Mapping[StateType, str], now: datetime) -> None:
     rows = [{"key": job_key, "kind": kind.value, "now": now, "text": text} for kind, text in texts.items()]
-    if connection.execute(_updated_state(connection), rows).rowcount != len(rows):
+    if connection.execute(_updated_state(connection.dialect.name), rows).rowcount != len(rows):
         condition = same_key(connection, STATE.c.job_key, job_key)
         present = set(connection.scalars(select(STATE.c.state_type).where(condition)))
         missing = {kind: text for kind, text in texts.items() if kind not in present}
