@@ -12,9 +12,7 @@ from flink_autoscaler.stores.sql.tables import JOBS, ORDERS, SET_ASIDE, STATE, T
 NEEDED: Final[tuple[Table, ...]] = (STATE, JOBS, SET_ASIDE, ORDERS, TOMBSTONES)
 """Without one of these nothing can be decided, since it could not be recorded or obeyed."""
 
-_TRIALS: Final = tuple(
-    update(table).where(false()).values({table.c.job_key.name: table.c.job_key}) for table in NEEDED
-)
+_TRIALS: Final = tuple(update(table).where(false()).values({table.c.job_key.name: table.c.job_key}) for table in NEEDED)
 
 
 def require_writable(database: Database) -> None:
