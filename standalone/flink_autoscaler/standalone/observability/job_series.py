@@ -270,10 +270,5 @@ def _is_bounded(reason: Reason) -> bool:
     """Tell whether a vertex gets less than it needs; the default policy says so in figures alone."""
     if reason.code in _BOUNDED:
         return True
-    wanted = aligned = NAN
-    for name, value in reason.figures:
-        if name == "wanted":
-            wanted = value
-        elif name == "aligned":
-            aligned = value
-    return wanted > aligned
+    figures = dict(reason.figures)
+    return figures.get("wanted", NAN) > figures.get("aligned", NAN)
