@@ -6,8 +6,8 @@ import asyncio
 import resource
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -54,25 +54,43 @@ class Admission:
         self._places = asyncio.Semaphore(jobs)
         self._patience = patience
 
-    @asynccontextmanager
-    async def __call__(self) -> AsyncIterator[None]:
-        """Hold a place while a job is read."""
-        await self._places.acquire()
-        running_late = asyncio.create_task(self._give_back_late())
-        try:
-            yield
-        finally:
-            if running_late.cancel():  # else the place has been given back
-                self._places.release()
+    def __call__(self) -> AbstractAsyncContextManager[None]:
+        """Return what holds a place while a job is read."""
+        return _Place(self._places, self._patience)
 
-    async def _give_back_late(self) -> None:
-        """Give a place back whose job waits for its cluster."""
-        loop, lateness = asyncio.get_running_loop(), BEHIND + 1
-        while lateness > BEHIND:
-            due = loop.time() + self._patience
-            await asyncio.sleep(self._patience)
-            lateness = loop.time() - due
-        self._places.release()
+
+class _Place:
+    """A place of one job, until it ends or no longer counts."""
+
+    __slots__ = ("_due", "_late", "_loop", "_patience", "_places")
+
+    def __init__(self, places: asyncio.Semaphore, patience: float) -> None:
+        self._places = places
+        self._patience = patience
+        self._loop = asyncio.get_running_loop()
+        self._due = 0.0
+        self._late: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> None:
+        await self._places.acquire()
+        self._wait()
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._late is not None:  # else the place has been given back
+            self._late.cancel()
+            self._places.release()
+
+    def _wait(self) -> None:
+        self._due = self._loop.time() + self._patience
+        self._late = self._loop.call_later(self._patience, self._give_back)
+
+    def _give_back(self) -> None:
+        """Give the place back if the job waits for its cluster."""
+        if self._loop.time() - self._due > BEHIND:
+            self._wait()
+        else:
+            self._late = None
+            self._places.release()
 
 
 @dataclass(slots=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from flink_autoscaler.core.errors import MissingMetricError
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
@@ -32,22 +33,23 @@ _PULSAR_PARTITION = re.compile(
 )
 
 
-def _equals(name: str) -> Callable[[str], bool]:
-    return lambda metric_id: metric_id == name
+class _Rule(NamedTuple):
+    """How an id begins and ends; one that has no end is the whole id."""
+
+    start: str
+    end: str = ""
 
 
-def _source_task(suffix: str) -> Callable[[str], bool]:
-    return lambda metric_id: metric_id.startswith("Source__") and metric_id.endswith(suffix)
+_SOURCE = "Source__"
 
-
-_RULES: Mapping[FlinkMetric, Callable[[str], bool]] = {
-    FlinkMetric.BUSY_TIME: _equals("busyTimeMsPerSecond"),
-    FlinkMetric.BACKPRESSURE_TIME: _equals("backPressuredTimeMsPerSecond"),
-    FlinkMetric.SOURCE_RECORDS_IN_RATE: _source_task(".numRecordsInPerSecond"),
-    FlinkMetric.SOURCE_RECORDS_IN: _source_task(".numRecordsIn"),
-    FlinkMetric.SOURCE_RECORDS_OUT: _source_task(".numRecordsOut"),
-    FlinkMetric.PENDING_RECORDS: lambda metric_id: metric_id.endswith(".pendingRecords"),
-    FlinkMetric.RECORDS_IN_RATE: _equals("numRecordsInPerSecond"),
+_RULES: Mapping[FlinkMetric, _Rule] = {
+    FlinkMetric.BUSY_TIME: _Rule("busyTimeMsPerSecond"),
+    FlinkMetric.BACKPRESSURE_TIME: _Rule("backPressuredTimeMsPerSecond"),
+    FlinkMetric.SOURCE_RECORDS_IN_RATE: _Rule(_SOURCE, ".numRecordsInPerSecond"),
+    FlinkMetric.SOURCE_RECORDS_IN: _Rule(_SOURCE, ".numRecordsIn"),
+    FlinkMetric.SOURCE_RECORDS_OUT: _Rule(_SOURCE, ".numRecordsOut"),
+    FlinkMetric.PENDING_RECORDS: _Rule("", ".pendingRecords"),
+    FlinkMetric.RECORDS_IN_RATE: _Rule("numRecordsInPerSecond"),
 }
 
 _SOURCE_REQUIRED = (
@@ -90,38 +92,42 @@ def _wanted(vertex: Vertex) -> tuple[FlinkMetric, ...]:
     return (FlinkMetric.BUSY_TIME, FlinkMetric.RECORDS_IN_RATE)
 
 
-def _matching(metric: FlinkMetric, available: Iterable[str]) -> list[str]:
-    rule = _RULES[metric]
-    return sorted(metric_id for metric_id in available if rule(metric_id))
+def _matching(metric: FlinkMetric, available: Collection[str]) -> list[str]:
+    start, end = _RULES[metric]
+    if not end:
+        return [start] if start in available else []
+    return sorted(metric_id for metric_id in available if metric_id.endswith(end) and metric_id.startswith(start))
 
 
-def count_partitions(available: Iterable[str]) -> int:
+def count_partitions(available: Collection[str]) -> int:
     """Count the distinct Kafka or Pulsar partitions that a source's metric ids tell of; 0 when there are none."""
-    found: set[tuple[str | None, ...]] = set()
-    for metric_id in available:
-        kafka = _KAFKA_PARTITION.fullmatch(metric_id) if _may_be_kafka(metric_id) else None
-        pulsar = _PULSAR_PARTITION.fullmatch(metric_id) if _may_be_pulsar(metric_id) else None
-        if kafka:
-            found.add((kafka["cluster"], kafka["topic"], kafka["partition"]))
-        elif pulsar:
-            found.add((pulsar["topic"], pulsar["partition"]))
-    return len(found)
+    kafka = {(match["cluster"], match["topic"], match["partition"]) for match in _kafka_partitions(available)}
+    pulsar = {(match["topic"], match["partition"]) for match in _pulsar_partitions(available)}
+    return len(kafka) + len(pulsar)
 
 
 def topics_of(available: Iterable[str]) -> tuple[str, ...]:
     """Return the topics of Kafka that a source's metric ids tell of, in order, as Flink writes them: ``.`` is ``_``."""
-    found = (_KAFKA_PARTITION.fullmatch(metric_id) for metric_id in available if _may_be_kafka(metric_id))
-    return tuple(sorted({match["topic"] for match in found if match}))
+    return tuple(sorted({match["topic"] for match in _kafka_partitions(available)}))
 
 
-def _may_be_kafka(metric_id: str) -> bool:
-    """Tell whether a name is worth a look: with parts of it more than once that takes the square of its length."""
-    is_one = metric_id.count(".KafkaSourceReader.topic.") == 1 and metric_id.count(".kafkaCluster.") <= 1
-    return metric_id.endswith(".currentOffset") and is_one
+def _kafka_partitions(available: Iterable[str]) -> Iterator[re.Match[str]]:
+    """Yield what ids of partitions match; with parts of it more than once that takes the square of its length."""
+    for metric_id in available:
+        if (
+            metric_id.endswith(".currentOffset")
+            and metric_id.count(".KafkaSourceReader.topic.") == 1
+            and metric_id.count(".kafkaCluster.") <= 1
+            and (match := _KAFKA_PARTITION.fullmatch(metric_id))
+        ):
+            yield match
 
 
-def _may_be_pulsar(metric_id: str) -> bool:
-    return metric_id.endswith(".numMsgsReceived") and metric_id.count(".PulsarConsumer.") == 1
+def _pulsar_partitions(available: Iterable[str]) -> Iterator[re.Match[str]]:
+    for metric_id in available:
+        is_one = metric_id.endswith(".numMsgsReceived") and metric_id.count(".PulsarConsumer.") == 1
+        if is_one and (match := _PULSAR_PARTITION.fullmatch(metric_id)):
+            yield match
 
 
 def by_meaning(names: MetricNames, answers: Mapping[str, Aggregate]) -> dict[FlinkMetric, Aggregate]:

@@ -26,7 +26,7 @@ MOST_SLOTS: Final = 8
 """Of an embedded Spark, unless the machine has more cores: each has a Python worker of 150 MB."""
 
 _JVM_OPTIONS: Final = "-XX:+UseSerialGC -Xss1m -XX:+ExitOnOutOfMemoryError -XX:-UsePerfData"
-"""For a small JVM: one collector thread, and no figures for tools of the JDK, which wake it twenty times a second. A JVM
+"""For a small JVM: one collector thread, and no figures for tools of the JDK, which wake it twenty times a second. One
 that ran out of memory goes on without some of its threads and answers nothing any more: better it ends, and another one
 is started."""
 

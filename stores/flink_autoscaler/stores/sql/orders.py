@@ -189,7 +189,7 @@ def _is_here(cluster: str) -> ColumnElement[bool]:
 
 
 @lru_cache(maxsize=1000)  # every pass of a cluster asks
-def _numbers(cluster: str) -> Select[Any]:
+def _numbers(cluster: str) -> Select[int, Any, Any]:
     version = ORDERS.c.version
     return select(func.count(), func.sum(version % _REMAINDER), func.max(version)).where(_is_here(cluster))
 

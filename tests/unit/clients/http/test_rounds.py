@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
+from typing import Any
 
 import pytest
 from fake_flink import Canned, FakeFlink, Fault, flink_error
@@ -53,6 +54,21 @@ def test_many_rounds_share_few_connections(numbers: FakeFlink) -> None:
     assert exchange(numbers.endpoint(max_connections=2), at_once) == [ALL] * 30
     assert numbers.connections <= 2
     assert len(numbers.requests) == 600
+
+
+def test_rounds_that_begin_together_take_no_more_tasks_than_there_are_connections(numbers: FakeFlink) -> None:
+    begun = list[str]()
+
+    def counted(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        begun.append(getattr(work, "__qualname__", ""))
+        return asyncio.Task(work, loop=loop)
+
+    async def at_once(transport: HttpTransport) -> list[list[object]]:
+        asyncio.get_running_loop().set_task_factory(counted)  # type: ignore[arg-type]
+        return await asyncio.gather(*(ask_all(transport) for _ in range(30)))
+
+    assert exchange(numbers.endpoint(max_connections=10), at_once) == [ALL] * 30
+    assert begun.count("HttpTransport._lane") <= 2 * 10  # at the beginning, and when the last ones have room
 
 
 def test_rounds_and_single_requests_go_beside_each_other(numbers: FakeFlink) -> None:
