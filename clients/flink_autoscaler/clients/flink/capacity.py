@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Final
 
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
@@ -43,7 +43,7 @@ def with_capacity(
     if isinstance(capacity, AutoscalerError):
         return replace(context, unknown={**context.unknown, TASKMANAGERS: str(capacity)})
     fixed = not _grows(context) if is_fixed is None else is_fixed
-    return replace(context, capacity=_with_growth(capacity, is_fixed=fixed))
+    return replace(context, capacity=replace(capacity, is_fixed=fixed))
 
 
 def with_capacities(
@@ -53,11 +53,6 @@ def with_capacities(
     found = {each.job_key: attempted(partial(with_capacity, each, capacity, is_fixed=is_fixed)) for each in contexts}
     errors = {job_key: each for job_key, each in found.items() if isinstance(each, AutoscalerError)}
     return tuple(each for each in found.values() if isinstance(each, JobAutoScalerContext)), errors
-
-
-@lru_cache(maxsize=16)  # all jobs of a cluster share one
-def _with_growth(capacity: Capacity, *, is_fixed: bool) -> Capacity:
-    return replace(capacity, is_fixed=is_fixed)
 
 
 def _grows(context: JobAutoScalerContext) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Collection
-from functools import lru_cache
 from html.parser import HTMLParser
 from importlib import import_module
 from importlib.util import find_spec
@@ -68,12 +68,12 @@ class Answer(NamedTuple):
     @property
     def media_type(self) -> str:
         """The content type without parameters; empty when missing."""
-        return _media_type(self.content_type)
+        return self.content_type.partition(";")[0].strip()
 
     @property
     def is_json(self) -> bool:
         """Whether the content type announces JSON."""
-        return _announces_json(self.content_type)
+        return self.media_type.lower().endswith(("/json", "+json"))
 
     @property
     def is_page(self) -> bool:
@@ -87,15 +87,6 @@ class Answer(NamedTuple):
         The proxy shows it, with status 200, instead of passing the request on.
         """
         return self.is_page and _WARNING in _Page(self.body).text
-
-
-def _media_type(content_type: str) -> str:
-    return content_type.partition(";")[0].strip()
-
-
-@lru_cache(maxsize=64)  # nearly all answers have the same
-def _announces_json(content_type: str) -> bool:
-    return _media_type(content_type).lower().endswith(("/json", "+json"))
 
 
 def json_of(answer: Answer, what: str) -> object:
@@ -133,17 +124,12 @@ def _decoded(body: bytes) -> object:
 
 def _parsed(body: bytes) -> object:
     """Parse JSON, by pydantic's parser where it is and takes it, which needs half the time."""
-    if _quickly is None:
-        return _loaded(body)
+    decoded: object
+    if _quickly is not None:
+        with contextlib.suppress(ValueError):  # half a character, more digits or depth than it takes, or no JSON
+            return _quickly(body)
     try:
-        return _quickly(body)
-    except ValueError:  # half a character, more digits or depth than it takes, or no JSON
-        return _loaded(body)
-
-
-def _loaded(body: bytes) -> object:
-    try:
-        decoded: object = json.loads(body)
+        decoded = json.loads(body)
     except json.JSONDecodeError:
         raise
     except ValueError:  # a number with thousands of digits, which is a matter of the entry that has it

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from itertools import chain
 from typing import Final, NamedTuple
 from urllib.parse import quote, urlencode
@@ -68,14 +67,9 @@ class Sending(NamedTuple):
 
 def _query(query: Mapping[str, str]) -> str:
     """Return parameters as they stand in a URL; those of nearly all requests need no quoting."""
-    if all(map(_is_plain, chain(query.keys(), query.values()))):
+    if all(map(_PLAIN.fullmatch, chain(query.keys(), query.values()))):
         return "&".join(f"{name}={value}" for name, value in query.items())
     return urlencode(query, safe=",", quote_via=quote)
-
-
-@lru_cache(maxsize=256)  # many vertices are asked for the same
-def _is_plain(text: str) -> bool:
-    return _PLAIN.fullmatch(text) is not None
 
 
 def url_of(sending: Sending) -> httpx.URL:
