@@ -7,6 +7,8 @@ about it is left to :mod:`.decode`, which comes to the same for what is plain.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
+from operator import itemgetter
 from typing import Any, Final, cast
 
 from flink_autoscaler.clients.http.bounds import MOST_ENTRIES
@@ -17,6 +19,8 @@ from flink_autoscaler.core.model.topology import IoMetrics, PlanNode, ShipStrate
 _LONGEST_NAME: Final = 4096
 _MOST: Final = 2**31 - 1
 _MOST_RECORDS: Final = 2**63 - 1
+_NAME: Final = itemgetter("id")
+_AGGREGATES: Final = itemgetter("min", "max", "avg", "sum", "skew")
 _FLOAT_OR_NONE: Final = frozenset({float, type(None)})
 _SETTLED: Final = frozenset({"RUNNING", "FINISHED"})
 
@@ -25,17 +29,13 @@ def plain_aggregates(answer: object) -> dict[str, Aggregate] | None:
     """Decode what :func:`.decode.aggregates` does."""
     if type(answer) is not list or len(answer) > MOST_ENTRIES:
         return None
-    found = {}
-    for entry in answer:
-        if type(entry) is not dict:
-            return None
-        get = cast("Callable[[str], Any]", entry.get)
-        name = get("id")
-        values = (get("min"), get("max"), get("avg"), get("sum"), get("skew"))
-        if not (_is_text(name) and _FLOAT_OR_NONE.issuperset(map(type, values))):
-            return None
-        found[name] = Aggregate(*values)
-    return found
+    try:
+        names, rows = list(map(_NAME, answer)), list(map(_AGGREGATES, answer))
+    except (KeyError, TypeError):
+        return None
+    if not (all(map(_is_text, names)) and _FLOAT_OR_NONE.issuperset(map(type, chain.from_iterable(rows)))):
+        return None
+    return dict(zip(names, map(Aggregate._make, rows), strict=True))
 
 
 def plain_vertex(entry: JsonObject) -> VertexDetails | None:

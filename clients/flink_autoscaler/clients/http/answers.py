@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 from collections.abc import Callable, Collection
@@ -124,10 +123,14 @@ def _decoded(body: bytes) -> object:
 
 def _parsed(body: bytes) -> object:
     """Parse JSON, by pydantic's parser where it is and takes it, which needs half the time."""
+    try:
+        return json.loads(body) if _quickly is None else _quickly(body)
+    except ValueError:  # half a character, more digits or depth than it takes, or no JSON
+        return _parsed_by_python(body)
+
+
+def _parsed_by_python(body: bytes) -> object:
     decoded: object
-    if _quickly is not None:
-        with contextlib.suppress(ValueError):  # half a character, more digits or depth than it takes, or no JSON
-            return _quickly(body)
     try:
         decoded = json.loads(body)
     except json.JSONDecodeError:

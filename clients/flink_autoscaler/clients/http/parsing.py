@@ -34,6 +34,8 @@ _HEAD: Final = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: [^\r\n\0]*+)?\r?\
 _AFTER_CHUNKS: Final = re.compile(_FIELDS)
 _FIELD: Final = re.compile(rb"([^:\n]++):[ \t]*+([^\r\n]*)")
 _END_OF_HEAD: Final = re.compile(rb"\n\r?\n")
+_PLAIN_END: Final = b"\r\n\r\n"
+_LAST_CHUNK: Final = b"\r\n0\r\n\r\n"
 _LONG_LINE: Final = re.compile(rb"[^\n]{%d}" % (LONGEST_LINE + 1))
 _CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*+(?:;[^\r\n\0]*+)?\r?\n")
 _LINE_END: Final = re.compile(rb"\r?\n")
@@ -114,6 +116,8 @@ class AnswerParser:
         Raises:
             ResponseError: They are none of an answer, or it is too long.
         """
+        if not self.is_begun and (plain := _in_one_piece(data, self._limit)) is not None:
+            return plain
         known = len(self._buffer)
         self._buffer = self._buffer + data if known else data
         if self._begun is None:
@@ -259,6 +263,48 @@ class _Chunked:
         if len(data) > LONGEST_HEAD or _END_OF_HEAD.search(data):
             raise unreadable("what follows its last piece is none of it")
         return data, False
+
+
+def _in_one_piece(data: bytes, limit: int) -> Received | None:
+    """Return an answer that came at once and is as plain as nearly all are; None for any other."""
+    start = data.find(_PLAIN_END) + len(_PLAIN_END)
+    plain = _plain_head(data[:start])
+    if plain is None:
+        return None
+    if plain.length is None:
+        return _in_one_chunk(plain.head, data, start, limit)
+    return Received(plain.head, data[start:]) if len(data) - start == plain.length <= limit else None
+
+
+def _in_one_chunk(head: Head, data: bytes, start: int, limit: int) -> Received | None:
+    """Return an answer whose body, from ``start`` on, is one chunk; None for any other."""
+    line = _CHUNK.match(data, start)
+    if line is None:
+        return None
+    length, start = int(line[1], 16), line.end()
+    is_whole = 0 < length <= limit and data[start + length :] == _LAST_CHUNK
+    return Received(head, data[start : start + length]) if is_whole else None
+
+
+class _PlainHead(NamedTuple):
+    """The head of data that are sent as they are, and how many bytes follow; None for chunks."""
+
+    head: Head
+    length: int | None
+
+
+@lru_cache(_KEPT_HEADS)
+def _plain_head(data: bytes) -> _PlainHead | None:
+    """Return what the bytes of a head say; None where they are none, or anything is to be done with what follows."""
+    head = _head(data)
+    if head is None or not _FINAL <= head.status < REFUSALS or head.status in _WITHOUT_BODY:
+        return None
+    length, coding = head.text(b"content-length"), head.text(b"transfer-encoding").lower()
+    if head.text(b"content-encoding"):
+        return None
+    if coding == "chunked" and not length:
+        return _PlainHead(head, None)
+    return None if coding or _LENGTH.fullmatch(length) is None else _PlainHead(head, int(length))
 
 
 def unreadable(why: str) -> ResponseError:

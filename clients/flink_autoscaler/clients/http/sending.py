@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from itertools import chain
+from string import ascii_letters, digits
 from typing import Final, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -14,11 +15,11 @@ from flink_autoscaler.clients.auth.authentication import KerberosProof
 from flink_autoscaler.clients.http.connections import Address
 from flink_autoscaler.core.errors import ResponseError
 
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_.,~-]*")
+_PLAIN: Final = (ascii_letters + digits + "_.,~-").encode("ascii")
 """What needs no quoting in a query."""
 
-_PLAIN_TARGET: Final = re.compile(r"(?:/(?!\.)[A-Za-z0-9_.,~-]*)+(?:\?[A-Za-z0-9_.,~=&%-]*)?")
-"""A path and a query that httpx would send as they are."""
+_PLAIN_PATH: Final = re.compile(r"(?:/(?!\.)[A-Za-z0-9_.,~-]*)+")
+"""A path that httpx would send as it is."""
 
 _LONGEST_TARGET: Final = 1 << 15
 
@@ -67,9 +68,13 @@ class Sending(NamedTuple):
 
 def _query(query: Mapping[str, str]) -> str:
     """Return parameters as they stand in a URL; those of nearly all requests need no quoting."""
-    if all(map(_PLAIN.fullmatch, chain(query.keys(), query.values()))):
+    if all(map(_is_plain, chain(query.keys(), query.values()))):
         return "&".join(f"{name}={value}" for name, value in query.items())
     return urlencode(query, safe=",", quote_via=quote)
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and not text.encode("ascii").translate(None, _PLAIN)
 
 
 def url_of(sending: Sending) -> httpx.URL:
@@ -83,9 +88,9 @@ def url_of(sending: Sending) -> httpx.URL:
 
 
 def target_of(sending: Sending) -> str:
-    """Return path and query as they go over the wire; only those that are not plain are looked at by httpx."""
+    """Return path and query as they go over the wire; httpx looks only at paths that are not plain."""
     target = sending.target
-    if len(target) <= _LONGEST_TARGET and _PLAIN_TARGET.fullmatch(target):
+    if len(target) <= _LONGEST_TARGET and _PLAIN_PATH.fullmatch(sending.path):
         return target
     base = httpx.URL(sending.address.url).raw_path.rstrip(b"/")
     return url_of(sending).raw_path.removeprefix(base).decode("ascii")

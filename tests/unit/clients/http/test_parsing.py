@@ -28,6 +28,7 @@ def answer(*fields: str, body: bytes = b"", status: str = "200 OK", version: str
 
 
 ANSWERS = [
+    pytest.param(answer("Transfer-Encoding: chunked", body=b"2\r\n{}\r\n0\r\n\r\n"), b"{}", True, id="one chunk"),
     pytest.param(answer("Content-Length: 2", body=b"{}"), b"{}", True, id="length"),
     pytest.param(answer("content-length:2", body=b"{}", end="\n"), b"{}", True, id="lines without carriage return"),
     pytest.param(answer("Content-Length: 2, 2", "Content-Length: 2", body=b"{}"), b"{}", True, id="one length, often"),
