@@ -41,6 +41,9 @@ from flink_autoscaler.stores.sql.database.sqlite_file import SqliteFile
 Dialect = Literal["sqlite", "postgresql", "mysql"]
 T = TypeVar("T")
 
+_SQLITE_PAGE: Final = 1 << 14
+"""Bytes of a page of a new SQLite file: states are long, and take half the time in pages four times as large."""
+
 FILE_GRACE: Final = 60.0
 """Long enough for somebody who deletes the file in order to put another one there."""
 
@@ -325,6 +328,7 @@ def _prepare_sqlite(engine: Engine, file: SqliteFile | None) -> None:
         connection.isolation_level = None
         connection.text_factory = _decode
         connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute(f"PRAGMA page_size = {_SQLITE_PAGE}")  # of a database that is to be made
         try:
             connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError:

@@ -446,3 +446,21 @@ def test_new_connection_does_not_make_an_empty_file(tmp_path: Path) -> None:
             database.engine.connect()
 
     assert not path.exists()
+
+
+@pytest.mark.parametrize("made_with", [None, 4096])
+def test_pages_of_a_new_file_are_large_and_those_of_an_old_one_stay_as_they_are(
+    tmp_path: Path, made_with: int | None
+) -> None:
+    path = tmp_path / "a.db"
+    if made_with is not None:
+        with closing(sqlite3.connect(path)) as old:
+            old.executescript(f"PRAGMA page_size = {made_with}; PRAGMA journal_mode = WAL; CREATE TABLE other (x)")
+    with closing(Database(with_tables(DatabaseSettings(f"jdbc:sqlite:{path}")))) as database:
+        SqlStateStore(database).save("job", full_state())
+        with database.transaction() as connection:
+            size = connection.exec_driver_sql("PRAGMA page_size").scalar()
+
+    assert size == (made_with or 16384)
+    with closing(Database(DatabaseSettings(f"jdbc:sqlite:{path}"))) as database:
+        assert same_state(SqlStateStore(database).load("job"), full_state())
