@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -20,6 +20,7 @@ from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.supervision import Stage, Supervision
 from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.supervise.left_alone import LeftAlone
 
 MAX_CODES: Final = 40
 """Reasons of one job that are shown: a plug-in may give as many as it likes."""
@@ -44,9 +45,18 @@ _WHICH: Final = {
 }
 
 
+class _Told(NamedTuple):
+    """What the last pass over a job told of it."""
+
+    phase: PassPhase
+    reasons: tuple[Reason, ...]
+    supervision: Supervision
+    left_alone: tuple[LeftAlone, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What the last pass over a job showed.
+    """What that shows.
 
     Attributes:
         which: By name of the series, the values of its label.
@@ -83,7 +93,7 @@ class _Job:
     """What is kept of one job.
 
     Attributes:
-        seen: Of the last pass; None before the first one.
+        told: By the last pass; None before the first one.
         counted: The same.
         identity: Its id and labels; None where nobody has said who it is.
         lag_limit: Seconds; None where its option cannot be read.
@@ -93,7 +103,7 @@ class _Job:
         balanced: Decisions that it is fine as it is, so far.
     """
 
-    seen: _Seen | None = None
+    told: _Told | None = None
     counted: _Counted | None = None
     identity: tuple[str, ...] | None = None
     lag_limit: float | None = None
@@ -131,14 +141,15 @@ class JobSeries(Collector):
     def put(self, cluster: str, report: JobPassReport) -> None:
         """Take what a pass over a job came to."""
         outcome = report.outcome
-        seen, is_evaluated = _seen(report), outcome.evaluation is not None
+        supervision, is_evaluated = outcome.state.supervision, outcome.evaluation is not None
+        told = _Told(outcome.phase, outcome.decision.reasons, supervision, report.left_alone)
         errors = sum(not isinstance(error, NotReadyError) for error in report.errors)
         is_decided, is_rescale = outcome.phase is PassPhase.EXECUTED, isinstance(outcome.decision, Rescale)
         with self._lock:
             job = self._job(cluster, report.job_key)
-            job.seen = seen
+            job.told = told
             job.counted = job.counted or _Counted(self._since_ms, self._since_ms)
-            job.counted.take(outcome.state.supervision)
+            job.counted.take(supervision)
             job.errors += errors
             job.scalings += is_decided and is_rescale
             job.balanced += is_decided and not is_rescale
@@ -176,7 +187,7 @@ class JobSeries(Collector):
         return self._jobs.setdefault((cluster, job_key), _Job())
 
     def _families(self, shown: Mapping[tuple[str, JobKey], _Job], left_out: int) -> Iterator[Metric]:
-        seen = {job: each.seen for job, each in shown.items() if each.seen is not None}
+        seen = {job: _seen(each.told) for job, each in shown.items() if each.told is not None}
         for name, (label, text) in _WHICH.items():
             family = GaugeMetricFamily(_PREFIX + name, text, labels=(*_JOB, label))
             for job, last in seen.items():
@@ -186,7 +197,7 @@ class JobSeries(Collector):
         yield self._under_way(seen)
         yield _bounds(seen)
         yield from _counters({job: each.counted for job, each in shown.items() if each.counted is not None})
-        yield from _decisions({job: each for job, each in shown.items() if each.seen is not None})
+        yield from _decisions({job: each for job, each in shown.items() if each.told is not None})
         yield from self._of_context(shown)
         text = "Jobs beyond the limit of this page, of which there are no series."
         yield GaugeMetricFamily(f"{PREFIX}jobs_left_out", text, value=left_out)
@@ -252,18 +263,17 @@ def _lag_limit(context: JobAutoScalerContext) -> float | None:
         return None
 
 
-def _seen(report: JobPassReport) -> _Seen:
-    outcome, supervision = report.outcome, report.outcome.state.supervision
-    codes = dict.fromkeys(reason.code[:CODE_LIMIT] for reason in outcome.decision.reasons)
+def _seen(told: _Told) -> _Seen:
+    codes = dict.fromkeys(reason.code[:CODE_LIMIT] for reason in told.reasons)
     which = {
-        "pass_phase": (outcome.phase.value,),
+        "pass_phase": (told.phase.value,),
         "reason": tuple(codes)[:MAX_CODES],
-        "rescale_phase": (supervision.phase.value,),
-        "left_alone": tuple(dict.fromkeys(each.what for each in report.left_alone)),
+        "rescale_phase": (told.supervision.phase.value,),
+        "left_alone": tuple(dict.fromkeys(each.what for each in told.left_alone)),
     }
-    under_way = supervision.under_way
+    under_way = told.supervision.under_way
     begun_ms = None if under_way is None else under_way.decided_ms
-    return _Seen(which, begun_ms, any(_is_bounded(reason) for reason in outcome.decision.reasons))
+    return _Seen(which, begun_ms, any(map(_is_bounded, told.reasons)))
 
 
 def _is_bounded(reason: Reason) -> bool:

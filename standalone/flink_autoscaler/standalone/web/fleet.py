@@ -7,12 +7,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import EngineUse, PassRequest
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
@@ -131,7 +133,7 @@ class Fleet:
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
         self._lock = threading.Lock()
-        self._jobs: dict[str, dict[JobKey, JobNow]] = {}
+        self._jobs: dict[str, dict[JobKey, _Latest]] = {}
         self._clusters: dict[str, ClusterNow] = {}
         self._listeners: list[Callable[[int], None]] = []
         self.version = 0
@@ -163,12 +165,19 @@ class Fleet:
     def jobs(self) -> list[JobNow]:
         """Return all jobs, by cluster and in its order."""
         with self._lock:
-            return [job for jobs in self._jobs.values() for job in jobs.values()]
+            found = [job for jobs in self._jobs.values() for job in jobs.values()]
+        return [job.seen() for job in found]
+
+    def job_count(self) -> int:
+        """Return how many jobs there are."""
+        with self._lock:
+            return sum(map(len, self._jobs.values()))
 
     def job(self, job_key: JobKey) -> JobNow | None:
         """Return a job; None where no cluster has it."""
         with self._lock:
-            return next((jobs[job_key] for jobs in self._jobs.values() if job_key in jobs), None)
+            found = next((jobs[job_key] for jobs in self._jobs.values() if job_key in jobs), None)
+        return None if found is None else found.seen()
 
     def clusters(self) -> list[ClusterNow]:
         """Return all clusters that a pass has been over."""
@@ -214,7 +223,69 @@ def _failed(report: PassReport) -> Iterator[tuple[str, AutoscalerError]]:
         yield from ((job_key, error) for error in done.errors if not isinstance(error, NotReadyError))
 
 
-def _jobs(report: PassReport, before: Mapping[JobKey, JobNow], now_ms: int) -> Iterator[tuple[JobKey, JobNow]]:
+class _Earlier(NamedTuple):
+    """What the passes before the last one came to.
+
+    Attributes:
+        topology: That the time of the vertices is measured from; None where it is not known.
+    """
+
+    figures: JobFigures = JobFigures()
+    points: tuple[Point, ...] = ()
+    shares: Mapping[VertexId, Shares] = MappingProxyType({})
+    topology: JobTopology | None = None
+
+
+@dataclass(slots=True)
+class _Latest:
+    """The last pass over a job. What people see of it is worked out when somebody looks.
+
+    Attributes:
+        now: What somebody has seen; None while nobody has looked.
+    """
+
+    context: JobAutoScalerContext
+    at_ms: int
+    most_points: int
+    earlier: _Earlier
+    request: PassRequest | None = None
+    report: JobPassReport | None = None
+    failure: str = ""
+    now: JobNow | None = None
+
+    def seen(self) -> JobNow:
+        """Return the job as people see it. From any thread: two that look at once come to the same."""
+        now = self.now or self._worked_out()
+        self.now = now
+        return now
+
+    def followed_by(self, at_ms: int, report: JobPassReport | None) -> _Earlier:
+        """Return what the next pass, at an instant, has to know.
+
+        A pass that nobody has looked at is left out where the point of the next one takes the place of its own.
+        """
+        points = self.earlier.points
+        is_replaced = len(points) > 1 and at_ms - points[-2].at_ms < POINT_MS
+        if self.now is None and is_replaced and report is not None and report.outcome.evaluation is not None:
+            return self.earlier
+        now = self.seen()
+        return _Earlier(now.figures, now.points, now.shares, _topology(now.report))
+
+    def _worked_out(self) -> JobNow:
+        done, (known, points, _, _) = self.report, self.earlier
+        figures = JobFigures() if done is None else figures_of(done.outcome)
+        if figures.load is None and points:
+            figures = replace(figures, load=known.load) if figures.slots else known
+        sizes = _sizes(done, points)
+        point = Point(
+            self.at_ms, figures.load, figures.lag_seconds, figures.slots, figures.capacity, figures.lag, sizes
+        )
+        points = _with_point(points, point, self.most_points)
+        shares = _shares(done, self.earlier)
+        return JobNow(self.context, self.at_ms, self.request, done, figures, self.failure, points, shares)
+
+
+def _jobs(report: PassReport, before: Mapping[JobKey, _Latest], now_ms: int) -> Iterator[tuple[JobKey, _Latest]]:
     most = max(2, min(POINTS, MOST_POINTS // max(1, len(report.jobs))))
     for context in report.jobs:
         job_key = context.job_key
@@ -223,29 +294,31 @@ def _jobs(report: PassReport, before: Mapping[JobKey, JobNow], now_ms: int) -> I
     for job_key, error in report.failures.items():
         known = before.get(job_key)
         if job_key not in listed and known is not None:  # its entry of the list could not be read this time
-            yield job_key, replace(known, failure=masked(str(error)), report=None)
+            yield job_key, _failed_job(known, masked(str(error)))
 
 
 def _job(
-    context: JobAutoScalerContext, report: PassReport, before: JobNow | None, now_ms: int, most_points: int
-) -> JobNow:
+    context: JobAutoScalerContext, report: PassReport, before: _Latest | None, now_ms: int, most_points: int
+) -> _Latest:
     done, request = _without_inputs(report.reports.get(context.job_key)), report.requests.get(context.job_key)
     error = report.failures.get(context.job_key)
-    figures = JobFigures() if done is None else figures_of(done.outcome)
-    if figures.load is None and before is not None:
-        figures = replace(figures, load=before.figures.load) if figures.slots else before.figures
     at_ms = now_ms if request is None else request.now_ms
-    points = () if before is None else before.points
-    sizes = _sizes(done, points)
-    point = Point(at_ms, figures.load, figures.lag_seconds, figures.slots, figures.capacity, figures.lag, sizes)
-    points = _with_point(points, point, most_points)
-    failure = "" if error is None else masked(str(error))
-    return JobNow(context, at_ms, request, done, figures, failure, points, _shares(done, before))
+    earlier = _Earlier() if before is None else before.followed_by(at_ms, done)
+    return _Latest(context, at_ms, most_points, earlier, request, done, "" if error is None else masked(str(error)))
+
+
+def _failed_job(known: _Latest, failure: str) -> _Latest:
+    now = replace(known.seen(), failure=failure, report=None)
+    return replace(known, failure=failure, report=None, now=now)
+
+
+def _topology(done: JobPassReport | None) -> JobTopology | None:
+    return None if done is None else done.outcome.topology
 
 
 def _sizes(done: JobPassReport | None, points: tuple[Point, ...]) -> Mapping[VertexId, int]:
     """Return the parallelism of the vertices; while it stays, all points share one mapping."""
-    topology = None if done is None else done.outcome.topology
+    topology = _topology(done)
     known = points[-1].parallelism if points else {}
     sizes = {} if topology is None else {v: vertex.parallelism for v, vertex in topology.vertices.items()}
     return known if sizes == known else sizes
@@ -258,12 +331,9 @@ def _without_inputs(report: JobPassReport | None) -> JobPassReport | None:
     return replace(report, outcome=replace(report.outcome, inputs=None))
 
 
-def _shares(done: JobPassReport | None, before: JobNow | None) -> Mapping[VertexId, Shares]:
-    topology = None if done is None else done.outcome.topology
-    if topology is None:
-        return {} if before is None else before.shares
-    known = None if before is None or before.report is None else before.report.outcome.topology
-    return {**({} if before is None else before.shares), **shares_of(topology, known)}
+def _shares(done: JobPassReport | None, earlier: _Earlier) -> Mapping[VertexId, Shares]:
+    topology = _topology(done)
+    return earlier.shares if topology is None else {**earlier.shares, **shares_of(topology, earlier.topology)}
 
 
 def _with_point(points: tuple[Point, ...], point: Point, most: int) -> tuple[Point, ...]:

@@ -186,7 +186,7 @@ class Answers:
             store=None if store.up else store.error or "it does not answer",
             spark=None if spark is None else _spark(spark),
             clusters=len(self.site.fleet.clusters()),
-            jobs=len(self.site.fleet.jobs()),
+            jobs=self.site.fleet.job_count(),
             role=role,
         )
 
