@@ -19,7 +19,9 @@ from flink_cluster import FlinkCluster, HarnessError, job
 pytestmark = pytest.mark.e2e
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "embedding.md"
-ON_BOTH = pytest.mark.parametrize("version", ["1.20", "2.3"], ids=["Flink 1.20", "Flink 2.3"])
+ON_BOTH = pytest.mark.parametrize(
+    "version", [pytest.param("1.20", marks=pytest.mark.long), "2.3"], ids=["Flink 1.20", "Flink 2.3"]
+)
 
 # One subtask of "work" does 1,000 records/s: this wants far more than there are slots for.
 FLOODED = job.ScalingJob(

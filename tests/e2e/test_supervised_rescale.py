@@ -12,7 +12,9 @@ from flink_cluster import FlinkCluster, job
 
 pytestmark = pytest.mark.e2e
 
-ON_BOTH = pytest.mark.parametrize("version", ["1.20", "2.3"], ids=["Flink 1.20", "Flink 2.3"])
+ON_BOTH = pytest.mark.parametrize(
+    "version", ["1.20", pytest.param("2.3", marks=pytest.mark.long)], ids=["Flink 1.20", "Flink 2.3"]
+)
 
 # One subtask of "work" does 1,000 records/s: this wants far more than is allowed, so that the target is the limit.
 FLOODED = job.ScalingJob(name="flooded", curve="0:20000", cost_micros=1000, splits=8)

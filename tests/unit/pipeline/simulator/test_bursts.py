@@ -6,6 +6,8 @@ from functools import cache
 from itertools import pairwise
 from statistics import fmean
 
+import pytest
+
 from flink_autoscaler.core.model.topology import ShipStrategy
 from flink_autoscaler.pipeline.backtest.subject import chain
 from flink_autoscaler.pipeline.simulator import BacktestResult, JobModel, RescaleTerms, Simulation, run
@@ -47,6 +49,7 @@ def test_the_job_keeps_its_error_budget_then_with_half_more_than_the_spikes_take
     assert result.measures.slot_hours <= 1.5 * SPIKE_SLOTS * HOURS
 
 
+@pytest.mark.long
 def test_a_job_that_was_late_with_a_size_does_not_try_it_again_and_again() -> None:
     result = spiky(36)
 
