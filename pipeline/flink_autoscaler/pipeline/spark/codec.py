@@ -1,8 +1,9 @@
 """How requests and outcomes, and the pieces of backtests, travel to Spark's Python workers and back.
 
 Pickle, because the values are our own dataclasses, and zstd, because half of a metric window repeats itself (decision
-13). Both sides load nothing but classes of :mod:`flink_autoscaler.core`, and of backtests those of their plans and
-models: whoever could write to Spark's channels would still not run code in the daemon.
+13); between processes of one machine that is not worth its time. Both sides load nothing but classes of
+:mod:`flink_autoscaler.core`, and of backtests those of their plans and models: whoever could write to Spark's channels
+would still not run code in the daemon.
 
 What an outcome shares with its request, above all the metric window, is not sent back: it is left out, and is the very
 same object again on the other side.
@@ -12,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
+from functools import cache
+from importlib import import_module
 from typing import Any, Final, TypeVar
-
-import pyarrow as pa
 
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.model.metrics import MetricSample
@@ -29,8 +30,7 @@ MOST_BYTES: Final = 1 << 30
 """Of a value before it is compressed; more than a job with thousands of vertices takes."""
 
 _HEAD: Final = 8
-"""Bytes ahead of the compressed ones; they tell the length that these had before."""
-_CODEC: Final = pa.Codec("zstd")
+"""Bytes ahead of the compressed ones; they tell the length that these had before, or 0 where nothing is compressed."""
 _STATE_FIELDS: Final = tuple(field.name for field in fields(JobState) if field.name != "samples")
 
 Encoded = bytes
@@ -43,8 +43,12 @@ class CodecError(AutoscalerError):
     """A value cannot travel, or what arrived is not a value of ours."""
 
 
-def encode(value: object) -> Encoded:
+def encode(value: object, *, is_packed: bool = True) -> Encoded:
     """Encode a value.
+
+    Args:
+        value: Made of classes of ours.
+        is_packed: Whether it is compressed, which takes pyarrow at either end.
 
     Raises:
         CodecError: It holds something that cannot be pickled.
@@ -53,7 +57,9 @@ def encode(value: object) -> Encoded:
         data = dumps(value)
     except Exception as exc:  # pickling calls code of the value, which may raise anything
         raise CodecError(f"cannot be encoded: {type(exc).__name__}: {exc}") from exc
-    return len(data).to_bytes(_HEAD) + bytes(_CODEC.compress(data, asbytes=True))
+    if not is_packed:
+        return bytes(_HEAD) + data
+    return len(data).to_bytes(_HEAD) + bytes(_zstd().compress(data, asbytes=True))
 
 
 def decode(data: Encoded, kind: type[T]) -> T:
@@ -71,8 +77,8 @@ def decode(data: Encoded, kind: type[T]) -> T:
     return value
 
 
-def encode_outcome(outcome: PassOutcome, request: PassRequest) -> Encoded:
-    """Encode an outcome without what it shares with its request.
+def encode_outcome(outcome: PassOutcome, request: PassRequest, *, is_packed: bool = True) -> Encoded:
+    """Encode an outcome without what it shares with its request; ``is_packed`` as for :func:`encode`.
 
     Raises:
         CodecError: It holds something that cannot be pickled.
@@ -81,7 +87,8 @@ def encode_outcome(outcome: PassOutcome, request: PassRequest) -> Encoded:
     undecided = None if outcome.undecided is None else _difference(outcome.undecided, request.state, places)
     memory = None if outcome.memory is request.memory else outcome.memory
     rest = replace(outcome, state=EMPTY_STATE, undecided=None, memory=EMPTY_MEMORY)
-    return encode((rest, _difference(outcome.state, request.state, places), undecided, memory))
+    parts = (rest, _difference(outcome.state, request.state, places), undecided, memory)
+    return encode(parts, is_packed=is_packed)
 
 
 def decode_outcome(data: Encoded, request: PassRequest) -> PassOutcome:
@@ -135,6 +142,13 @@ def _samples(samples: list[int | MetricSample], known: JobState) -> Iterator[Met
 
 def _unpacked(data: Encoded) -> bytes:
     length = int.from_bytes(data[:_HEAD])
-    if length > MOST_BYTES:
+    if max(length, len(data)) > MOST_BYTES:
         raise CodecError(f"{length} bytes are more than a value has")
-    return bytes(_CODEC.decompress(memoryview(data)[_HEAD:], length, asbytes=True))
+    packed = memoryview(data)[_HEAD:]
+    return bytes(_zstd().decompress(packed, length, asbytes=True)) if length else bytes(packed)
+
+
+@cache
+def _zstd() -> Any:
+    """Return what compresses. Where pyarrow is imported, its allocator wakes ten times a second from then on."""
+    return import_module("pyarrow").Codec("zstd")

@@ -17,6 +17,7 @@ from pyspark.sql.connect.session import SparkSession
 
 from flink_autoscaler.pipeline.spark.archive import pack_libraries, pack_ours
 from flink_autoscaler.pipeline.spark.executors import OUTCOMES_TYPE, lacking, minor, surveyed
+from flink_autoscaler.pipeline.spark.frames import FrameTask, table
 from flink_autoscaler.pipeline.spark.scratch import Scratch
 from flink_autoscaler.pipeline.spark.settings import COMMON, SparkSettings
 from flink_autoscaler.pipeline.spark.supply import SparkLostError, bounded, reason_of
@@ -70,7 +71,7 @@ class ConnectSession:
         """Run one Spark job, one task per piece of the plan, and return its rows. Raises what Spark raises."""
         self.spark.addTag(label)
         try:
-            answers = self._dealt(plan.table()).mapInArrow(task.of_frames, OUTCOMES_TYPE).toArrow()
+            answers = self._dealt(table(plan)).mapInArrow(FrameTask(task), OUTCOMES_TYPE).toArrow()
             return list(zip(*(column.to_pylist() for column in answers.columns), strict=True))
         finally:
             self.spark.removeTag(label)

@@ -27,7 +27,7 @@ OUTCOMES_TYPE: Final = (
     .add("problem", StringType())
     .add("seconds", DoubleType())
 )
-"""The rows of ``task.OUTCOMES`` as Spark calls them: a schema as text would need a JVM of this process."""
+"""The rows of ``frames.OUTCOMES`` as Spark calls them: a schema as text would need a JVM of this process."""
 
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 

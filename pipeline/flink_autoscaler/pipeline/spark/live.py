@@ -102,6 +102,7 @@ class SparkEngine:
         """
         require_environment(settings)
         self._settings = settings
+        self._is_packed = not settings.is_embedded
         self._fallback = fallback
         self._deadlines = Deadlines(job_deadline, pass_deadline)
         self._on_fallback = on_fallback
@@ -213,7 +214,7 @@ class SparkEngine:
         return answers
 
     def _on_session(self, session: PassSession, requests: Sequence[PassRequest], cut_after: float) -> list[Answer]:
-        encoded, answers = _encoded(requests)
+        encoded, answers = _encoded(requests, is_packed=self._is_packed)
         if encoded:
             label = f"flink-autoscaler pass {next(self._labels)}"
             fresh = {request.context.endpoint for request in requests if wants_fresh(request)}
@@ -234,8 +235,10 @@ class SparkEngine:
         sharing = min(self._settings.concurrent_passes, PASSES_SHARING_SLOTS)
         share = self._settings.partitions or max(1, session.slots() // sharing)
         plan = PartitionPlan.of(encoded, share)
-        clusters = plan.clusters(self._fallback.read_clusters(plan.divided(), fresh))
-        return session.run(plan, PassTask(clusters, self._deadlines.job, self._deadlines.pass_, cut_after), label=label)
+        readings = self._fallback.read_clusters(plan.divided(), fresh)
+        clusters = plan.clusters(readings, is_packed=self._is_packed)
+        task = PassTask(clusters, self._deadlines.job, self._deadlines.pass_, cut_after, self._is_packed)
+        return session.run(plan, task, label=label)
 
     def _result(
         self, session: PassSession, job: Future[list[OutcomeRow]], label: str, cut_after: float
@@ -265,13 +268,13 @@ class SparkEngine:
             return None
 
 
-def _encoded(requests: Sequence[PassRequest]) -> tuple[_EncodedClusters, dict[int, Answer]]:
+def _encoded(requests: Sequence[PassRequest], *, is_packed: bool) -> tuple[_EncodedClusters, dict[int, Answer]]:
     """Encode requests by endpoint; those that cannot be encoded have their outcome at once, by position."""
     encoded: _EncodedClusters = {}
     answers: dict[int, Answer] = {}
     for position, request in enumerate(requests):
         try:
-            data = encode(request)
+            data = encode(request, is_packed=is_packed)
         except CodecError as error:
             answers[position] = Answer(failed(request, error), 0.0)
         else:

@@ -4,7 +4,7 @@ Event loop and connections are kept in the worker process between tasks, which S
 sent, so that a task that runs twice does no harm.
 
 A driver of our own deals out plain rows, without Spark's SQL: planning a query costs the JVM more than a small pass
-costs altogether. Spark Connect knows nothing but frames; there the same task is the function of ``mapInArrow``.
+costs altogether. Spark Connect knows nothing but frames: see :mod:`.frames`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
-import pyarrow as pa
-
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.border import Border
@@ -30,26 +28,12 @@ from flink_autoscaler.pipeline.inline.engine import Answer, Deadlines, Group, ev
 from flink_autoscaler.pipeline.inline.garbage import YOUNG, spare_collector
 from flink_autoscaler.pipeline.spark.codec import Encoded, decode, encode, encode_outcome, portable
 
-REQUESTS: Final = pa.schema(
-    [
-        pa.field("position", pa.int32(), False),
-        pa.field("cluster", pa.int32(), False),
-        pa.field("request", pa.binary(), False),
-    ]
-)
-"""One row per job: its place in the pass, the place of its cluster in ``PassTask.clusters``, its encoded request."""
-
-OUTCOMES: Final = pa.schema(
-    [("position", pa.int32()), ("outcome", pa.binary()), ("problem", pa.string()), ("seconds", pa.float64())]
-)
-"""One row per job: its place in the pass, its encoded outcome, or else why there is none, and the seconds that its
-endpoint took. Neither outcome nor problem: the endpoint was given up."""
-
 RequestRow = tuple[int, int, Encoded]
-"""As in ``REQUESTS``."""
+"""Of one job: its place in the pass, the place of its cluster in ``PassTask.clusters``, its encoded request."""
 
 OutcomeRow = tuple[int, Encoded | None, str | None, float]
-"""As in ``OUTCOMES``."""
+"""Of one job: its place in the pass, its encoded outcome, or else why there is none, and the seconds that its
+endpoint took. Neither outcome nor problem: the endpoint was given up."""
 
 JOBS_PER_TASK: Final = 16
 """Fewer jobs are not worth another task."""
@@ -60,7 +44,7 @@ WHOLE_JOBS: Final = 64
 
 @dataclass(frozen=True)
 class PassTask:
-    """Turns rows of ``REQUESTS`` into rows of ``OUTCOMES``, in any order.
+    """Turns rows of requests into rows of outcomes, in any order.
 
     Attributes:
         clusters: Encoded pairs of :class:`Endpoint`, its connections being one task's share, and
@@ -68,21 +52,17 @@ class PassTask:
         job_deadline: Seconds that reading one job, or the metrics of one cluster, may take.
         pass_deadline: Seconds that the task may take; jobs not read by then have an error.
         cut_after: Seconds after which an endpoint is given up for the sake of the others.
+        is_packed: Whether outcomes are compressed.
     """
 
     clusters: Encoded = field(repr=False)
     job_deadline: float
     pass_deadline: float
     cut_after: float = math.inf
-
-    def of_frames(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Evaluate all jobs of a partition concurrently; the function of ``mapInArrow``."""
-        rows = [row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
-        if rows:
-            yield _batch(self.of_rows(rows), OUTCOMES)
+    is_packed: bool = True
 
     def of_pieces(self, pieces: Iterable[Sequence[RequestRow]]) -> Iterable[list[OutcomeRow]]:
-        """Do the same for a partition of an RDD, the elements of which are pieces."""
+        """Evaluate all jobs of a partition of an RDD concurrently; its elements are pieces."""
         yield from map(self.of_rows, pieces)
 
     def of_rows(self, rows: Sequence[RequestRow]) -> list[OutcomeRow]:
@@ -101,12 +81,20 @@ class PassTask:
         answers = self._evaluated(groups) if groups else {}
         for group in groups:
             for position, request in zip(group.positions, group.requests, strict=True):
-                yield _row(position, request, answers[position])
+                yield self._row(position, request, answers[position])
 
     def _evaluated(self, groups: Sequence[Group]) -> dict[int, Answer]:
         loop, clients = _kept()
         deadlines = Deadlines(self.job_deadline, self.pass_deadline)
         return loop.run(evaluate_groups(clients, groups, deadlines, self.cut_after))
+
+    def _row(self, position: int, request: PassRequest, answer: Answer) -> OutcomeRow:
+        if answer.outcome is None:
+            return position, None, None, answer.seconds
+        with Border() as border:
+            outcome = replace(answer.outcome, error=portable(answer.outcome))
+            return position, encode_outcome(outcome, request, is_packed=self.is_packed), None, answer.seconds
+        return position, None, str(border.error), answer.seconds
 
     def _groups(self, members: Mapping[int, Mapping[int, PassRequest]]) -> list[Group]:
         clusters = decode(self.clusters, tuple) if any(members.values()) else ()
@@ -114,15 +102,6 @@ class PassTask:
             Group(endpoint, tuple(requests), tuple(requests.values()), reading)
             for (endpoint, reading), requests in ((clusters[index], each) for index, each in members.items() if each)
         ]
-
-
-def _row(position: int, request: PassRequest, answer: Answer) -> OutcomeRow:
-    if answer.outcome is None:
-        return position, None, None, answer.seconds
-    with Border() as border:
-        portable_outcome = replace(answer.outcome, error=portable(answer.outcome))
-        return position, encode_outcome(portable_outcome, request), None, answer.seconds
-    return position, None, str(border.error), answer.seconds
 
 
 @cache
@@ -166,7 +145,7 @@ class PartitionPlan:
         """Return the clusters whose jobs are dealt out to several tasks."""
         return [self.endpoints[index] for index, tasks in self._tasks().items() if tasks > 1]
 
-    def clusters(self, readings: Mapping[Endpoint, ClusterReading]) -> Encoded:
+    def clusters(self, readings: Mapping[Endpoint, ClusterReading], *, is_packed: bool = True) -> Encoded:
         """Return ``PassTask.clusters``: tasks that share a cluster share its connections.
 
         Raises:
@@ -177,12 +156,9 @@ class PartitionPlan:
             tuple(
                 (_share(endpoint, tasks[index]), readings.get(endpoint))
                 for index, endpoint in enumerate(self.endpoints)
-            )
+            ),
+            is_packed=is_packed,
         )
-
-    def table(self) -> pa.Table:
-        """Return the rows of ``REQUESTS``, one chunk per task."""
-        return pa.Table.from_batches([_batch(piece, REQUESTS) for piece in self.pieces], REQUESTS)
 
     def _tasks(self) -> Counter[int]:
         return Counter(index for piece in self.pieces for index in {cluster for _, cluster, _ in piece})
@@ -210,8 +186,3 @@ def _parts(rows: Sequence[RequestRow], size: int) -> Iterator[list[RequestRow]]:
 
 def _share(endpoint: Endpoint, tasks: int) -> Endpoint:
     return endpoint if tasks == 1 else replace(endpoint, max_connections=max(1, endpoint.max_connections // tasks))
-
-
-def _batch(rows: Iterable[Sequence[object]], schema: pa.Schema) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    return pa.RecordBatch.from_arrays(list(map(pa.array, columns, schema.types)), schema=schema)

@@ -51,8 +51,9 @@ def passed() -> Iterator[tuple[PassRequest, PassOutcome]]:
         yield request, fleet.inline.evaluate([request])[0]
 
 
-def test_request_arrives_as_it_was() -> None:
-    assert decode(encode(REQUEST), PassRequest) == REQUEST
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_request_arrives_as_it_was(is_packed: bool) -> None:
+    assert decode(encode(REQUEST, is_packed=is_packed), PassRequest) == REQUEST
 
 
 def test_the_source_of_metrics_and_kept_details_arrive_as_they_were() -> None:
@@ -65,11 +66,12 @@ def test_the_source_of_metrics_and_kept_details_arrive_as_they_were() -> None:
     assert decode(encode(sent), PassRequest) == sent
 
 
-def test_outcome_arrives_as_it_was(passed: tuple[PassRequest, PassOutcome]) -> None:
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_outcome_arrives_as_it_was(passed: tuple[PassRequest, PassOutcome], is_packed: bool) -> None:
     request, outcome = passed
-    there = decode(encode(request), PassRequest)
+    there = decode(encode(request, is_packed=is_packed), PassRequest)
 
-    back = decode_outcome(encode_outcome(outcome, request), there)
+    back = decode_outcome(encode_outcome(outcome, request, is_packed=is_packed), there)
 
     assert comparable(back) == comparable(outcome)
     assert len(back.state.samples) == 3
@@ -107,6 +109,8 @@ def test_what_policies_remember_and_one_in_shadow_mode_would_do_travel() -> None
         pytest.param(packed(pickle.dumps(REQUEST), 1 << 40), id="too long"),
         pytest.param(encode(7), id="another kind"),
         pytest.param(packed(pickle.dumps(Evil())), id="a call"),
+        pytest.param(bytes(8) + pickle.dumps(Evil()), id="a call, not compressed"),
+        pytest.param(encode(REQUEST, is_packed=False)[:-20], id="cut short, not compressed"),
         pytest.param(packed(b"cflink_autoscaler.core.options.job\nre\n."), id="a module"),
         pytest.param(packed(b"\x80\x04\x8c\x1eflink_autoscaler.core.options.job\x8c\x0bre.template\x93."), id="dots"),
         pytest.param(
