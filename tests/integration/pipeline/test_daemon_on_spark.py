@@ -61,6 +61,18 @@ def wait_for_spark(daemon: DaemonProcess, clusters: tuple[str, ...] = ("main",))
     )
 
 
+def descendants(pid: int) -> Iterator[int]:
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in map(int, (task / "children").read_text().split()):
+            yield child
+            yield from descendants(child)
+
+
+def workers_of(daemon: DaemonProcess) -> list[int]:
+    """Return the Python workers of the daemon's Spark, and the process that they are forked from."""
+    return [pid for pid in descendants(daemon.pid) if b"worker_daemon" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
 def test_single_job_is_evaluated_on_spark_and_everything_says_so(daemon: DaemonProcess, flink: FakeFlink) -> None:
     daemon.configure({"main": flink.url}, autoscaler__engine__kind="spark", autoscaler__log__level="info")
     daemon.start()
@@ -72,8 +84,11 @@ def test_single_job_is_evaluated_on_spark_and_everything_says_so(daemon: DaemonP
     readiness = json.loads(daemon.page("/readyz"))
     metrics = daemon.page("/metrics")
     told = [(line["engine"], line["reason"]) for line in daemon.lines("passes_evaluated_on")]
+    workers = workers_of(daemon)
 
     assert passes(daemon, "inline") == before
+    assert len(workers) >= 2
+    assert not any("libarrow" in Path(f"/proc/{pid}/maps").read_text() for pid in workers)
     assert told == [("inline", "Spark is starting"), ("spark", "configured")]
     assert readiness["spark"] == {"up": True, "error": None}
     assert "flink_autoscaler_spark_up 1.0" in metrics

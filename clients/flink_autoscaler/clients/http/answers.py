@@ -123,8 +123,10 @@ def _decoded(body: bytes) -> object:
 
 def _parsed(body: bytes) -> object:
     """Parse JSON, by pydantic's parser where it is and takes it, which needs half the time."""
+    if _quickly is None:
+        return _parsed_by_python(body)
     try:
-        return json.loads(body) if _quickly is None else _quickly(body)
+        return _quickly(body)
     except ValueError:  # half a character, more digits or depth than it takes, or no JSON
         return _parsed_by_python(body)
 

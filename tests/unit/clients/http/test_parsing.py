@@ -137,8 +137,10 @@ def test_a_refusal_that_goes_on_is_the_last_of_its_connection() -> None:
         answer(f"Content-Length: {LIMIT + 1}"),
         answer("Transfer-Encoding: chunked", body=b"fffffff\r\n" + b"x" * (LIMIT + 1)),
         answer(body=b"x" * (LIMIT + 1)),
+        answer(f"Content-Length: {LIMIT + 1}", body=b"x" * (LIMIT + 1)),
+        answer("Transfer-Encoding: chunked", body=b"%x\r\n%b\r\n0\r\n\r\n" % (LIMIT + 1, b"x" * (LIMIT + 1))),
     ],
-    ids=["announced", "in chunks", "without length"],
+    ids=["announced", "in chunks", "without length", "whole", "whole in a chunk"],
 )
 def test_an_answer_that_is_too_long_is_given_up_at_once(data: bytes) -> None:
     with pytest.raises(ResponseError, match="longer than 10000 bytes"):
