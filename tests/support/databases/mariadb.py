@@ -57,4 +57,6 @@ class MariadbServer(DatabaseServer):
         return True
 
     def _connect(self) -> "pymysql.connections.Connection[pymysql.cursors.Cursor]":
-        return pymysql.connect(host="127.0.0.1", port=self.port, user=USER, password=PASSWORD, autocommit=True)
+        return pymysql.connect(
+            host="127.0.0.1", port=self.port, user=USER, password=PASSWORD, autocommit=True, ssl_disabled=True
+        )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -87,39 +88,45 @@ def speaks_for_itself(node: Function | ast.ClassDef) -> bool:
 
 
 MODULES = sorted(path for part in ALLOWED for path in (PROJECT / part).rglob("*.py"))
-EVERY_MODULE = pytest.mark.parametrize("path", MODULES, ids=name_of)
+
+
+def found_in(
+    faults_of: Callable[[Path], Iterable[object]], modules: Iterable[Path] = MODULES
+) -> dict[str, list[object]]:
+    """Return what a rule finds, by module; a test per rule, since one per rule and module is thousands."""
+    found = {name_of(path): list(faults_of(path)) for path in modules}
+    return {name: faults for name, faults in found.items() if faults}
 
 
 def test_every_part_has_modules() -> None:
     assert {part_of(path) for path in MODULES} == set(ALLOWED)
 
 
-@EVERY_MODULE
-def test_module_imports_only_parts_below_it(path: Path) -> None:
-    names = [name for name in imported(tree_of(path)) if name.startswith(f"{PREFIX}.")]
+def test_modules_import_only_parts_below_them() -> None:
+    def upwards(path: Path) -> set[str]:
+        names = [name for name in imported(tree_of(path)) if name.startswith(f"{PREFIX}.")]
+        return {name.split(".")[1] for name in names} - ALLOWED[part_of(path)] - {part_of(path)}
 
-    parts = {name.split(".")[1] for name in names}
-
-    assert parts <= ALLOWED[part_of(path)] | {part_of(path)}
-
-
-@EVERY_MODULE
-def test_module_imports_absolutely(path: Path) -> None:
-    assert "." not in list(imported(tree_of(path)))
+    assert not found_in(upwards)
 
 
-@EVERY_MODULE
-def test_module_leaves_confined_libraries_alone(path: Path) -> None:
-    strays = [name for library in CONFINED for name in imported(tree_of(path)) if not is_confined(name, library, path)]
-
-    assert not strays
+def test_modules_import_absolutely() -> None:
+    assert not found_in(lambda path: [name for name in imported(tree_of(path)) if name == "."])
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if part_of(path) == "core"], ids=name_of)
-def test_core_imports_only_the_standard_library(path: Path) -> None:
-    roots = {name.split(".")[0] for name in imported(tree_of(path))}
+def test_modules_leave_confined_libraries_alone() -> None:
+    def strays(path: Path) -> Iterator[str]:
+        pairs = itertools.product(CONFINED, imported(tree_of(path)))
+        return (name for library, name in pairs if not is_confined(name, library, path))
 
-    assert roots <= {*sys.stdlib_module_names, PREFIX}
+    assert not found_in(strays)
+
+
+def test_core_imports_only_the_standard_library() -> None:
+    def foreign(path: Path) -> set[str]:
+        return {name.split(".")[0] for name in imported(tree_of(path))} - {*sys.stdlib_module_names, PREFIX}
+
+    assert not found_in(foreign, [path for path in MODULES if part_of(path) == "core"])
 
 
 @pytest.mark.parametrize("part", ALLOWED)
@@ -139,29 +146,27 @@ def test_part_has_one_package_that_is_typed(part: str) -> None:
     assert (namespace / part / "py.typed").is_file()
 
 
-@EVERY_MODULE
-def test_module_documents_what_is_public(path: Path) -> None:
-    tree = tree_of(path)
+def test_modules_document_what_is_public() -> None:
+    def silent(path: Path) -> list[str]:
+        tree = tree_of(path)
+        nodes = [node.name for node in public_definitions(tree) if ast.get_docstring(node) is None]
+        return nodes if ast.get_docstring(tree) else ["the module itself", *nodes]
 
-    silent = [node.name for node in public_definitions(tree) if ast.get_docstring(node) is None]
-
-    assert ast.get_docstring(tree), "the module has no docstring"
-    assert not silent
-
-
-@EVERY_MODULE
-def test_module_is_short_enough(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= LONGEST_MODULE
+    assert not found_in(silent)
 
 
-@EVERY_MODULE
-def test_functions_are_short_enough(path: Path) -> None:
-    functions = [node for node in ast.walk(tree_of(path)) if isinstance(node, Function)]
+def test_modules_are_short_enough() -> None:
+    def excess(path: Path) -> list[int]:
+        length = len(path.read_text().splitlines())
+        return [length] if length > LONGEST_MODULE else []
 
-    too_long = {
-        node.name: length
-        for node in functions
-        if (length := (node.end_lineno or node.lineno) - node.lineno + 1) > LONGEST_FUNCTION
-    }
+    assert not found_in(excess)
 
-    assert not too_long
+
+def test_functions_are_short_enough() -> None:
+    def too_long(path: Path) -> Iterator[tuple[str, int]]:
+        functions = [node for node in ast.walk(tree_of(path)) if isinstance(node, Function)]
+        lengths = {node.name: (node.end_lineno or node.lineno) - node.lineno + 1 for node in functions}
+        return ((name, length) for name, length in lengths.items() if length > LONGEST_FUNCTION)
+
+    assert not found_in(too_long)
