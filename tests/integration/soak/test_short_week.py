@@ -9,7 +9,7 @@ from databases import MissingServerError
 from soak import Outcome, Plan, soak
 from soak.clock import MissingClockError
 
-SHORT = Plan(seconds=300.0, jobs=12, clusters=2, leaving=0.2, interval=3.0, viewers=1, samples=4, patience=240.0)
+SHORT = Plan(seconds=300.0, jobs=24, clusters=2, leaving=0.2, interval=3.0, viewers=1, samples=4, patience=240.0)
 
 
 def outcome_of(plan: Plan) -> Outcome:

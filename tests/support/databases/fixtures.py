@@ -11,6 +11,7 @@ import pytest
 
 from databases.mariadb import MariadbServer
 from databases.postgresql import PostgresqlServer
+from databases.reuse import Reused
 from databases.server import DatabaseServer, MissingServerError
 from databases.tables import create_tables
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
@@ -41,19 +42,41 @@ def mariadb_server() -> Iterator[DatabaseServer]:
     yield from started(MariadbServer)
 
 
+@pytest.fixture(scope="session")
+def reused_databases(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Reused]]:
+    """Give the databases of a kind of server that tests use one after another."""
+    known: dict[str, Reused] = {}
+
+    def of(kind: str) -> Reused:
+        if kind not in known:
+            known[kind] = Reused(request.getfixturevalue(f"{kind}_server"))
+        return known[kind]
+
+    yield of
+    for each in known.values():
+        each.close()
+
+
 @pytest.fixture(params=KINDS)
-def database_settings(request: pytest.FixtureRequest, tmp_path: Path) -> DatabaseSettings:
-    """Give an empty database of each kind in turn."""
+def database_settings(
+    request: pytest.FixtureRequest, tmp_path: Path, reused_databases: Callable[[str], Reused]
+) -> Iterator[DatabaseSettings]:
+    """Give an empty database of each kind in turn; with all tables, where the test has a ``database`` as well."""
     if request.param == "sqlite":
-        return DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'autoscaler.db'}")
-    server: DatabaseServer = request.getfixturevalue(f"{request.param}_server")
-    return server.new_database()
+        yield DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'autoscaler.db'}")
+        return
+    if "database" in request.fixturenames:
+        with reused_databases(request.param).lent() as settings:
+            yield settings
+    else:
+        yield request.getfixturevalue(f"{request.param}_server").new_database()
 
 
 @pytest.fixture
 def database(database_settings: DatabaseSettings) -> Iterator[Database]:
     """Give an open database of each kind in turn, with all tables."""
     database = Database(database_settings)
-    create_tables(database)
+    if database_settings.url.startswith("jdbc:sqlite"):
+        create_tables(database)
     yield database
     database.close()
