@@ -137,7 +137,7 @@ test-agreement: jdk $(VENV)/.setup-test ## Scale two jobs on real Flink for half
 	$(BIN)/python -m pytest -s -m agreement $(PYTEST_ARGS)
 
 .PHONY: test-long
-test-long: jdk $(VENV)/.setup-test ## Run what make test leaves out to stay short: more combinations on real Flink (about 10 min).
+test-long: jdk $(VENV)/.setup-test ## Run what make test leaves out to stay short: more combinations on real Flink (about 30 min).
 	$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
 
 .PHONY: test-faults
