@@ -21,6 +21,8 @@ ARGS ?=
 LONG_SUITES := yarn or kerberos or rescue or cluster or long or hour or agreement or kafka or objects or docker or systemd or soak or upgrade
 # Handed to the harness of make test-hostile.
 HOSTILE_ARGS ?=
+# Handed to make decisions, such as 'slo / step', or --write after a change that decides otherwise on purpose.
+DECISIONS_ARGS ?=
 # Handed to make soak, such as --seconds 3600, --engine spark or --set autoscaler.dry-run=true.
 SOAK_ARGS ?=
 # Which Debian package make deb builds: spark or inline.
@@ -147,6 +149,10 @@ test-faults: $(VENV)/.setup-test ## Kill, stop and cut off real daemons and data
 .PHONY: test-hostile
 test-hostile: $(VENV)/.setup-test ## Tell a daemon 20,000 lies (HOSTILE_ARGS="--lies 500 --seed 3", or --only 'a lie' to tell one again).
 	PYTHONPATH=tests/support $(BIN)/python -m hostile_flink $(HOSTILE_ARGS)
+
+.PHONY: decisions
+decisions: $(VENV)/.setup-test ## Decide a simulated day of every policy under eleven loads; compare with tests/fixtures/decisions.json (15 min).
+	$(BIN)/python tools/decision_digests.py $(DECISIONS_ARGS)
 
 .PHONY: soak
 soak: $(VENV)/.setup-test ## Let a week pass for a daemon in 23 minutes, with all that goes wrong, and fail by the name of what grows.

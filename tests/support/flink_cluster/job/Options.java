@@ -24,6 +24,8 @@ final class Options implements Serializable {
     final int parallelismSink;
     final boolean chainSink;
     final int ballastMegabytes;
+    final int alertEvery;
+    final long alertCostMillis;
     final int maxParallelism;
     final long checkpointIntervalMillis;
 
@@ -45,6 +47,8 @@ final class Options implements Serializable {
         parallelismSink = Integer.parseInt(take(given, "parallelism-sink", "1"));
         chainSink = Boolean.parseBoolean(take(given, "chain-sink", "false"));
         ballastMegabytes = Integer.parseInt(take(given, "ballast-megabytes", "0"));
+        alertEvery = Integer.parseInt(take(given, "alert-every", "1000"));
+        alertCostMillis = Long.parseLong(take(given, "alert-cost-millis", "20"));
         maxParallelism = Integer.parseInt(take(given, "max-parallelism", "128"));
         checkpointIntervalMillis = Long.parseLong(take(given, "checkpoint-interval-ms", "2000"));
         if (!given.isEmpty()) {

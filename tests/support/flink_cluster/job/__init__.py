@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # the jar is made before what the cluster needs is installed
     from flink_cluster.cluster import FlinkCluster
 
 ENTRY_CLASS = "flinkcluster.ScalingJob"
+ALERTS_CLASS = "flinkcluster.AlertsJob"
+"""Two sources and two works instead of one, whose rare alerts go to one sink."""
 SOURCE_VERTEX = "Source: orders"
 WORK_VERTEX = "work"
 SINK_VERTEX = "sink: Writer"
@@ -41,6 +43,8 @@ class ScalingJob:
         cost: ``"sleep"`` or ``"cpu"``.
         chain_sink: Whether sink and work are one vertex.
         ballast_megabytes: Heap that each work subtask holds.
+        alert_every: Records of a work subtask per alert, in the job of alerts.
+        alert_cost_millis: What the sink of alerts takes for one.
         checkpoint_interval_ms: 0 makes no checkpoints.
     """
 
@@ -60,6 +64,8 @@ class ScalingJob:
     parallelism_sink: int = 1
     chain_sink: bool = False
     ballast_megabytes: int = 0
+    alert_every: int = 1000
+    alert_cost_millis: int = 20
     max_parallelism: int = 128
     checkpoint_interval_ms: int = 2000
 
@@ -71,16 +77,23 @@ class ScalingJob:
         return [text for name, value in texts.items() for text in (f"--{name.replace('_', '-')}", value)]
 
 
-def submit(cluster: FlinkCluster, job: ScalingJob, *, config: Mapping[str, str] | None = None) -> str:
+def submit(
+    cluster: FlinkCluster,
+    job: ScalingJob,
+    *,
+    config: Mapping[str, str] | None = None,
+    entry_class: str = ENTRY_CLASS,
+) -> str:
     """Run the job on a session cluster; return its id when all its subtasks run.
 
     Args:
         cluster: A running session cluster.
         job: What to run.
         config: Flink options of this job; ``/jobs/:id/jobmanager/config`` does not show them.
+        entry_class: The usual job, or that of alerts.
     """
     jar = build(cluster.version)
-    job_id = cluster.upload_and_run(jar, entry_class=ENTRY_CLASS, args=job.arguments(), config=config)
+    job_id = cluster.upload_and_run(jar, entry_class=entry_class, args=job.arguments(), config=config)
     cluster.wait_for_running(job_id)
     return job_id
 
