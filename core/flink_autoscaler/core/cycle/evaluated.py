@@ -18,6 +18,7 @@ from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.state import JobState, PolicyMemories
 from flink_autoscaler.core.observe.observation import Observed
 from flink_autoscaler.core.options.context import JobAutoScalerContext
+from flink_autoscaler.core.policies.base.scalability import data_skews
 from flink_autoscaler.core.policies.choosing import windowless
 from flink_autoscaler.core.ports.passes import EvaluatedJob, PassRequest
 from flink_autoscaler.core.ports.plugins import Plugins
@@ -98,6 +99,8 @@ def evaluated(
         is_early=bool(request.early),
         aligned=aligned_sizes(observed.topology, options, assumed) if is_windowless else {},
     )
+    if skewed := data_skews(job):
+        job = replace(job, skewed=skewed)
     evaluation = Evaluation(metrics, observed.topology, assumed, observed.is_window_full)
     events = _plugin_events(request.context, custom.problems) if custom.problems else ()
     return replace(found, evaluation=evaluation, events=events), job

@@ -88,7 +88,7 @@ def _shown(proposal: Proposal, job: EvaluatedJob) -> ShadowProposal:
     held = _slots(job, current)
     if proposal.targets is None:
         return ShadowProposal(proposal.policy, held, proposal.reasons)
-    settings = SizingSettings.of(job.context.options, job.restart_time)
+    settings = SizingSettings.of_job(job)
     targets = {
         v: target if target == current[v] else limits_of(job.topology.vertices[v], current[v], settings).clamp(target)
         for v, target in combine([proposal], current).targets.items()

@@ -197,7 +197,7 @@ class Supervision:
         seen: Resource requirements as they were last seen after one of our own changes.
         seen_start_ms: When the execution of the JobMaster began that held them.
         hits: Passes in a row in which a checker that wants several found something, by its name.
-        baseline: What checkers compare with, as it was before the rescale, by name.
+        baseline: What checkers and the end of the probation compare with, as it was before the rescale, by name.
         past: Final rescales, oldest first.
         rollbacks_ms: When rollbacks began, in the last day.
         obeyed_ms: Instant of the latest order of a person that was carried out once and for all.

@@ -215,7 +215,7 @@ def choose(
         window = memories.get(WINDOW_FILTER, {})
         plan, states[WINDOW_FILTER] = hpa_window(plan, shown().obs, options.configuration, window)
     if job is not None:
-        plan = raised(plan, _floors(job, options), sizes)
+        plan = raised(plan, _floors(job), sizes)
     sure = {name: each for name, each in zip(policies, proposals, strict=True) if confirms_plans(policies[name])}
     memories = {name: state for name, state in states.items() if state}
     return Chosen(plan, memories, failures, sure, len(sure) == len(policies), _first_wish(proposals))
@@ -319,11 +319,11 @@ def _sizes(shown: Callable[[], PolicyInput], job: EvaluatedJob | None) -> dict[V
     return {v: vertex.parallelism for v, vertex in job.topology.vertices.items() if not vertex.is_finished}
 
 
-def _floors(job: EvaluatedJob, options: AutoscalerOptions) -> dict[VertexId, int]:
+def _floors(job: EvaluatedJob) -> dict[VertexId, int]:
     """Return the least parallelism that others than Flink gave for vertices, as far as their bounds allow it."""
     if not job.reading.origins:  # nobody else gave anything
         return {}
-    metric, settings = FlinkMetric.LEAST_PARALLELISM, SizingSettings.of(options, job.restart_time)
+    metric, settings = FlinkMetric.LEAST_PARALLELISM, SizingSettings.of_job(job)
     given = {v: values[metric].total for v, values in job.reading.aggregates.items() if metric in values}
     vertices = {v: job.topology.vertices[v] for v in given if v not in job.excluded}
     bounds = {v: limits_of(vertex, vertex.parallelism, settings).bound for v, vertex in vertices.items()}

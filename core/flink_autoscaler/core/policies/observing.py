@@ -184,7 +184,7 @@ class SeenVertices:
         options = job.context.options
         self._job = job
         self._window = window_of(job.state.samples)
-        self._sizing = SizingSettings.of(options, job.restart_time)
+        self._sizing = SizingSettings.of_job(job)
         self._is_strict = options.improves(options.unknown_when_incomplete)
         self.running = {v: vertex for v, vertex in job.topology.vertices.items() if not vertex.is_finished}
         ratios = {

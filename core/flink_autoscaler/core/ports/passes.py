@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, Rescale, RestartBasis
 from flink_autoscaler.core.model.early import LookAgain
-from flink_autoscaler.core.model.events import Event, ScalingReport
+from flink_autoscaler.core.model.events import Event, Reason, ScalingReport
 from flink_autoscaler.core.model.job import JobKey, SlotNeed
 from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, MetricSample, VertexId
@@ -190,6 +190,7 @@ class EvaluatedJob:
         aligned: Every parallelism that alignment can come to, ascending, by vertex; without those whose targets it
             leaves as they are. Known where a policy needs no window.
         outage: What the next rescale is expected to cost; None where nobody has asked for that yet.
+        skewed: Vertices that more subtasks do not help, so that they are not scaled up, and why.
     """
 
     context: JobAutoScalerContext
@@ -208,3 +209,4 @@ class EvaluatedJob:
     is_early: bool = False
     aligned: Mapping[VertexId, Sequence[int]] = field(default_factory=dict)
     outage: Outage | None = None
+    skewed: Mapping[VertexId, Reason] = field(default_factory=dict)

@@ -223,7 +223,8 @@ class CheckInput:
         rescale: The rescale on probation.
         facts: What the cluster says now.
         pressure: ``gc`` (share of time) and ``heap`` (share used) of the fullest TaskManager, where known.
-        baseline: The same and ``restarts`` before the rescale, where known.
+        baseline: The same, ``restarts``, ``lag`` in records, and by vertex id what those could do that the rescale
+            raises, records/s, before the rescale, where known.
         now_ms: Epoch milliseconds by the clock of the daemon.
     """
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
+from flink_autoscaler.core.model.numbers import NAN
 from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.core.model.supervision import RescaleRecord, Stage, Supervision, SupervisionPhase
+from flink_autoscaler.core.model.supervision import Origin, RescaleRecord, Stage, Supervision, SupervisionPhase
+from flink_autoscaler.core.observe.window import MetricWindow, window_of
 from flink_autoscaler.core.ports.plugins import CheckInput
 from flink_autoscaler.core.supervise.error_checkers import RESTARTS
 from flink_autoscaler.core.supervise.paused import quarantined
@@ -18,6 +23,9 @@ from flink_autoscaler.core.supervise.timers import observation_ms
 from flink_autoscaler.core.supervise.transition import SupervisionInput, Transition, remember, settled, tell
 
 _LONGEST_PROBATION_MS: Final = 86_400_000
+_LAG: Final = "lag"
+_STRAY: Final = 1.05
+"""What a vertex can do has to be so many times what it could do before: measurements stray by some percent."""
 
 
 def judge(state: JobState, given: SupervisionInput) -> Transition:
@@ -42,12 +50,71 @@ def _proved(state: JobState, given: SupervisionInput, current: RescaleRecord) ->
     stable = state.supervision.entered(SupervisionPhase.STABLE, given.now_ms)
     if current.stage.is_final and _has_proved(given, current):
         stable = replace(stable, last_stable=dict(given.facts.running or current.reached))
-        text = f"The job is well with {given.described(current.before, current.reached)}"
-        return remember(state, stable, tell("RescaleConfirmed", text))
+        change = given.described(current.before, current.reached)
+        if problem := _shortfall(state, given, current):
+            # It survives, which is all that a rollback goes by; that it is well nobody may say.
+            text = f"The job survives {change}, but is no better off: {problem}"
+            return remember(state, stable, tell("RescaleIneffective", text, warns=True))
+        return remember(state, stable, tell("RescaleConfirmed", f"The job is well with {change}"))
     if given.since(state.supervision.since_ms) > _LONGEST_PROBATION_MS:
         text = "The job was not well for a day after its rescale, for other reasons"
         return remember(state, stable, tell("ProbationAbandoned", text, warns=True))
     return Transition(state)
+
+
+def before_rescale(samples: Sequence[MetricSample], raised: Iterable[VertexId]) -> dict[str, float]:
+    """Return what a rescale may be meant to better, as far as it is known.
+
+    Args:
+        samples: Before it, oldest first.
+        raised: Vertices that it scales up.
+
+    Returns:
+        ``lag``: records that wait at the sources; by vertex id what it can do, records/s.
+    """
+    lags, window = _lags(samples), window_of(samples)
+    known = {v: _capacity(window, v) for v in raised} | {_LAG: lags[-1] if lags else NAN}
+    return {name: value for name, value in known.items() if math.isfinite(value)}
+
+
+def _capacity(window: MetricWindow, vertex_id: VertexId) -> float:
+    """Return the records/s that a vertex would read if its busiest subtask were always busy; NaN where not known."""
+    load = window.average(ScalingMetric.LOAD, vertex_id)
+    return _rate(window, vertex_id) / load if load > 0 else NAN
+
+
+def _rate(window: MetricWindow, vertex_id: VertexId) -> float:
+    rate = window.rate(ScalingMetric.NUM_RECORDS_IN, vertex_id)
+    return rate if rate >= 0 else NAN  # of a counter that went back nothing is known
+
+
+def _lags(samples: Sequence[MetricSample]) -> list[float]:
+    """Return the records that wait at all sources, by sample; without those in which not all of them tell."""
+    metric = ScalingMetric.LAG
+    sums = [sum(each[metric] for each in sample.vertices.values() if metric in each) for sample in samples]
+    return [lag for lag in sums if math.isfinite(lag)]
+
+
+def _shortfall(state: JobState, given: SupervisionInput, current: RescaleRecord) -> str:
+    """Say in what a job is no better off than before its rescale; empty where it is, and where that is not known."""
+    if current.origin is not Origin.AUTOSCALER or not state.samples:
+        return ""
+    samples, window, baseline = state.samples, window_of(state.samples), state.supervision.baseline
+    sources = [v for v, metrics in samples[-1].vertices.items() if ScalingMetric.LAG in metrics]
+    allowed = given.options.slo_lag.exact_seconds * sum(_rate(window, v) for v in sources)
+    before, lags = baseline.get(_LAG, NAN), _lags(samples)
+    if lags and lags[-1] > allowed and before <= lags[-1]:
+        # A job that works off what has piled up meanwhile is better off already.
+        is_falling = lags[-1] < lags[0]
+        return "" if is_falling else f"{lags[-1]:.0f} records of lag do not become fewer, before it were {before:.0f}"
+    if before > allowed:
+        return ""
+    for vertex_id in sorted(current.raised):
+        busy, now = window.average(ScalingMetric.LOAD, vertex_id), _capacity(window, vertex_id)
+        if busy > given.options.utilization_target and now < _STRAY * baseline.get(vertex_id, NAN):
+            was = f"before it could do {baseline[vertex_id]:.0f}"
+            return f"{given.name(vertex_id)} is {busy:.0%} busy and can do {now:.0f} records/s, {was}"
+    return ""
 
 
 def _has_proved(given: SupervisionInput, current: RescaleRecord) -> bool:

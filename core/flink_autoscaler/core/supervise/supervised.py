@@ -31,6 +31,7 @@ from flink_autoscaler.core.ports.plugins import Plugins, UnrecoverableErrorCheck
 from flink_autoscaler.core.supervise.error_checkers import CHECKERS, GC, HEAP
 from flink_autoscaler.core.supervise.following import Followed, follow, is_repairing
 from flink_autoscaler.core.supervise.order_book import apply_unfollowed, still_to_do
+from flink_autoscaler.core.supervise.probation import before_rescale
 from flink_autoscaler.core.supervise.transition import SupervisionInput, begun
 
 _CLOCKS_APART_MS: Final = 100 * 366 * 86_400_000
@@ -153,7 +154,9 @@ def follow_up(
         target = {vertex_id: wanted.get(vertex_id, parallelism) for vertex_id, parallelism in running.items()}
         given = SupervisionInput(request, _facts(reading, request))
         supervision = begun(supervision, given, running, target, origin, _why(origin, request, wants))
-        supervision = replace(supervision, baseline=pressure(cluster))
+        raised = [vertex_id for vertex_id, parallelism in target.items() if parallelism > running[vertex_id]]
+        baseline = {**pressure(cluster), **before_rescale(request.state.samples, raised)}
+        supervision = replace(supervision, baseline=baseline)
         if not supervision.initial:
             supervision = replace(supervision, initial=running, last_stable=running)
     found = reading.facts.requirements if reading.facts else None

@@ -39,6 +39,7 @@ class VertexModel:
         group: Slot-sharing group.
         key_groups: Key groups, or partitions of a source, over which records are spread evenly and of which every
             subtask has whole ones; 0 spreads the records themselves evenly.
+        hot_key: Share of the records that have one and the same key, which one subtask gets however many there are.
     """
 
     vertex_id: VertexId
@@ -52,10 +53,11 @@ class VertexModel:
     ship: ShipStrategy = ShipStrategy.HASH
     group: str = "default"
     key_groups: int = 0
+    hot_key: float = 0.0
 
     def __post_init__(self) -> None:
-        least = min(self.contention, self.coherence, self.key_groups)
-        if self.rate <= 0 or self.skew < 1 or least < 0 or self.max_parallelism < 1:
+        least = min(self.contention, self.coherence, self.key_groups, self.hot_key)
+        if self.rate <= 0 or self.skew < 1 or least < 0 or self.max_parallelism < 1 or self.hot_key > 1:
             raise ValueError(f"impossible vertex: {self}")
 
     def capacity(self, parallelism: int) -> float:
@@ -69,9 +71,10 @@ class VertexModel:
 
         Flink gives some subtasks one key group more than others, which is why 43 of 128 take as much as 63.
         """
-        if not self.key_groups:
-            return self.skew
-        return self.skew * math.ceil(self.key_groups / parallelism) * parallelism / self.key_groups
+        hottest = self.skew
+        if self.key_groups:
+            hottest *= math.ceil(self.key_groups / parallelism) * parallelism / self.key_groups
+        return self.hot_key * parallelism + (1 - self.hot_key) * hottest
 
 
 @dataclass(frozen=True)

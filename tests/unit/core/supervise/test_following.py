@@ -8,6 +8,7 @@ import pytest
 from core_builders import a_context, a_request
 
 from flink_autoscaler.core.model.job import JobStatus
+from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Signed
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, JobException, RescaleFacts, TaskManagerFacts
 from flink_autoscaler.core.model.state import JobState, ScalingRecord
@@ -18,6 +19,7 @@ from flink_autoscaler.core.supervise.transition import SupervisionInput, begun
 
 MINUTE = 60_000
 DAY = 86_400_000
+NAN = float("nan")
 ONE, TWO, FOUR = {"work": 1}, {"work": 2}, {"work": 4}
 MEMORY = 64 << 20
 
@@ -112,6 +114,55 @@ def test_a_rescale_goes_from_requested_over_pending_to_reached_and_stable() -> N
     assert (phase, job.supervision.phase) == (SupervisionPhase.PROBATION, SupervisionPhase.STABLE)
     assert job.supervision.last_stable == FOUR
     assert job.events == ["RescaleReached", "RescaleConfirmed"]
+
+
+def samples(
+    *, lags: tuple[float, float] = (0.0, 0.0), rate: float = 1000.0, busy: float = 1.0
+) -> tuple[MetricSample, ...]:
+    """Return two samples of a source, a minute apart."""
+    work = {ScalingMetric.LOAD: busy, ScalingMetric.NUM_RECORDS_IN: 0.0}
+    return tuple(
+        MetricSample(
+            minute * MINUTE,
+            {"work": {**work, ScalingMetric.NUM_RECORDS_IN: rate * 60 * minute, ScalingMetric.LAG: lag}},
+            {},
+        )
+        for minute, lag in enumerate(lags)
+    )
+
+
+# 1,000 records/s are read, so that 30 s of lag (slo.lag) are 30,000 records.
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        pytest.param({"lag": 20e3, "work": 1e3}, samples(lags=(500e3, 775e3)), "775000 records of lag", id="lag grows"),
+        pytest.param({"lag": 20e3, "work": 1e3}, samples(lags=(775e3, 775e3)), "775000 records of lag", id="lag stays"),
+        pytest.param({"lag": 20e3, "work": 1e3}, samples(lags=(775e3, 500e3)), "", id="lag is being worked off"),
+        pytest.param({"lag": 900e3, "work": 1e3}, samples(lags=(500e3, 775e3)), "", id="less lag than before"),
+        pytest.param({"lag": 90e3, "work": 1e3}, samples(), "", id="lag is gone, and the job still busy"),
+        pytest.param({"lag": 0.0, "work": 1e3}, samples(lags=(9.0, 20e3)), "100% busy", id="little lag, no faster"),
+        pytest.param({"lag": 0.0, "work": 1e3}, samples(rate=2000.0), "", id="as busy with more records"),
+        pytest.param({"lag": 0.0, "work": 1e3}, samples(busy=0.6), "", id="less busy"),
+        pytest.param({"lag": 0.0}, samples(), "", id="not known what it could do"),
+        pytest.param({"work": 1e3}, samples(lags=(NAN, NAN)), "can do 1000 records/s", id="lag is not known"),
+        pytest.param({"lag": NAN, "work": NAN}, samples(lags=(1e6, 2e6), busy=NAN), "", id="nothing is known"),
+        pytest.param({"lag": 0.0, "work": 1e3}, samples(rate=-5.0), "", id="counters go back"),
+        pytest.param({}, (), "", id="no samples"),
+    ],
+)
+def test_a_rescale_is_confirmed_where_the_job_is_better_off_than_before(
+    before: dict[str, float], after: tuple[MetricSample, ...], told: str
+) -> None:
+    job = a_rescaled_job()
+    job.look(healthy(TWO, asked=FOUR))
+    job.look(healthy(FOUR))
+    job.state = replace(job.state, supervision=replace(job.supervision, baseline=before), samples=after)
+
+    (event,) = job.look(after=11 * MINUTE).events
+
+    assert event.reason == ("RescaleIneffective" if told else "RescaleConfirmed")
+    assert told in event.message
+    assert (job.supervision.phase, job.supervision.last_stable) == (SupervisionPhase.STABLE, FOUR)
 
 
 def test_nothing_is_decided_while_a_rescale_is_under_way() -> None:

@@ -110,10 +110,13 @@ def changes_of(chosen: Chosen, job: EvaluatedJob, plugins: Plugins) -> Plan:
         EvaluationError: A vertex would get no subtasks at all.
         PluginError: A custom alignment mode failed.
     """
-    options, settings = job.context.options, SizingSettings.of(job.context.options, job.restart_time)
+    options, settings = job.context.options, SizingSettings.of_job(job)
     wanted = dict[VertexId, DelayedRecommendation]()
     metrics, waiting = dict(job.metrics.vertices), dict(job.state.delayed)
     reasons, events = [*chosen.plan.reasons], chosen.events(options)
+    for vertex_id, skew in job.skewed.items():
+        reasons.append(skew)
+        events.append(plan_event(job.context, "DataSkew", skew.text, f"DataSkew{vertex_id}"))
     for vertex_id, vertex in job.topology.vertices.items():
         if vertex_id in job.excluded:
             text = "the vertex is excluded, has finished, or reports no busy time"

@@ -14,7 +14,16 @@ _RESCALES: Final = Chapter(
         Meaning("ScalingReport", "A change was decided, or is advice: what each vertex can do before and after."),
         Meaning("Scaling", "Flink was asked for new bounds of the parallelism, and accepted the request."),
         Meaning("RescaleReached", "The job runs with what was asked for."),
-        Meaning("RescaleConfirmed", "The job has been well on probation: the rescale is proved."),
+        Meaning(
+            "RescaleConfirmed",
+            "The job has been well on probation, and is better off than before its rescale as far as that is known.",
+        ),
+        Meaning(
+            "RescaleIneffective",
+            "The job survives its rescale, but is no better off: more records wait than before it and they do not "
+            "become fewer, or a vertex that was scaled up is as busy as it was.",
+            "Find what limits the job: a hot key, the system behind a sink, too few partitions.",
+        ),
         Meaning(
             "RescalePartiallyReached",
             "The job runs with less than was asked for, for want of slots; the rest is not asked for any more.",
@@ -160,6 +169,11 @@ _LIMITED: Final = Chapter(
         ),
         Meaning("ScalingVetoed", "A scaling executor, a plug-in, refused the plan.", "Ask who wrote the plug-in."),
         Meaning("IneffectiveScaling", "A scale-up brought far less than expected.", "Find what limits the vertex."),
+        Meaning(
+            "DataSkew",
+            "One subtask has the work of a vertex, and a scale-up has not changed that; there is no further one.",
+            "Spread the hot key (a salted key, two-phase aggregation) or the partition.",
+        ),
         Meaning(
             "MemoryPressure", "Garbage collection or heap usage is too high to scale.", "More memory per TaskManager."
         ),

@@ -53,6 +53,12 @@ _SIZING: Final = Chapter(
             "The last scale-up of the vertex brought too little, so that there is no further one.",
             "Find what limits it; or switch `scaling.effectiveness.detection.enabled` off.",
         ),
+        Meaning(
+            "DATA_SKEW",
+            "One subtask has the work of the vertex, and its last scale-up has not changed that: it is not scaled up "
+            "until its subtasks are busy alike.",
+            "Spread the hot key (a salted key, two-phase aggregation) or the partition.",
+        ),
         Meaning("INEFFECTIVE_SCALE_UP", "The same, where the default sizing is one of several policies."),
         Meaning(
             "EXCLUDED",

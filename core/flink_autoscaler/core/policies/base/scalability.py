@@ -1,16 +1,22 @@
-"""What the scalings of a vertex have brought: how well it scales, and whether the last one was worth it."""
+"""What the scalings of a vertex have brought: how well it scales, and whether more subtasks are of any use."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from flink_autoscaler.core.errors import EvaluationError
-from flink_autoscaler.core.model.metrics import ScalingMetric
-from flink_autoscaler.core.model.numbers import NAN, ceil_decimals, divide
-from flink_autoscaler.core.model.state import HistoryEntry, ScalingSummary
-from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.model.events import Reason
+from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingMetric, VertexId
+from flink_autoscaler.core.model.numbers import INFINITY, NAN, ceil_decimals, divide
+from flink_autoscaler.core.model.state import HistoryEntry, JobState, ScalingSummary
+from flink_autoscaler.core.model.topology import Vertex
+from flink_autoscaler.core.observe.window import MetricWindow, window_of
+from flink_autoscaler.core.options.job import AutoscalerOptions, BusyTimeAggregator
+from flink_autoscaler.core.policies.base.quantities import LEAST_BUSY
+from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 
 def scalability_coefficient(entries: Sequence[HistoryEntry], options: AutoscalerOptions) -> float:
@@ -88,3 +94,113 @@ def ineffective_gains(entries: Sequence[HistoryEntry], current: int, rate: float
     expected_rate = last.metrics.get(ScalingMetric.EXPECTED_PROCESSING_RATE)
     gains = Gains((NAN if expected_rate is None else expected_rate.current) - before, rate - before)
     return None if divide(gains.actual, gains.expected) >= threshold else gains
+
+
+class BusyShares(NamedTuple):
+    """How busy the subtasks of a vertex are, 0..1: the busiest one, and all of them on average."""
+
+    busiest: float
+    mean: float
+
+    def possible_gain(self, parallelism: int) -> float:
+        """Return by what share the vertex can become faster at most, however many subtasks it gets.
+
+        What the busiest subtask does more than the others do on average is taken for work that stays together, such as
+        that of one key; only what the others do is spread further.
+
+        Returns:
+            0 where one subtask does everything; infinite where nothing limits it, or where that cannot be told: shares
+            that contradict each other, or are so small that a few records decide them.
+        """
+        if parallelism == 1 or not LEAST_BUSY <= self.busiest < INFINITY:
+            return INFINITY
+        others = (parallelism * self.mean - self.busiest) / (parallelism - 1)
+        # The mean cannot be less than the part of the busiest one in it, but both are not measured in one instant.
+        if not -_INEXACT * self.busiest <= (parallelism - 1) * others < (parallelism - 1) * self.busiest:
+            return INFINITY
+        return max(0.0, others) / (self.busiest - max(0.0, others))
+
+
+_INEXACT = 0.1
+"""Share of the busiest subtask's time by which the mean may be too small for it."""
+_APART = 2.0
+"""Factor between the mean that is reported and that of the counters from which on they contradict each other."""
+_UNEVEN = 1.0
+"""Greatest possible gain of a skewed vertex. Key groups of equal weight leave every subtask at least half of what the
+fullest one has, so that they alone never limit a vertex to less than twice its speed."""
+
+
+def data_skews(job: EvaluatedJob) -> dict[VertexId, Reason]:
+    """Return the vertices that more subtasks do not help, and why: their last scale-up left one subtask with the work.
+
+    A first scale-up is allowed, since several keys that met in one subtask may part. The verdict is that of every pass
+    anew, and ends with the skew.
+    """
+    options, found = job.context.options, dict[VertexId, Reason]()
+    if not options.improves(None):
+        return found
+    for vertex_id, vertex in job.topology.vertices.items():
+        before = _parallelism_before(vertex_id, job.state)
+        if before is None or before >= vertex.parallelism or vertex_id in job.excluded:
+            continue
+        shares = _skewed_shares(vertex, job)
+        if shares is not None:
+            found[vertex_id] = _data_skew(vertex, before, shares)
+    return found
+
+
+def _parallelism_before(vertex_id: VertexId, state: JobState) -> int | None:
+    """Return what a vertex had before it was last rescaled; None where nobody remembers that it was."""
+    if entries := state.history.get(vertex_id):
+        return entries[-1].summary.current
+    # The history is kept for a day, records of rescales for two weeks: a hot key is not tried out every day.
+    past = (each.before.get(vertex_id) for each in reversed(state.supervision.rescales) if vertex_id in each.changed)
+    return next(past, None)
+
+
+def _has_gained_little(vertex: Vertex, job: EvaluatedJob) -> bool:
+    """Tell whether the last scale-up is known to have brought less than the least share of a linear gain."""
+    entries = job.state.history.get(vertex.vertex_id)
+    if not entries:
+        return False
+    last, rate = entries[-1].summary, job.metrics.vertices[vertex.vertex_id][ScalingMetric.TRUE_PROCESSING_RATE].average
+    expected = _rate_of(last) * (vertex.parallelism / last.current - 1)
+    return divide(rate - _rate_of(last), expected) < job.context.options.effectiveness_threshold
+
+
+def _skewed_shares(vertex: Vertex, job: EvaluatedJob) -> BusyShares | None:
+    """Return how busy a skewed vertex is; None for one that is not, and where the shares contradict each other."""
+    options, vertex_id, subtasks = job.context.options, vertex.vertex_id, vertex.parallelism
+    least, busiest, mean, *_ = job.reading.aggregates.get(vertex_id, {}).get(FlinkMetric.BUSY_TIME, Aggregate())
+    if busiest is None or mean is None or (least is not None and not least <= mean):
+        return None
+    counted = MetricWindow(job.state.samples[-2:]).rate(ScalingMetric.ACCUMULATED_BUSY_TIME, vertex_id) / subtasks
+    if counted > _APART * mean or mean > _APART * counted:
+        return None
+    now = BusyShares(busiest / 1000, mean / 1000)
+    gain = now.possible_gain(subtasks)
+    if gain < _UNEVEN:
+        is_futile = gain < options.effectiveness_threshold or _has_gained_little(vertex, job)
+        return now if is_futile else None
+    if options.busy_time_aggregator is not BusyTimeAggregator.MAX:
+        return None
+    # The skew is over, but the rates of the window are those of one subtask still, and would scale the vertex up.
+    busy_ms = window_of(job.state.samples).rate(ScalingMetric.ACCUMULATED_BUSY_TIME, vertex_id) / subtasks
+    window = BusyShares(job.metrics.vertices[vertex_id][ScalingMetric.LOAD].average, busy_ms / 1000)
+    return window if window.possible_gain(subtasks) < _UNEVEN else None
+
+
+def _data_skew(vertex: Vertex, before: int, shares: BusyShares) -> Reason:
+    subtasks = vertex.parallelism
+    text = (
+        f"{vertex.name} is not scaled up: one subtask is {min(shares.busiest, 1.0):.0%} busy, the mean of all "
+        f"{subtasks} is {shares.mean:.0%}, and {subtasks} instead of {before} have not changed that: "
+        "a hot key or partition is not spread over more subtasks"
+    )
+    figures = (
+        ("busiest", shares.busiest),
+        ("mean", shares.mean),
+        ("before", float(before)),
+        ("possible_gain", shares.possible_gain(subtasks)),
+    )
+    return Reason("DATA_SKEW", text, vertex.vertex_id, figures)

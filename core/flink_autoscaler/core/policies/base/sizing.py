@@ -39,6 +39,7 @@ class SizingSettings:
         max_parallelism: Upper limit; a vertex above it is not forced down.
         caps_sources: Whether a source stays within its partitions.
         bounds: Limits of single vertices, which go before the general ones.
+        skewed: Vertices that get no more than they have, whatever their limits, see :attr:`.EvaluatedJob.skewed`.
     """
 
     utilization_target: float
@@ -50,12 +51,19 @@ class SizingSettings:
     max_parallelism: int
     caps_sources: bool
     bounds: tuple[VertexBounds, ...] = ()
+    skewed: frozenset[VertexId] = frozenset()
 
     @classmethod
     def of(cls, options: AutoscalerOptions, restart_time: int) -> SizingSettings:
         """Read the options of a job."""
         usual = options.derived(cls._usual)
         return usual if restart_time == 0 else replace(usual, restart_time=restart_time)
+
+    @classmethod
+    def of_job(cls, job: EvaluatedJob) -> SizingSettings:
+        """Read the options of a job in a pass, with the vertices that it must not scale up."""
+        settings = cls.of(job.context.options, job.restart_time)
+        return replace(settings, skewed=frozenset(job.skewed)) if job.skewed else settings
 
     @classmethod
     def _usual(cls, options: AutoscalerOptions) -> SizingSettings:
@@ -84,6 +92,8 @@ class SizingSettings:
 def limits_of(vertex: Vertex, current: int, settings: SizingSettings) -> VertexLimits:
     """Return the bounds of a vertex, as wide as its current parallelism."""
     least, greatest = settings.limits_for(vertex)
+    if vertex.vertex_id in settings.skewed:
+        greatest = current
     has_partitions = settings.caps_sources and not vertex.inputs and vertex.source_partitions > 0
     return _limits(current, least, greatest, vertex.max_parallelism, vertex.source_partitions if has_partitions else 0)
 
@@ -266,7 +276,7 @@ def sized_vertices(job: EvaluatedJob) -> tuple[dict[VertexId, VertexSizing], tup
         EvaluationError: A scalability coefficient is undefined and the improvement for that is off.
     """
     options, sizings, reasons = job.context.options, dict[VertexId, VertexSizing](), list[Reason]()
-    settings = SizingSettings.of(options, job.restart_time)
+    settings = SizingSettings.of_job(job)
     for vertex_id, vertex in job.topology.vertices.items():
         if vertex_id in job.excluded:
             continue
