@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from flink_autoscaler.core.border import Border
+from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
@@ -99,9 +100,18 @@ def _shortfall(state: JobState, given: SupervisionInput, current: RescaleRecord)
     """Say in what a job is no better off than before its rescale; empty where it is, and where that is not known."""
     if current.origin is not Origin.AUTOSCALER or not state.samples:
         return ""
-    samples, window, baseline = state.samples, window_of(state.samples), state.supervision.baseline
+    samples, window, baseline, options = (
+        state.samples,
+        window_of(state.samples),
+        state.supervision.baseline,
+        given.options,
+    )
+    try:
+        limit, target = options.slo_lag.exact_seconds, options.utilization_target
+    except ConfigError:
+        return ""  # a limit that nobody can read must not keep the job on probation
     sources = [v for v, metrics in samples[-1].vertices.items() if ScalingMetric.LAG in metrics]
-    allowed = given.options.slo_lag.exact_seconds * sum(_rate(window, v) for v in sources)
+    allowed = limit * sum(_rate(window, v) for v in sources)
     before, lags = baseline.get(_LAG, NAN), _lags(samples)
     if lags and lags[-1] > allowed and before <= lags[-1]:
         # A job that works off what has piled up meanwhile is better off already.
@@ -111,7 +121,7 @@ def _shortfall(state: JobState, given: SupervisionInput, current: RescaleRecord)
         return ""
     for vertex_id in sorted(current.raised):
         busy, now = window.average(ScalingMetric.LOAD, vertex_id), _capacity(window, vertex_id)
-        if busy > given.options.utilization_target and now < _STRAY * baseline.get(vertex_id, NAN):
+        if busy > target and now < _STRAY * baseline.get(vertex_id, NAN):
             was = f"before it could do {baseline[vertex_id]:.0f}"
             return f"{given.name(vertex_id)} is {busy:.0%} busy and can do {now:.0f} records/s, {was}"
     return ""

@@ -165,6 +165,17 @@ def test_a_rescale_is_confirmed_where_the_job_is_better_off_than_before(
     assert (job.supervision.phase, job.supervision.last_stable) == (SupervisionPhase.STABLE, FOUR)
 
 
+def test_a_limit_that_cannot_be_read_keeps_no_job_on_probation() -> None:
+    job = a_rescaled_job(**{"slo.lag": "much"})
+    job.look(healthy(TWO, asked=FOUR))
+    job.look(healthy(FOUR))
+    job.state = replace(job.state, samples=samples(lags=(500e3, 775e3)))
+
+    job.look(after=11 * MINUTE)
+
+    assert job.events[-1] == "RescaleConfirmed"
+
+
 def test_nothing_is_decided_while_a_rescale_is_under_way() -> None:
     job = a_rescaled_job()
 
