@@ -1,6 +1,7 @@
 """Builders of core values for tests: every one fills in what a case does not care about."""
 
 from core_builders.driver import JobDriver
+from core_builders.fetching_job import FETCHING_MAP, FETCHING_SOURCE, FetchingJob
 from core_builders.graphs import a_plan, a_topology, a_vertex, details_of, vertex_id
 from core_builders.jobs import JOB_ID, a_configuration, a_context, a_request, options_with
 from core_builders.measurements import a_sample, evaluated, history_entry
@@ -10,12 +11,15 @@ from core_builders.readings import a_cluster, a_reading, of_total, operator_answ
 from core_builders.single_source import MINUTE, SINGLE_SOURCE, SINGLE_SOURCE_OPTIONS, full_window, single_source
 
 __all__ = [
+    "FETCHING_MAP",
+    "FETCHING_SOURCE",
     "JOB_ID",
     "MINUTE",
     "PIPELINE_MAP",
     "PIPELINE_SOURCE",
     "SINGLE_SOURCE",
     "SINGLE_SOURCE_OPTIONS",
+    "FetchingJob",
     "JobDriver",
     "Journal",
     "RecordingEvents",

@@ -74,7 +74,8 @@ def evaluated(
     settings = EvaluationSettings.of(request.context.options, assumed)
     custom = CustomEvaluation(request.context, observed.topology, samples, assumed)
     try:
-        metrics = evaluate(observed.topology, samples, settings, custom.hook(plugins), OutsideFigures.of(reading))
+        outside, history = OutsideFigures.of(reading), observed.state.history
+        metrics = evaluate(observed.topology, samples, settings, custom.hook(plugins), outside, history)
     except EvaluationError as error:
         if settings.is_strict and not observed.is_window_full:
             raise NotReadyError(str(error)) from error

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
+from typing import Final
 
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.evaluate.custom import Customize
@@ -25,7 +27,9 @@ from flink_autoscaler.core.model.metrics import (
 )
 from flink_autoscaler.core.model.numbers import INFINITY, NAN, divide, r3, round64
 from flink_autoscaler.core.model.quick import quick, replace
+from flink_autoscaler.core.model.state import ScalingHistory
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
+from flink_autoscaler.core.observe.waiting import WaitingShares, waiting_shares
 from flink_autoscaler.core.observe.window import MetricWindow, mean_of, window_of
 from flink_autoscaler.core.options.job import AutoscalerOptions, BusyTimeAggregator
 
@@ -36,6 +40,8 @@ _GLOBAL_AVERAGES = (
     ScalingMetric.MANAGED_MEMORY_USED,
     ScalingMetric.METASPACE_MEMORY_USED,
 )
+_UNKNOWN: Final = EvaluatedMetric(NAN, NAN)
+_NO_HISTORY: Final[ScalingHistory] = {}
 
 
 @quick
@@ -55,6 +61,7 @@ class EvaluationSettings:
     refreshes_thresholds: bool
     is_busy_time_bounded: bool
     utilization_target: float = 1.0
+    is_improved: bool = False
 
     @classmethod
     def of(cls, options: AutoscalerOptions, restart_time: int) -> EvaluationSettings:
@@ -78,6 +85,7 @@ class EvaluationSettings:
             refreshes_thresholds=options.improves(options.thresholds_after_evaluator),
             is_busy_time_bounded=options.improves(options.counter_reset),
             utilization_target=target,
+            is_improved=options.improves(None),
         )
 
 
@@ -87,6 +95,7 @@ def evaluate(
     settings: EvaluationSettings,
     customize: Customize | None = None,
     outside: OutsideFigures = NOTHING_OUTSIDE,
+    history: ScalingHistory = _NO_HISTORY,
 ) -> EvaluatedMetrics:
     """Evaluate all vertices, inputs before outputs.
 
@@ -96,6 +105,7 @@ def evaluate(
         settings: Option values.
         customize: Changes the metrics of a vertex before those behind it are evaluated.
         outside: What others than Flink said in this pass.
+        history: Past decisions.
 
     Returns:
         Evaluated metrics of every vertex, without recommendations, and of the cluster.
@@ -104,7 +114,10 @@ def evaluate(
         EvaluationError: A source has no ingestion rate.
     """
     window = window_of(samples)
-    has_backlog = is_processing_backlog(topology, window, settings.backlog_threshold)
+    has_backlog = is_processing_backlog(topology, window, settings)
+    if settings.is_improved and held_back(topology, window):
+        # What arrives is not known, only that it is more than is read: full use is not enough, nothing is too much.
+        settings = replace(settings, utilization_max=settings.utilization_target, utilization_min=0.0)
     vertices: dict[VertexId, EvaluatedVertex] = {}
     flows: dict[VertexId, EvaluatedVertex] = {}  # what goes on to the vertices behind
     for vertex in topology.vertices.values():
@@ -113,6 +126,8 @@ def evaluate(
         metrics[ScalingMetric.TARGET_DATA_RATE] = avg(target)
         metrics[ScalingMetric.CATCH_UP_DATA_RATE] = of(catch_up)
         load, rate = _processing_rate(vertex, window, settings)
+        if settings.is_improved and vertex.is_source:
+            rate = min(rate, capacity_shown(vertex.vertex_id, topology, window), _shown_before(vertex, window, history))
         metrics[ScalingMetric.LOAD] = avg(load)
         metrics[ScalingMetric.TRUE_PROCESSING_RATE] = avg(rate)
         uneven = _unevenness(vertex, metrics, settings, outside)
@@ -156,15 +171,116 @@ def merge(metrics: EvaluatedVertex, changes: EvaluatedVertex) -> dict[ScalingMet
     return merged
 
 
-def is_processing_backlog(topology: JobTopology, window: MetricWindow, threshold: int) -> bool:
-    """Tell whether some source has more lag than ``threshold`` seconds of its input."""
-    for vertex in topology.vertices.values():
-        if vertex.is_source:
-            lag = window.latest(ScalingMetric.LAG, vertex.vertex_id)
-            rate = window.rate(ScalingMetric.NUM_RECORDS_IN, vertex.vertex_id)
-            if not math.isnan(rate) and divide(0.0 if lag is None else lag, rate) > threshold:
-                return True
-    return False
+def is_processing_backlog(topology: JobTopology, window: MetricWindow, settings: EvaluationSettings) -> bool:
+    """Tell whether some source has more lag than the threshold, in seconds of its input."""
+    return any(_is_behind(vertex, window, settings) for vertex in topology.vertices.values() if vertex.is_source)
+
+
+def _is_behind(vertex: Vertex, window: MetricWindow, settings: EvaluationSettings) -> bool:
+    lag = window.latest(ScalingMetric.LAG, vertex.vertex_id) or 0.0
+    if settings.is_improved and is_residual(
+        lag, window.rate(ScalingMetric.LAG, vertex.vertex_id), vertex.source_partitions
+    ):
+        return False
+    rate = window.rate(ScalingMetric.NUM_RECORDS_IN, vertex.vertex_id)
+    return not math.isnan(rate) and divide(lag, rate) > settings.backlog_threshold
+
+
+def is_residual(lag: float, growth: float, partitions: int) -> bool:
+    """Tell whether a lag is what is left when all has been read, and no backlog.
+
+    A marker of a transaction takes an offset as a record does but is never read, so that each partition may seem to
+    keep one record for ever.
+
+    Args:
+        lag: Records.
+        growth: Of the lag, records/s; NaN where that is not known.
+        partitions: Of the source; 0 when unknown.
+    """
+    return lag <= max(1, partitions) and growth < STANDING
+
+
+STANDING: Final = 1.0 / 3600.0
+"""Records/s below which a lag stands still: slopes are not exact."""
+LEAST_GROWTH: Final = 0.05
+"""Records by which lag grows per record read, from which on it shows that a source is at its limit: below, what is on
+its way grows with the load."""
+WAITING: Final = 0.5
+"""Share of time that a source waits for records, above which neither its work nor backpressure is what limits it."""
+HELD_BACK: Final = 0.5
+"""Share of time that a source of unknown lag is backpressured, from which on it falls behind if it never waits."""
+NEVER_WAITS: Final = 0.1
+"""Share of time that a source waits for records, up to which there always are some."""
+_LEAST_LAGS: Final = 3
+
+
+def capacity_shown(vertex_id: VertexId, topology: JobTopology, window: MetricWindow) -> float:
+    """Return the records/s that a source shows to be all that it can read; infinite where it shows nothing.
+
+    Lag that grows all through the window while the source is neither busy nor backpressured is due to what busy time
+    does not count: slow fetchers, or the quota of a broker. Not where another source is at its limit: this one may
+    have to wait for it (watermark alignment).
+    """
+    rate, growth = (window.rate(metric, vertex_id) for metric in (ScalingMetric.NUM_RECORDS_IN, ScalingMetric.LAG))
+    is_falling_behind = rate > 0 and growth > LEAST_GROWTH * rate
+    if not (is_falling_behind and grows_throughout(window.values(ScalingMetric.LAG, vertex_id))):
+        return INFINITY
+    sources = (v for v, vertex in topology.vertices.items() if vertex.is_source and not vertex.is_finished)
+    return rate if all(_is_waiting(v, window) for v in sources) else INFINITY
+
+
+def _shown_before(vertex: Vertex, window: MetricWindow, history: ScalingHistory) -> float:
+    """Return the records/s that a source showed to be its limit before it was scaled up; infinite where it did not.
+
+    Once it keeps pace it looks as idle as before: without the memory it would be made as small as it was. It may have
+    become faster since, so what it reads now counts as well.
+    """
+    for entry in reversed(history.get(vertex.vertex_id, ())):
+        before, metrics = entry.summary.current, entry.summary.metrics
+        load, rate, target = (metrics.get(metric, _UNKNOWN).average for metric in _SHOWING)
+        if load < WAITING and 0 < rate < target:
+            read = window.rate(ScalingMetric.NUM_RECORDS_IN, vertex.vertex_id)
+            return max(rate / before * vertex.parallelism, 0.0 if math.isnan(read) else read)
+    return INFINITY
+
+
+_SHOWING: Final = (ScalingMetric.LOAD, ScalingMetric.TRUE_PROCESSING_RATE, ScalingMetric.TARGET_DATA_RATE)
+
+
+def _is_waiting(vertex_id: VertexId, window: MetricWindow) -> bool:
+    """Tell whether a source waits for records most of the time, also its busiest subtask."""
+    shares = waiting_shares(window, vertex_id)
+    is_idle = shares is not None and shares.idle > WAITING
+    return is_idle and window.average(ScalingMetric.LOAD, vertex_id) < WAITING
+
+
+def grows_throughout(lags: Sequence[float]) -> bool:
+    """Tell whether a lag grows in both halves of a window and hardly falls between; NaN is left out.
+
+    A burst, the commit of a transaction or one wrong answer makes a step, which is no growth.
+    """
+    known = [lag for lag in lags if math.isfinite(lag)]
+    if len(known) < _LEAST_LAGS:
+        return False
+    total, middle = known[-1] - known[0], known[len(known) // 2]
+    least = total / 4
+    is_even = middle - known[0] >= least and known[-1] - middle >= least
+    return total > 0 and is_even and all(later - earlier >= -total / 10 for earlier, later in pairwise(known))
+
+
+def held_back(topology: JobTopology, window: MetricWindow) -> tuple[Vertex, ...]:
+    """Return the sources of unknown lag that fall behind: backpressured, and with something to read all the time."""
+    blind = (
+        vertex
+        for v, vertex in topology.vertices.items()
+        if vertex.is_source and not vertex.is_finished and math.isnan(window.average(ScalingMetric.LAG, v))
+    )
+    return tuple(vertex for vertex in blind if is_held_back(waiting_shares(window, vertex.vertex_id)))
+
+
+def is_held_back(shares: WaitingShares | None) -> bool:
+    """Tell whether a source is backpressured and hardly ever waits for records; one of which it is unknown is not."""
+    return shares is not None and shares.backpressured >= HELD_BACK and shares.idle <= NEVER_WAITS
 
 
 def _plain_metrics(vertex: Vertex, window: MetricWindow) -> dict[ScalingMetric, EvaluatedMetric]:
@@ -197,7 +313,7 @@ def _target_rates(
     """Return the target rate of a vertex, and the rate on top of it that catches up in time."""
     if vertex.is_source:
         arriving = arrivals.get(vertex.vertex_id)
-        return _source_rates(vertex.vertex_id, window, settings.catch_up, arriving)
+        return _source_rates(vertex.vertex_id, window, settings, arriving)
     target, catch_up = 0.0, 0.0
     for upstream in vertex.inputs:
         ratio = output_ratio(topology, window, (upstream, vertex.vertex_id), is_strict=settings.is_strict)
@@ -207,15 +323,17 @@ def _target_rates(
 
 
 def _source_rates(
-    vertex_id: VertexId, window: MetricWindow, catch_up: int, arriving: float | None
+    vertex_id: VertexId, window: MetricWindow, settings: EvaluationSettings, arriving: float | None
 ) -> tuple[float, float]:
+    lag, growth = window.latest(ScalingMetric.LAG, vertex_id) or 0.0, window.rate(ScalingMetric.LAG, vertex_id)
+    if settings.is_improved:  # a lag that nobody tells leaves what is read as the least that arrives
+        lag, growth = (0.0 if math.isnan(value) else value for value in (lag, growth))
     ingest = arriving
     if ingest is None:
-        ingest = window.rate(ScalingMetric.NUM_RECORDS_IN, vertex_id) + window.rate(ScalingMetric.LAG, vertex_id)
+        ingest = window.rate(ScalingMetric.NUM_RECORDS_IN, vertex_id) + growth
     if math.isnan(ingest):
         raise EvaluationError(f"source {vertex_id}: no ingestion rate in the metric window")
-    lag = window.latest(ScalingMetric.LAG, vertex_id)
-    return max(0.0, ingest), 0.0 if catch_up == 0 else (0.0 if lag is None else lag) / catch_up
+    return max(0.0, ingest), 0.0 if settings.catch_up == 0 else lag / settings.catch_up
 
 
 def _unevenness(

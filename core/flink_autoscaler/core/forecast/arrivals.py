@@ -42,6 +42,8 @@ def recent(samples: Sequence[MetricSample], span_ms: int) -> Sequence[MetricSamp
 
 def _arrival_rate(window: MetricWindow, vertex_id: VertexId) -> float | None:
     consumption, slope = (_growth(window, m, vertex_id) for m in (ScalingMetric.NUM_RECORDS_IN, ScalingMetric.LAG))
+    if slope is None and math.isnan(window.average(ScalingMetric.LAG, vertex_id)):
+        slope = 0.0  # a source that never tells its lag: what it reads is all there is to go by
     if consumption is None or slope is None or consumption < 0:  # a counter that went back says nothing
         return None
     return max(0.0, consumption + slope)

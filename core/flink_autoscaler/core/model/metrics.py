@@ -134,7 +134,7 @@ class MetricSample:
         vertices: Scaling metrics per vertex; a metric is absent where it does not apply, NaN where unknown.
         globals_: Scaling metrics of the whole cluster.
         incomplete: Vertices of which not all subtasks had reported; their counters are too low.
-        waited: Of the vertices of which it is known, for the policies of a job that has its own.
+        waited: Of the vertices of which it is known: of sources, and of all where the job has policies of its own.
     """
 
     at_ms: int

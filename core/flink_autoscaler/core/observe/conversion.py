@@ -55,7 +55,8 @@ class Conversion:
         lag_threshold: Seconds of input that make a source count as catching up.
         min_observations: Samples before an observed processing rate counts.
         is_strict: Values that are incomplete or were not answered are unknown instead of zero.
-        keeps_waiting: Whether the sample is to tell how long vertices waited, which only policies ask for.
+        keeps_waiting: Whether the sample is to tell how long all vertices waited, which only policies ask for.
+        keeps_sources_waiting: Whether it is to tell that of sources.
         greatest_rate: Records/s that no subtask can process; None where values that cannot be are taken as they are.
         is_observed_bounded: Whether the busy share of a source bounds the rate that is observed there.
         is_first_minute_known: Whether what is not measured yet shortly after a start is told from what is.
@@ -68,6 +69,7 @@ class Conversion:
     min_observations: int
     is_strict: bool
     keeps_waiting: bool = False
+    keeps_sources_waiting: bool = False
     greatest_rate: float | None = None
     is_observed_bounded: bool = False
     is_first_minute_known: bool = False
@@ -90,6 +92,7 @@ class Conversion:
             min_observations=options.observed_rate_min_observations,
             is_strict=options.improves(options.unknown_when_incomplete),
             keeps_waiting=options.has_own_policies,
+            keeps_sources_waiting=options.improves(None),
             greatest_rate=options.greatest_rate if options.improves(options.possible_values_only) else None,
             is_observed_bounded=options.improves(options.bounded_observed_rate),
             is_first_minute_known=options.improves(options.first_minute),
@@ -117,7 +120,9 @@ def convert(
         numbers += [r3(value) for value in values.values()]
     vertices = VertexTable(Layout.of(tuple(shape)), array("d", numbers))
     incomplete = [v.vertex_id for v in topology.vertices.values() if not v.io.is_complete]
-    waiting = waited(topology) if conversion.keeps_waiting else _NOT_KEPT
+    waiting = _NOT_KEPT
+    if conversion.keeps_waiting or conversion.keeps_sources_waiting:
+        waiting = waited(v for v in topology.vertices.values() if v.is_source or conversion.keeps_waiting)
     globals_ = _globals(cluster, reading.memory.reports_gc, conversion.greatest_rate is not None)
     sample = MetricSample(now_ms, vertices, globals_, frozenset(incomplete) if incomplete else _WHOLE, waiting)
     return sample, frozenset(excluded)
@@ -199,9 +204,8 @@ def _records_in(vertex: Vertex, aggregates: VertexAggregates, conversion: Conver
 
 
 def _lag(aggregates: VertexAggregates, conversion: Conversion) -> float:
-    if conversion.is_strict and not aggregates:
-        return NAN
-    return _total(aggregates, FlinkMetric.PENDING_RECORDS, 0.0)
+    # Not every connector reports it, and Kafka's only with its first record: no answer is not an empty topic.
+    return _total(aggregates, FlinkMetric.PENDING_RECORDS, NAN if conversion.is_strict else 0.0)
 
 
 def _observed_rate(

@@ -7,10 +7,11 @@ subtask that is started again begins anew, so that a sum which goes back belongs
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId, WaitingTime
-from flink_autoscaler.core.model.topology import IoMetrics, JobTopology
+from flink_autoscaler.core.model.topology import IoMetrics, Vertex
 from flink_autoscaler.core.observe.window import MetricWindow
 
 
@@ -21,9 +22,9 @@ class WaitingShares(NamedTuple):
     backpressured: float
 
 
-def waited(topology: JobTopology) -> dict[VertexId, WaitingTime]:
-    """Return how long the vertices waited, of those that run and whose subtasks all have reported it."""
-    running = (v for v in topology.vertices.values() if not v.is_finished and v.io.is_complete)
+def waited(vertices: Iterable[Vertex]) -> dict[VertexId, WaitingTime]:
+    """Return how long vertices waited, of those that run and whose subtasks all have reported it."""
+    running = (v for v in vertices if not v.is_finished and v.io.is_complete)
     times = {vertex.vertex_id: _waiting_time(vertex.io) for vertex in running}
     return {vertex_id: time for vertex_id, time in times.items() if time is not None}
 

@@ -7,18 +7,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings
+from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, held_back
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, Outage, PolicyInput, Proposal, VertexObs
 from flink_autoscaler.core.model.quick import quick, replace
+from flink_autoscaler.core.observe.window import window_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.policies import CapacityMode, CapacityOptions
 from flink_autoscaler.core.policies.base.proposals import (
+    HELD_BACK,
     abstention,
     change_reasons,
     direction_from,
     direction_of,
+    held_back_reasons,
+    held_back_text,
     lacking_rates,
     lag_unknown,
     limited,
@@ -31,6 +35,7 @@ from flink_autoscaler.core.policies.base.quantities import (
     Need,
     SourceRates,
     has_backlog,
+    held_back_sources,
     is_beyond,
     lags,
     needs_of,
@@ -282,6 +287,9 @@ class CapacityPolicy:
         if job.context.options.capacity_mode is not CapacityMode.ADDITIVE:
             return None
         sized, reasons = sized_vertices(job)
+        if job.context.options.improves(None):
+            behind = held_back(job.topology, window_of(job.state.samples))
+            reasons += tuple(Reason(HELD_BACK, held_back_text(each.name), each.vertex_id) for each in behind)
         sizings = {v: sizing.under(ceilings[v]) if v in ceilings else sizing for v, sizing in sized.items()}
         current = {v: sizing.current for v, sizing in sizings.items()}
         is_due = any(sizing.is_outside and sizing.target != sizing.current for sizing in sizings.values())
@@ -329,6 +337,7 @@ class _View:
     sizings: Mapping[VertexId, SizedVertex]
     ineffective: frozenset[VertexId]
     has_backlog: bool
+    is_held_back: bool = False
 
     @classmethod
     def of(cls, given: PolicyInput, arrivals: SourceRates) -> _View:
@@ -337,11 +346,14 @@ class _View:
         memory = Memory.read(given.state, obs).learned(obs, has_backlog=is_behind)
         if memory.is_blind(obs):
             settings = settings.with_backlog() if is_behind else settings.without_lowering()
+        held = bool(held_back_sources(obs)) and not is_behind
+        if held:
+            settings = replace(settings.without_lowering(), upper=settings.target)
         needs = needs_of(obs, memory, arrivals, lags(obs))
         sizings = sizings_of(needs, settings)
         ineffective = _ineffective(sizings, memory, settings.effectiveness)
         kept = {v: replace(sizings[v], target=sizings[v].vertex.parallelism) for v in ineffective}
-        return cls(settings, memory, needs, {**sizings, **kept}, ineffective, is_behind)
+        return cls(settings, memory, needs, {**sizings, **kept}, ineffective, is_behind, is_held_back=held)
 
 
 def _ineffective(sizings: Mapping[VertexId, SizedVertex], memory: Memory, least: float | None) -> frozenset[VertexId]:
@@ -375,7 +387,9 @@ _WITHIN: Final = Reason("WITHIN_BOUNDS", "every vertex that would change is with
 
 
 def _remarks(obs: JobObservation, view: _View) -> Iterator[Reason]:
-    if not view.settings.may_lower:
+    if view.is_held_back:
+        yield from held_back_reasons(obs)
+    elif not view.settings.may_lower:
         yield nothing_lowered(has_backlog=view.has_backlog)
     for vertex_id, sizing in view.sizings.items():
         if sizing.is_limited:

@@ -85,7 +85,8 @@ def test_a_source_without_ingestion_rate_is_an_error() -> None:
         pytest.param(520.0, 9000.0, False, id="17 s of lag"),
         pytest.param(520.0, 156000.0, False, id="exactly 300 s"),
         pytest.param(520.0, 156001.0, True, id="more than 300 s"),
-        pytest.param(0.0, 1.0, True, id="lag without input"),
+        pytest.param(0.0, 2.0, True, id="lag without input"),
+        pytest.param(0.0, 1.0, False, id="a record of each partition, which is never read"),
         pytest.param(0.0, 0.0, False, id="neither lag nor input"),
         pytest.param(NAN, 1e9, False, id="input unknown"),
     ],
@@ -93,7 +94,7 @@ def test_a_source_without_ingestion_rate_is_an_error() -> None:
 def test_a_job_processes_backlog_when_some_source_lags_behind(received: float, lag: float, expected: bool) -> None:
     window = MetricWindow(of_source(1, received=received, lag=(lag, lag)))
 
-    assert is_processing_backlog(a_topology(SOURCE), window, 300) is expected
+    assert is_processing_backlog(a_topology(SOURCE), window, settings()) is expected
 
 
 BUSY_VERTEX = a_vertex(2, parallelism=4, inputs={1: HASH})

@@ -79,7 +79,7 @@ def test_a_lag_that_is_not_reported_any_more_is_none() -> None:
 def test_no_input_and_an_unreported_lag_are_no_backlog() -> None:
     samples = [a_sample(at, {S: {M.NUM_RECORDS_IN: 5.0}}) for at in (0, 60_000)]
 
-    assert not is_processing_backlog(SOURCE, MetricWindow(samples), 300)
+    assert not is_processing_backlog(SOURCE, MetricWindow(samples), settings())
 
 
 def test_a_trickle_flows_downstream_like_anything_else() -> None:

@@ -219,10 +219,11 @@ def test_an_operator_has_an_input_rate_and_no_lag() -> None:
     assert ScalingMetric.NUM_RECORDS_IN_PER_SECOND not in converted(OPERATOR, {})
 
 
-def test_lag_is_zero_for_a_source_that_does_not_report_it() -> None:
-    values = converted(SOURCE, {FlinkMetric.BUSY_TIME: Aggregate(maximum=1.0)})
+@pytest.mark.parametrize(("compat", "lag"), [("improved", math.nan), ("reference", 0.0)])
+def test_lag_that_a_source_does_not_report_is_zero_in_the_reference_alone(compat: str, lag: float) -> None:
+    values = converted(SOURCE, {FlinkMetric.BUSY_TIME: Aggregate(maximum=1.0)}, {"compat": compat})
 
-    assert values[ScalingMetric.LAG] == 0.0
+    assert values[ScalingMetric.LAG] == pytest.approx(lag, nan_ok=True)
 
 
 def test_cumulative_metrics_are_those_of_the_vertex() -> None:

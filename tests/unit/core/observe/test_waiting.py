@@ -8,7 +8,7 @@ import pytest
 from core_builders import a_cluster, a_reading, a_topology, a_vertex, options_with, vertex_id
 
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, WaitingTime
-from flink_autoscaler.core.model.topology import IoMetrics
+from flink_autoscaler.core.model.topology import IoMetrics, ShipStrategy
 from flink_autoscaler.core.observe.conversion import Conversion, convert
 from flink_autoscaler.core.observe.waiting import WaitingShares, waited, waiting_shares
 from flink_autoscaler.core.observe.window import MetricWindow
@@ -42,26 +42,32 @@ def _waiting(time: tuple[float, float, float]) -> WaitingTime:
     ],
 )
 def test_waiting_times_are_kept_where_all_subtasks_tell(io: IoMetrics, expected: object) -> None:
-    assert waited(a_topology(a_vertex(1, io=io))) == expected
+    assert waited([a_vertex(1, io=io)]) == expected
 
 
 def test_a_finished_vertex_does_not_wait() -> None:
     io = IoMetrics(idle_ms=5.0, backpressured_ms=0.0)
 
-    assert waited(a_topology(a_vertex(1, io=io, is_finished=True))) == {}
+    assert waited([a_vertex(1, io=io, is_finished=True)]) == {}
 
 
 @pytest.mark.parametrize(
-    ("options", "is_kept"),
-    [({}, False), ({"policies": "varga"}, True), ({"policies": "capacity;ds2"}, True)],
+    ("options", "kept"),
+    [
+        pytest.param({"compat": "reference"}, set(), id="nobody asks"),
+        pytest.param({}, {V}, id="of sources, for their limits"),
+        pytest.param({"policies": "varga"}, {V, vertex_id(2)}, id="a policy that may ask"),
+        pytest.param({"policies": "capacity;ds2"}, {V, vertex_id(2)}, id="one of two policies may ask"),
+    ],
 )
-def test_a_sample_has_them_only_for_jobs_with_policies_that_may_ask(options: dict[str, str], is_kept: bool) -> None:
-    vertex = a_vertex(1, io=IoMetrics(idle_ms=5.0, backpressured_ms=1.0))
+def test_a_sample_has_them_for_those_that_somebody_asks_for(options: dict[str, str], kept: set[str]) -> None:
+    io = IoMetrics(idle_ms=5.0, backpressured_ms=1.0)
+    vertices = [a_vertex(1, io=io), a_vertex(2, io=io, inputs={1: ShipStrategy.HASH})]
     conversion = Conversion.of(options_with(options), ())
 
-    sample, _ = convert(0, a_topology(vertex), a_reading([vertex]), a_cluster(), conversion)
+    sample, _ = convert(0, a_topology(*vertices), a_reading(vertices), a_cluster(), conversion)
 
-    assert sample.waited == ({V: WaitingTime(5.0, 1.0)} if is_kept else {})
+    assert sample.waited == dict.fromkeys(kept, WaitingTime(5.0, 1.0))
 
 
 def test_shares_are_those_of_the_whole_window() -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from flink_autoscaler.core.decide.plan import Plan, plan_event
 from flink_autoscaler.core.decide.sizing.alignment import align, alignment_request, limited_event
 from flink_autoscaler.core.errors import EvaluationError
-from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings
+from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, held_back, is_processing_backlog
 from flink_autoscaler.core.model.events import Event, EventType, Figures, NamedFigures, Reason
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId, of
 from flink_autoscaler.core.model.numbers import plain, two_decimals
@@ -18,7 +18,9 @@ from flink_autoscaler.core.model.policy_values import VertexSizing
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.state import DelayedRecommendation, DelayedVertex, ScalingSummary
 from flink_autoscaler.core.model.topology import Vertex
+from flink_autoscaler.core.observe.window import window_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.policies.base.proposals import HELD_BACK, held_back_text
 from flink_autoscaler.core.policies.base.scalability import Gains, ineffective_gains
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, planned_sizing
 from flink_autoscaler.core.policies.choosing import Chosen
@@ -147,6 +149,8 @@ def _within_bounds(wanted: Mapping[VertexId, DelayedRecommendation], job: Evalua
     """Say that nothing is outside its bounds, and how much room the busiest vertex has left that would grow."""
     text = "every vertex that would change is within its utilization bounds"
     vertices, options = job.topology.vertices, job.context.options
+    if (waiting := _backlog_reason(wanted, job)) is not None:
+        return waiting
     growing = (v for v, advice in wanted.items() if advice.parallelism > vertices[v].parallelism)
     loads = {v: job.metrics.vertices[v][ScalingMetric.LOAD].average for v in growing}
     known = {v: load for v, load in loads.items() if math.isfinite(load)}
@@ -154,12 +158,36 @@ def _within_bounds(wanted: Mapping[VertexId, DelayedRecommendation], job: Evalua
         return Reason("WITHIN_BOUNDS", text)
     busiest = max(known, key=lambda v: known[v])
     load, most = known[busiest], EvaluationSettings.of(options, job.restart_time).utilization_max
+    condition = "while its lag does not grow " if _are_lags_known(job) else ""
     room = (
-        f"{vertices[busiest].name} is {load:.0%} busy, head-room left: {max(0.0, 1 - load):.0%}; while its lag does "
-        f"not grow it is scaled up above {min(1.0, most):.0%} (utilization.max)"
+        f"{vertices[busiest].name} is {load:.0%} busy, head-room left: {max(0.0, 1 - load):.0%}; {condition}"
+        f"it is scaled up above {min(1.0, most):.0%} (utilization.max)"
     )
     figures = (("load", load), ("headroom", max(0.0, 1 - load)), ("utilization_max", most))
     return Reason("WITHIN_BOUNDS", f"{text}: {room}", figures=figures)
+
+
+def _backlog_reason(wanted: Mapping[VertexId, DelayedRecommendation], job: EvaluatedJob) -> Reason | None:
+    """Say that a backlog is what keeps vertices from being scaled down, with its records; None where it does not."""
+    vertices, options = job.topology.vertices, job.context.options
+    window, settings = window_of(job.state.samples), EvaluationSettings.of(options, job.restart_time)
+    is_lowered = any(advice.parallelism < vertices[v].parallelism for v, advice in wanted.items())
+    if not (is_lowered and settings.is_improved and is_processing_backlog(job.topology, window, settings)):
+        return None
+    lags = {
+        vertices[v].name: metrics[ScalingMetric.LAG].current
+        for v, metrics in job.metrics.vertices.items()
+        if ScalingMetric.LAG in metrics
+    }
+    waiting = {name: lag for name, lag in lags.items() if lag > 0}
+    told = ", ".join(f"{plain(lag)} records wait at {name}" for name, lag in waiting.items())
+    text = f"the job is processing a backlog, so nothing is scaled down: {told}"
+    return Reason("PROCESSING_BACKLOG", text, None, (("lag", sum(waiting.values())),))
+
+
+def _are_lags_known(job: EvaluatedJob) -> bool:
+    sources = (job.metrics.vertices[v] for v, vertex in job.topology.vertices.items() if vertex.is_source)
+    return all(math.isfinite(metrics[ScalingMetric.LAG].current) for metrics in sources if ScalingMetric.LAG in metrics)
 
 
 def _with_changes(plan: Plan, job: EvaluatedJob, wanted: dict[VertexId, int]) -> Plan:
@@ -302,6 +330,10 @@ def _scale_down(vertex: Vertex, advice: DelayedRecommendation, job: EvaluatedJob
     if _is_saturated(vertex, job):
         text = "it is busier than the target although its upstream says it needs less"
         return VertexChange(pending=pending, reasons=(Reason("SATURATED", text, vertex.vertex_id),))
+    if options.improves(None) and (behind := held_back(job.topology, window_of(job.state.samples))):
+        return VertexChange(
+            pending=pending, reasons=(Reason(HELD_BACK, held_back_text(behind[0].name), vertex.vertex_id),)
+        )
     pending, highest = delayed(pending, advice, options.scale_down_interval.ms)
     if highest is None:
         text = f"waits {options.scale_down_interval} before it is scaled down"

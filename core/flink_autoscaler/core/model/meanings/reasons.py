@@ -322,8 +322,13 @@ _POLICIES: Final = Chapter(
         Meaning("INCOMPLETE_WINDOW", "Not all metrics of the window are there; the policy abstains."),
         Meaning(
             "LAG_UNKNOWN",
-            "The source does not report its lag, and none is assumed.",
+            "The source does not report its lag; only backpressure tells whether it falls behind.",
             "A connector that reports `pendingRecords`.",
+        ),
+        Meaning(
+            "HELD_BACK",
+            "A source of unknown lag is backpressured and never waits for records: it falls behind.",
+            "A connector that reports `pendingRecords` tells by how much, so that one step is enough.",
         ),
         Meaning("PROCESSING_BACKLOG", "Records wait: nothing is scaled down."),
         Meaning("CATCHING_UP", "The job works off its backlog in time; how busy it is says nothing meanwhile."),

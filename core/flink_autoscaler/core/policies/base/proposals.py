@@ -9,12 +9,13 @@ from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection, VertexObs
-from flink_autoscaler.core.policies.base.quantities import Need
+from flink_autoscaler.core.policies.base.quantities import Need, held_back_sources
 
 METRIC_MISSING = "METRIC_MISSING"
 INCOMPLETE_WINDOW = "INCOMPLETE_WINDOW"
 NOT_RUNNING = "NOT_RUNNING"
 UNKNOWN_RATE = "UNKNOWN_RATE"
+HELD_BACK = "HELD_BACK"
 INVALID_METRICS = frozenset({METRIC_MISSING, INCOMPLETE_WINDOW, NOT_RUNNING, UNKNOWN_RATE})
 """Codes of the reasons for which a policy abstains because it lacks an input."""
 
@@ -93,11 +94,19 @@ def _change(vertex: VertexObs, target: int, capacity: float) -> Reason:
 
 
 def lag_unknown(obs: JobObservation) -> tuple[Reason, ...]:
-    """Return a reason for every source whose lag counts as none because it is not known."""
+    """Return a reason for every source of which the lag is not known."""
     lacking = (vertex for vertex in obs.vertices.values() if vertex.is_source and vertex.lag_records is None)
-    return tuple(
-        Reason("LAG_UNKNOWN", f"{each.name}: the lag is not known, none is assumed", each.vertex_id) for each in lacking
-    )
+    return tuple(Reason("LAG_UNKNOWN", f"{each.name}: the lag is not known", each.vertex_id) for each in lacking)
+
+
+def held_back_reasons(obs: JobObservation) -> tuple[Reason, ...]:
+    """Return a reason for every source of unknown lag that falls behind."""
+    return tuple(Reason(HELD_BACK, held_back_text(each.name), each.vertex_id) for each in held_back_sources(obs))
+
+
+def held_back_text(name: str) -> str:
+    """Return what to say about a source of unknown lag that falls behind."""
+    return f"{name} is backpressured and its lag is not known: it falls behind, and nothing is scaled down"
 
 
 def limited(vertex: VertexObs, wanted: float) -> Reason:

@@ -12,9 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from flink_autoscaler.core.evaluate.evaluation import is_held_back, is_residual
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, VertexObs
 from flink_autoscaler.core.model.quick import quick, replace
+from flink_autoscaler.core.observe.waiting import WaitingShares
 
 LEAST_BUSY = 0.02
 """Below this share the rate of busy time says nothing: a few records decide it."""
@@ -144,7 +146,10 @@ class Memory:
 
 def _rate_per_subtask(vertex: VertexObs) -> float | None:
     busy = vertex.busy_mean if vertex.busy is None else vertex.busy
-    if vertex.true_rate is None or (busy is not None and busy < LEAST_BUSY):
+    if vertex.true_rate is None:
+        return None
+    is_from_busy_time = vertex.true_rate > (vertex.rate_in or 0.0)  # else the source has shown that it can do no more
+    if busy is not None and busy < LEAST_BUSY and is_from_busy_time:
         return None
     rate = vertex.true_rate / vertex.parallelism
     return rate if 0 < rate < math.inf else None
@@ -212,6 +217,17 @@ def has_backlog(obs: JobObservation, threshold: float) -> bool:
     )
 
 
+def held_back_sources(obs: JobObservation) -> list[VertexObs]:
+    """Return the sources of unknown lag that fall behind: backpressured, and with something to read all the time."""
+    blind = (vertex for vertex in obs.vertices.values() if vertex.is_source and vertex.lag_records is None)
+    return [vertex for vertex in blind if is_held_back(_shares(vertex))]
+
+
+def _shares(vertex: VertexObs) -> WaitingShares | None:
+    known = vertex.idle is not None and vertex.backpressured is not None
+    return WaitingShares(vertex.idle or 0.0, vertex.backpressured or 0.0) if known else None
+
+
 @quick
 @dataclass(frozen=True, slots=True)
 class SourceRates:
@@ -233,13 +249,18 @@ def present_arrivals(obs: JobObservation) -> SourceRates:
 
 
 def lags(obs: JobObservation) -> dict[VertexId, float]:
-    """Return the backlog of every source, records; what is not known counts as none."""
-    return {v: max(0.0, each.lag_records or 0.0) for v, each in obs.vertices.items() if each.is_source}
+    """Return the backlog of every source, records; what is not known counts as none, as does what is never read."""
+    return {v: _backlog(each) for v, each in obs.vertices.items() if each.is_source}
+
+
+def _backlog(vertex: VertexObs) -> float:
+    lag, growth = vertex.lag_records or 0.0, math.nan if vertex.lag_slope is None else vertex.lag_slope
+    return 0.0 if is_residual(lag, growth, vertex.spread or 0) else max(0.0, lag)
 
 
 def lags_to_drain(obs: JobObservation) -> dict[VertexId, float]:
-    """Return the backlog that every source has to be sized for, records; what is not known counts as none."""
-    return {v: max(lag, obs.vertices[v].lag_to_drain or 0.0) for v, lag in lags(obs).items()}
+    """Return the backlog that every source has to be sized for, records, as :func:`lags` counts it."""
+    return {v: max(lag, obs.vertices[v].lag_to_drain or 0.0) if lag else 0.0 for v, lag in lags(obs).items()}
 
 
 @quick

@@ -85,7 +85,8 @@ def test_skew_factor_compares_the_fastest_with_the_average(rates: tuple[float, .
     [
         pytest.param(300_000.0, 1_000.0, False, id="just five minutes"),
         pytest.param(300_001.0, 1_000.0, True, id="more"),
-        pytest.param(1.0, 0.0, True, id="nothing is read"),
+        pytest.param(2.0, 0.0, True, id="nothing is read"),
+        pytest.param(1.0, 0.0, False, id="the rest that is never read"),
         pytest.param(None, 1_000.0, False, id="unknown"),
     ],
 )
