@@ -13,7 +13,7 @@ from flink_autoscaler.core.observe.metric_names import TASKMANAGER_METRICS_WITH_
 from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from hostile_flink.tricks import TRICKS
-from hostile_flink.truth import Truth
+from hostile_flink.truth import ACTIVE_SPLITS, Truth
 from hostile_flink.values import PLAUSIBLE, VALUES, places
 
 HTTP: Final = "http"
@@ -175,6 +175,7 @@ _METRICS: Final = _Metrics(
         "values-0": ",".join(
             (
                 f"{_SOURCE}.pendingRecords",
+                ACTIVE_SPLITS,
                 "busyTimeMsPerSecond",
                 "backPressuredTimeMsPerSecond",
                 f"{_SOURCE}.numRecordsInPerSecond",

@@ -24,6 +24,10 @@ TOO_LITTLE: Final = 20.0
 FEW: Final = 2
 MANY: Final = 4
 
+ACTIVE_SPLITS: Final = "Source__source_0.DynamicKafkaSource.activeSplitCount"
+PARTITIONS: Final = 4.0
+"""Partitions that the source reads."""
+
 RESCALE: Final = "ab" * 16
 """Id of the one rescale of a history."""
 
@@ -115,6 +119,8 @@ def _settle(vertex: FakeVertex, *, records: float, rate: float, seconds: float, 
             vertex.metrics[name] = each
         elif name.endswith("numRecordsInPerSecond"):
             vertex.metrics[name] = rate / vertex.parallelism
+        elif name.endswith("activeSplitCount"):
+            vertex.metrics[name] = PARTITIONS / vertex.parallelism
         elif name.endswith("pendingRecords"):
             vertex.metrics[name] = lag / vertex.parallelism
 
@@ -138,6 +144,9 @@ class Truth:
         """Run one more job, which has what it needs."""
         graph = list(chain(sources=1, vertices=vertices, parallelism=FEW))
         graph[-1].name = "Sink: out"
+        # Past the map nothing comes to the sink: of what several inputs send, its own counter alone tells.
+        graph[-1].inputs[graph[0].vertex_id] = "REBALANCE"
+        graph[0].metrics[ACTIVE_SPLITS] = PARTITIONS
         job = TrueJob(uuid.uuid4().hex, name, graph, obeys=True, _settled=self.now)
         job.modified_ms = job.created_ms = job.running_at_ms
         self.jobs[job.job_id] = job

@@ -11,6 +11,7 @@ from typing import Final
 
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.evaluate.custom import Customize
+from flink_autoscaler.core.evaluate.edge_rates import Sender, edge_rates
 from flink_autoscaler.core.evaluate.outside import NOTHING_OUTSIDE, OutsideFigures, times, unevenness
 from flink_autoscaler.core.last import keeping_last
 from flink_autoscaler.core.model.metrics import (
@@ -60,6 +61,7 @@ class EvaluationSettings:
     is_strict: bool
     refreshes_thresholds: bool
     is_busy_time_bounded: bool
+    are_edges_balanced: bool
     utilization_target: float = 1.0
     is_improved: bool = False
 
@@ -84,6 +86,7 @@ class EvaluationSettings:
             is_strict=options.improves(options.unknown_when_incomplete),
             refreshes_thresholds=options.improves(options.thresholds_after_evaluator),
             is_busy_time_bounded=options.improves(options.counter_reset),
+            are_edges_balanced=options.improves(None),
             utilization_target=target,
             is_improved=options.improves(None),
         )
@@ -315,8 +318,10 @@ def _target_rates(
         arriving = arrivals.get(vertex.vertex_id)
         return _source_rates(vertex.vertex_id, window, settings, arriving)
     target, catch_up = 0.0, 0.0
-    for upstream in vertex.inputs:
-        ratio = output_ratio(topology, window, (upstream, vertex.vertex_id), is_strict=settings.is_strict)
+    ratios = output_ratios(
+        topology, window, vertex, is_strict=settings.is_strict, is_balanced=settings.are_edges_balanced
+    )
+    for upstream, ratio in ratios.items():
         target += evaluated[upstream][ScalingMetric.TARGET_DATA_RATE].average * ratio
         catch_up += evaluated[upstream][ScalingMetric.CATCH_UP_DATA_RATE].current * ratio
     return target, catch_up
@@ -346,37 +351,52 @@ def _unevenness(
     return unevenness(vertex, metrics, most, catch_up=settings.catch_up, utilization_target=target)
 
 
-def output_ratio(
-    topology: JobTopology, window: MetricWindow, edge: tuple[VertexId, VertexId], *, is_strict: bool
-) -> float:
-    """Return records that travel along an edge per record that its upstream vertex receives.
+def output_ratios(
+    topology: JobTopology, window: MetricWindow, vertex: Vertex, *, is_strict: bool, is_balanced: bool
+) -> dict[VertexId, float]:
+    """Return records that travel along each edge into a vertex per record that the upstream vertex receives.
 
     Args:
         topology: The job graph.
         window: The metric window.
-        edge: Upstream and downstream vertex.
+        vertex: The downstream vertex.
         is_strict: A ratio that cannot be known is NaN instead of 0.
+        is_balanced: What comes along the edges adds up to what the vertex received; in the reference it need not.
+
+    Returns:
+        By upstream vertex.
     """
-    received = window.rate(ScalingMetric.NUM_RECORDS_IN, edge[0])
-    sent = _edge_rate(topology, window, edge)
-    if is_strict and (math.isnan(received) or math.isnan(sent)):
-        return NAN
-    return sent / received if received > 0 and sent > 0 else 0.0
+    rates = _edge_rates(topology, window, vertex) if is_balanced else _reference_edge_rates(topology, window, vertex)
+    ratios = {}
+    for upstream, sent in rates.items():
+        received = window.rate(ScalingMetric.NUM_RECORDS_IN, upstream)
+        is_known = received == received and sent == sent  # noqa: PLR0124 - neither is NaN
+        ratios[upstream] = NAN if is_strict and not is_known else sent / received if received > 0 and sent > 0 else 0.0
+    return ratios
 
 
-def _edge_rate(topology: JobTopology, window: MetricWindow, edge: tuple[VertexId, VertexId]) -> float:
-    """Return records/s along an edge, from the receiver where that tells, else from the sender."""
-    upstream, downstream = edge
-    inputs = topology.vertices[downstream].inputs
-    received = window.rate(ScalingMetric.NUM_RECORDS_IN, downstream)
-    if len(inputs) == 1:
-        return received
-    others = [vertex_id for vertex_id in inputs if vertex_id != upstream]
-    if all(len(topology.vertices[vertex_id].outputs) == 1 for vertex_id in others):
-        elsewhere = sum(window.rate(ScalingMetric.NUM_RECORDS_OUT, vertex_id) for vertex_id in others)
-        if not math.isnan(elsewhere):
-            return received - elsewhere
-    return window.rate(ScalingMetric.NUM_RECORDS_OUT, upstream)
+def _edge_rates(topology: JobTopology, window: MetricWindow, vertex: Vertex) -> dict[VertexId, float]:
+    senders = {
+        v: Sender(window.rate(ScalingMetric.NUM_RECORDS_OUT, v), len(topology.vertices[v].outputs))
+        for v in vertex.inputs
+    }
+    return edge_rates(window.rate(ScalingMetric.NUM_RECORDS_IN, vertex.vertex_id), senders)
+
+
+def _reference_edge_rates(topology: JobTopology, window: MetricWindow, vertex: Vertex) -> dict[VertexId, float]:
+    """Return records/s along the edges, each from the receiver where that tells, else from the sender."""
+    received = window.rate(ScalingMetric.NUM_RECORDS_IN, vertex.vertex_id)
+    if len(vertex.inputs) == 1:
+        return dict.fromkeys(vertex.inputs, received)
+    rates = {}
+    for upstream in vertex.inputs:
+        others = [v for v in vertex.inputs if v != upstream]
+        elsewhere = NAN
+        if all(len(topology.vertices[v].outputs) == 1 for v in others):
+            elsewhere = sum(window.rate(ScalingMetric.NUM_RECORDS_OUT, v) for v in others)
+        sent = window.rate(ScalingMetric.NUM_RECORDS_OUT, upstream)
+        rates[upstream] = sent if math.isnan(elsewhere) else received - elsewhere
+    return rates
 
 
 def _processing_rate(vertex: Vertex, window: MetricWindow, settings: EvaluationSettings) -> tuple[float, float]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from flink_autoscaler.core.errors import MissingMetricError
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
-from flink_autoscaler.core.model.reading import MetricNames
+from flink_autoscaler.core.model.reading import MetricNames, VertexAggregates
 from flink_autoscaler.core.model.topology import Vertex
 
 SLOTS_TOTAL = "taskSlotsTotal"
@@ -49,6 +50,7 @@ _RULES: Mapping[FlinkMetric, _Rule] = {
     FlinkMetric.SOURCE_RECORDS_IN: _Rule(_SOURCE, ".numRecordsIn"),
     FlinkMetric.SOURCE_RECORDS_OUT: _Rule(_SOURCE, ".numRecordsOut"),
     FlinkMetric.PENDING_RECORDS: _Rule("", ".pendingRecords"),
+    FlinkMetric.ACTIVE_SPLITS: _Rule("", ".activeSplitCount"),
     FlinkMetric.RECORDS_IN_RATE: _Rule("numRecordsInPerSecond"),
 }
 
@@ -68,15 +70,16 @@ def choose_names(vertex: Vertex, available: Collection[str]) -> MetricNames:
         available: All metric ids that the vertex offers; empty while it has just started.
 
     Returns:
-        Metric id to meaning. Every source reports all its pending-records gauges, of the rest one id each, the
-        first in lexicographical order.
+        Metric id to meaning. Every source reports all its gauges of pending records and of active splits, of the rest
+        one id each, the first in lexicographical order.
 
     Raises:
         MissingMetricError: A required metric is not offered.
     """
     names: dict[str, FlinkMetric] = {}
     if vertex.is_source:
-        names.update(dict.fromkeys(_matching(FlinkMetric.PENDING_RECORDS, available), FlinkMetric.PENDING_RECORDS))
+        for metric in (FlinkMetric.PENDING_RECORDS, FlinkMetric.ACTIVE_SPLITS):
+            names.update(dict.fromkeys(_matching(metric, available), metric))
     for metric in _wanted(vertex):
         matching = _matching(metric, available)
         if matching:
@@ -104,6 +107,32 @@ def count_partitions(available: Collection[str]) -> int:
     kafka = {(match["cluster"], match["topic"], match["partition"]) for match in _kafka_partitions(available)}
     pulsar = {(match["topic"], match["partition"]) for match in _pulsar_partitions(available)}
     return len(kafka) + len(pulsar)
+
+
+def active_partitions(counted: int, answers: VertexAggregates, parallelism: int) -> int:
+    """Count the partitions that the subtasks of a source read at the moment.
+
+    A dynamic Kafka source stops to read partitions, but their metric ids stay for as long as the execution lasts. How
+    many each subtask reads is the gauge ``DynamicKafkaSource.activeSplitCount`` (FLINK-39990).
+
+    Args:
+        counted: Of :func:`count_partitions`.
+        answers: Of the source.
+        parallelism: Of the source.
+
+    Returns:
+        What was counted where the gauge is missing, does not tell of all subtasks, or tells that none reads anything:
+        partitions are handed out only after the start.
+    """
+    splits = answers.get(FlinkMetric.ACTIVE_SPLITS, Aggregate())
+    total, average = splits.total, splits.average
+    if total is None or average is None or not 0 < total < _MAX_SPLITS or total != round(total):
+        return counted
+    # The average is over the subtasks that answered: with all of them it makes the sum again.
+    return round(total) if math.isclose(average * parallelism, total, rel_tol=1e-6) else counted
+
+
+_MAX_SPLITS = 2.0**31
 
 
 def topics_of(available: Iterable[str]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flink_autoscaler.core.errors import (
@@ -25,6 +26,7 @@ from flink_autoscaler.core.observe.counters import CountedWindow, counted
 from flink_autoscaler.core.observe.first_minute import ages_of
 from flink_autoscaler.core.observe.gathering import gathered_ms, task_ms
 from flink_autoscaler.core.observe.history import complete_tracking, prune_history, trim_history, trim_tracking
+from flink_autoscaler.core.observe.metric_names import active_partitions
 from flink_autoscaler.core.observe.possible import check_details, most_of
 from flink_autoscaler.core.observe.window import WindowSettings, full_at_ms, trim
 from flink_autoscaler.core.options.job import AutoscalerOptions
@@ -81,7 +83,8 @@ def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) 
         raise reading.error or NotReadyError(f"job {request.context.job_id}: no details")
     if details.running_at_ms is None:
         raise ResponseError(f"job {details.job_id}: the details have no timestamp for RUNNING")
-    topology = build_topology(details).with_partitions(reading.memory.partitions)
+    topology = build_topology(details)
+    topology = topology.with_partitions(_partitions(topology, reading, is_active_only=options.improves(None)))
     if options.improves(options.possible_values_only):
         check_details(details, topology)
     window = _window_settings(options, details.running_at_ms)
@@ -106,6 +109,18 @@ def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) 
     request = replace(request, state=state, memory=reading.memory)
     expected_ms = max(window_full_at_ms, window.stable_at_ms + window.length_ms)
     return Observed(request, topology, sample, is_full, held, unknown, left.counted, expected_ms)
+
+
+def _partitions(topology: JobTopology, reading: JobReading, *, is_active_only: bool) -> Mapping[VertexId, int]:
+    """Return partitions by source: those that it reads where it tells, else those that its metric ids tell of."""
+    if not is_active_only:
+        return reading.memory.partitions
+    known = reading.memory.partitions
+    return {
+        v: active_partitions(known.get(v, 0), reading.aggregates.get(v, {}), vertex.parallelism)
+        for v, vertex in topology.vertices.items()
+        if vertex.is_source
+    }
 
 
 def counted_window(

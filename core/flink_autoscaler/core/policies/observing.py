@@ -13,7 +13,7 @@ from flink_autoscaler.core.evaluate.downtime import (
     rescales_of,
     state_bytes,
 )
-from flink_autoscaler.core.evaluate.evaluation import output_ratio
+from flink_autoscaler.core.evaluate.evaluation import output_ratios
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import (
     Aggregate,
@@ -187,12 +187,14 @@ class SeenVertices:
         self._sizing = SizingSettings.of_job(job)
         self._is_strict = options.improves(options.unknown_when_incomplete)
         self.running = {v: vertex for v, vertex in job.topology.vertices.items() if not vertex.is_finished}
-        ratios = {
-            (upstream, v): output_ratio(job.topology, self._window, (upstream, v), is_strict=True)
+        self.edges = {
+            (upstream, v): ratio
             for v, vertex in self.running.items()
-            for upstream in self._inputs(vertex)
+            for upstream, ratio in output_ratios(
+                job.topology, self._window, vertex, is_strict=True, is_balanced=options.improves(None)
+            ).items()
+            if upstream in self.running and math.isfinite(ratio)
         }
-        self.edges = {edge: ratio for edge, ratio in ratios.items() if math.isfinite(ratio)}
 
     def vertex(self, vertex: Vertex) -> VertexObs:
         """Return what is known about one vertex."""

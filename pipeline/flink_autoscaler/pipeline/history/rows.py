@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from flink_autoscaler.core.evaluate.evaluation import output_ratio
+from flink_autoscaler.core.evaluate.evaluation import output_ratios
 from flink_autoscaler.core.forecast.arrivals import recent
 from flink_autoscaler.core.model.decision import PassPhase, Rescale
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric, VertexId
@@ -52,7 +52,12 @@ def rows_of(
     if outcome.sample is None or outcome.topology is None:
         return
     known = counted_window(outcome.state.samples, outcome.topology, context.options).counted
-    measured = _Measured(outcome, outcome.topology, recent(known, span_ms))
+    measured = _Measured(
+        outcome,
+        outcome.topology,
+        recent(known, span_ms),
+        are_edges_balanced=context.options.improves(None),
+    )
     for vertex in outcome.topology.vertices.values():
         yield VERTICES.name, who | measured.vertex(vertex) | {"origins": _origins(outcome, vertex.vertex_id)}
         if vertex.is_source:
@@ -101,10 +106,19 @@ class _Measured:
         topology: The job graph.
         samples: Without what the counters cannot have said, as the pass itself took rates from them: profiles learn
             from the history, and a wrong answer is not to stay in it when the window has forgotten it.
+        are_edges_balanced: See :func:`~flink_autoscaler.core.evaluate.evaluation.output_ratios`.
     """
 
-    def __init__(self, outcome: PassOutcome, topology: JobTopology, samples: Sequence[MetricSample]) -> None:
+    def __init__(
+        self,
+        outcome: PassOutcome,
+        topology: JobTopology,
+        samples: Sequence[MetricSample],
+        *,
+        are_edges_balanced: bool,
+    ) -> None:
         self._topology = topology
+        self._are_edges_balanced = are_edges_balanced
         self._window = MetricWindow(samples)
         self._latest = samples[-1] if samples else None
         self._span = (samples[-1].at_ms - samples[0].at_ms) / 1000 if samples else 0.0
@@ -139,17 +153,25 @@ class _Measured:
             "busy": _known(self._window.average(ScalingMetric.LOAD, vertex_id)),
             "records_in_rate": self._count_rate(ScalingMetric.NUM_RECORDS_IN, vertex_id),
             "records_out_rate": self._count_rate(ScalingMetric.NUM_RECORDS_OUT, vertex_id),
-            "inputs": [self._input(upstream, vertex) for upstream in vertex.inputs],
+            "inputs": self._inputs(vertex),
             **self._evaluation(vertex_id),
         }
 
-    def _input(self, upstream: VertexId, vertex: Vertex) -> Row:
-        ratio = output_ratio(self._topology, self._window, (upstream, vertex.vertex_id), is_strict=True)
-        received = self._count_rate(ScalingMetric.NUM_RECORDS_IN, upstream)
-        # Nothing in says nothing about what comes out.
-        selectivity = _known(ratio) if received else None
-        strategy = vertex.inputs[upstream].value
-        return {"vertex_id": upstream, "ship_strategy": strategy, "selectivity": selectivity}
+    def _inputs(self, vertex: Vertex) -> list[Row]:
+        ratios = output_ratios(
+            self._topology, self._window, vertex, is_strict=True, is_balanced=self._are_edges_balanced
+        )
+        return [
+            {
+                "vertex_id": upstream,
+                "ship_strategy": strategy.value,
+                # Nothing in says nothing about what comes out.
+                "selectivity": _known(ratios[upstream])
+                if self._count_rate(ScalingMetric.NUM_RECORDS_IN, upstream)
+                else None,
+            }
+            for upstream, strategy in vertex.inputs.items()
+        ]
 
     def _evaluation(self, vertex_id: VertexId) -> Row:
         metrics = self._evaluated.get(vertex_id, {})

@@ -8,7 +8,7 @@ from typing import Final
 from flink_autoscaler.core.errors import MissingMetricError
 from flink_autoscaler.core.model.metrics import FlinkMetric
 from flink_autoscaler.core.model.topology import Vertex
-from flink_autoscaler.core.observe.metric_names import choose_names, count_partitions
+from flink_autoscaler.core.observe.metric_names import active_partitions, choose_names, count_partitions
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.standalone.readiness.facts import JobFacts
 from flink_autoscaler.standalone.readiness.findings import Finding, Fix, Place, limit, needed, note
@@ -130,8 +130,10 @@ def _bounds(facts: JobFacts, vertex: Vertex) -> Iterator[Finding]:
 
 
 def _partitions(facts: JobFacts, vertex: Vertex) -> Iterator[Finding]:
-    offered = () if facts.metrics is None else facts.metrics.offered.get(vertex.vertex_id, ())
-    partitions = count_partitions(offered) if vertex.is_source else 0
+    if facts.metrics is None or not vertex.is_source:
+        return
+    counted = count_partitions(facts.metrics.offered.get(vertex.vertex_id, ()))
+    partitions = active_partitions(counted, facts.metrics.values.get(vertex.vertex_id, {}), vertex.parallelism)
     if 0 < partitions <= vertex.parallelism:
         text = f"{vertex.name}: reads {partitions} partitions, and subtasks beyond that have nothing to read"
         yield limit("PARTITIONS_REACHED", text, None, vertex.vertex_id)

@@ -21,7 +21,7 @@ from core_builders import (
 
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.events import EventType
-from flink_autoscaler.core.model.metrics import ScalingMetric
+from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingMetric
 from flink_autoscaler.core.model.state import ConfigChanges, JobState, ScalingRecord
 from flink_autoscaler.core.ports.passes import PassOutcome
 
@@ -291,6 +291,29 @@ def test_a_source_with_fewer_partitions_than_it_needs(options: dict[str, str], e
 
     for minute in (1, 2, 3):
         outcome = driver.run(minute * MINUTE, single_source(minute, rate=200.0, busy_ms=1000.0, partitions=6))
+
+    assert outcome.wanted == {SINGLE_SOURCE: expected}
+
+
+@pytest.mark.parametrize(
+    ("options", "splits", "expected"),
+    [
+        # 4 subtasks are always busy: 16 would be for a quarter of their time, which 24 partitions align to 24.
+        pytest.param({}, Aggregate(3, 3, 3, 12), 12, id="improved: those that are read"),
+        pytest.param({"compat": "reference"}, Aggregate(3, 3, 3, 12), 24, id="reference: those that have a name"),
+        pytest.param({}, Aggregate(3, 3, 3, 9), 24, id="one subtask does not tell: those that have a name"),
+    ],
+)
+def test_a_dynamic_source_is_limited_by_the_partitions_that_it_reads(
+    options: dict[str, str], splits: Aggregate, expected: int
+) -> None:
+    busy = {"utilization.target": "0.25", "utilization.max": "0.3", "utilization.min": "0.1"}
+    driver = JobDriver(a_context({**OPTIONS, **busy, **options}))
+
+    for minute in (1, 2, 3):
+        reading = single_source(minute, rate=200.0, busy_ms=1000.0, partitions=24)
+        answers = {**reading.aggregates[SINGLE_SOURCE], FlinkMetric.ACTIVE_SPLITS: splits}
+        outcome = driver.run(minute * MINUTE, dataclasses.replace(reading, aggregates={SINGLE_SOURCE: answers}))
 
     assert outcome.wanted == {SINGLE_SOURCE: expected}
 

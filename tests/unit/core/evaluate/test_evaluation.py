@@ -10,7 +10,7 @@ from flink_autoscaler.core.evaluate.evaluation import (
     EvaluationSettings,
     evaluate,
     is_processing_backlog,
-    output_ratio,
+    output_ratios,
     rate_thresholds,
     target_capacity,
     true_processing_rate,
@@ -171,6 +171,20 @@ D = a_vertex(4, inputs={3: HASH})
 E = a_vertex(5, inputs={2: HASH})
 
 
+def output_ratio(
+    edge: tuple[int, int],
+    vertices: list[Vertex],
+    rates: Mapping[int, tuple[float, float]],
+    *,
+    is_strict: bool = True,
+    is_balanced: bool = True,
+) -> float:
+    """Return the ratio of an edge, given by the numbers of its vertices; see :data:`RATES`."""
+    topology, window = a_topology(*vertices), MetricWindow(rates_of(vertices, rates))
+    downstream = topology.vertices[vertex_id(edge[1])]
+    return output_ratios(topology, window, downstream, is_strict=is_strict, is_balanced=is_balanced)[vertex_id(edge[0])]
+
+
 def rates_of(vertices: list[Vertex], rates: Mapping[int, tuple[float, float]]) -> list[MetricSample]:
     """Make samples one second apart from records/s in and out per vertex number."""
     numbers = [int(vertex.vertex_id, 16) for vertex in vertices]
@@ -197,13 +211,25 @@ def rates_of(vertices: list[Vertex], rates: Mapping[int, tuple[float, float]]) -
         pytest.param((3, 4), [A, B, C, D, E], 2.5, id="the only input still"),
     ],
 )
-def test_output_ratio_is_taken_from_the_receiver_where_that_tells(
+def test_output_ratio_in_the_reference_is_taken_from_the_receiver_where_that_tells(
     edge: tuple[int, int], vertices: list[Vertex], expected: float
 ) -> None:
-    window = MetricWindow(rates_of(vertices, RATES))
-    ids = (vertex_id(edge[0]), vertex_id(edge[1]))
+    assert output_ratio(edge, vertices, RATES, is_balanced=False) == pytest.approx(expected)
 
-    assert output_ratio(a_topology(*vertices), window, ids, is_strict=True) == pytest.approx(expected)
+
+@pytest.mark.parametrize(
+    ("edge", "vertices", "expected"),
+    [
+        pytest.param((1, 3), [A, B, C, D], 450 * 1000 / 850 / 300, id="A's part of what A and B sent to C"),
+        pytest.param((2, 3), [A, B, C, D], 400 * 1000 / 850 / 800, id="and B's"),
+        pytest.param((3, 4), [A, B, C, D], 2.5, id="the only input"),
+        pytest.param((1, 3), [A, B, C, D, E], 1.5, id="A sends to C alone"),
+        pytest.param((2, 3), [A, B, C, D, E], 0.6875, id="B has another output: what C received and not from A"),
+        pytest.param((3, 4), [A, B, C, D, E], 2.5, id="the only input still"),
+    ],
+)
+def test_output_ratios_divide_what_was_received(edge: tuple[int, int], vertices: list[Vertex], expected: float) -> None:
+    assert output_ratio(edge, vertices, RATES) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -211,14 +237,21 @@ def test_output_ratio_is_taken_from_the_receiver_where_that_tells(
     [
         pytest.param({1: (0.0, 450.0), 3: (10.0, 0.0)}, 0.0, id="nothing received"),
         pytest.param({1: (300.0, 450.0), 3: (0.0, 0.0)}, 0.0, id="nothing passed on"),
-        pytest.param({1: (300.0, 450.0), 3: (-5.0, 0.0)}, 0.0, id="negative"),
     ],
 )
 def test_output_ratio_is_zero_where_nothing_flows(rates: Mapping[int, tuple[float, float]], expected: float) -> None:
-    vertices = [A, a_vertex(3, inputs={1: HASH})]
-    window = MetricWindow(rates_of(vertices, rates))
+    assert output_ratio((1, 3), [A, a_vertex(3, inputs={1: HASH})], rates) == expected
 
-    assert output_ratio(a_topology(*vertices), window, (S, vertex_id(3)), is_strict=True) == expected
+
+@pytest.mark.parametrize(
+    ("is_balanced", "expected"), [pytest.param(False, 0.0, id="reference"), pytest.param(True, NAN, id="improved")]
+)
+def test_a_receiver_that_went_back_says_nothing_but_in_the_reference(is_balanced: bool, expected: float) -> None:
+    rates = {1: (300.0, 450.0), 3: (-5.0, 0.0)}
+
+    ratio = output_ratio((1, 3), [A, a_vertex(3, inputs={1: HASH})], rates, is_balanced=is_balanced)
+
+    assert ratio == pytest.approx(expected, nan_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -234,10 +267,7 @@ def test_output_ratio_is_zero_where_nothing_flows(rates: Mapping[int, tuple[floa
 def test_an_unknown_output_ratio_is_zero_only_in_the_reference(
     rates: Mapping[int, tuple[float, float]], is_strict: bool, expected: float
 ) -> None:
-    vertices = [A, a_vertex(3, inputs={1: HASH})]
-    window = MetricWindow(rates_of(vertices, rates))
-
-    ratio = output_ratio(a_topology(*vertices), window, (S, vertex_id(3)), is_strict=is_strict)
+    ratio = output_ratio((1, 3), [A, a_vertex(3, inputs={1: HASH})], rates, is_strict=is_strict)
 
     assert ratio == pytest.approx(expected, nan_ok=True)
 
@@ -254,8 +284,9 @@ def test_target_rates_flow_downstream() -> None:
     metrics = evaluate(a_topology(*vertices), samples, settings())
 
     # A: 300 received and 180 piled up; B: 800.
-    assert metrics.vertices[vertex_id(3)][M.TARGET_DATA_RATE].average == pytest.approx(480 * 2 + 800 * 0.6875)
-    assert metrics.vertices[vertex_id(4)][M.TARGET_DATA_RATE].average == pytest.approx(1510 * 2.5)
+    target = 1000 * (480 / 300 * 450 / 850 + 400 / 850)
+    assert metrics.vertices[vertex_id(3)][M.TARGET_DATA_RATE].average == pytest.approx(target, abs=0.001)
+    assert metrics.vertices[vertex_id(4)][M.TARGET_DATA_RATE].average == pytest.approx(target * 2.5, abs=0.002)
 
 
 THRESHOLD_OPTIONS = {

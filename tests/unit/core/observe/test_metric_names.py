@@ -1,3 +1,4 @@
+import math
 import time
 
 import pytest
@@ -6,7 +7,7 @@ from core_builders import a_vertex
 from flink_autoscaler.core.errors import MissingMetricError
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
 from flink_autoscaler.core.model.topology import ShipStrategy
-from flink_autoscaler.core.observe.metric_names import by_meaning, choose_names, count_partitions
+from flink_autoscaler.core.observe.metric_names import active_partitions, by_meaning, choose_names, count_partitions
 
 SOURCE = a_vertex(1)
 OPERATOR = a_vertex(2, inputs={1: ShipStrategy.HASH})
@@ -22,6 +23,7 @@ def test_a_source_is_asked_for_everything_it_offers() -> None:
     optional = {
         "Source__S.numRecordsOut": FlinkMetric.SOURCE_RECORDS_OUT,
         "a.pendingRecords": FlinkMetric.PENDING_RECORDS,
+        "Source__S.DynamicKafkaSource.activeSplitCount": FlinkMetric.ACTIVE_SPLITS,
     }
     others = ["numRecordsInPerSecond", "Source__S.numRecordsOutPerSecond", "0.numRecordsIn", "currentInputWatermark"]
 
@@ -119,6 +121,28 @@ KAFKA = "S.KafkaSourceReader.topic.a.partition"
 )
 def test_distinct_partitions_are_counted(available: list[str], expected: int) -> None:
     assert count_partitions(available) == expected
+
+
+@pytest.mark.parametrize(
+    ("splits", "expected"),
+    [
+        pytest.param(Aggregate(2, 4, 3, 12), 12, id="all four subtasks tell"),
+        pytest.param(Aggregate(0, 12, 3, 12), 12, id="one of them reads everything"),
+        pytest.param(Aggregate(9, 12, 10, 40), 40, id="more than there are names of"),
+        pytest.param(Aggregate(), 24, id="not told"),
+        pytest.param(Aggregate(0, 0, 0, 0), 24, id="none is handed out yet"),
+        pytest.param(Aggregate(3, 3, 3, 9), 24, id="one subtask is missing"),
+        pytest.param(Aggregate(total=12), 24, id="nobody knows of how many subtasks"),
+        pytest.param(Aggregate(3, 3, 3, -12), 24, id="negative"),
+        pytest.param(Aggregate(3, 3, 3.05, 12.2), 24, id="not a whole number"),
+        pytest.param(Aggregate(3, 3, math.nan, math.nan), 24, id="NaN"),
+        pytest.param(Aggregate(3, 3, math.inf, math.inf), 24, id="infinite"),
+        pytest.param(Aggregate(3, 3, 2.0**60, 2.0**62), 24, id="beyond what there can be"),
+    ],
+)
+def test_active_splits_go_before_the_names_of_partitions(splits: Aggregate, expected: int) -> None:
+    assert active_partitions(24, {FlinkMetric.ACTIVE_SPLITS: splits}, 4) == expected
+    assert active_partitions(24, {}, 4) == 24
 
 
 def test_by_meaning_groups_answers_and_ignores_unknown_ids() -> None:

@@ -7,11 +7,12 @@ with an execution, and what arrived while none ran is waiting, so that an outage
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from flink_autoscaler.core.evaluate.edge_rates import Sender, edge_rates
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.policies.slo.model import LEAST_DEMAND, Seen, SeenVertex
@@ -198,19 +199,19 @@ def smoothed(before: float | None, value: float, share: float) -> float:
 
 def gains(before: Mapping[Edge, float], seen: Seen, counts: Counted) -> dict[Edge, float]:
     """Return how many records every edge brings downstream for one record into its upstream vertex, smoothed."""
-    upstream: dict[VertexId, int] = defaultdict(int)
-    downstream: dict[VertexId, int] = defaultdict(int)
+    outputs = Counter(start for start, _ in seen.edges)
+    inputs: dict[VertexId, dict[VertexId, Sender]] = defaultdict(dict)
     for start, end in seen.edges:
-        downstream[start] += 1
-        upstream[end] += 1
+        _, emitted = counts.flows.get(start, (0.0, None))
+        inputs[end][start] = Sender(math.nan if emitted is None else emitted, outputs[start])
     edges, share = frozenset(seen.edges), weight(counts.seconds)
     found = {key: each for key, each in before.items() if key in edges}
-    for start, end in seen.edges:
-        read, emitted = counts.flows.get(start, (0.0, None))
-        arrived = counts.flows.get(end, (None, None))[0] if upstream[end] == 1 else None
-        flow = arrived if arrived is not None else emitted if emitted is None else emitted / downstream[start]
-        if read > 0.0 and flow is not None:
-            found[start, end] = min(smoothed(found.get((start, end)), flow / read, share), GREATEST_RATE)
+    for end, senders in inputs.items():
+        arrived, _ = counts.flows.get(end, (math.nan, None))
+        for start, flow in edge_rates(arrived, senders).items():
+            read, _ = counts.flows.get(start, (0.0, None))
+            if read > 0.0 and not math.isnan(flow):
+                found[start, end] = min(smoothed(found.get((start, end)), flow / read, share), GREATEST_RATE)
     return found
 
 
