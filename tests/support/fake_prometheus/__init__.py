@@ -158,6 +158,8 @@ def _figures(vertex: FakeVertex) -> dict[str, float]:
         known |= {figure: _sum(vertex, ending) for figure, ending in _OF_SOURCES.items()}
         pending = _sum(vertex, ".pendingRecords")
         known |= {"pending": pending, "pending_min": pending, "partitions": len(vertex.names_without_value)}
+        splits = _sum(vertex, ".activeSplitCount")
+        known |= {} if splits is None else {"splits": splits, "splits_avg": splits / vertex.parallelism}
     return {figure: float(value) for figure, value in known.items() if isinstance(value, float | int | str)}
 
 

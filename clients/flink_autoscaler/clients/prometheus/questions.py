@@ -54,6 +54,7 @@ SOURCE_FIGURES: Final = {
 }
 PENDING: Final = f"{SOURCE}pendingRecords"
 OFFSETS: Final = f"{SOURCE}KafkaSourceReader_topic_partition_currentOffset"
+ACTIVE_SPLITS: Final = f"{SOURCE}DynamicKafkaSource_activeSplitCount"
 
 TASKMANAGER: Final = {
     "flink_taskmanager_Status_JVM_Memory_Heap_Max": metric_names.HEAP_MAX,
@@ -77,6 +78,7 @@ NAMES: Final = frozenset(
         RECORDS_IN_RATE,
         PENDING,
         OFFSETS,
+        ACTIVE_SPLITS,
         PUSHED_AT,
         *COUNTERS.values(),
         *SOURCE_FIGURES.values(),
@@ -150,7 +152,15 @@ class Questions:
         each = ", ".join(map(self.label, (JOB, VERTEX, TOPIC, PARTITION)))
         offsets = f"group by ({each}) ({self._series(OFFSETS, jobs)})"
         topics = f"group by ({', '.join(map(self.label, (JOB, VERTEX, TOPIC)))}) ({self._series(OFFSETS, jobs)})"
-        return self._any({"partitions": self._per_vertex("count", offsets), TOPIC: topics})
+        splits = self._once(self._series(ACTIVE_SPLITS, jobs))
+        return self._any(
+            {
+                "partitions": self._per_vertex("count", offsets),
+                "splits": self._per_vertex("sum", splits),
+                "splits_avg": self._per_vertex("avg", splits),
+                TOPIC: topics,
+            }
+        )
 
     def cluster(self) -> str:
         """Ask for what there is once per cluster, and for how many clusters it is there."""

@@ -14,7 +14,7 @@ from flink_autoscaler.clients.flink.collector import MOST_LATE_MS, REFRESH_MS, c
 from flink_autoscaler.clients.flink.facts import read_followed
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.prometheus.client import PrometheusClient
-from flink_autoscaler.clients.prometheus.figures import JobFigures
+from flink_autoscaler.clients.prometheus.figures import Figures, JobFigures
 from flink_autoscaler.clients.prometheus.gathered import Gathered, clock_of, gather
 from flink_autoscaler.clients.prometheus.questions import CLUSTERS, FIGURE, JOBMANAGER, TASKMANAGER, TOPIC, Questions
 from flink_autoscaler.clients.prometheus.reading import Told, shown, told, without_counters
@@ -23,8 +23,9 @@ from flink_autoscaler.core.errors import AutoscalerError, ConnectError, Response
 from flink_autoscaler.core.model.job import JobStatus, PrometheusSource
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
 from flink_autoscaler.core.model.quick import replace
-from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
+from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading, VertexAggregates
 from flink_autoscaler.core.model.topology import JobDetails, build_topology
+from flink_autoscaler.core.observe.metric_names import active_partitions
 from flink_autoscaler.core.ports.metric_source import ReadJob
 from flink_autoscaler.core.ports.passes import PassRequest
 
@@ -184,7 +185,7 @@ class _Reading:
         reading = JobReading(
             found.details,
             found.aggregates,
-            self._counted(request, memory, figures),
+            self._counted(request, details, memory, figures),
             at_ms=_at_ms(request, gathered, figures),
             doubt=self._doubt(request, gathered, figures, found),
             origins={v: _from_here(tuple(aggregates)) for v, aggregates in found.aggregates.items() if aggregates},
@@ -207,22 +208,37 @@ class _Reading:
             return f"Prometheus does not have the job as it is: {shown(found.gaps)}"
         return ""
 
-    def _counted(self, request: PassRequest, memory: CollectorMemory, figures: JobFigures) -> CollectorMemory:
+    def _counted(
+        self, request: PassRequest, details: JobDetails, memory: CollectorMemory, figures: JobFigures
+    ) -> CollectorMemory:
         if request.context.job_id not in self.counted or figures.at is None:
             return memory
         counts = {v: round(each["partitions"]) for v, each in figures.vertices.items() if each.get("partitions", 0) > 0}
+        if request.context.options.improves(None):
+            parallelism = {v.vertex_id: v.parallelism for v in details.vertices}
+            for v in figures.vertices.keys() & parallelism.keys():
+                counts[v] = active_partitions(counts.get(v, 0), _splits(figures.vertices[v]), parallelism[v])
         prefix = f"{TOPIC} "
         topics = {
             v: tuple(sorted(name.removeprefix(prefix) for name in each if name.startswith(prefix)))
             for v, each in figures.vertices.items()
         }
         known = {v: names for v, names in topics.items() if names}
-        return replace(memory, partitions=counts, topics=known, names_at_ms=request.now_ms)
+        return replace(
+            memory,
+            partitions={v: count for v, count in counts.items() if count},
+            topics=known,
+            names_at_ms=request.now_ms,
+        )
 
     def _tell(self, request: PassRequest, problem: str) -> None:
         error = ResponseError(problem) if problem else None
         if self.told_once.is_news(request.context.job_key, error) and error is not None:
             log.warning("metrics_unknown", job_key=request.context.job_key, reason=problem)
+
+
+def _splits(figures: Figures) -> VertexAggregates:
+    return {FlinkMetric.ACTIVE_SPLITS: Aggregate(average=figures.get("splits_avg"), total=figures.get("splits"))}
 
 
 @cache

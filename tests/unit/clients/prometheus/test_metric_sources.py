@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import pytest
 from fake_flink import FakeFlink, chain
 from fake_prometheus import FakePrometheus
 
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.flink.rest_source import RestMetricSource
 from flink_autoscaler.clients.prometheus.source import PrometheusMetricSource
-from flink_autoscaler.clients.testing.metric_source_contract import MetricSourceContract, Site
+from flink_autoscaler.clients.testing.metric_source_contract import MetricSourceContract, Site, read
 from flink_autoscaler.core.model.job import Endpoint, JobStatus, PrometheusSource
 from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -90,3 +91,19 @@ class TestPrometheus(MetricSourceContract):
                 yield a_site(flink, prometheus)
 
         return site()
+
+
+@pytest.mark.parametrize(
+    ("compat", "expected"), [pytest.param("improved", 2, id="improved"), pytest.param("reference", 4, id="reference")]
+)
+def test_prometheus_tells_the_partitions_that_a_dynamic_source_reads(compat: str, expected: int) -> None:
+    with FakeFlink() as flink, FakePrometheus(flink) as prometheus:
+        site = a_site(flink, prometheus)
+        (job,) = flink.jobs.values()
+        job.vertices[0].metrics["Source__source_0.DynamicKafkaSource.activeSplitCount"] = 1.0
+        configuration = {**site.request.context.configuration, "job.autoscaler.compat": compat}
+        request = replace(site.request, context=replace(site.request.context, configuration=configuration))
+
+        reading = read(site, request)
+
+    assert reading.memory.partitions == {site.source_id: expected}
