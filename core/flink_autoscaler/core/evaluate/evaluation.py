@@ -376,10 +376,12 @@ def output_ratios(
 
 
 def _edge_rates(topology: JobTopology, window: MetricWindow, vertex: Vertex) -> dict[VertexId, float]:
-    senders = {
-        v: Sender(window.rate(ScalingMetric.NUM_RECORDS_OUT, v), len(topology.vertices[v].outputs))
-        for v in vertex.inputs
-    }
+    senders = {}
+    for upstream in vertex.inputs:
+        sender = topology.vertices[upstream]
+        # The counters of a finished vertex go back to 0, which would leave the others unknown for a whole window.
+        sent = 0.0 if sender.is_finished else window.rate(ScalingMetric.NUM_RECORDS_OUT, upstream)
+        senders[upstream] = Sender(sent, len(sender.outputs))
     return edge_rates(window.rate(ScalingMetric.NUM_RECORDS_IN, vertex.vertex_id), senders)
 
 

@@ -232,6 +232,15 @@ def test_output_ratios_divide_what_was_received(edge: tuple[int, int], vertices:
     assert output_ratio(edge, vertices, RATES) == pytest.approx(expected)
 
 
+def test_a_source_that_has_finished_takes_no_part_in_what_a_vertex_receives() -> None:
+    finished = dataclasses.replace(B, is_finished=True)
+    rates = {**RATES, 2: (-800.0, -400.0)}  # its counters are 0 from then on
+
+    ratios = [output_ratio((n, 3), [A, finished, C, D], rates) for n in (1, 2)]
+
+    assert ratios == [pytest.approx(1000 / 300), 0.0]
+
+
 @pytest.mark.parametrize(
     ("rates", "expected"),
     [
