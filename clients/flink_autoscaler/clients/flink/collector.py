@@ -293,7 +293,9 @@ def remember(
         if offers_counters(available):
             with_counters.add(vertex_id)
         if vertex.is_source:
-            partitions[vertex_id] = count_partitions(available)
+            # An answer may lack the names of some subtasks, and Kafka takes no partition from a running source: the
+            # greatest count of an execution is the right one.
+            partitions[vertex_id] = max(count_partitions(available), partitions.get(vertex_id, 0))
             topics[vertex_id] = topics_of(available)
         try:
             if vertex_id in active:

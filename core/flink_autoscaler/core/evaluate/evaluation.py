@@ -418,7 +418,7 @@ def _busy_and_input(vertex: Vertex, window: MetricWindow, aggregator: BusyTimeAg
     vertex_id = vertex.vertex_id
     counted = window.rate(ScalingMetric.NUM_RECORDS_IN, vertex_id)
     if aggregator is BusyTimeAggregator.AVG:
-        return window.rate(ScalingMetric.ACCUMULATED_BUSY_TIME, vertex_id) / vertex.parallelism, counted
+        return window.rate(ScalingMetric.ACCUMULATED_BUSY_TIME, vertex_id) / vertex.working_subtasks, counted
     busy_ms = window.average(ScalingMetric.LOAD, vertex_id) * 1000
     measured = window.average(ScalingMetric.NUM_RECORDS_IN_PER_SECOND, vertex_id)
     return busy_ms, measured if math.isfinite(measured) else counted

@@ -67,9 +67,9 @@ def unevenness(
         return 1.0
     mean = max(0.0, lag - most) / (count - 1)
     above = max(0.0, most - mean)
-    rate = metrics[ScalingMetric.TRUE_PROCESSING_RATE].average / vertex.parallelism
+    rate = metrics[ScalingMetric.TRUE_PROCESSING_RATE].average / vertex.working_subtasks
     arriving = metrics[ScalingMetric.TARGET_DATA_RATE].average / max(utilization_target, 1e-9)
-    subtasks = _least(arriving + count * mean / catch_up, rate - above / catch_up, vertex.parallelism)
+    subtasks = _least(arriving + count * mean / catch_up, rate - above / catch_up, vertex.working_subtasks)
     return max(1.0, (count * mean + min(max(1.0, subtasks), count) * above) / lag)
 
 

@@ -126,6 +126,7 @@ class Vertex:
         inputs: Upstream vertex to ship strategy; empty for a source.
         outputs: Downstream vertex to ship strategy.
         source_partitions: Partitions that a source reads; 0 when unknown or not partitioned.
+        idle_subtasks: Subtasks of a source that have no partition to read, whatever arrives.
     """
 
     vertex_id: VertexId
@@ -138,6 +139,12 @@ class Vertex:
     is_finished: bool = False
     slot_sharing_group: str | None = None
     source_partitions: int = 0
+    idle_subtasks: int = 0
+
+    @property
+    def working_subtasks(self) -> int:
+        """Subtasks that share what arrives: what the vertex can do is divided by these."""
+        return self.parallelism - self.idle_subtasks
 
     @property
     def is_source(self) -> bool:

@@ -24,6 +24,7 @@ from flink_autoscaler.core.model.reading import ClusterReading, JobReading, Vert
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.observe import metric_names
 from flink_autoscaler.core.observe.first_minute import SHARES_AFTER_MS, measured_by
+from flink_autoscaler.core.observe.idle_subtasks import of_working_subtasks
 from flink_autoscaler.core.observe.possible import is_possible, possible_aggregates
 from flink_autoscaler.core.observe.vertex_table import Layout, VertexTable
 from flink_autoscaler.core.observe.waiting import waited
@@ -149,6 +150,8 @@ def convert_vertex(vertex: Vertex, aggregates: VertexAggregates, conversion: Con
     aggregates = {} if is_unknown else aggregates
     if conversion.greatest_rate is not None:
         aggregates = possible_aggregates(aggregates, conversion.greatest_rate, vertex.parallelism)
+    if vertex.idle_subtasks:
+        aggregates = {metric: of_working_subtasks(each, vertex) for metric, each in aggregates.items()}
     age_ms = INFINITY if vertex.is_finished else conversion.ages.get(vertex.vertex_id, INFINITY)
     aggregates = measured_by(age_ms, aggregates)
     is_busy_unknown = is_unknown or age_ms < SHARES_AFTER_MS  # what is not measured as waiting counts as busy

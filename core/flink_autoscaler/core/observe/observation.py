@@ -26,6 +26,7 @@ from flink_autoscaler.core.observe.counters import CountedWindow, counted
 from flink_autoscaler.core.observe.first_minute import ages_of
 from flink_autoscaler.core.observe.gathering import gathered_ms, task_ms
 from flink_autoscaler.core.observe.history import complete_tracking, prune_history, trim_history, trim_tracking
+from flink_autoscaler.core.observe.idle_subtasks import with_idle_subtasks
 from flink_autoscaler.core.observe.metric_names import active_partitions
 from flink_autoscaler.core.observe.possible import check_details, most_of
 from flink_autoscaler.core.observe.window import WindowSettings, full_at_ms, trim
@@ -85,6 +86,8 @@ def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) 
         raise ResponseError(f"job {details.job_id}: the details have no timestamp for RUNNING")
     topology = build_topology(details)
     topology = topology.with_partitions(_partitions(topology, reading, is_active_only=options.improves(None)))
+    if options.improves(options.source_partition_cap):
+        topology = with_idle_subtasks(topology, reading.aggregates)
     if options.improves(options.possible_values_only):
         check_details(details, topology)
     window = _window_settings(options, details.running_at_ms)

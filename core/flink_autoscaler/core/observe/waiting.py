@@ -36,7 +36,7 @@ def _waiting_time(io: IoMetrics) -> WaitingTime | None:
     return WaitingTime(io.idle_ms, io.backpressured_ms) if is_known else None
 
 
-def waiting_shares(window: MetricWindow, vertex_id: VertexId) -> WaitingShares | None:
+def waiting_shares(window: MetricWindow, vertex_id: VertexId, working: float = 1.0) -> WaitingShares | None:
     """Return how a vertex spent the metric window.
 
     The three times come from the same reports, so their sum is the time that passed, however late the reports are.
@@ -44,6 +44,7 @@ def waiting_shares(window: MetricWindow, vertex_id: VertexId) -> WaitingShares |
     Args:
         window: Of one execution of the job.
         vertex_id: Whose.
+        working: Share of its subtasks that have anything to do; the others are idle all the time and left out.
 
     Returns:
         None until two samples of one attempt of all subtasks tell, as after a restart.
@@ -62,4 +63,5 @@ def waiting_shares(window: MetricWindow, vertex_id: VertexId) -> WaitingShares |
     idle, backpressured = max(0.0, last[0] - first[0]), max(0.0, last[1] - first[1])
     busy = max(0.0, last_busy_ms - first_busy_ms)
     total = idle + backpressured + busy
+    idle, total = max(0.0, idle - total * (1.0 - working)), total * working
     return WaitingShares(idle / total, backpressured / total) if 0 < total < math.inf else None

@@ -277,6 +277,14 @@ class AutoscalerOptions(ImprovementOptions, ForecastOptions, PolicyOptions, Safe
         "BALANCED",
         "How a target is aligned to key groups or partitions: BALANCED, EVENLY_SPREAD, OFF or a custom mode's name.",
     )
+    alignment_max_increase = option(
+        "scaling.parallelism-alignment.max-increase",
+        number_from(0),
+        "0.33",
+        "The share of a target by which the built-in modes of alignment may raise it, so that key groups or partitions "
+        "are spread evenly; where it takes more than that and than one subtask, the target stays. Unset, compat: "
+        "reference knows no limit.",
+    )
     observed_scalability = option(
         "observed-scalability.enabled",
         syntax.parse_bool,

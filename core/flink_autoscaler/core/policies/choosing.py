@@ -316,7 +316,7 @@ def _sizes(shown: Callable[[], PolicyInput], job: EvaluatedJob | None) -> dict[V
     """Return the parallelism of the vertices that have not finished."""
     if job is None:
         return {vertex_id: vertex.parallelism for vertex_id, vertex in shown().obs.vertices.items()}
-    return {v: vertex.parallelism for v, vertex in job.topology.vertices.items() if not vertex.is_finished}
+    return {v: vertex.working_subtasks for v, vertex in job.topology.vertices.items() if not vertex.is_finished}
 
 
 def _floors(job: EvaluatedJob) -> dict[VertexId, int]:
@@ -326,7 +326,7 @@ def _floors(job: EvaluatedJob) -> dict[VertexId, int]:
     metric, settings = FlinkMetric.LEAST_PARALLELISM, SizingSettings.of_job(job)
     given = {v: values[metric].total for v, values in job.reading.aggregates.items() if metric in values}
     vertices = {v: job.topology.vertices[v] for v in given if v not in job.excluded}
-    bounds = {v: limits_of(vertex, vertex.parallelism, settings).bound for v, vertex in vertices.items()}
+    bounds = {v: limits_of(vertex, vertex.working_subtasks, settings).bound for v, vertex in vertices.items()}
     return {v: min(math.ceil(given[v] or 0.0), bound) for v, bound in bounds.items()}
 
 

@@ -35,6 +35,7 @@ from flink_autoscaler.core.model.policy_values import (
 from flink_autoscaler.core.model.supervision import RescaleRecord
 from flink_autoscaler.core.model.topology import ShipStrategy, Vertex
 from flink_autoscaler.core.observe import metric_names
+from flink_autoscaler.core.observe.idle_subtasks import of_working_subtasks
 from flink_autoscaler.core.observe.waiting import waiting_shares
 from flink_autoscaler.core.observe.window import window_of
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
@@ -94,7 +95,7 @@ class LatestSamples(Sequence[JobSample]):
 def _sampled(vertex: Vertex, sample: MetricSample, *, tells: bool) -> VertexSample:
     values, waited_ms = sample.vertices.get(vertex.vertex_id, {}), sample.waited.get(vertex.vertex_id)
     return VertexSample(
-        parallelism=vertex.parallelism,
+        parallelism=vertex.working_subtasks,
         records_in=_counted(values, ScalingMetric.NUM_RECORDS_IN),
         records_out=_counted(values, ScalingMetric.NUM_RECORDS_OUT),
         pending=_counted(values, ScalingMetric.LAG) if tells else None,
@@ -200,12 +201,15 @@ class SeenVertices:
         """Return what is known about one vertex."""
         vertex_id, metrics = vertex.vertex_id, self._job.metrics.vertices[vertex.vertex_id]
         least, most = self._bounds(vertex)
-        rate_in, waiting = self._rate_in(vertex_id), waiting_shares(self._window, vertex_id)
+        rate_in, waiting = (
+            self._rate_in(vertex_id),
+            waiting_shares(self._window, vertex_id, vertex.working_subtasks / vertex.parallelism),
+        )
         return VertexObs(
             vertex_id=vertex_id,
             name=vertex.name,
             is_source=vertex.is_source,
-            parallelism=vertex.parallelism,
+            parallelism=vertex.working_subtasks,
             min_parallelism=least,
             max_parallelism=most,
             rate_in=rate_in,
@@ -228,8 +232,8 @@ class SeenVertices:
     def _bounds(self, vertex: Vertex) -> tuple[int, int]:
         """Return the bounds, as wide as what the vertex has; one that is not to be scaled has no room at all."""
         if vertex.vertex_id in self._job.excluded:
-            return vertex.parallelism, vertex.parallelism
-        limits = limits_of(vertex, vertex.parallelism, self._sizing)
+            return vertex.working_subtasks, vertex.working_subtasks
+        limits = limits_of(vertex, vertex.working_subtasks, self._sizing)
         return limits.lower, max(limits.lower, limits.bound)
 
     def _inputs(self, vertex: Vertex) -> list[VertexId]:
@@ -245,12 +249,13 @@ class SeenVertices:
 
     def _busy_mean(self, vertex: Vertex) -> float | None:
         busy_ms = self._window.rate(ScalingMetric.ACCUMULATED_BUSY_TIME, vertex.vertex_id)
-        return _share(busy_ms / _MS / vertex.parallelism)
+        return _share(busy_ms / _MS / vertex.working_subtasks)
 
     def _skew(self, vertex: Vertex) -> float | None:
         """Return how unevenly the subtasks read, from the aggregates of their rates in this pass."""
         metric = FlinkMetric.SOURCE_RECORDS_IN_RATE if vertex.is_source else FlinkMetric.RECORDS_IN_RATE
         rates = self._job.reading.aggregates.get(vertex.vertex_id, {}).get(metric, Aggregate())
+        rates = of_working_subtasks(rates, vertex)
         if rates.maximum is None or not rates.average:
             return None
         skew = _positive(rates.maximum / rates.average)

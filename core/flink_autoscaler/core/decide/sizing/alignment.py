@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -39,11 +40,13 @@ class Aligned:
 
     Attributes:
         is_limited: Whether a legacy mode had to deviate from the target (to be reported).
+        beyond: The next parallelism with even shares, where that is too far above the target to go there; else None.
         problem: Why the configured mode was not used; None where it was.
     """
 
     parallelism: int
     is_limited: bool = False
+    beyond: int | None = None
     problem: str | None = None
 
 
@@ -152,6 +155,18 @@ def _built_in_mode(options: AutoscalerOptions) -> AlignmentMode:
     return balanced
 
 
+def within_increase(target: int, aligned: Aligned, most: float) -> Aligned:
+    """Keep a target that even shares would raise by more than a share of it; one subtask more is always fine."""
+    is_beyond = aligned.parallelism - target > max(1.0, most * target)
+    return Aligned(target, beyond=aligned.parallelism) if is_beyond else aligned
+
+
+def max_increase(options: AutoscalerOptions) -> float:
+    """Return by which share of a target alignment may raise it; the reference knows no limit."""
+    is_limited = options.improves(None) or options.is_set(AutoscalerOptions.alignment_max_increase)
+    return options.alignment_max_increase if is_limited else math.inf
+
+
 def alignment_request(vertex: Vertex, limits: VertexLimits, current: int, target: int) -> AlignmentRequest:
     """Return what is to be aligned.
 
@@ -180,8 +195,9 @@ def aligned_sizes(
     settings, found = SizingSettings.of(options, restart_time), dict[VertexId, Sequence[int]]()
     for vertex_id, vertex in topology.vertices.items():
         if not vertex.is_finished:
-            limits = limits_of(vertex, vertex.parallelism, settings)
-            sizes = yielded(alignment_request(vertex, limits, vertex.parallelism, vertex.parallelism), options)
+            limits = limits_of(vertex, vertex.working_subtasks, settings)
+            working = vertex.working_subtasks
+            sizes = yielded(alignment_request(vertex, limits, working, working), options)
             if sizes is not None:
                 found[vertex_id] = sizes
     return found
@@ -201,13 +217,17 @@ def yielded(request: AlignmentRequest, options: AutoscalerOptions) -> tuple[int,
     mode = built_in_mode(options)
     if custom_mode_name(options) is not None or mode is off or not request.is_applicable:
         return None
-    return _yielded(replace(request, vertex_id="", target=1), mode)
+    return _yielded(replace(request, vertex_id="", target=1), mode, max_increase(options))
 
 
 @lru_cache(maxsize=4096)
-def _yielded(request: AlignmentRequest, mode: AlignmentMode) -> tuple[int, ...]:
+def _yielded(request: AlignmentRequest, mode: AlignmentMode, most: float) -> tuple[int, ...]:
     targets = range(max(request.lower, 1), max(request.bound, request.current) + 1)
-    aligned = (mode(replace(request, target=each)).parallelism for each in targets if each != request.current)
+    aligned = (
+        within_increase(each, mode(replace(request, target=each)), most).parallelism
+        for each in targets
+        if each != request.current
+    )
     return tuple(sorted({request.current, *aligned}))
 
 
@@ -222,7 +242,8 @@ def align(vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, plugins: Plug
     if name is None:
         mode, spread = built_in_mode(options), (vertex.source_partitions, vertex.max_parallelism)
         has_keys = ShipStrategy.HASH in vertex.inputs.values()
-        return _aligned(mode, has_keys, spread, (limits.lower, limits.upper), sizing.current, sizing.target)
+        aligned = _aligned(mode, has_keys, spread, (limits.lower, limits.upper), sizing.current, sizing.target)
+        return within_increase(sizing.target, aligned, max_increase(options))
     return _by_plugin(name, alignment_request(vertex, limits, sizing.current, sizing.target), job, plugins)
 
 

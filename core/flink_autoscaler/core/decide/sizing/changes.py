@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from flink_autoscaler.core.decide.plan import Plan, plan_event
-from flink_autoscaler.core.decide.sizing.alignment import align, alignment_request, limited_event
+from flink_autoscaler.core.decide.sizing.alignment import align, alignment_request, limited_event, max_increase
 from flink_autoscaler.core.errors import EvaluationError
 from flink_autoscaler.core.evaluate.evaluation import EvaluationSettings, held_back, is_processing_backlog
 from flink_autoscaler.core.model.events import Event, EventType, Figures, NamedFigures, Reason
@@ -114,6 +114,8 @@ def changes_of(chosen: Chosen, job: EvaluatedJob, plugins: Plugins) -> Plan:
     """
     options, settings = job.context.options, SizingSettings.of_job(job)
     wanted = dict[VertexId, DelayedRecommendation]()
+    # Before the window is full not all partitions may have been seen.
+    idle = {v for v, vertex in job.topology.vertices.items() if vertex.idle_subtasks and job.is_window_full}
     metrics, waiting = dict(job.metrics.vertices), dict(job.state.delayed)
     reasons, events = [*chosen.plan.reasons], chosen.events(options)
     for vertex_id, skew in job.skewed.items():
@@ -123,8 +125,10 @@ def changes_of(chosen: Chosen, job: EvaluatedJob, plugins: Plugins) -> Plan:
         if vertex_id in job.excluded:
             text = "the vertex is excluded, has finished, or reports no busy time"
             reasons.append(Reason("EXCLUDED", text, vertex_id))
-        elif vertex_id not in chosen.plan.unknown:
+        elif vertex_id not in chosen.plan.unknown or vertex_id in idle:
             change = _change_of(vertex, chosen, job, plugins, settings)
+            if vertex_id in idle:
+                change = _without_idle_subtasks(vertex, change, job)
             reasons += change.reasons
             events += change.events
             waiting.pop(vertex_id, None)
@@ -137,7 +141,7 @@ def changes_of(chosen: Chosen, job: EvaluatedJob, plugins: Plugins) -> Plan:
                 }
             if change.wanted is not None and change.wanted.parallelism != vertex.parallelism:
                 wanted[vertex_id] = change.wanted
-    plan = Plan({}, metrics, waiting, tuple(reasons), tuple(events), chosen.plan.at_once)
+    plan = Plan({}, metrics, waiting, tuple(reasons), tuple(events), chosen.plan.at_once | idle)
     if not wanted:
         return plan.explained("NO_CHANGE", "no vertex needs another parallelism now")
     if not any(each.is_outside for each in wanted.values()):
@@ -204,7 +208,9 @@ def _with_changes(plan: Plan, job: EvaluatedJob, wanted: dict[VertexId, int]) ->
 def _change_of(
     vertex: Vertex, chosen: Chosen, job: EvaluatedJob, plugins: Plugins, settings: SizingSettings
 ) -> VertexChange:
-    """Return what becomes of one vertex."""
+    """Return what becomes of one vertex; one of which policies know nothing stays as it is."""
+    if vertex.vertex_id in chosen.plan.unknown:
+        return VertexChange(pending=job.state.delayed.get(vertex.vertex_id))
     vertex_id, target = vertex.vertex_id, chosen.plan.targets[vertex.vertex_id]
     sized, pending = chosen.plan.sizings.get(vertex_id), job.state.delayed.get(vertex_id)
     rate = job.metrics.vertices[vertex_id][ScalingMetric.TRUE_PROCESSING_RATE].average
@@ -238,6 +244,28 @@ def _change_of(
         expected=(sizing.rate / sizing.current) * aimed,
         reasons=(*reasons, *held.reasons),
         events=(*events, *held.events),
+    )
+
+
+def _without_idle_subtasks(vertex: Vertex, change: VertexChange, job: EvaluatedJob) -> VertexChange:
+    """Take the subtasks from a source that have no partition, at once and whatever becomes of the others.
+
+    Nothing is lost by that, so that neither a scale-down interval nor the band around the target has a say.
+    """
+    most, change_to = vertex.working_subtasks, change.wanted
+    parallelism = most if change_to is None else min(change_to.parallelism, most)
+    text = (
+        f"{vertex.idle_subtasks} of its {vertex.parallelism} subtasks have nothing to read: it has "
+        f"{vertex.source_partitions} partitions"
+    )
+    figures = (("partitions", float(vertex.source_partitions)), ("idle_subtasks", float(vertex.idle_subtasks)))
+    reason = Reason("IDLE_SUBTASKS", text, vertex.vertex_id, figures)
+    rate = job.metrics.vertices[vertex.vertex_id][ScalingMetric.TRUE_PROCESSING_RATE].average
+    return replace(
+        change,
+        wanted=DelayedRecommendation(job.now_ms, parallelism, is_outside=True),
+        expected=rate / most * parallelism,
+        reasons=(*change.reasons, reason),
     )
 
 
@@ -294,9 +322,24 @@ def _aligned(vertex: Vertex, sizing: VertexSizing, job: EvaluatedJob, plugins: P
     if aligned.is_limited:
         request = alignment_request(vertex, sizing.limits, sizing.current, sizing.target)
         events.append(limited_event(request, aligned, options))
+    if aligned.beyond is not None:
+        reasons.append(_uneven(vertex, aligned.parallelism, aligned.beyond, max_increase(options)))
     if vertex.is_source and vertex.source_partitions > 0 and options.improves(options.source_partition_cap):
         parallelism = min(parallelism, max(sizing.current, vertex.source_partitions))
     return _AlignedVertex(parallelism, tuple(reasons), tuple(events))
+
+
+def _uneven(vertex: Vertex, parallelism: int, beyond: int, most: float) -> Reason:
+    """Say that a parallelism is not raised to the next one with even shares, which is too far away."""
+    spread = (
+        f"{vertex.source_partitions} partitions" if vertex.source_partitions else f"{vertex.max_parallelism} key groups"
+    )
+    text = (
+        f"stays at {parallelism}: its {spread} would be spread evenly by {beyond} only, which is more than "
+        f"{most:.0%} above that ({AutoscalerOptions.alignment_max_increase.key})"
+    )
+    figures = (("parallelism", float(parallelism)), ("even", float(beyond)), ("max_increase", most))
+    return Reason("ALIGNMENT_TOO_FAR", text, vertex.vertex_id, figures)
 
 
 def _scale_up(vertex: Vertex, advice: DelayedRecommendation, job: EvaluatedJob) -> VertexChange:

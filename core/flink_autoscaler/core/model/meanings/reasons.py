@@ -33,6 +33,16 @@ _SIZING: Final = Chapter(
             "SCALE_DOWN_STALE", "What was wanted while the scale-down waited is more than there is: nothing goes down."
         ),
         Meaning(
+            "IDLE_SUBTASKS",
+            "A source has more subtasks than partitions. Those without one do nothing and are taken from it.",
+            "More partitions, if it is to have more subtasks.",
+        ),
+        Meaning(
+            "ALIGNMENT_TOO_FAR",
+            "Key groups or partitions would be spread evenly by a much greater parallelism only, so it stays uneven.",
+            "`scaling.parallelism-alignment.max-increase` allows more; a max parallelism with many divisors helps.",
+        ),
+        Meaning(
             "SATURATED",
             "What its upstream sends says that less would do, yet the vertex is busier than the target.",
             "If it lasts, look for a skewed key or a slow call: what it can do is less than it seems.",

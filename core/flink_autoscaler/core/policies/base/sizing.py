@@ -90,7 +90,7 @@ class SizingSettings:
 
 
 def limits_of(vertex: Vertex, current: int, settings: SizingSettings) -> VertexLimits:
-    """Return the bounds of a vertex, as wide as its current parallelism."""
+    """Return the bounds of a vertex, as wide as what of its current parallelism is at work."""
     least, greatest = settings.limits_for(vertex)
     if vertex.vertex_id in settings.skewed:
         greatest = current
@@ -128,7 +128,7 @@ def size_vertex(
     )
     if math.isnan(rate) or math.isnan(capacity):
         return None
-    current = int(metrics[ScalingMetric.PARALLELISM].current)
+    current = int(metrics[ScalingMetric.PARALLELISM].current) - vertex.idle_subtasks
     factor = _bounded_factor(divide(capacity, rate) / coefficient, settings)
     wanted = rounded_up(factor * current)
     limits = limits_of(vertex, current, settings)
@@ -324,7 +324,7 @@ def planned_sizing(vertex: Vertex, target: int, rate: float, settings: SizingSet
         rate: Its true processing rate now, records/s; NaN when not known.
         settings: Option values.
     """
-    current = vertex.parallelism
+    current = vertex.working_subtasks
     least, most = (rounded_up(factor * current) for factor in (settings.least_factor, settings.greatest_factor))
     limits, wanted = limits_of(vertex, current, settings), min(max(least, target), most)
     return VertexSizing(

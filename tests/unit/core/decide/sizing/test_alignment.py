@@ -14,8 +14,10 @@ from flink_autoscaler.core.decide.sizing.alignment import (
     evenly_spread,
     legacy_evenly_spread,
     legacy_maximize_utilisation,
+    max_increase,
     off,
     search,
+    within_increase,
     yielded,
 )
 from flink_autoscaler.core.model.topology import ShipStrategy
@@ -142,7 +144,8 @@ def test_what_alignment_can_come_to_is_all_that_it_comes_to(mode: str, data: st.
     found = yielded(asked, options)
 
     every = [target for target in range(1, max(asked.bound, current) + 1) if target != current]
-    aligned = {built_in_mode(options)(replace(asked, target=target)).parallelism for target in every}
+    mode_of, most = built_in_mode(options), max_increase(options)
+    aligned = {within_increase(t, mode_of(replace(asked, target=t)), most).parallelism for t in every}
     assert found == tuple(sorted({current, *aligned}))
 
 

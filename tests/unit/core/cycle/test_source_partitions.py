@@ -1,0 +1,139 @@
+"""Sources above their partitions: what their working subtasks can do, and that none stays there."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from core_builders import (
+    SINGLE_SOURCE,
+    SINGLE_SOURCE_OPTIONS,
+    JobDriver,
+    a_context,
+    a_reading,
+    a_vertex,
+    source_answers,
+)
+
+from flink_autoscaler.core.model.decision import Rescale
+from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingMetric
+from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.model.topology import IoMetrics
+from flink_autoscaler.core.ports.passes import PassOutcome
+
+# 15 of 100 subtasks have a partition. Each of them can do 10 records/s.
+PARALLELISM, PARTITIONS, PER_SUBTASK = 100, 15, 10.0
+OPTIONS = {**SINGLE_SOURCE_OPTIONS, "scale-down.interval": "1 h", "scale-down.max-factor": "0.6"}
+POLICIES = ("capacity", "slo", "varga", "hpa", "ds2")
+
+
+def source_above_its_partitions(
+    minute: int, busy: float, *, parallelism: int = PARALLELISM, busy_mean_ms: float | None = None
+) -> JobReading:
+    """Read it at some minute; its working subtasks are alike, and busy for a share of the time."""
+    rate = busy * PER_SUBTASK * PARTITIONS
+    seconds = minute * 60.0
+    io = IoMetrics(
+        records_in=round(rate * seconds),
+        busy_ms=busy * 1000 * PARTITIONS * seconds,
+        idle_ms=1000 * seconds * (parallelism - busy * PARTITIONS),
+        backpressured_ms=0.0,
+    )
+    answers = source_answers(busy_ms=busy * 1000, rate=rate)
+    mean = busy * 1000 * min(1.0, PARTITIONS / parallelism) if busy_mean_ms is None else busy_mean_ms
+    is_idle = parallelism > PARTITIONS
+    answers = {
+        **answers,
+        FlinkMetric.BUSY_TIME: Aggregate(0.0 if is_idle else busy * 1000, busy * 1000, mean, mean * parallelism),
+        FlinkMetric.SOURCE_RECORDS_IN_RATE: Aggregate(0.0, rate / PARTITIONS, rate / parallelism, rate),
+    }
+    vertex = a_vertex(1, parallelism=parallelism, partitions=PARTITIONS, io=io)
+    return a_reading([vertex], {SINGLE_SOURCE: answers})
+
+
+def decided(options: dict[str, str], busy: float, *, parallelism: int = PARALLELISM) -> PassOutcome:
+    driver = JobDriver(a_context({**OPTIONS, **options}))
+    return driver.run_each_minute(
+        source_above_its_partitions(minute, busy, parallelism=parallelism) for minute in (1, 2, 3)
+    )
+
+
+def parallelism_after(outcome: PassOutcome) -> int:
+    if not isinstance(outcome.decision, Rescale):
+        return PARALLELISM
+    return outcome.decision.summaries[SINGLE_SOURCE].new
+
+
+@pytest.mark.parametrize("aggregator", ["MAX", "AVG", "MIN"])
+@pytest.mark.parametrize(
+    "busy",
+    [
+        pytest.param(0.9, id="too busy: needs 27, 180 of all"),
+        pytest.param(0.5, id="just right: 15, 100 of all"),
+        pytest.param(0.25, id="half as busy as it should be: waits for the interval, without the idle ones"),
+        pytest.param(0.02, id="nearly idle"),
+    ],
+)
+def test_a_source_goes_to_its_partitions_at_once(busy: float, aggregator: str) -> None:
+    outcome = decided({"metrics.busy-time.aggregator": aggregator}, busy)
+
+    assert parallelism_after(outcome) == PARTITIONS
+    assert "IDLE_SUBTASKS" in [reason.code for reason in outcome.decision.reasons]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("busy", [0.9, 0.5, 0.25], ids=["too busy", "just right", "half busy"])
+def test_no_policy_leaves_a_source_above_its_partitions(policy: str, busy: float) -> None:
+    assert 1 <= parallelism_after(decided({"policies": policy}, busy)) <= PARTITIONS
+
+
+def test_a_source_far_below_its_need_goes_below_its_partitions_by_what_its_working_subtasks_can_do() -> None:
+    # 37.5 records/s, twice that at a target of 0.5: 7.5 subtasks of 10/s; 8 is spread like 15 partitions by 8.
+    outcome = decided({"scale-down.interval": "0"}, 0.25)
+
+    assert parallelism_after(outcome) == 8
+
+
+def test_what_a_source_can_do_is_that_of_its_working_subtasks() -> None:
+    outcome = decided({"scale-down.interval": "0"}, 0.25)
+
+    assert isinstance(outcome.decision, Rescale)
+    expected = outcome.decision.summaries[SINGLE_SOURCE].metrics[ScalingMetric.EXPECTED_PROCESSING_RATE].current
+    assert expected == pytest.approx(8 * PER_SUBTASK)
+
+
+def test_a_source_at_its_partitions_is_sized_as_ever() -> None:
+    assert parallelism_after(decided({}, 0.5, parallelism=PARTITIONS)) == PARALLELISM  # nothing to do
+
+
+def test_the_reference_leaves_a_source_above_its_partitions() -> None:
+    outcome = decided({"compat": "reference"}, 0.5)
+
+    assert parallelism_after(outcome) == PARALLELISM
+
+
+@pytest.mark.parametrize(
+    "busy",
+    [
+        pytest.param(Aggregate(0.0, 600.0, 600.0, 60_000.0), id="all 100 are busy: the count is wrong"),
+        pytest.param(Aggregate(0.0, 600.0, math.nan, math.nan), id="mean NaN"),
+        pytest.param(Aggregate(0.0, math.inf, 90.0, 9000.0), id="maximum infinite"),
+        pytest.param(Aggregate(0.0, 600.0, -5.0, -500.0), id="mean negative"),
+        pytest.param(Aggregate(maximum=600.0), id="mean not told"),
+    ],
+)
+def test_a_count_of_partitions_that_contradicts_what_subtasks_do_takes_nothing_from_a_source(busy: Aggregate) -> None:
+    driver = JobDriver(a_context(OPTIONS))
+    readings = [source_above_its_partitions(minute, 0.6) for minute in (1, 2, 3)]
+    lying = [
+        replace(
+            reading,
+            aggregates={SINGLE_SOURCE: {**reading.aggregates[SINGLE_SOURCE], FlinkMetric.BUSY_TIME: busy}},
+        )
+        for reading in readings
+    ]
+
+    outcome = driver.run_each_minute(lying)
+
+    assert parallelism_after(outcome) >= PARALLELISM
