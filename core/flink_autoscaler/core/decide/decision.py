@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from flink_autoscaler.core.decide.filters.order import filtered
 from flink_autoscaler.core.decide.filters.partial import worth_its_outage
+from flink_autoscaler.core.decide.limits.rescale_threshold import above_threshold, raised_to_threshold
 from flink_autoscaler.core.decide.limits.resources import (
     after_executors,
     in_whole_taskmanagers,
@@ -86,7 +87,7 @@ def decide(
 
 def _decided(chosen: Chosen, job: EvaluatedJob, plugins: Plugins, look: Look | None) -> Decided:
     """Return what is left of what the policies want."""
-    plan = in_whole_taskmanagers(changes_of(chosen, job, plugins), job)
+    plan = raised_to_threshold(in_whole_taskmanagers(changes_of(chosen, job, plugins), job), job)
     if not plan.changes:
         return _held(plan, job, chosen.memories)
     blocked_by = _blocked_by(job)
@@ -102,6 +103,7 @@ def _decided(chosen: Chosen, job: EvaluatedJob, plugins: Plugins, look: Look | N
     plan, waiting = worth_its_outage(plan, within_headroom(plan, job, flink), job)
     if plan.changes:
         plan = in_whole_taskmanagers(after_executors(plan, job, plugins, tuning), job, is_cut=True)
+        plan = above_threshold(plan, job)
     plan, memories = look(plan, chosen) if look and plan.changes else Looked(plan, chosen.memories)
     return _carried_out(plan, job, memories, tuning) if plan.changes else _held(plan, job, {**memories, **waiting})
 

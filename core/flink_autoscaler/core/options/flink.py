@@ -23,6 +23,22 @@ def _flink_unset(
     return Option(key, parse, None, "", description, deprecated_keys=deprecated)
 
 
+def _count(text: str) -> int:
+    """Read a count of at least 1, which is also what stands for one that makes no sense."""
+    try:
+        return max(1, syntax.parse_int(text))
+    except ValueError:
+        return 1
+
+
+def _readable_duration(text: str) -> syntax.Duration | None:
+    """Read a duration; None for what is none."""
+    try:
+        return _duration_or_none(text)
+    except ValueError:
+        return None
+
+
 def _duration_or_none(text: str) -> syntax.Duration | None:
     """Read a duration; a negative one stands for "for ever"."""
     return None if text.strip().startswith("-") else syntax.parse_duration(text)
@@ -43,6 +59,17 @@ class FlinkOptions(OptionSet):
         "30 s",
         "Least time between two rescales.",
         ("jobmanager.adaptive-scheduler.scaling-interval.min",),
+    )
+    min_parallelism_increase = _flink(
+        "jobmanager.adaptive-scheduler.min-parallelism-increase",
+        _count,
+        "1",
+        "Subtasks by which a vertex has to grow before Flink 1.18 to 1.20 scale a running job up.",
+    )
+    forced_rescale = _flink_unset(
+        "jobmanager.adaptive-scheduler.scaling-interval.max",
+        _readable_duration,
+        "Time after which Flink 1.19 and 1.20 do a rescale that is smaller than that; unset: never.",
     )
     executing_stabilization = _flink(
         "jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout",

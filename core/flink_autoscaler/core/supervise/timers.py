@@ -32,7 +32,7 @@ def allowed_ms(context: JobAutoScalerContext, facts: RescaleFacts, estimate: Dow
     if context.options.rescale_timeout is not None:
         return context.options.rescale_timeout.ms
     flink = context.flink_options
-    waits = (flink.cooldown, flink.executing_stabilization, flink.submission_stabilization)
+    waits = (flink.cooldown, flink.forced_rescale, flink.executing_stabilization, flink.submission_stabilization)
     return sum(map(_ms, waits)) + _trigger_delay_ms(context, facts) + round(estimate.q90 * 1000) + SLACK_MS
 
 

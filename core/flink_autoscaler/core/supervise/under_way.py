@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from flink_autoscaler.core.decide.limits.rescale_threshold import too_small
 from flink_autoscaler.core.evaluate.downtime import possible_state
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.quick import replace
@@ -151,6 +152,8 @@ def _late(state: JobState, given: SupervisionInput, current: RescaleRecord, limi
     free = sum(each.free_slots for each in given.facts.taskmanagers or ())
     if running == dict(current.before):
         why = f"nothing has changed within {limit_ms // 1000} s; {free} slots are free"
+        if threshold := too_small(given.context, current.before, current.target):
+            why = f"nothing has changed within {limit_ms // 1000} s: {threshold}"
         return _refused(state, given, current, why)
     why = f"not all of it within {limit_ms // 1000} s; {free} slots are free"
     supervision = replace(state.supervision, current=settled(current, given, Stage.PARTIALLY_REACHED, why))

@@ -89,6 +89,15 @@ def _duration(text: str) -> float:
         return DEFAULT_FETCH_INTERVAL
 
 
+def _rescales(facts: ClusterFacts) -> Iterator[Finding]:
+    flink = FlinkOptions(facts.configuration or {})
+    least, forced = flink.min_parallelism_increase, flink.forced_rescale
+    if least > 1:
+        late = f"smaller ones come true after {forced} only" if forced else "smaller ones never come true"
+        key = FlinkOptions.min_parallelism_increase.key
+        yield note("MIN_INCREASE", f"Flink scales a job up by {least} subtasks of a vertex or more, {late} ({key})")
+
+
 def _metrics(facts: ClusterFacts) -> Iterator[Finding]:
     if facts.configuration is not None and fetch_interval(facts) <= 0:
         text = (
@@ -118,4 +127,4 @@ def _no_free_slots(slots: int, per_taskmanager: int) -> Finding:
     return limit("NO_FREE_SLOTS", text, Fix(Place.FLINK, f"taskmanager.numberOfTaskSlots: {2 * per_taskmanager}"))
 
 
-_CHECKS: Final[tuple[Callable[[ClusterFacts], Iterator[Finding]], ...]] = (_version, _mode, _metrics, _slots)
+_CHECKS: Final[tuple[Callable[[ClusterFacts], Iterator[Finding]], ...]] = (_version, _mode, _rescales, _metrics, _slots)

@@ -33,6 +33,16 @@ _SIZING: Final = Chapter(
             "SCALE_DOWN_STALE", "What was wanted while the scale-down waited is more than there is: nothing goes down."
         ),
         Meaning(
+            "RAISED_TO_THRESHOLD",
+            "Flink scales the job up by a minimum of subtasks only, so the vertex gets that many more.",
+            "`jobmanager.adaptive-scheduler.min-parallelism-increase` of the Flink cluster.",
+        ),
+        Meaning(
+            "RESCALE_TOO_SMALL",
+            "Flink would accept the rescale and never do it, because no vertex grows by its minimum; nothing is asked.",
+            "`jobmanager.adaptive-scheduler.min-parallelism-increase` of Flink, or its `scaling-interval.max`.",
+        ),
+        Meaning(
             "IDLE_SUBTASKS",
             "A source has more subtasks than partitions. Those without one do nothing and are taken from it.",
             "More partitions, if it is to have more subtasks.",
