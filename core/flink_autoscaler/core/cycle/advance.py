@@ -124,7 +124,7 @@ def _remembering(end: PassEnd, found: Found) -> PassEnd:
 def _wants(request: PassRequest, reading: JobReading, watched: Followed, found: Found, end: PassEnd) -> PassWants:
     """Return what is to be asked of the cluster: nothing while nobody knows what the job was asked to have."""
     supervision, details = end.state.supervision, reading.details
-    wanted = realizable(end.wanted, supervision, request, details, is_repair=watched.is_repair)
+    wanted = realizable(end.wanted, supervision, request, reading, is_repair=watched.is_repair)
     running: dict[VertexId, int] = {}
     if found.observed:
         running = {v.vertex_id: v.parallelism for v in found.observed.topology.vertices.values()}

@@ -8,9 +8,11 @@ from typing import Final
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.quick import replace
+from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Supervision, SupervisionPhase, Vector
 from flink_autoscaler.core.model.topology import JobDetails, VertexDetails
+from flink_autoscaler.core.observe.floors import floors_of
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import PassRequest
 
@@ -62,7 +64,7 @@ def _number(vertex_id: VertexId, text: str) -> int:
 
 
 def realizable(
-    wanted: Vector, supervision: Supervision, request: PassRequest, details: JobDetails | None, *, is_repair: bool
+    wanted: Vector, supervision: Supervision, request: PassRequest, reading: JobReading, *, is_repair: bool
 ) -> Vector:
     """Return what is wanted with the pins applied, without what the job does not have or could not run with.
 
@@ -70,11 +72,14 @@ def realizable(
         wanted: What was decided, and the user's own overrides.
         supervision: Of the job after the pass.
         request: Of the pass.
-        details: The job as it is; None when it could not be read. Where there are pins nothing is wanted then: without
-            them the job would go back to what was decided, and forth again in the next pass.
+        reading: The job as it is. Where there are pins and it could not be read, nothing is wanted: without them the
+            job would go back to what was decided, and forth again in the next pass.
         is_repair: Whether a failed rescale is undone.
     """
-    options = request.context.options
+    options, details = request.context.options, reading.details
+    if not is_repair:  # the first decision about a job may come before its requirements were read
+        floors = floors_of(reading, options)
+        wanted = {v: max(parallelism, floors.get(v, 1)) for v, parallelism in wanted.items()}
     if details is None or not details.vertices:
         has_pins = bool(request.orders.pins or supervision.pinned)
         return {} if has_pins and not is_repair else wanted

@@ -24,6 +24,7 @@ from flink_autoscaler.core.model.vertex_patterns import matching
 from flink_autoscaler.core.observe.conversion import Conversion, base_taskmanager_metrics, convert
 from flink_autoscaler.core.observe.counters import CountedWindow, counted
 from flink_autoscaler.core.observe.first_minute import ages_of
+from flink_autoscaler.core.observe.floors import floors_of
 from flink_autoscaler.core.observe.gathering import gathered_ms, task_ms
 from flink_autoscaler.core.observe.history import complete_tracking, prune_history, trim_history, trim_tracking
 from flink_autoscaler.core.observe.idle_subtasks import with_idle_subtasks
@@ -86,6 +87,9 @@ def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) 
         raise ResponseError(f"job {details.job_id}: the details have no timestamp for RUNNING")
     topology = build_topology(details)
     topology = topology.with_partitions(_partitions(topology, reading, is_active_only=options.improves(None)))
+    if floors := floors_of(reading, options):
+        floored = {v: replace(vertex, floor=floors.get(v, 1)) for v, vertex in topology.vertices.items()}
+        topology = JobTopology(floored)
     if options.improves(options.source_partition_cap):
         topology = with_idle_subtasks(topology, reading.aggregates)
     if options.improves(options.possible_values_only):

@@ -16,6 +16,7 @@ from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.state import ConfigChanges
+from flink_autoscaler.core.observe.floors import keeps_floors
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import NO_TERMS, Realization, RealizationTerms, RealizeResult
 from flink_autoscaler.core.ports.task_managers import is_reactive
@@ -103,7 +104,7 @@ class RescaleApiRealizer:
             return refusal
         check_overrides(overrides)
         try:
-            change = _change(self._clients(context.endpoint), context.job_id or "", overrides, terms)
+            change = _change(self._clients(context.endpoint), context, overrides, terms)
             before, after = self._loop.run(change, _REQUESTS * context.endpoint.timeout + GRACE)
         except FlinkRestError as error:
             return self._failure(context, error)
@@ -162,23 +163,28 @@ class RescaleApiRealizer:
 
 
 async def _change(
-    client: FlinkRestClient, job_id: str, overrides: Mapping[VertexId, int], terms: RealizationTerms
+    client: FlinkRestClient, context: JobAutoScalerContext, overrides: Mapping[VertexId, int], terms: RealizationTerms
 ) -> tuple[Requirements, Requirements | None]:
     """Send one GET, and one PUT with all vertices when a bound differs; Flink refuses a PUT that leaves one out.
 
     Returns:
         Requirements of all vertices before and after, equal when nothing had to be sent. None instead of the latter
-        when a bound differs, but somebody else changed the requirements since they were read for the decision.
+        when a bound differs, but somebody else changed the requirements since they were read for the decision, or it
+        was made without them and would go below a lower bound that somebody set: the next pass knows it.
 
     Raises:
         ResponseError: The answer leaves out a vertex of the job.
     """
+    job_id, keeps = context.job_id or "", keeps_floors(context.options)
     before = await client.resource_requirements(job_id)
     if left_out := sorted(terms.vertices.keys() - before.keys()):
         raise ResponseError(f"the resource requirements leave out {', '.join(left_out)}, of the job's own vertices")
-    after = wanted_requirements(before, overrides, terms.least)
+    after = wanted_requirements(before, overrides, terms.least, keeps_lower=keeps)
     if after != before:
-        if terms.found is not None and terms.found != before:
+        is_followed = context.options.improves(context.options.supervised_rescales)
+        is_below = keeps and is_followed and any(after[v].lower < bounds.lower for v, bounds in before.items())
+        is_outdated = is_below and not terms.is_repair if terms.found is None else terms.found != before
+        if is_outdated:
             return before, None
         await client.set_resource_requirements(job_id, after)
     return before, after
@@ -206,16 +212,28 @@ def _realization(
 
 
 def wanted_requirements(
-    current: Requirements, overrides: Mapping[VertexId, int], least: Mapping[VertexId, int] | None = None
+    current: Requirements,
+    overrides: Mapping[VertexId, int],
+    least: Mapping[VertexId, int] | None = None,
+    *,
+    keeps_lower: bool = False,
 ) -> dict[VertexId, ParallelismBounds]:
     """Return the requirements of all vertices of the job, those with an override replaced.
 
     Overrides of vertices that the job does not have are ignored; vertices without an override keep both bounds.
+
+    Args:
+        current: Requirements of all vertices.
+        overrides: Upper bounds.
+        least: Lower bounds; 1 for vertices that are not named.
+        keeps_lower: Whether a greater lower bound stays, as far as the upper bound allows it.
     """
     wanted = dict(current)
     for vertex_id in current.keys() & overrides.keys():
         upper = overrides[vertex_id]
         lower = max(LOWER_BOUND, (least or {}).get(vertex_id, LOWER_BOUND))
+        if keeps_lower:
+            lower = max(lower, current[vertex_id].lower)
         wanted[vertex_id] = ParallelismBounds(min(lower, upper), upper)
     return wanted
 

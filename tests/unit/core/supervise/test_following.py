@@ -260,6 +260,18 @@ def test_a_rescale_that_changes_nothing_is_refused_and_not_tried_again_at_once()
     assert later.holds == ()
 
 
+def test_a_rescale_that_flink_never_does_names_its_threshold() -> None:
+    job = a_rescaled_job()
+    job.flink = {"jobmanager.adaptive-scheduler.min-parallelism-increase": "3"}
+
+    job.look(healthy(TWO, asked=FOUR))
+    job.look(after=10 * MINUTE)
+
+    assert job.stage is Stage.REFUSED
+    assert job.supervision.current is not None
+    assert "min-parallelism-increase" in job.supervision.current.reason
+
+
 def test_somebody_elses_change_is_respected_and_reported() -> None:
     job = a_rescaled_job()
     job.look(healthy(FOUR))

@@ -66,6 +66,10 @@ def test_a_cluster_gets_several_requests_worth_of_time_to_accept(timeout: float,
             5 + 2 + 4 + 8,
             id="the name of Flink 1",
         ),
+        pytest.param(
+            {}, {**QUICK, f"{SCHEDULER}scaling-interval.max": "90 s"}, NOTHING, 15 + 90, id="forced after a while"
+        ),
+        pytest.param({}, {**QUICK, f"{SCHEDULER}scaling-interval.max": "NaN"}, NOTHING, 15, id="no duration"),
     ],
 )
 def test_a_rescale_may_take_what_the_cluster_waits_for(

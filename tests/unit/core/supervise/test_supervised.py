@@ -372,7 +372,7 @@ def test_without_details_of_the_job_nothing_is_wanted_that_could_go_against_a_pi
     request = replace(a_request(a_context(dict(OPTIONS))), orders=orders)
     supervision = look(daemon).outcome.state.supervision
 
-    assert realizable(THREE, supervision, request, None, is_repair=is_repair) == wanted
+    assert realizable(THREE, supervision, request, JobReading(None), is_repair=is_repair) == wanted
 
 
 def test_a_pin_never_exceeds_what_the_vertex_can_have() -> None:
@@ -447,7 +447,7 @@ def test_nothing_is_wanted_for_vertices_that_a_new_graph_does_not_have() -> None
     supervision = look(daemon).outcome.state.supervision
     reading: JobReading = daemon.network.read(request)
 
-    assert realizable({SOURCE: 3, other: 4}, supervision, request, reading.details, is_repair=False) == {SOURCE: 3}
+    assert realizable({SOURCE: 3, other: 4}, supervision, request, reading, is_repair=False) == {SOURCE: 3}
 
 
 @pytest.mark.parametrize(
@@ -467,7 +467,7 @@ def test_what_runs_is_not_taken_back_for_a_max_parallelism_that_cannot_be(max_pa
     assert details is not None
     lying = replace(details, vertices=tuple(replace(v, max_parallelism=max_parallelism) for v in details.vertices))
 
-    assert realizable({SOURCE: 3}, supervision, request, lying, is_repair=False) == {SOURCE: wanted}
+    assert realizable({SOURCE: 3}, supervision, request, JobReading(lying), is_repair=False) == {SOURCE: wanted}
 
 
 def test_a_rescale_that_a_resubmitted_job_inherits_is_followed_as_well() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from fake_flink import Canned, Fault, flink_error
-from realizer_setup import JOB_ID, PATH, SINK, SOURCE, Clients, Cluster, body_of
+from realizer_setup import ADAPTIVE, JOB_ID, PATH, SINK, SOURCE, Clients, Cluster, body_of
 
 from flink_autoscaler.core.errors import ConnectError, RealizeError, RefusedError, ResponseError
 from flink_autoscaler.core.model.events import EventType
@@ -74,12 +74,58 @@ def test_equal_requirements_are_not_put(
     assert cluster.requests == [("GET", PATH)]
 
 
-def test_a_lower_bound_set_by_hand_is_reset(realizer: RescaleApiRealizer, cluster: Cluster) -> None:
+FOUND = {SOURCE: (6, 10), SINK: (2, 4)}
+
+
+@pytest.mark.parametrize(
+    ("options", "least"),
+    [
+        pytest.param({}, 6, id="kept"),
+        pytest.param({"job.autoscaler.compat": "reference"}, 1, id="the reference"),
+        pytest.param({"job.autoscaler.rescale.lower-bound": "target"}, 1, id="somebody asked for another one"),
+    ],
+)
+def test_a_lower_bound_that_somebody_set_is_kept(
+    realizer: RescaleApiRealizer, cluster: Cluster, options: dict[str, str], least: int
+) -> None:
+    cluster.requirements.update(FOUND)
+
+    realizer.realize_overrides(cluster.context({**ADAPTIVE, **options}), {SOURCE: 8})
+
+    assert cluster.bodies == [body_of({SOURCE: (least, 8), SINK: (2, 4)})]
+
+
+def test_a_lower_bound_alone_is_no_reason_for_a_request(realizer: RescaleApiRealizer, cluster: Cluster) -> None:
     cluster.requirements.update({SOURCE: (2, 2), SINK: (2, 2)})
 
-    realizer.realize_overrides(cluster.context(), {SOURCE: 2})
+    assert realizer.realize_overrides(cluster.context(), {SOURCE: 2}).result is RealizeResult.UNCHANGED
+    assert cluster.bodies == []
 
-    assert cluster.bodies == [body_of({SOURCE: (1, 2), SINK: (2, 2)})]
+
+def test_what_was_decided_without_a_lower_bound_above_it_waits_for_the_next_pass(
+    realizer: RescaleApiRealizer, cluster: Cluster
+) -> None:
+    cluster.requirements.update(FOUND)
+
+    assert realizer.realize_overrides(cluster.context(), {SOURCE: 4}).result is RealizeResult.UNCHANGED
+    assert cluster.bodies == []
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        pytest.param(RealizationTerms(found=FOUND), id="who knew it wants it all the same, as a person with a pin"),
+        pytest.param(RealizationTerms(is_repair=True), id="a job that has to be repaired"),
+    ],
+)
+def test_a_lower_bound_goes_no_higher_than_what_is_wanted(
+    realizer: RescaleApiRealizer, cluster: Cluster, terms: RealizationTerms
+) -> None:
+    cluster.requirements.update(FOUND)
+
+    realizer.realize_overrides(cluster.context(), {SOURCE: 4}, terms=terms)
+
+    assert cluster.bodies == [body_of({SOURCE: (4, 4), SINK: (2, 4)})]
 
 
 def test_drift_is_healed(realizer: RescaleApiRealizer, cluster: Cluster) -> None:

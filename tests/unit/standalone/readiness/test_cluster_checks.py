@@ -47,6 +47,16 @@ def slots(total: int, free: int, *, taskmanagers: int = 1, is_fixed: bool = True
             id="Flink gathers no metrics",
         ),
         pytest.param(
+            ClusterFacts("1.20.1", {**ADAPTIVE, "jobmanager.adaptive-scheduler.min-parallelism-increase": "4"}),
+            [("MIN_INCREASE", "note", None)],
+            id="Flink does no small rescales",
+        ),
+        pytest.param(
+            ClusterFacts("1.20.1", {**ADAPTIVE, "jobmanager.adaptive-scheduler.min-parallelism-increase": "NaN"}),
+            [],
+            id="a threshold that is no number",
+        ),
+        pytest.param(
             ClusterFacts(capacity=slots(0, 0, taskmanagers=0)),
             [("NO_TASKMANAGERS", "needed", None)],
             id="no TaskManager",

@@ -76,6 +76,11 @@ _FINDINGS: Final = Chapter(
             "No job can grow before there are more slots.",
             "More TaskManagers, or Flink: `taskmanager.numberOfTaskSlots`.",
         ),
+        Meaning(
+            "MIN_INCREASE",
+            "Flink scales a job up by a minimum of subtasks of a vertex only; smaller rescales wait or ask for more.",
+            "Flink: `jobmanager.adaptive-scheduler.min-parallelism-increase`.",
+        ),
         Meaning("FREE_SLOTS", "By how much the jobs of the cluster can grow together."),
         Meaning("CLUSTER_GROWS", "TaskManagers are added when jobs ask for more slots."),
         Meaning("NOT_ENABLED", "The job is not to be scaled.", "`enabled: true`, where the output says."),

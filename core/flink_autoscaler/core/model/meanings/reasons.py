@@ -40,7 +40,7 @@ _SIZING: Final = Chapter(
         Meaning(
             "RESCALE_TOO_SMALL",
             "Flink would accept the rescale and never do it, because no vertex grows by its minimum; nothing is asked.",
-            "`jobmanager.adaptive-scheduler.min-parallelism-increase` of Flink, or its `scaling-interval.max`.",
+            "`jobmanager.adaptive-scheduler.min-parallelism-increase` of the Flink cluster.",
         ),
         Meaning(
             "IDLE_SUBTASKS",

@@ -94,6 +94,7 @@ def limits_of(vertex: Vertex, current: int, settings: SizingSettings) -> VertexL
     least, greatest = settings.limits_for(vertex)
     if vertex.vertex_id in settings.skewed:
         greatest = current
+    least = max(least, vertex.floor)
     has_partitions = settings.caps_sources and not vertex.inputs and vertex.source_partitions > 0
     return _limits(current, least, greatest, vertex.max_parallelism, vertex.source_partitions if has_partitions else 0)
 
