@@ -13,6 +13,7 @@ from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingM
 from flink_autoscaler.core.model.numbers import INFINITY, NAN, ceil_decimals, divide
 from flink_autoscaler.core.model.state import HistoryEntry, JobState, ScalingSummary
 from flink_autoscaler.core.model.topology import Vertex
+from flink_autoscaler.core.observe.idle_subtasks import of_working_subtasks
 from flink_autoscaler.core.observe.window import MetricWindow, window_of
 from flink_autoscaler.core.options.job import AutoscalerOptions, BusyTimeAggregator
 from flink_autoscaler.core.policies.base.quantities import LEAST_BUSY
@@ -170,8 +171,9 @@ def _has_gained_little(vertex: Vertex, job: EvaluatedJob) -> bool:
 
 def _skewed_shares(vertex: Vertex, job: EvaluatedJob) -> BusyShares | None:
     """Return how busy a skewed vertex is; None for one that is not, and where the shares contradict each other."""
-    options, vertex_id, subtasks = job.context.options, vertex.vertex_id, vertex.parallelism
-    least, busiest, mean, *_ = job.reading.aggregates.get(vertex_id, {}).get(FlinkMetric.BUSY_TIME, Aggregate())
+    options, vertex_id, subtasks = job.context.options, vertex.vertex_id, vertex.working_subtasks
+    busy = job.reading.aggregates.get(vertex_id, {}).get(FlinkMetric.BUSY_TIME, Aggregate())
+    least, busiest, mean, *_ = of_working_subtasks(busy, vertex)
     if busiest is None or mean is None or (least is not None and not least <= mean):
         return None
     counted = MetricWindow(job.state.samples[-2:]).rate(ScalingMetric.ACCUMULATED_BUSY_TIME, vertex_id) / subtasks
