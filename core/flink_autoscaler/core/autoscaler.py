@@ -13,7 +13,7 @@ from flink_autoscaler.core.cycle.ending import error_event, failed
 from flink_autoscaler.core.errors import AutoscalerError, PluginError
 from flink_autoscaler.core.evaluate.restart_time import ENOUGH, ClusterOutages, newest_outages
 from flink_autoscaler.core.model.events import Event
-from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.job import SHARED_JOB_ID, JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import EMPTY_MEMORY, CollectorMemory
@@ -162,10 +162,18 @@ class JobAutoScaler:
             kept = replace(kept, unrecorded=None)
             if isinstance(self._store, SharedStateStore):
                 self._store.forget()
-        state = self._store.load(context.job_key) if kept.unrecorded is None else kept.unrecorded
+        state = self._load(context) if kept.unrecorded is None else kept.unrecorded
         self._keep(context.job_key, replace(kept, term=term, given=state))
         outages = self._outages_elsewhere(context, state)
         return PassRequest(context, state, now_ms, kept.memory, orders, kept.refusal, recorded, outages=outages)
+
+    def _load(self, context: JobAutoScalerContext) -> JobState:
+        """Load the state of a job, from another key where it had that until a job of its name came or went."""
+        state = self._store.load(context.job_key)
+        if context.job_id in (state.job_id, SHARED_JOB_ID):
+            return state
+        others = (self._store.load(job_key) for job_key in context.other_keys)
+        return next((other for other in others if other.job_id == context.job_id), state)
 
     def observe(self, context: JobAutoScalerContext, outcome: PassOutcome) -> JobPassReport:
         """Take what an outcome taught the collector, and nothing else: another daemon acts on it."""

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 JobKey = str
 """Identity of a job within the daemon: ``<cluster>/<job name>`` by default."""
+
+SHARED_JOB_ID: Final = "0" * 32
+"""Id that older Flink versions give to the job of every application cluster with high availability."""
+
+_JOB_ID_SUFFIX: Final = re.compile(r"#[0-9a-f]{32}(@[^#/]+)?\Z")
 
 
 def cluster_of(job_key: JobKey) -> str:
     """Return the cluster that a job key names; empty when it is a mere job id."""
     cluster, slash, _ = job_key.partition("/")
     return cluster if slash else ""
+
+
+def name_key(job_key: JobKey) -> JobKey:
+    """Return the key of the name alone, for a job whose key has its id besides because another one has its name.
+
+    A key that was too long to be kept whole is returned as it is.
+    """
+    return _JOB_ID_SUFFIX.sub("", job_key)
 
 
 class JobStatus(StrEnum):

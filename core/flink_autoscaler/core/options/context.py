@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from flink_autoscaler.core.model.job import Capacity, Endpoint, Headroom, JobKey, JobStatus, SlotShare
+from flink_autoscaler.core.model.job import (
+    Capacity,
+    Endpoint,
+    Headroom,
+    JobKey,
+    JobStatus,
+    SlotShare,
+    cluster_of,
+    name_key,
+)
 from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.core.options.job import AutoscalerOptions
@@ -54,6 +63,16 @@ class JobAutoScalerContext:
     unknown: Mapping[str, str] = field(default_factory=dict)
     share: SlotShare | None = None
     modified_ms: int | None = None
+
+    @property
+    def other_keys(self) -> tuple[JobKey, ...]:
+        """Keys that the job has had or may get as jobs of its name come and go, the one of the name alone first."""
+        if self.job_id is None or not cluster_of(self.job_key):
+            return ()
+        name = name_key(self.job_key)
+        with_id = f"{name}#{self.job_id}"
+        application_id = self.labels.get("yarn_application_id", "")
+        return tuple(key for key in (name, with_id, f"{with_id}@{application_id}") if key != self.job_key)
 
     @cached_property
     def options(self) -> AutoscalerOptions:

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from typing import Final, TypeGuard
 
 from flink_autoscaler.core.decide.limits.pins import PinnedJob, pin_problems
-from flink_autoscaler.core.model.orders import Orders, PauseOrder, PauseScope, Pin, Signed
+from flink_autoscaler.core.model.job import JobKey, name_key
+from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, PauseOrder, PauseScope, Pin, Signed
 from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Origin, Stage, Supervision
@@ -145,6 +146,64 @@ def settled(orders: Orders, now_ms: int) -> Orders:
         rollback=_since(orders.rollback, oldest_ms),
         reset=_since(orders.reset, oldest_ms),
     )
+
+
+def orders_for(job_key: JobKey, other_keys: Iterable[JobKey], book: Mapping[JobKey, Orders], now_ms: int) -> Orders:
+    """Orders that hold for a job: an order for a name holds for every job of that name, one with an id follows its job.
+
+    Args:
+        job_key: Of the job at present.
+        other_keys: That it has had or may get (``JobAutoScalerContext.other_keys``).
+        book: Orders by key.
+        now_ms: Epoch milliseconds.
+    """
+    orders = book.get(job_key, NO_ORDERS)
+    for key in other_keys:
+        if key in book:
+            # What is done once is meant for the job that has the name to itself, or had it first.
+            other = book[key] if key != name_key(job_key) else replace(book[key], rollback=None, reset=None)
+            orders = _joined(other, orders, now_ms) if key == name_key(job_key) else _joined(orders, other, now_ms)
+    return orders
+
+
+def _joined(first: Orders, second: Orders, now_ms: int) -> Orders:
+    """Return what two orders for one job come to; of pins that fit the same vertex the second's count."""
+    return Orders(
+        pause=_joined_pause(pause_in_force(first, now_ms), pause_in_force(second, now_ms)),
+        pins=(*first.pins, *second.pins),
+        resumed_ms=max((each for each in (first.resumed_ms, second.resumed_ms) if each is not None), default=None),
+        rollback=_latest(first.rollback, second.rollback),
+        reset=_latest(first.reset, second.reset),
+        dry_run=second.dry_run or first.dry_run,
+    )
+
+
+def _joined_pause(first: PauseOrder | None, second: PauseOrder | None) -> PauseOrder | None:
+    if first is None or second is None:
+        return first or second
+    if PauseScope.BOTH in (first.direction, second.direction):
+        return first if first.direction is PauseScope.BOTH else second
+    ends = [each.until_ms for each in (first, second) if each.until_ms is not None]
+    direction = first.direction if first.direction is second.direction else PauseScope.BOTH
+    # Whatever lasts longer is found again by the pass after the first end.
+    return replace(second, direction=direction, until_ms=min(ends, default=None))
+
+
+def _latest(first: Signed | None, second: Signed | None) -> Signed | None:
+    return max((each for each in (first, second) if each is not None), key=lambda each: each.at_ms, default=None)
+
+
+def with_name_orders(ordered: Ordered, job_key: JobKey, book: Mapping[JobKey, Orders], now_ms: int) -> Ordered:
+    """Say what holds for a job by its name, where another order was given for it alone."""
+    name = name_key(job_key)
+    orders = book.get(name, NO_ORDERS) if name != job_key else NO_ORDERS
+    pause = pause_in_force(orders, now_ms)
+    standing = [*([] if pause is None else [pause_text(pause)]), *(f"pin {pin_text(each)}" for each in orders.pins)]
+    standing += [] if orders.dry_run is None else [f"dry run, {_by(orders.dry_run)}"]
+    if not standing:
+        return ordered
+    text = f"{ordered.text} (every job named so has an order for {name}: {'; '.join(standing)})"
+    return replace(ordered, text=text, is_refused=ordered.is_refused or ordered.reason is None)
 
 
 def held(last: Orders, now_ms: int) -> Orders:

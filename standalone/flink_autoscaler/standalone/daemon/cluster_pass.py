@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 from structlog.contextvars import bound_contextvars
@@ -16,13 +16,13 @@ from flink_autoscaler.core.border import Border, ToldOnce, attempted
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, StoreError
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.model.early import EarlyPass, LookAgain
-from flink_autoscaler.core.model.job import JobKey
+from flink_autoscaler.core.model.job import JobKey, name_key
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import EvaluationEngine, JobList, JobListFetcher
 from flink_autoscaler.core.ports.order_book import OrderBook
 from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome, PassRequest
-from flink_autoscaler.core.supervise.order_book import held
+from flink_autoscaler.core.supervise.order_book import held, orders_for
 from flink_autoscaler.standalone.daemon.completion import Completion
 from flink_autoscaler.standalone.daemon.forecasts import JobForecasts
 from flink_autoscaler.standalone.daemon.ledger import SlotLedger, SlotSource
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from flink_autoscaler.standalone.history.sink import HistorySink
 
 log = structlog.get_logger(__name__)
+
+_NONE: Final = frozenset[JobKey]()
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,7 @@ class ClusterPass:
         self._leadership = around.leadership
         self._vanished = around.vanished or VanishedJobs(cluster, autoscaler=autoscaler, tombstones=HeapTombstones())
         self._last_orders: Mapping[JobKey, Orders] = {}
+        self._sharing: set[JobKey] = set()
         self._roster = Roster()
         self._told = ToldOnce()
         self._ledger = SlotLedger(around.slot_source)
@@ -198,6 +201,7 @@ class ClusterPass:
     def take_over(self, before: ClusterPass) -> None:
         """Go on where other passes of the cluster ended: with the jobs they knew and what they have under way."""
         self._roster, self._vanished, self._ledger = before._roster, before._vanished, before._ledger
+        self._sharing = before._sharing
 
     def forget_jobs(self) -> None:
         """Free the memory that the jobs take; their states stay."""
@@ -216,6 +220,7 @@ class ClusterPass:
         job_list = self._fetcher.fetch()
         gone, deleted = self._clean_up(job_list, term, now_ms)
         selected = tuple(context for context in job_list.jobs if self._selects(context))
+        self._tell_shared_names(selected)
         failures = dict(job_list.unreadable)
         asked = self._requests(selected, failures, term, now_ms, orders)
         asked = asked if early is None else [replace(request, early=early.asked_by) for request in asked]
@@ -267,7 +272,7 @@ class ClusterPass:
                 failures[request.context.job_key] = border.error
         return reports
 
-    def _read_orders(self, now_ms: int) -> Callable[[JobKey], Orders]:
+    def _read_orders(self, now_ms: int) -> Callable[[JobAutoScalerContext], Orders]:
         """Return what gives the orders for a job; where they cannot be read, nothing is changed in this pass."""
         is_known = True
         try:
@@ -276,10 +281,11 @@ class ClusterPass:
             # Who watches the store says that it is away; metrics are collected meanwhile.
             log.debug("orders_unknown", error=str(error))
             is_known = False
-        return lambda job_key: self._orders(job_key) if is_known else held(self._orders(job_key), now_ms)
+        return lambda job: self._orders(job, now_ms) if is_known else held(self._orders(job, now_ms), now_ms)
 
-    def _orders(self, job_key: JobKey) -> Orders:
-        given, dry_run = self._last_orders.get(job_key, NO_ORDERS), self._around.standing.dry_run
+    def _orders(self, context: JobAutoScalerContext, now_ms: int) -> Orders:
+        book, dry_run = self._last_orders, self._around.standing.dry_run
+        given = orders_for(context.job_key, context.other_keys, book, now_ms) if book else NO_ORDERS
         if dry_run is None:
             return given
         # What is to be done once waits until it can be.
@@ -297,13 +303,29 @@ class ClusterPass:
         gone_keys = [context.job_key for context in gone]
         try:
             with self._leadership.acting(term):
-                deleted = self._vanished.update(job_list.present, gone_keys, is_complete=not job_list.problems)
+                present = job_list.present | self._followed_orders(job_list)
+                deleted = self._vanished.update(present, gone_keys, is_complete=not job_list.problems)
                 self._around.order_book.tidy(self.cluster, now_ms)
                 return gone, deleted
         except StoreError as error:
             # Nothing is lost: what is due is done in a later pass, and who watches the store says that it is away.
             log.debug("clean_up_put_off", error=str(error))
             return gone, ()
+
+    def _followed_orders(self, job_list: JobList) -> frozenset[JobKey]:
+        """Return keys with orders that no job has now but one that is there has had: they hold for it."""
+        absent = self._last_orders.keys() - job_list.present
+        return (
+            frozenset(absent.intersection(key for job in job_list.jobs for key in job.other_keys)) if absent else _NONE
+        )
+
+    def _tell_shared_names(self, contexts: Sequence[JobAutoScalerContext]) -> None:
+        """Say once of every job that another one has its name, and that orders for the name hold for both."""
+        shared = {each.job_key for each in contexts if name_key(each.job_key) != each.job_key}
+        for job_key in sorted(shared - self._sharing):
+            name = name_key(job_key)
+            log.warning("job_name_shared", job_key=job_key, name_key=name, has_orders=name in self._last_orders)
+        self._sharing = shared
 
     def _drop(self, job_key: JobKey) -> None:
         self._autoscaler.drop(job_key)
@@ -316,7 +338,7 @@ class ClusterPass:
         failures: dict[JobKey, AutoscalerError],
         term: int | None,
         now_ms: int,
-        orders: Callable[[JobKey], Orders],
+        orders: Callable[[JobAutoScalerContext], Orders],
     ) -> list[PassRequest]:
         requests = []
         recorder = None if term is None else self._around.recorder
@@ -327,7 +349,7 @@ class ClusterPass:
                     raise NotReadyError("still under way since an earlier pass")
                 recorded = None if recorder is None else recorder.recorded(job_key)
                 request = self._autoscaler.request(
-                    context, now_ms, term=term, orders=orders(job_key), recorded=recorded
+                    context, now_ms, term=term, orders=orders(context), recorded=recorded
                 )
                 requests.append(request)
             if border.error is not None:

@@ -9,15 +9,12 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from flink_autoscaler.clients.flink.decode import JobOverview
-from flink_autoscaler.core.model.job import JobKey, JobStatus
+from flink_autoscaler.core.model.job import SHARED_JOB_ID, JobKey, JobStatus
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings
 from flink_autoscaler.standalone.settings.schema.settings import JobKeyMode
 
 KEY_LIMIT = 191
 """Longest key, in characters: the width of ``job_key`` in the database of the Java process."""
-
-HA_JOB_ID = "0" * 32
-"""Id that older Flink versions give to the job of every application cluster with high availability."""
 
 _DIGEST = 16
 _NOWHERE = ""
@@ -33,8 +30,9 @@ class PlacedJob(NamedTuple):
 def keyed_jobs(cluster: str, jobs: Sequence[JobOverview], mode: JobKeyMode) -> dict[JobKey, JobOverview]:
     """Give every job its key.
 
-    With ``name`` a key is ``<cluster>/<job name>``, so that a resubmitted job continues where it was. Live jobs that
-    share a name have ``#<job id>`` appended. Of an ended job whose name another one carries on nothing is listed: its
+    With ``name`` a key is ``<cluster>/<job name>``, so that a resubmitted job continues where it was. Of live jobs that
+    share a name the one that began first has it, and keeps what was learned and ordered when another one comes; the
+    others have ``#<job id>`` appended. Of an ended job whose name another one carries on nothing is listed: its
     key belongs to the successor, and it will never run again.
 
     Args:
@@ -65,14 +63,24 @@ def keyed_application_jobs(
     jobs = [PlacedJob(application_id, job) for application_id, listed in applications.items() for job in listed]
     common = {job_id for job_id, count in Counter(each.job.job_id for each in jobs).items() if count > 1}
     if mode is JobKeyMode.JOB_ID:
-        return {_id_key(placed, common | {HA_JOB_ID}): placed for placed in jobs}
-    alive = Counter(_name(placed) for placed in jobs if not _has_ended(placed))
+        return {_id_key(placed, common | {SHARED_JOB_ID}): placed for placed in jobs}
+    first = {_name(placed): placed for placed in sorted(jobs, key=_seniority, reverse=True) if not _has_ended(placed)}
     latest = {_name(placed): placed for placed in sorted(jobs, key=lambda placed: placed.job.start_ms)}
-    listed = [each for each in jobs if not _has_ended(each) or (not alive[_name(each)] and latest[_name(each)] is each)]
+    listed = [
+        each for each in jobs if not _has_ended(each) or (_name(each) not in first and latest[_name(each)] is each)
+    ]
     return {
-        _limited(f"{cluster}/{_name(each)}" + (f"#{_id_key(each, common)}" if alive[_name(each)] > 1 else "")): each
+        _limited(
+            f"{cluster}/{_name(each)}" + ("" if first.get(_name(each), each) is each else f"#{_id_key(each, common)}")
+        ): each
         for each in listed
     }
+
+
+def _seniority(placed: PlacedJob) -> tuple[bool, int, str, str]:
+    """Return a key that puts the job that began first before the others, and one of which that is not known last."""
+    job = placed.job
+    return job.start_ms < 0, job.start_ms, job.job_id, placed.application_id
 
 
 def _id_key(placed: PlacedJob, common: set[str]) -> str:

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flink_autoscaler.clients.flink.decode import JobOverview
-from flink_autoscaler.standalone.fetchers.job_keys import HA_JOB_ID, KEY_LIMIT, keyed_application_jobs, keyed_jobs
+from flink_autoscaler.core.model.job import SHARED_JOB_ID
+from flink_autoscaler.standalone.fetchers.job_keys import KEY_LIMIT, keyed_application_jobs, keyed_jobs
 from flink_autoscaler.standalone.settings.schema.settings import JobKeyMode
 
 
@@ -24,8 +25,13 @@ def _keys(*jobs: JobOverview, mode: JobKeyMode = JobKeyMode.NAME) -> dict[str, s
         pytest.param([_job("a"), _job("b", "x")], {"main/orders": "a", "main/x": "b"}, id="two names, in order"),
         pytest.param(
             [_job("a"), _job("b", state="RESTARTING")],
-            {"main/orders#a": "a", "main/orders#b": "b"},
+            {"main/orders": "a", "main/orders#b": "b"},
             id="two live jobs with one name",
+        ),
+        pytest.param(
+            [_job("a", start_ms=2), _job("b", start_ms=1), _job("c", start_ms=-1)],
+            {"main/orders#a": "a", "main/orders": "b", "main/orders#c": "c"},
+            id="the one that began first has the name",
         ),
         pytest.param(
             [_job("a", state="CANCELED"), _job("b")], {"main/orders": "b"}, id="an ended job makes way for a live one"
@@ -38,7 +44,7 @@ def _keys(*jobs: JobOverview, mode: JobKeyMode = JobKeyMode.NAME) -> dict[str, s
         pytest.param([_job("a", "line\nfeed\x1b[2J")], {"main/line?feed?[2J": "a"}, id="control characters"),
         pytest.param([_job("a", "half \ud83d")], {"main/half ?": "a"}, id="half of a surrogate pair"),
         pytest.param(
-            [_job("a", "x\n"), _job("b", "x\t")], {"main/x?#a": "a", "main/x?#b": "b"}, id="alike once made printable"
+            [_job("a", "x\n"), _job("b", "x\t")], {"main/x?": "a", "main/x?#b": "b"}, id="alike once made printable"
         ),
         pytest.param([], {}, id="no jobs"),
     ],
@@ -86,12 +92,12 @@ def _application_keys(
         pytest.param({"app1": [_job("a")], "app2": []}, {"main/orders": ("app1", "a")}, id="one job"),
         pytest.param(
             {"app1": [_job("a")], "app2": [_job("b")]},
-            {"main/orders#a": ("app1", "a"), "main/orders#b": ("app2", "b")},
+            {"main/orders": ("app1", "a"), "main/orders#b": ("app2", "b")},
             id="one name in two applications",
         ),
         pytest.param(
             {"app1": [_job("a")], "app2": [_job("a")]},
-            {"main/orders#a@app1": ("app1", "a"), "main/orders#a@app2": ("app2", "a")},
+            {"main/orders": ("app1", "a"), "main/orders#a@app2": ("app2", "a")},
             id="one name and one id in two applications",
         ),
         pytest.param(
@@ -117,7 +123,9 @@ def test_keys_by_name_over_applications(
     [
         pytest.param({"app1": [_job("a")], "app2": [_job("b")]}, ["a", "b"], id="two ids"),
         pytest.param({"app1": [_job("a")], "app2": [_job("a")]}, ["a@app1", "a@app2"], id="one id twice"),
-        pytest.param({"app1": [_job(HA_JOB_ID)]}, [f"{HA_JOB_ID}@app1"], id="the id of many, even when it is alone"),
+        pytest.param(
+            {"app1": [_job(SHARED_JOB_ID)]}, [f"{SHARED_JOB_ID}@app1"], id="the id of many, even when it is alone"
+        ),
     ],
 )
 def test_keys_by_job_id_over_applications(applications: dict[str, list[JobOverview]], expected: list[str]) -> None:
@@ -125,12 +133,12 @@ def test_keys_by_job_id_over_applications(applications: dict[str, list[JobOvervi
 
 
 def test_the_id_of_many_is_a_plain_key_where_there_are_no_applications() -> None:
-    assert list(_keys(_job(HA_JOB_ID), mode=JobKeyMode.JOB_ID)) == [HA_JOB_ID]
+    assert list(_keys(_job(SHARED_JOB_ID), mode=JobKeyMode.JOB_ID)) == [SHARED_JOB_ID]
 
 
 JOBS = st.builds(
     _job,
-    st.sampled_from(["a", "b", HA_JOB_ID]),
+    st.sampled_from(["a", "b", SHARED_JOB_ID]),
     st.sampled_from(["orders", "x", "n" * 300]),
     st.sampled_from(["RUNNING", "FINISHED"]),
     st.integers(0, 3),

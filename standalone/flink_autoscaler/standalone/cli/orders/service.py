@@ -9,8 +9,8 @@ from typing import Final
 
 from flink_autoscaler.core.decide.limits.pins import PinnedJob
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus
-from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Signed
+from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus, cluster_of, name_key
+from flink_autoscaler.core.model.orders import Orders, Signed
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Supervision
 from flink_autoscaler.core.model.vertex_patterns import Named
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -104,7 +104,12 @@ class OrderService:
     def change(self, job_key: JobKey, sign: Sign, act: Act) -> Ordered:
         """Give an order for a job, signed with the instant of the database."""
         supervision = self.supervision(job_key)
-        return self._book.change(job_key, lambda orders, now_ms: act(orders, sign(now_ms), supervision))
+        book = {} if name_key(job_key) == job_key else self._book.orders(cluster_of(job_key))
+
+        def command(orders: Orders, now_ms: int) -> Ordered:
+            return order_book.with_name_orders(act(orders, sign(now_ms), supervision), job_key, book, now_ms)
+
+        return self._book.change(job_key, command)
 
     def supervisions(self) -> Mapping[JobKey, Supervision]:
         """Return what the daemon remembers about the rescales of all jobs."""
@@ -196,12 +201,12 @@ def orders_in_force(given: GivenSettings, job: str | None) -> list[OrdersInForce
         return [
             OrdersInForce(
                 job_key,
-                orders,
+                orders := order_book.orders_for(job_key, {name_key(job_key)} - {job_key}, ordered, now_ms),
                 supervisions.get(job_key, NO_SUPERVISION),
                 now_ms,
                 service.vertices(job_key) if orders.pins else None,
             )
-            for job_key, orders in (dict.fromkeys(supervisions, NO_ORDERS) | {**ordered}).items()
+            for job_key in dict.fromkeys((*supervisions, *ordered))
             if chosen is None or job_key in chosen
         ]
 

@@ -16,6 +16,7 @@ from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS
 from flink_autoscaler.core.supervise.in_force import OrdersInForce
+from flink_autoscaler.core.supervise.order_book import orders_for
 from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, to_document
 from flink_autoscaler.standalone.records.document import explanation_document
@@ -292,7 +293,8 @@ def _order(job: JobNow, sort: str) -> tuple[object, ...]:
 
 def _orders(job: JobNow, book: Mapping[JobKey, Orders], now_ms: int) -> Iterator[models.OrderDoc]:
     key = job.context.job_key
-    given, standing = book.get(key, NO_ORDERS), NO_ORDERS if job.request is None else job.request.orders
+    given = orders_for(key, job.context.other_keys, book, now_ms)
+    standing = NO_ORDERS if job.request is None else job.request.orders
     orders = replace(given, dry_run=given.dry_run or standing.dry_run)
     supervision = NO_SUPERVISION if job.report is None else job.report.outcome.state.supervision
     for what, signed, until in OrdersInForce(key, orders, supervision, now_ms).lines():

@@ -8,6 +8,7 @@ from typing import Final
 
 from flink_autoscaler.core.decide.limits.pins import PinnedJob
 from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.model.job import name_key
 from flink_autoscaler.core.model.orders import Orders, PauseScope, Signed
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Supervision
 from flink_autoscaler.core.ports.order_book import Ordered
@@ -44,9 +45,13 @@ def order(site: Site, asked: OrderRequest, who: str) -> OrderedDoc:
         raise ConfigError(f"reason: say why, {asked.order} keeps it")
     supervision = NO_SUPERVISION if job.report is None else job.report.outcome.state.supervision
     act = _act(asked, None if asked.force or site.records is None else seen_job(site.records, asked.job_key))
-    ordered = site.order_book.change(
-        asked.job_key, lambda orders, now_ms: act(orders, Signed(who, asked.reason.strip(), now_ms), supervision)
-    )
+    book = {} if name_key(asked.job_key) == asked.job_key else site.order_book.orders(job.context.cluster)
+
+    def command(orders: Orders, now_ms: int) -> Ordered:
+        done = act(orders, Signed(who, asked.reason.strip(), now_ms), supervision)
+        return order_book.with_name_orders(done, asked.job_key, book, now_ms)
+
+    ordered = site.order_book.change(asked.job_key, command)
     if ordered.event is not None:
         site.events.handle_event(job.context, ordered.event)
     return OrderedDoc(job_key=asked.job_key, text=ordered.text, is_refused=ordered.is_refused)
