@@ -25,7 +25,7 @@ from flink_autoscaler.core.cycle.shadow import MEMORY, in_roles, kept_shadow, re
 from flink_autoscaler.core.cycle.wanted import realizable, under_pins
 from flink_autoscaler.core.decide.decision import Look, decide
 from flink_autoscaler.core.decide.limits.needs import need_of, waits_for_slots
-from flink_autoscaler.core.errors import AutoscalerError, EvaluationError
+from flink_autoscaler.core.errors import AutoscalerError, EvaluationError, NotReadyError
 from flink_autoscaler.core.evaluate.restart_time import assumed_restart
 from flink_autoscaler.core.forecast.pass_forecast import PassForecast, pass_forecast
 from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, Rescale
@@ -222,7 +222,7 @@ def _looked_at(
         look = _second_look(found, job, observed, reading, cluster, plugins)
         return _decided(found, job, forecast, plugins, look)
     except AutoscalerError as error:
-        return found, failure(found.request, error, observed.excluded)
+        return found, _stopped(found, observed, error)
     except _SURPRISES as error:
         return found, failure(found.request, _surprise(error), observed.excluded)
 
@@ -261,8 +261,15 @@ def _second_look(
     return SecondLook(job, observed.state.samples, without, plugins)
 
 
+def _stopped(found: Found, observed: Observed, error: AutoscalerError) -> PassEnd:
+    """End a pass after its sample; a window without a rate is filling, and nothing has failed."""
+    if isinstance(error, NotReadyError):
+        return standing(found.request, PassPhase.WINDOW_FILLING, _filling(observed), observed.excluded)
+    return failure(found.request, error, observed.excluded)
+
+
 def _filling(observed: Observed) -> Hold:
-    left = (observed.full_at_ms - observed.request.now_ms) / 1000
+    left = max(0.0, (observed.full_at_ms - observed.request.now_ms) / 1000)
     window = observed.request.context.options.metrics_window.exact_seconds
     return Hold(
         (Reason("WINDOW_FILLING", "the metric window is not full yet", None, (("left", left), ("window", window))),)

@@ -77,7 +77,7 @@ def evaluated(
         outside, history = OutsideFigures.of(reading), observed.state.history
         metrics = evaluate(observed.topology, samples, settings, custom.hook(plugins), outside, history)
     except EvaluationError as error:
-        if settings.is_strict and not observed.is_window_full:
+        if settings.is_strict and (not observed.is_window_full or _begins_anew(observed)):
             raise NotReadyError(str(error)) from error
         raise
     options = request.context.options
@@ -105,6 +105,11 @@ def evaluated(
     evaluation = Evaluation(metrics, observed.topology, assumed, observed.is_window_full)
     events = _plugin_events(request.context, custom.problems) if custom.problems else ()
     return replace(found, evaluation=evaluation, events=events), job
+
+
+def _begins_anew(observed: Observed) -> bool:
+    """Tell whether rates wait for a second sample since counters began anew, however old the window is."""
+    return observed.counted is not observed.state.samples
 
 
 def forecasted(found: Found, job: EvaluatedJob, plugins: Plugins) -> tuple[Found, PassForecast]:

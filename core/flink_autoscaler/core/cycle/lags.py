@@ -143,11 +143,11 @@ def _restrained(request: PassRequest, chosen: Sequence[_Chosen]) -> PassRequest:
     hot = [each.vertex.vertex_id for each in chosen if each.lag.hot]
     if hot:
         configuration[AutoscalerOptions.vertex_exclude_ids.key] = format_list([*options.vertex_exclude_ids, *hot])
-    if any(not _is_known(each.lag) for each in chosen):
-        configuration[AutoscalerOptions.scale_down_enabled.key] = "false"
-    if configuration == request.context.configuration:
+    may_scale_down = request.context.may_scale_down and all(_is_known(each.lag) for each in chosen)
+    if configuration == request.context.configuration and may_scale_down == request.context.may_scale_down:
         return request
-    return replace(request, context=replace(request.context, configuration=configuration))
+    context = replace(request.context, configuration=configuration, may_scale_down=may_scale_down)
+    return replace(request, context=context)
 
 
 def _reasons(chosen: _Chosen) -> Iterator[Reason]:

@@ -103,11 +103,11 @@ def _restrained(request: PassRequest, chosen: Sequence[_Chosen]) -> PassRequest:
     if floors:
         bounds = [format_bounds(each) for each in (*floors, *options.vertex_bounds)]
         configuration[AutoscalerOptions.vertex_bounds.key] = format_list(bounds)
-    if any(each.value is None for each in chosen):
-        configuration[AutoscalerOptions.scale_down_enabled.key] = "false"
-    if configuration == request.context.configuration:
+    may_scale_down = request.context.may_scale_down and all(each.value is not None for each in chosen)
+    if configuration == request.context.configuration and may_scale_down == request.context.may_scale_down:
         return request
-    return replace(request, context=replace(request.context, configuration=configuration))
+    context = replace(request.context, configuration=configuration, may_scale_down=may_scale_down)
+    return replace(request, context=context)
 
 
 def _floor(chosen: _Chosen, options: AutoscalerOptions) -> VertexBounds:

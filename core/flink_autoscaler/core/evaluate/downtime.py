@@ -11,9 +11,11 @@ from typing import Final, NamedTuple
 from flink_autoscaler.core.model.policy_values import Outage
 from flink_autoscaler.core.model.quick import quick
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts
-from flink_autoscaler.core.model.supervision import Mechanism, RescaleRecord, Stage, Supervision
+from flink_autoscaler.core.model.supervision import Mechanism, RescaleRecord, Stage, Supervision, Vector
 from flink_autoscaler.core.observe.possible import is_possible
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import EvaluatedJob
+from flink_autoscaler.core.ports.task_managers import is_reactive
 
 Row = tuple[float, float, float]
 Matrix = tuple[Row, Row, Row]
@@ -35,12 +37,10 @@ _GB: Final = 1e9
 
 _MEANS: Final[dict[Mechanism, Row]] = {
     Mechanism.IN_PLACE: (15.0, 10.0, 0.05),
-    Mechanism.REDEPLOY: (40.0, 20.0, 0.1),
     Mechanism.REACTIVE_LOSS: (65.0, 10.0, 0.05),
 }
 _DEVIATIONS: Final[dict[Mechanism, Row]] = {
     Mechanism.IN_PLACE: (10.0, 10.0, 0.1),
-    Mechanism.REDEPLOY: (20.0, 20.0, 0.2),
     Mechanism.REACTIVE_LOSS: (15.0, 10.0, 0.1),
 }
 
@@ -208,6 +208,12 @@ def _dot(left: Row, right: Row) -> float:
     return left[0] * right[0] + left[1] * right[1] + left[2] * right[2]
 
 
+def mechanism_of(context: JobAutoScalerContext, before: Vector, target: Vector) -> Mechanism:
+    """Return how a job would be rescaled: in reactive mode it shrinks by losing TaskManagers."""
+    is_loss = is_reactive(context) and max(target.values(), default=0) < max(before.values(), default=0)
+    return Mechanism.REACTIVE_LOSS if is_loss else Mechanism.IN_PLACE
+
+
 def rescales_of(supervision: Supervision) -> list[RescaleRecord]:
     """Return the rescales of a job, oldest first, without those that the cluster refused."""
     records = [*supervision.past, *([supervision.current] if supervision.current else [])]
@@ -219,7 +225,9 @@ def downtime_at(job: EvaluatedJob, subtasks: int) -> DowntimeEstimate:
     records = rescales_of(job.state.supervision)
     machines = next((r.taskmanagers for r in reversed(records) if r.taskmanagers is not None), None)
     size = Size.of(state_bytes(job), machines, subtasks)
-    return estimate_downtime(records, Mechanism.IN_PLACE, size, now_ms=job.now_ms)
+    is_down = subtasks < sum(vertex.parallelism for vertex in job.topology.vertices.values())
+    mechanism = Mechanism.REACTIVE_LOSS if is_down and is_reactive(job.context) else Mechanism.IN_PLACE
+    return estimate_downtime(records, mechanism, size, now_ms=job.now_ms)
 
 
 def expected_outage(job: EvaluatedJob) -> Outage:

@@ -49,8 +49,8 @@ class Mechanism(StrEnum):
     """How a rescale is done, which decides how long it takes."""
 
     IN_PLACE = "inplace"
-    REDEPLOY = "redeploy"
     REACTIVE_LOSS = "reactive_loss"
+    """Its TaskManagers go away: the JobManager has to miss their heartbeats first."""
 
 
 @dataclass(frozen=True, slots=True)

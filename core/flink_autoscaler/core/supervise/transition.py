@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from flink_autoscaler.core.evaluate.downtime import mechanism_of
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.quick import quick, replace
@@ -175,6 +176,7 @@ def begun(
         before=dict(before),
         target=dict(target),
         origin=origin,
+        mechanism=mechanism_of(given.context, before, target),
         reason=reason,
     )
     past = superseded(supervision, given, "another rescale was decided")

@@ -20,6 +20,12 @@ _STUCK_FACTOR: Final = 3
 _CLOCKS_APART_MS: Final = 60_000
 """By how much the clocks of daemon and JobManager may drift apart while a rescale is under way."""
 
+_EARLIER_MS: Final = 5_000
+"""By how much a job that runs with what was asked for may seem to have stopped before it was asked.
+
+The instant of the request is that of an answer or, without one, that of the pass by the daemon's clock.
+"""
+
 
 def see_request(state: JobState, given: SupervisionInput) -> Transition:
     """Find out whether the cluster has taken a request over: ``REQUESTED`` becomes ``PENDING``, or ends."""
@@ -134,7 +140,7 @@ def unmeasured(facts: RescaleFacts, current: RescaleRecord, *, most_ms: int) -> 
     if stopped_ms is None or running_ms is None:
         is_unread = not facts.missing.keys().isdisjoint(("running_since", "stopped"))
         return "an answer of the cluster could not be read" if is_unread else "the cluster does not tell"
-    if not current.since_ms <= stopped_ms <= running_ms <= stopped_ms + most_ms:
+    if not current.since_ms - _EARLIER_MS <= stopped_ms <= running_ms <= stopped_ms + most_ms:
         stopped, running = ((each - current.since_ms) / 1000 for each in (stopped_ms, running_ms))
         return f"by the cluster the job stopped {stopped:g} s and ran {running:g} s after the request"
     return ""

@@ -331,3 +331,19 @@ def test_an_excluded_vertex_is_left_alone(excluded: str) -> None:
     assert isinstance(outcome.decision, Hold)
     assert "EXCLUDED" in codes(outcome)
     assert SINGLE_SOURCE in outcome.excluded
+
+
+@pytest.mark.parametrize(
+    "counted_minutes",
+    [
+        pytest.param((100, 1), id="the second sample after a rescale"),
+        pytest.param((100, 101, 102, 103, 104, 105, 106, 1), id="a full window of stored samples"),
+    ],
+)
+def test_a_window_without_a_rate_is_filling_and_nothing_failed(counted_minutes: tuple[int, ...]) -> None:
+    driver = JobDriver(a_context({"metrics.window": "5 min", "stabilization.interval": "0 s"}))
+    readings = [single_source(minute, rate=100.0, busy_ms=500.0) for minute in counted_minutes]
+
+    outcome = driver.run_each_minute(readings)
+
+    assert (outcome.phase, outcome.error, outcome.events) == (PassPhase.WINDOW_FILLING, None, ())

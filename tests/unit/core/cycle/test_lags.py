@@ -105,7 +105,9 @@ def test_nothing_is_scaled_down_while_the_lag_is_unknown() -> None:
 
     assert wants(known[-1])
     assert not wants(unknown[-1])
-    assert "SOURCE_LAG_UNKNOWN" in {reason.code for reason in unknown[-1].decision.reasons}
+    codes = {reason.code for reason in unknown[-1].decision.reasons}
+    assert "SOURCE_LAG_UNKNOWN" in codes
+    assert "DIRECTION_OFF" not in codes, "nobody has switched it off"
 
 
 def test_a_source_with_one_hot_partition_is_told_about_and_left_as_it_is() -> None:

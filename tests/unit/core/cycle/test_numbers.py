@@ -70,7 +70,9 @@ def test_a_rate_that_cannot_be_is_unknown_and_nothing_is_scaled_down(wrong: floa
     assert not wants(unknown)
     assert target_of(unknown) == pytest.approx(100.0)
     assert {event.reason for event in unknown.events} == {"NumberUnknown"}
-    assert "ARRIVAL_RATE_UNKNOWN" in {reason.code for reason in unknown.decision.reasons}
+    codes = {reason.code for reason in unknown.decision.reasons}
+    assert "ARRIVAL_RATE_UNKNOWN" in codes
+    assert "DIRECTION_OFF" not in codes, "nobody has switched it off"
 
 
 def test_a_floor_raises_a_vertex_that_nothing_else_would_scale() -> None:

@@ -46,7 +46,7 @@ def test_estimate_moves_from_the_prior_to_what_was_measured(count: int, mean: fl
     assert estimate.samples == count
 
 
-@pytest.mark.parametrize(("mechanism", "mean"), [(Mechanism.REDEPLOY, 93.2), (Mechanism.REACTIVE_LOSS, 91.6)])
+@pytest.mark.parametrize(("mechanism", "mean"), [(Mechanism.REACTIVE_LOSS, 91.6)])
 def test_mechanisms_have_priors_of_their_own(mechanism: Mechanism, mean: float) -> None:
     estimate = estimate_downtime(OUTAGES, mechanism, SIZE, now_ms=NOW_MS)
 

@@ -143,6 +143,12 @@ ALL_RUN = RescaleFacts(running={"work": 4}, all_running=True, stopped_ms=95_000,
     [
         pytest.param(ALL_RUN, 3_000, ", the job was away for 3.0 s", id="measured"),
         pytest.param(
+            replace(ALL_RUN, stopped_ms=89_411, running_since_ms=89_933),
+            522,
+            ", the job was away for 0.5 s",
+            id="the clocks of daemon and JobManager differ a little",
+        ),
+        pytest.param(
             replace(ALL_RUN, initialized_ms=93_000),
             None,
             "; how long it was away is not known: the JobManager was away, too",

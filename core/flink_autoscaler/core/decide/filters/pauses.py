@@ -15,15 +15,17 @@ def without_paused(plan: Plan, job: EvaluatedJob) -> Plan:
     switches = {PauseScope.UP: options.scale_up_enabled, PauseScope.DOWN: options.scale_down_enabled}
     for direction, is_on in switches.items():
         pause = job.orders.paused(direction, job.now_ms)
+        is_safe = direction is PauseScope.UP or job.context.may_scale_down
         left = {v: change for v, change in plan.changes.items() if _direction(change) is not direction}
-        if len(left) == len(plan.changes) or (is_on and pause is None):
+        if len(left) == len(plan.changes) or (is_on and is_safe and pause is None):
             continue
         if pause is not None:
             who = pause.signed
             plan = plan.explained("PAUSED", f"scaling {direction.value} is paused by {who.who}: {who.reason}")
-        else:
+        elif not is_on:
             text = f"scaling {direction.value} is switched off (scale-{direction.value}.enabled)"
             plan = plan.explained("DIRECTION_OFF", text)
+        # Else the reasons of the pass say already what is unknown, and that nothing is scaled down for that.
         plan = replace(plan, changes=left)
     return plan
 

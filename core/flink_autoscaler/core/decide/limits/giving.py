@@ -18,7 +18,13 @@ def can_give(request: PassRequest) -> bool:
     """Tell whether a job can be asked for slots: it runs, Flink can rescale it, and nobody wants it left as it is."""
     options, supervision = request.context.options, request.state.supervision
     is_dry = options.dry_run or request.orders.dry_run is not None
-    is_allowed = options.enabled and options.scaling_enabled and options.scale_down_enabled and not is_dry
+    is_allowed = (
+        options.enabled
+        and options.scaling_enabled
+        and options.scale_down_enabled
+        and not is_dry
+        and request.context.may_scale_down
+    )
     if not is_allowed or not options.improves(options.supervised_rescales):
         return False
     if request.context.flink_options.scheduler.strip().lower() != "adaptive":
