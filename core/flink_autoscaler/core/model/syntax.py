@@ -6,6 +6,7 @@ ValueError: texts come from the authors of jobs. The expressions below are posse
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import struct
@@ -96,6 +97,26 @@ def shortened(text: str) -> str:
     if len(text) <= _LONGEST_SHOWN:
         return text
     return f"{text[: _LONGEST_SHOWN - 40]}... ({len(text)} characters)"
+
+
+def escaped(text: str) -> str:
+    r"""Return a foreign text as people may see it, on terminals, in logs and in messages: the one place for that.
+
+    What moves the cursor, turns the direction of writing, hides, or is half a character becomes its escape, such as
+    ``\x1b`` or ``\u202e``. Line ends and tabs stay: whoever writes a line of its own takes them out.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode() for each in text
+    )
+
+
+def escaped_json(text: str) -> str:
+    """Return JSON text in which programs read the same and people see no such character."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each in "\n\t" else json.dumps(each)[1:-1] for each in text)
 
 
 def _number(digits: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
@@ -12,8 +11,16 @@ from flink_autoscaler.pipeline.backtest.plan import BOUNDS, Bounds
 from flink_autoscaler.pipeline.backtest.tune import Recommendation, basis_of
 from flink_autoscaler.pipeline.simulator.measures import Measures
 from flink_autoscaler.pipeline.simulator.workloads import DAY
-from flink_autoscaler.standalone.cli.output import Row, Rows, first_of, print_document, print_error, print_table
-from flink_autoscaler.standalone.fetchers.job_keys import printable
+from flink_autoscaler.standalone.cli.output import (
+    Row,
+    Rows,
+    first_of,
+    one_line,
+    print_document,
+    print_error,
+    print_table,
+    write_out,
+)
 
 _MOST_JOBS: Final = 20
 """Jobs whose tables are printed; JSON and the report have all."""
@@ -28,25 +35,25 @@ def print_comparison(comparison: Comparison) -> None:
         print_table(*_totals_table(comparison.totals, comparison.bounds))
     jobs = comparison.jobs if len(comparison.jobs) > 1 or not comparison.totals else ()
     for job in jobs[:_MOST_JOBS]:
-        sys.stdout.write("\n")
+        write_out("\n")
         print_table(*_job_table(job))
     if len(jobs) > _MOST_JOBS:
-        sys.stdout.write(f"\nand {len(jobs) - _MOST_JOBS} more jobs; --json and --output have all\n")
+        write_out(f"\nand {len(jobs) - _MOST_JOBS} more jobs; --json and --output have all\n")
     _print_notes(comparison)
 
 
 def _print_notes(comparison: Comparison) -> None:
     """Print what had to be assumed about jobs, where there are few."""
-    notes = [f"{printable(job.subject.job_key)}: {printable(note)}" for job in comparison.jobs for note in job.notes]
+    notes = [f"{one_line(job.subject.job_key)}: {one_line(note)}" for job in comparison.jobs for note in job.notes]
     _print_lines(notes, " remarks; --json and --output have all")
 
 
 def _print_lines(lines: Sequence[str], rest: str) -> None:
     """Print the first of some lines below an empty one."""
     if lines:
-        sys.stdout.write("\n")
+        write_out("\n")
     for line in first_of(lines, _MOST_LINES, rest):
-        sys.stdout.write(f"{line}\n")
+        write_out(f"{line}\n")
 
 
 def print_problems(comparison: Comparison, damaged: Sequence[str]) -> None:
@@ -64,7 +71,7 @@ def print_damaged(damaged: Sequence[str]) -> None:
 
 
 def _print_errors(lines: Sequence[str]) -> None:
-    for line in first_of(list(map(printable, lines)), _MOST_LINES, "; --json has all"):
+    for line in first_of(list(map(one_line, lines)), _MOST_LINES, "; --json has all"):
         print_error(line)
 
 
@@ -84,7 +91,7 @@ def show_recommendations(
     titles = ("JOB", "CHANGE", "SLOT-HOURS", "RESCALES", "LAG P99", "MIN OVER SLO", "SCORE")
     rows = [(each.job_key, _changes(each), *_expected(each)) for each in recommendations]
     print_table(titles, rows)
-    _print_lines(list(map(printable, basis_of(recommendations))), "; --json and --output have all")
+    _print_lines(list(map(one_line, basis_of(recommendations))), "; --json and --output have all")
     _print_notes(comparison)
 
 
@@ -142,7 +149,7 @@ def _job_table(job: JobComparison) -> Rows:
         for name, run in job.runs.items()
     ]
     bounds = None if job.bounds is None else job.bounds.bounds
-    return (printable(job.subject.job_key), *_TITLES), [*rows, *_bound_rows(bounds, first)]
+    return (one_line(job.subject.job_key), *_TITLES), [*rows, *_bound_rows(bounds, first)]
 
 
 def _cells(figures: Measures | Total, first: float | None) -> tuple[str, ...]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from io import StringIO
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from flink_autoscaler.standalone.cli.command import EXIT_CONFIG, EXIT_FAILED, GivenSettings, JsonOption, command
-from flink_autoscaler.standalone.cli.output import print_error, table_of
+from flink_autoscaler.standalone.cli.output import json_text, print_error, table_of, write_out
 
 if TYPE_CHECKING:
     from flink_autoscaler.standalone.cli.start_trial import Tried
@@ -59,7 +57,7 @@ def check_config(
     problems = start_problems(settings)
     tried = connections(settings) if connect and not problems else []
     if not quiet:
-        sys.stdout.write(render_effective(configuration, settings, as_json, problems=problems, tried=tried))
+        write_out(render_effective(configuration, settings, as_json, problems=problems, tried=tried))
     for problem in problems:
         print_error(problem)
     return EXIT_CONFIG if problems else 0 if all(each.is_fine for each in tried) else EXIT_FAILED
@@ -96,7 +94,7 @@ def render_effective(
         values = [asdict(line) for line in lines]
         found = {"problems": list(problems), "tried": [asdict(each) for each in tried]}
         document = {"values": values, "clusters": clusters, "warnings": list(warnings), **found}
-        return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+        return json_text(document, indent=2) + "\n"
     return _as_tables(lines, clusters, warnings, tried)
 
 

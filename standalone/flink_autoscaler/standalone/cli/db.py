@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
@@ -20,7 +19,7 @@ from flink_autoscaler.standalone.cli.command import (
     mistake,
     valued,
 )
-from flink_autoscaler.standalone.cli.output import print_document, print_error, print_table
+from flink_autoscaler.standalone.cli.output import print_document, print_error, print_table, write_out
 
 if TYPE_CHECKING:
     from flink_autoscaler.core.ports.deployment import JobListFetcher
@@ -51,12 +50,12 @@ def upgrade(given: GivenSettings) -> int:
     with given.database(query_timeout=_UPGRADE_TIMEOUT) as database:
         change = schema.upgrade(database)
     if change.before.is_current:
-        sys.stdout.write(f"{database.name}: the schema is current (revision {change.after.current})\n")
+        write_out(f"{database.name}: the schema is current (revision {change.after.current})\n")
         return 0
     before = change.before.current or "nothing"
-    sys.stdout.write(f"{database.name}: upgraded from {before} to revision {change.after.current}\n")
+    write_out(f"{database.name}: upgraded from {before} to revision {change.after.current}\n")
     for missing in change.before.missing:
-        sys.stdout.write(f"  created {missing}\n")
+        write_out(f"  created {missing}\n")
     return 0
 
 
@@ -83,7 +82,7 @@ def downgrade(
         change = schema.downgrade(database, revision)
     before, after = change.before.current, change.after.current
     done = f"has revision {after} already" if before == after else f"went back from {before} to revision {after}"
-    sys.stdout.write(f"{database.name}: the schema {done}; versions that know it can work with it\n")
+    write_out(f"{database.name}: the schema {done}; versions that know it can work with it\n")
     return 0
 
 
@@ -231,7 +230,7 @@ def restore(
             _require_no_leader(database, prepared.ha.name, "restore")
         value = put_back(database, number, is_dry_run=dry_run)
     done = "would be restored" if dry_run else "restored; what was there is set aside"
-    sys.stdout.write(f"{value.job_key}: {value.state_type} of {value.at:%Y-%m-%d %H:%M:%S} {done}\n")
+    write_out(f"{value.job_key}: {value.state_type} of {value.at:%Y-%m-%d %H:%M:%S} {done}\n")
     return 0
 
 
@@ -240,9 +239,9 @@ def _readable(value: SetAside) -> str:
 
 
 def _print_status(name: str, found: SchemaStatus) -> None:
-    sys.stdout.write(f"database  {name}\nrevision  {found.current or 'none'}\nneeded    {found.head}\n")
+    write_out(f"database  {name}\nrevision  {found.current or 'none'}\nneeded    {found.head}\n")
     remedy = "; run flink-autoscaler db upgrade" if found.can_be_upgraded else ""
-    sys.stdout.write(f"state     {found.problem + remedy if found.problem else 'current'}\n")
+    write_out(f"state     {found.problem + remedy if found.problem else 'current'}\n")
 
 
 def _require_no_leader(database: Database, name: str, action: str) -> None:
@@ -310,7 +309,7 @@ def _print_adoptions(results: Sequence[tuple[Adoption, AdoptionResult]], *, is_d
     if rows:
         print_table(("JOB ID", "JOB", "RESULT"), rows)
     counts = Counter(result for _, result in results)
-    sys.stdout.write(
+    write_out(
         f"{'dry run, nothing changed: ' if is_dry_run else ''}{counts[AdoptionResult.ADOPTED]} adopted,"
         f" {counts[AdoptionResult.REFUSED]} refused,"
         f" {counts[AdoptionResult.NOTHING]} without state under their job id\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import sys
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 import typer
 
 from flink_autoscaler.standalone.cli.command import GivenSettings, command, mistake, valued
-from flink_autoscaler.standalone.cli.output import print_error, print_table
+from flink_autoscaler.standalone.cli.output import json_text, one_line, print_error, print_table, write_error, write_out
 
 if TYPE_CHECKING:
     from flink_autoscaler.core.model.events import EventType, VertexReport
@@ -77,9 +76,9 @@ def events(
     elif found:
         print_table(("TIME", "TYPE", "REASON", "JOB", "COUNT", "MESSAGE"), list(map(_cells, found)))
     if not found:
-        sys.stderr.write("no events\n")
+        write_error("no events\n")
     elif len(found) == limit:
-        sys.stderr.write(f"the newest {limit} events; --limit shows more\n")
+        write_error(f"the newest {limit} events; --limit shows more\n")
     return 0
 
 
@@ -148,15 +147,13 @@ def _follow(database: Database, wanted: EventFilter, limit: int, show: Callable[
 
 
 def _print_line(event: StoredEvent) -> None:
-    from flink_autoscaler.standalone.fetchers.job_keys import printable
-
-    shown, event_type, reason, job_key, count, message = map(printable, _cells(event))
+    shown, event_type, reason, job_key, count, message = map(one_line, _cells(event))
     times = "" if event.count == 1 else f" (x{count})"
-    sys.stdout.write(f"{shown} {event_type} {reason} {job_key}{times}: {message}\n")
+    write_out(f"{shown} {event_type} {reason} {job_key}{times}: {message}\n")
 
 
 def _print_json(event: StoredEvent) -> None:
-    sys.stdout.write(json.dumps(_document(event), ensure_ascii=False) + "\n")
+    write_out(json_text(_document(event)) + "\n")
 
 
 def _cells(event: StoredEvent) -> tuple[str, ...]:

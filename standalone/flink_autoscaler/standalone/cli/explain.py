@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Collection
 from contextlib import closing
@@ -22,7 +21,7 @@ from flink_autoscaler.standalone.cli.command import (
     read_instant,
     valued,
 )
-from flink_autoscaler.standalone.cli.output import print_document, undone_on_interrupt, whole_file
+from flink_autoscaler.standalone.cli.output import print_document, undone_on_interrupt, whole_file, write_out
 
 if TYPE_CHECKING:
     from flink_autoscaler.core.model.job import JobKey
@@ -195,7 +194,7 @@ def _export(record: PassRecord, path: Path) -> None:
 
     with whole_file(path, replaces=True, option="--export") as stream:
         stream.write((json.dumps(to_document(record), indent=1, allow_nan=False) + "\n").encode())
-    sys.stdout.write(f"the pass of {moment(record.request.now_ms)} over {record.request.context.job_key}: {path}\n")
+    write_out(f"the pass of {moment(record.request.now_ms)} over {record.request.context.job_key}: {path}\n")
 
 
 def _exported(path: Path) -> PassRecord:
@@ -227,11 +226,11 @@ def _replay(record: PassRecord) -> int:
     subject = f"{record.request.context.job_key} at {moment(record.request.now_ms)}"
     kind = "rescale" if isinstance(record.outcome.decision, Rescale) else "hold"
     if not found:
-        sys.stdout.write(f"{subject}: the same again ({record.outcome.phase.value}, {kind})\n")
+        write_out(f"{subject}: the same again ({record.outcome.phase.value}, {kind})\n")
         return 0
-    sys.stdout.write(f"{subject}: not the same\n")
+    write_out(f"{subject}: not the same\n")
     for difference in found:
-        sys.stdout.write(f"  {difference}\n")
+        write_out(f"  {difference}\n")
     return 1
 
 
@@ -249,5 +248,5 @@ def _replay_vectors(vectors: Path, output: Path) -> int:
     with whole_file(output, replaces=True) as stream, undone_on_interrupt(status.stop), status:
         replayed = replay(given, progress=lambda case: status.update(f"replaying {case}"))
         stream.write(json.dumps(replayed).encode())
-    sys.stdout.write(f"{len(replayed['cases'])} cases replayed, written to {output}\n")
+    write_out(f"{len(replayed['cases'])} cases replayed, written to {output}\n")
     return 0

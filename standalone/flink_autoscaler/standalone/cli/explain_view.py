@@ -16,8 +16,7 @@ from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.numbers import three_digits
 from flink_autoscaler.core.model.orders import PauseScope, Signed
 from flink_autoscaler.core.model.supervision import RescaleRecord, SupervisionPhase
-from flink_autoscaler.standalone.cli.output import Row, table_of
-from flink_autoscaler.standalone.fetchers.job_keys import printable
+from flink_autoscaler.standalone.cli.output import Row, one_line, table_of
 from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.records.deciding import deciding_sentence
 from flink_autoscaler.standalone.records.explain import Explanation, VertexStory, measured
@@ -46,9 +45,9 @@ def print_explanation(explained: Explanation, vertex: str | None = None, *, now_
             console.print(table_of(_TITLES, (_vertex_row(each) for each in explained.vertices)))
         elif lines:
             console.print()
-            console.print(Text(title, style="bold"))
+            console.print(Text(one_line(title), style="bold"))
             for line in lines:
-                text = Text(printable(masked(line)))
+                text = Text(one_line(masked(line)))
                 console.print(Padding(text, (0, 0, 0, 2)) if sys.stdout.isatty() else "  " + text.plain, soft_wrap=True)
 
 
@@ -113,7 +112,7 @@ def _age(explained: Explanation, now_ms: int | None) -> str:
 def _vertex_row(story: VertexStory) -> Row:
     busy, figures = measured(story, ScalingMetric.LOAD), story.figures
     return (
-        printable(story.name),
+        story.name,
         str(story.parallelism),
         "-" if busy is None else f"{busy:.0%}",
         number(measured(story, ScalingMetric.TARGET_DATA_RATE)),

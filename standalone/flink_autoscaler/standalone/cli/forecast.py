@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -21,7 +20,7 @@ from flink_autoscaler.standalone.cli.command import (
     read_instant,
     valued,
 )
-from flink_autoscaler.standalone.cli.output import print_document, print_error, print_table
+from flink_autoscaler.standalone.cli.output import print_document, print_error, print_table, write_out
 
 if TYPE_CHECKING:
     from flink_autoscaler.core.model.load_profile import ProfileResult
@@ -165,4 +164,4 @@ def _print_table(documents: Sequence[Document]) -> None:
     ]
     print_table(("JOB", "SOURCE", "WEEKS", "LEVEL", "GROWTH", "ERROR", "EXCEEDED", "PROBLEM"), rows)
     made = sum(each["problem"] is None for each in documents)
-    sys.stdout.write(f"{made} profiles made, {len(documents) - made} sources without one\n")
+    write_out(f"{made} profiles made, {len(documents) - made} sources without one\n")

@@ -29,6 +29,8 @@ from flink_autoscaler.standalone.cli.output import (
     print_table,
     progress,
     whole_file,
+    write_error,
+    write_out,
 )
 
 if TYPE_CHECKING:
@@ -179,7 +181,7 @@ def export(
         if done.rows == 0:
             raise HistoryError(f"no rows of {table} were found; history info shows what there is")
     where = "" if output == _STANDARD_OUTPUT else f" to {output}"
-    sys.stderr.write(f"{done.rows:,} rows of {done.files - len(done.damaged)} files{where}\n")
+    write_error(f"{done.rows:,} rows of {done.files - len(done.damaged)} files{where}\n")
     return 1 if done.damaged else 0
 
 
@@ -231,13 +233,11 @@ def _print_info(found: HistoryInfo) -> None:
         )
         for each in found.tables
     ]
-    sys.stdout.write(f"{found.root}\n")
+    write_out(f"{found.root}\n")
     print_table(titles, rows)
     replaced = sum(each.replaced for each in found.tables)
     if replaced or found.staged:
-        sys.stdout.write(
-            f"being written or left behind: {found.staged + replaced} files; history compact removes them\n"
-        )
+        write_out(f"being written or left behind: {found.staged + replaced} files; history compact removes them\n")
 
 
 def _document(found: HistoryInfo) -> dict[str, Any]:
@@ -254,12 +254,12 @@ def _document(found: HistoryInfo) -> dict[str, Any]:
 
 def _print_maintained(done: Maintained, *, is_dry_run: bool) -> None:
     would = "would be " if is_dry_run else ""
-    sys.stdout.write(f"{done.before} small files {would}replaced by {done.after}\n")
+    write_out(f"{done.before} small files {would}replaced by {done.after}\n")
     # How many is not known before it is done.
     if not is_dry_run:
-        sys.stdout.write(f"{done.duplicates} rows dropped that had been written twice\n")
-    sys.stdout.write(f"{done.expired} days of tables {would}removed\n")
-    sys.stdout.write(f"{done.leftovers} files of interrupted processes {would}removed\n")
+        write_out(f"{done.duplicates} rows dropped that had been written twice\n")
+    write_out(f"{done.expired} days of tables {would}removed\n")
+    write_out(f"{done.leftovers} files of interrupted processes {would}removed\n")
 
 
 def _print_problems(problems: Sequence[str], what: str) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from flink_autoscaler.standalone.cli.command import GivenUrls, command
-from flink_autoscaler.standalone.cli.output import print_error, whole_file
+from flink_autoscaler.standalone.cli.output import print_error, whole_file, write_error, write_out
 
 app = typer.Typer()
 
@@ -38,15 +37,15 @@ def init(
     """
     if output == _STDOUT:
         text = _configuration(urls, "autoscaler.yaml")
-        sys.stdout.write(text or "")
+        write_out(text or "")
         return 0 if text else 1
     with whole_file(output, replaces=force) as stream:
         text = _configuration(urls, str(output))
         stream.write((text or "").encode())
         if not text:
             raise typer.Exit(1)
-    sys.stderr.write(f"{output} is written. Look first, without changing anything:\n")
-    sys.stderr.write(f"  flink-autoscaler once --config {output} --dry-run\n")
+    write_error(f"{output} is written. Look first, without changing anything:\n")
+    write_error(f"  flink-autoscaler once --config {output} --dry-run\n")
     return 0
 
 

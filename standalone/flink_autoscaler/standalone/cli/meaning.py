@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from flink_autoscaler.standalone.cli.command import EXIT_CONFIG, JsonOption, command
-from flink_autoscaler.standalone.cli.output import print_document, print_error
+from flink_autoscaler.standalone.cli.output import print_document, print_error, write_out
 
 if TYPE_CHECKING:
     from flink_autoscaler.core.model.meanings import Kind, Meaning
@@ -35,7 +34,7 @@ def meaning(
     if as_json:
         print_document({"meanings": [_document(kind, entry) for kind, entry in told]})
     else:
-        sys.stdout.write("".join(_text(kind, entry) for kind, entry in told))
+        write_out("".join(_text(kind, entry) for kind, entry in told))
     unknown = [word for word, entries in found if not entries]
     for word in unknown:
         print_error(_unknown(word))

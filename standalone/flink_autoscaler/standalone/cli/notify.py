@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from flink_autoscaler.standalone.cli.command import GivenSettings, JsonOption, command, mistake, valued
-from flink_autoscaler.standalone.cli.output import print_document, print_table
+from flink_autoscaler.standalone.cli.output import print_document, print_table, write_out
 
 if TYPE_CHECKING:
     from flink_autoscaler.standalone.notifications.trial import Trial
@@ -72,4 +71,4 @@ def _print(trials: Sequence[Trial], *, as_json: bool) -> None:
     rows = [(trial.name, trial.type, trial.place, trial.error or "sent") for trial in trials]
     print_table(("TARGET", "TYPE", "WHERE", "RESULT"), rows)
     sent = sum(trial.error is None for trial in trials)
-    sys.stdout.write(f"{sent} of {len(trials)} sent\n")
+    write_out(f"{sent} of {len(trials)} sent\n")

@@ -30,7 +30,7 @@ Rows = tuple[Row, Sequence[Row]]
 
 
 def table_of(titles: Row, rows: Iterable[Row]) -> Table:
-    """Return a table of texts as they are: what looks like markup comes from a job's author."""
+    """Return a table of texts on one line each: what looks like markup, or moves the cursor, has a job's author."""
     from rich.table import Table
     from rich.text import Text
 
@@ -38,8 +38,15 @@ def table_of(titles: Row, rows: Iterable[Row]) -> Table:
     for title in titles:
         table.add_column(title, overflow="fold")
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(one_line(cell)) for cell in row))
     return table
+
+
+def one_line(text: str) -> str:
+    """Return a foreign text as a line of its own, or a part of one."""
+    from flink_autoscaler.core.model.syntax import escaped
+
+    return escaped(" ".join(text.splitlines()))
 
 
 def print_table(titles: Row, rows: Sequence[Row], *, if_empty: str | None = None) -> None:
@@ -52,26 +59,44 @@ def print_table(titles: Row, rows: Sequence[Row], *, if_empty: str | None = None
     """
     from rich.console import Console
 
-    from flink_autoscaler.standalone.fetchers.job_keys import printable
-
     if not rows and if_empty is not None:
-        sys.stderr.write(f"{if_empty}\n")
+        write_error(f"{if_empty}\n")
         return
     width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
-    Console(width=width).print(table_of(titles, [[printable(cell) for cell in row] for row in rows]))
+    Console(width=width).print(table_of(titles, rows))
 
 
 def print_document(document: object) -> None:
     """Print a document as JSON to standard output."""
-    json.dump(document, sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
-    sys.stdout.write("\n")
+    write_out(json_text(document, indent=2) + "\n")
+
+
+def json_text(document: object, indent: int | None = None) -> str:
+    """Return a document as JSON; programs read what is not printable from its escapes."""
+    from flink_autoscaler.core.model.syntax import escaped_json
+
+    return escaped_json(json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False))
+
+
+def write_out(text: str) -> None:
+    """Write a text for people to standard output: the way of everything that is no table."""
+    from flink_autoscaler.core.model.syntax import escaped
+
+    sys.stdout.write(escaped(text))
+
+
+def write_error(text: str) -> None:
+    """Write a text for people to standard error."""
+    from flink_autoscaler.core.model.syntax import escaped
+
+    sys.stderr.write(escaped(text))
 
 
 def print_error(text: str) -> None:
     """Print one line about something that went wrong to standard error."""
     from flink_autoscaler.standalone.observability.logs import masked
 
-    sys.stderr.write(f"error: {masked(text)}\n")
+    write_error(f"error: {masked(text)}\n")
 
 
 def first_of(lines: Sequence[str], most: int, rest: str = "") -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from flink_autoscaler.standalone.cli.command import (
     read_seconds,
     valued,
 )
-from flink_autoscaler.standalone.cli.output import first_of, print_error, whole_file
+from flink_autoscaler.standalone.cli.output import first_of, print_error, whole_file, write_error, write_out
 
 if TYPE_CHECKING:
     from flink_autoscaler.pipeline.history.files import LocalFiles
@@ -191,8 +190,8 @@ def _told(output: Path, written: Report) -> int:
     for text in written.problems:
         print_error(text)
     for text in first_of(written.notes, _SHOWN_NOTES, ", in the page"):
-        sys.stderr.write(f"note: {text}\n")
+        write_error(f"note: {text}\n")
     concerned = sum(bool(job.concerns) for job in written.jobs)
     size = output.stat().st_size / 1e6
-    sys.stdout.write(f"{output}: {len(written.jobs)} jobs, {concerned} need a person, {size:.1f} MB\n")
+    write_out(f"{output}: {len(written.jobs)} jobs, {concerned} need a person, {size:.1f} MB\n")
     return 1 if written.problems else 0

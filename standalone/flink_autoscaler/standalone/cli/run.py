@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -23,7 +22,16 @@ from flink_autoscaler.standalone.cli.command import (
     valued,
 )
 from flink_autoscaler.standalone.cli.jobs import is_enabled, job_document
-from flink_autoscaler.standalone.cli.output import Row, Rows, print_document, print_error, print_table, told_once
+from flink_autoscaler.standalone.cli.output import (
+    Row,
+    Rows,
+    print_document,
+    print_error,
+    print_table,
+    told_once,
+    write_error,
+    write_out,
+)
 
 if TYPE_CHECKING:
     from flink_autoscaler.core.autoscaler import JobPassReport
@@ -106,14 +114,14 @@ def once(
         with ThreadPoolExecutor(len(passes)) as pool:
             reports = list(pool.map(lambda each: each.run(), passes))
     if not all(report.is_acting for report in reports):
-        sys.stderr.write("another daemon leads: this pass only looked on, and nothing of it was carried out\n")
+        write_error("another daemon leads: this pass only looked on, and nothing of it was carried out\n")
     if as_json:
         print_document(pass_document(reports, _needs(reports, prepared)))
     else:
         print_table(*pass_table(reports), if_empty="no jobs")
         _print_needs(_needs(reports, prepared))
         for use in dict.fromkeys(report.engine for report in reports if report.engine is not None):
-            sys.stderr.write(f"evaluated on: {use.engine} ({use.reason})\n")
+            write_error(f"evaluated on: {use.engine} ({use.reason})\n")
     return 0 if _is_complete(reports, job) else 1
 
 
@@ -133,7 +141,7 @@ def _look(given: GivenSettings, urls: GivenUrls, *, cluster: str | None, job: st
     if as_json:
         print_document(look_document(looks))
     else:
-        sys.stdout.writelines(f"{line}\n" for line in look_lines(looks))
+        write_out("".join(f"{line}\n" for line in look_lines(looks)))
     for line in error_lines(looks):
         print_error(line)
     if job is not None and not any(look.jobs or look.failures for look in looks):
@@ -159,7 +167,7 @@ def _needs(reports: Sequence[PassReport], settings: Settings) -> dict[str, tuple
 def _print_needs(needs: Mapping[str, tuple[Finding, ...]]) -> None:
     from flink_autoscaler.standalone.readiness.report import shared_lines
 
-    sys.stdout.writelines(f"{line}\n" for line in shared_lines(needs))
+    write_out("".join(f"{line}\n" for line in shared_lines(needs)))
 
 
 def _selection(pattern: str | None) -> Callable[[JobAutoScalerContext], bool]:

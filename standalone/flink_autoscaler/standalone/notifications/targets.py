@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import cache
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.clients.http.posting import Posted, post
-from flink_autoscaler.core.border import Border, attempted
+from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, NotLeaderError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.standalone.fetchers.access import Access
+from flink_autoscaler.standalone.history.own_process import OwnProcess, OwnProcessError
+from flink_autoscaler.standalone.notifications import apprise_process
+from flink_autoscaler.standalone.notifications.apprise_process import Message
 from flink_autoscaler.standalone.notifications.messages import (
     SIGNATURE,
     CloudEvent,
@@ -28,13 +28,14 @@ from flink_autoscaler.standalone.notifications.redaction import redacted
 from flink_autoscaler.standalone.settings.schema.notifications import TargetSettings, TargetType
 from flink_autoscaler.standalone.settings.secrets import from_either
 
-EXTRA: Final = "pip install 'flink-autoscaler[notifications]'"
-
 _MOST_READ: Final = 4096
 """Bytes of an answer."""
 
 _SHOWN: Final = 120
 _GRACE: Final = 2.0
+_START_SECONDS: Final = 60.0
+"""In which the process that sends has its libraries; not counted as time of the target."""
+
 _OK: Final = range(200, 300)
 _FINAL: Final = frozenset({400, 410, 413, 415, 422})
 """Answers that the same message would have again, whatever the receiver does meanwhile."""
@@ -147,7 +148,7 @@ def _check(answer: Posted, url: str, *secrets: str) -> None:
 
 
 class AppriseTarget:
-    """Gets a title and lines of text through Apprise (a ``Target``).
+    """Gets a title and lines of text through Apprise (a ``Target``), in a process that can be ended.
 
     Args:
         settings: Where it is.
@@ -156,7 +157,6 @@ class AppriseTarget:
     def __init__(self, settings: TargetSettings) -> None:
         self._settings = settings
         self._keys = f"target '{settings.name}': "
-        self._last: threading.Thread | None = None
         self.name, self.timeout = settings.name, settings.timeout
 
     def send(self, events: Sequence[CloudEvent], may_send: Callable[[], bool]) -> None:
@@ -164,100 +164,43 @@ class AppriseTarget:
         url, said = "", None
         with Border() as border:
             url = url_of(self._settings, self._keys)
-            service = service_of(url)
-            if service is None:
-                raise ConfigError(f"{self._keys}url: not a URL of a service that Apprise knows")
             if not may_send():
                 raise NotLeaderError(f"{self._keys}not sent, because another daemon may send it by now")
-            said = self._in_time(lambda: _notify(service, events))
+            is_warning = any(event["data"]["severity"] == "warning" for event in events)
+            said = self._sent(Message(url, title_of(events), lines_of(events), is_warning=is_warning))
         _raise_redacted(border.error, url)
         if said is not None:
             raise NotSentError(redacted(said, url))
 
-    def _in_time(self, work: Callable[[], str | None]) -> str | None:
-        """Do something in a thread that is left alone once its time is over: services have timeouts of their own."""
-        if self._last is not None and self._last.is_alive():
-            raise NotSentError("the attempt before has not come to an end yet")
-        came: list[str | AutoscalerError | None] = []
-        # Whatever a service of Apprise raises comes back as an error of ours.
-        self._last = threading.Thread(
-            target=lambda: came.append(attempted(work)), name="flink-autoscaler-detached", daemon=True
-        )
-        self._last.start()
-        self._last.join(self.timeout)
-        if not came:
-            raise NotSentError(f"not sent within {self.timeout:g} s")
-        if isinstance(came[0], AutoscalerError):
-            raise came[0]
-        return came[0]
-
-
-@cache
-def apprise() -> Any:
-    """Return the library, silent: what it logs may hold URLs, and is told without them.
-
-    Raises:
-        ConfigError: It is not installed.
-    """
-    try:
-        import apprise as library  # noqa: PLC0415 - who has no such target need not have it
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"targets of type apprise need a library that is not installed: {EXTRA}") from error
-    logger = logging.getLogger("apprise")
-    logger.propagate = False
-    logger.setLevel(logging.WARNING)
-    logger.addHandler(_SAID)
-    return library
-
-
-def service_of(url: str) -> Any:
-    """Return what sends to a URL; None where Apprise knows no such service. May raise :class:`ConfigError`."""
-    library = apprise()
-    asset = library.AppriseAsset(
-        app_id="flink-autoscaler", app_desc="Keeps Apache Flink jobs at the right parallelism", async_mode=False
-    )
-    with _SAID.listening():
-        return library.Apprise.instantiate(url, asset=asset, suppress_exceptions=True)
-
-
-def _notify(service: Any, events: Sequence[CloudEvent]) -> str | None:
-    """Send; return why it was not, as far as that was said, and None when it was."""
-    library = apprise()
-    is_warning = any(event["data"]["severity"] == "warning" for event in events)
-    kind = library.NotifyType.WARNING if is_warning else library.NotifyType.INFO
-    sender = library.Apprise(asset=service.asset)
-    sender.add(service)
-    with _SAID.listening() as said:
-        is_sent = sender.notify(
-            body=lines_of(events), title=title_of(events), notify_type=kind, body_format=library.NotifyFormat.TEXT
-        )
-    return None if is_sent else "; ".join(said) or "the service did not take it, and Apprise does not say why"
-
-
-class _Said(logging.Handler):
-    """Collects what Apprise logs, for the call in which it does.
-
-    By a context variable: where a service has a deadline, Apprise calls it in another thread, with the same context.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self._own: ContextVar[list[str] | None] = ContextVar("said", default=None)
-
-    @contextmanager
-    def listening(self) -> Iterator[list[str]]:
-        """Give the list to which the lines of this call are added meanwhile."""
-        said: list[str] = []
-        binding = self._own.set(said)
+    def _sent(self, message: Message) -> str | None:
+        """Send a message; return why it was not, None when it was. What takes too long is killed."""
+        process = apprise_process.begin(message)
         try:
-            yield said
+            with _ended_after(_START_SECONDS, process):
+                process.message()  # it has read its libraries
+            with _ended_after(self.timeout, process) as is_over:
+                try:
+                    came: tuple[str | None] = process.message()
+                except OwnProcessError as error:
+                    raise NotSentError(f"not sent within {self.timeout:g} s" if is_over() else str(error)) from error
+            return came[0]
         finally:
-            self._own.reset(binding)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        said = self._own.get()
-        if said is not None:
-            said.append(record.getMessage())
+            process.close()
 
 
-_SAID: Final = _Said()
+@contextmanager
+def _ended_after(seconds: float, process: OwnProcess) -> Iterator[Callable[[], bool]]:
+    """End a process when the block takes longer; give what tells whether that came to pass."""
+    is_over = threading.Event()
+
+    def end() -> None:
+        is_over.set()  # before the end, which wakes who waits for a message
+        process.close()
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield is_over.is_set
+    finally:
+        timer.cancel()

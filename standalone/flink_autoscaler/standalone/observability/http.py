@@ -7,11 +7,11 @@ import contextlib
 import dataclasses
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from email.utils import formatdate
-from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final
 
+import structlog
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
@@ -28,7 +28,15 @@ from flink_autoscaler.standalone.observability.health import Health
 MOST_CONNECTIONS: Final = 64
 """Connections at the same time. One more takes the place of the one that has left its request unfinished longest."""
 
+_ACCEPT_PAUSE: Final = 1.0
+"""Seconds until clients are taken again after that failed, and nobody could be dropped."""
+
+_TURNS_TO_CLOSE: Final = 3
+"""Of the event loop, in which the descriptor of a connection that was dropped is closed."""
+
 _STOP_TIMEOUT: Final = 5.0
+
+log = structlog.get_logger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,10 +80,16 @@ def create_app(
         return JSONResponse(body, 200 if readiness.ready else 503)
 
     async def metrics(_: Request) -> Response:
-        return StreamingResponse(gauges.texts(), media_type=CONTENT_TYPE_LATEST)
+        return StreamingResponse(_in_own_thread(gauges.texts()), media_type=CONTENT_TYPE_LATEST)
 
     probes = [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)]
     return Starlette(routes=[*probes, *routes], middleware=middleware)
+
+
+async def _in_own_thread(texts: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield texts that take a while. The threads of asyncio are for them alone, other pages have those of Starlette."""
+    while (text := await asyncio.to_thread(next, texts, None)) is not None:
+        yield text
 
 
 class HttpServer:
@@ -101,7 +115,7 @@ class HttpServer:
         certificate, key = tls or (None, None)
         config = uvicorn.Config(
             app,
-            http=cast("type[asyncio.Protocol]", partial(_Connection, patience)),
+            http=_Connection,
             log_config=None,
             access_log=False,
             lifespan="off",
@@ -117,7 +131,7 @@ class HttpServer:
         except OSError as error:
             self._socket.close()
             raise ConfigError(f"autoscaler.http.tls-cert-file, tls-key-file: {error}") from error
-        self._server = _Server(config)
+        self._server = _Server(config, patience)
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="http", daemon=True)
 
     @property
@@ -142,16 +156,29 @@ class HttpServer:
 class _Server(uvicorn.Server):
     """Sleeps until there are clients; looking around ten times a second, as usual, takes as much as ten jobs do."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, patience: Patience) -> None:
         super().__init__(config)
+        self._patience = patience
         self._ending: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+        self._connecting: dict[asyncio.Task[None], float] = {}
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Get ready for clients. They are taken here, not by asyncio, which takes them before anybody can count."""
+        await self.lifespan.startup()
+        (self._listening,) = sockets or ()
+        self.servers = []
+        self.started = True
 
     async def main_loop(self) -> None:
-        """Wait for the end."""
+        """Take clients until the end."""
         ending = asyncio.Event()
         self._ending = asyncio.get_running_loop(), ending
-        if not self.should_exit:
-            await ending.wait()
+        if self.should_exit:
+            return
+        taking = asyncio.create_task(self._take_clients())
+        await ending.wait()
+        for task in (taking, *self._connecting):
+            task.cancel()
 
     def end(self) -> None:
         """Stop answering. From any thread."""
@@ -161,24 +188,80 @@ class _Server(uvicorn.Server):
             with contextlib.suppress(RuntimeError):  # it has ended by itself
                 loop.call_soon_threadsafe(ending.set)
 
+    async def _take_clients(self) -> None:
+        """Take one client after the other, each into a place that is free by then."""
+        loop = asyncio.get_running_loop()
+        is_failing = False
+        while True:
+            try:
+                client, _ = await loop.sock_accept(self._listening)
+            except OSError as error:  # there are no more descriptors, or less memory
+                if not is_failing:
+                    log.warning("http_accept_failed", error=str(error), effect="clients wait until others have left")
+                is_failing = True
+                if not await self._make_room():
+                    await asyncio.sleep(_ACCEPT_PAUSE)
+                continue
+            is_failing = False
+            while len(self.server_state.connections) + len(self._connecting) >= MOST_CONNECTIONS:
+                if not await self._make_room():
+                    break
+            if len(self.server_state.connections) + len(self._connecting) >= MOST_CONNECTIONS:
+                client.close()  # all places are taken by answers that are under way
+                continue
+            task = loop.create_task(self._connect(client))
+            self._connecting[task] = loop.time()
+            task.add_done_callback(lambda done: self._connecting.pop(done, None))
+
+    async def _connect(self, client: socket.socket) -> None:
+        """Begin to read from a client, after its handshake where there is TLS."""
+        is_tls = self.config.ssl is not None
+        with contextlib.suppress(OSError, TimeoutError):  # it has left, or does not speak TLS
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: _Connection(
+                    self._patience, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+                ),
+                client,
+                ssl=self.config.ssl,
+                ssl_handshake_timeout=self._patience.request if is_tls else None,
+            )
+
+    async def _make_room(self) -> bool:
+        """Drop the client that has left its request unfinished longest, at once; tell whether there was one."""
+        idle = [each for each in self.server_state.connections if isinstance(each, _Connection) and each.is_waiting()]
+        oldest = min(idle, key=lambda each: each.since, default=None)
+        task = min(self._connecting, key=self._connecting.__getitem__, default=None)
+        if oldest is not None and (task is None or oldest.since <= self._connecting[task]):
+            oldest.drop()
+            self.server_state.connections.discard(oldest)
+        elif task is not None:
+            task.cancel()
+            self._connecting.pop(task)
+        else:
+            return False
+        for _ in range(_TURNS_TO_CLOSE):
+            await asyncio.sleep(0)
+        return True
+
 
 class _Connection(H11Protocol):
-    """One client. Either a request is waited for, or its answer is under way; neither lasts for ever."""
+    """One client. Either a request is waited for, or its answer is under way; neither lasts for ever.
 
-    def __init__(self, patience: Patience, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    Attributes:
+        since: When what is waited for now began, in the time of the event loop.
+    """
+
+    def __init__(self, patience: Patience, **options: Any) -> None:
+        super().__init__(**options)
         self._patience = patience
-        self._since = self.loop.time()
+        self.since = self.loop.time()
         self._timer: asyncio.TimerHandle | None = None
         self._is_answering = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a new client, and drop the one that has kept others waiting for longest where there is no room."""
+        """Take a new client."""
         super().connection_made(transport)
         self._wait(self._patience.request)
-        if len(self.connections) > MOST_CONNECTIONS:
-            idle = [each for each in self.connections if isinstance(each, _Connection) and each.is_waiting()]
-            min(idle, key=lambda each: each._since, default=self).drop()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the client."""
@@ -186,10 +269,10 @@ class _Connection(H11Protocol):
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
-        """Go on with what has arrived; from a whole request on the time of the answer counts."""
+        """Go on with what has arrived; from a whole request on, its body included, the time of the answer counts."""
         self.server_state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
         super().handle_events()
-        is_answering = self.cycle is not None and not self.cycle.response_complete
+        is_answering = self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
         if is_answering and not self._is_answering:
             self._is_answering = True
             self._wait(self._patience.answer)
@@ -211,7 +294,7 @@ class _Connection(H11Protocol):
 
     def _wait(self, seconds: float) -> None:
         self._stop_waiting()
-        self._since = self.loop.time()
+        self.since = self.loop.time()
         self._timer = self.loop.call_later(seconds, self.drop)
 
     def _stop_waiting(self) -> None:
@@ -233,6 +316,7 @@ def _listen(host: str, port: int) -> socket.socket:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listening.bind((host, port))
         listening.listen(128)
+        listening.setblocking(False)
     except OSError as error:
         listening.close()
         raise _unavailable(host, port, error) from error

@@ -14,12 +14,13 @@ import stamina
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from flink_autoscaler.core.model.syntax import escaped
 from flink_autoscaler.standalone.settings.secrets import MASK, is_sensitive, without_secrets
 
 OUR_LOGGER = "flink_autoscaler"
 
 _SENSITIVE_FIELDS = ("authorization", "cookie", "headers")
-_CREDENTIALS_IN_HEADER = re.compile(r"\b(Basic|Bearer|Negotiate)\s+[\w.~+/=-]{6,}", re.IGNORECASE)
+_CREDENTIALS_IN_HEADER = re.compile(r"\b(Basic|Bearer|Negotiate)\s++[\w.~+/=-]{6,}", re.IGNORECASE)
 
 _KNOWN_KEYS: Final = 4096
 _COLUMNS: Final = 120
@@ -77,14 +78,17 @@ def _is_no_noise(record: logging.LogRecord) -> bool:
 
 
 def masked(value: Any) -> Any:
-    """Return a value of a log line or page with secrets replaced: by key in mappings, by pattern in texts."""
-    if isinstance(value, str):
-        return _CREDENTIALS_IN_HEADER.sub(rf"\1 {MASK}", without_secrets(value))
+    """Return a value of a log line, page or message as it may be shown: without secrets, and foreign texts escaped.
+
+    Secrets are found by key in mappings, by pattern in texts; what is neither is shown as its text.
+    """
+    if value is None or isinstance(value, bool | int | float):
+        return value
     if isinstance(value, Mapping):
-        return {key: MASK if _is_secret(str(key)) else masked(entry) for key, entry in value.items()}
+        return {escaped(str(key)): MASK if _is_secret(str(key)) else masked(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [masked(entry) for entry in value]
-    return value
+    return escaped(_CREDENTIALS_IN_HEADER.sub(rf"\1 {MASK}", without_secrets(str(value))))
 
 
 @lru_cache(_KNOWN_KEYS)
@@ -132,6 +136,8 @@ class ConsoleLines:
         """Return the line, and the lines below it."""
         facts = {key: value for key, value in event_dict.items() if not _is_for_programs(key, value)}
         traceback = facts.pop("exception", None)
+        # A line end in a foreign text must not begin what looks like another line of the log.
+        facts |= {key: " ".join(value.split("\n")) for key, value in facts.items() if isinstance(value, str)}
         if str(facts.get("job_key", "")).startswith(f"{facts.get('cluster')}/"):
             del facts["cluster"]
         head: dict[str, Any] = {key: facts.pop(key) for key in (*_OF_EVERY_LINE, *_WHO) if key in facts}

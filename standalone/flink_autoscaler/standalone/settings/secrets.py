@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -44,14 +44,21 @@ _POINTER: Final = re.compile(
 _HEADER: Final = re.compile(
     r"autoscaler\.(clusters|notifications\.targets|numbers|kafka)\.\d+\.(yarn\.|provider\.)?headers\..+", re.DOTALL
 )
-_TARGET_URL: Final = re.compile(r"(.*[._])?notifications[._].*url", re.DOTALL | re.IGNORECASE)
+_TARGET: Final = re.compile(r"(?:.*[._])?notifications[._]", re.DOTALL | re.IGNORECASE)
 """URLs of targets are secrets as a whole: tokens stand in their hosts, paths and parameters."""
 
-_USER_INFO: Final = re.compile(
-    r"(?<=://)(?:[^\s@:/?#]{0,200}+:(?:\S{0,1000}@|(?!\d{1,5}+(?:\D|$))[^\n]{0,1000}@)|[^\s/?#]{0,1000}@)"
-)
-"""User and password before a host, with characters in the password that a URL must not have there: a slash, or even
-blanks where what stands behind the colon is no port."""
+_LONGEST_USER: Final = 1000
+"""Characters of a password before a host, or of a user without one."""
+
+_USER: Final = re.compile(r"[^\s@:/?#]{0,200}+:")
+_AUTHORITY: Final = re.compile(rf"[^\s/?#]{{0,{_LONGEST_USER}}}+")
+_FARTHEST_AT: Final = 200 + 1 + _LONGEST_USER
+"""Characters between the beginning of a user and the @ behind the password."""
+
+_AT: Final = re.compile("@")
+_BLANK: Final = re.compile(r"\s")
+_LINE_END: Final = re.compile(r"\n")
+_PORT: Final = re.compile(r"\d{1,5}+(?:\D|$)")
 
 _HOST: Final = re.compile(r"[a-z0-9.-]+(:\d+)?", re.IGNORECASE | re.ASCII)
 _PARAMETERS: Final = ("passw", "pwd", "secret", "token", "apikey", "api-key")
@@ -74,7 +81,7 @@ def shown(key: str, text: str) -> str:
     """Return a value as it may be shown: masked where the key is sensitive, else without secrets inside it."""
     if is_sensitive(key):
         return MASK
-    if _TARGET_URL.fullmatch(key):
+    if key.lower().endswith("url") and _TARGET.match(key):
         return without_target(text)
     parameter = _PARAMETER_OF_URL if "://" in text else _PARAMETER_IN_TEXT
     return parameter.sub(rf"\g<1>{MASK}", _without_user(text))
@@ -91,11 +98,53 @@ def without_target(url: str) -> str:
 def without_secrets(text: str) -> str:
     """Return a text of many words as it may be shown: without passwords in URLs and after their names."""
     if "@" in text:
-        text = _USER_INFO.sub(f"{MASK}@", text)
+        text = _without_users(text)
     folded = text.casefold()
     if not any(name in folded for name in _PARAMETERS):
         return text
     return _PARAMETER_IN_TEXT.sub(rf"\g<1>{MASK}", text)
+
+
+def _without_users(text: str) -> str:
+    """Mask user and password before the host of every URL in a text, in time in proportion to its length.
+
+    Passwords have characters that a URL must not have there: a slash, or even blanks where what stands behind the
+    colon is no port.
+    """
+    next_at, word_end, line_end = (_ends(mark, text) for mark in (_AT, _BLANK, _LINE_END))
+    parts, done, begin = [], 0, 0
+    while (colon := text.find("://", begin)) >= 0:
+        begin = colon + len("://")
+        # Whatever begins before the next @ comes near enough and on its line is passed over at once.
+        if (at := next_at(begin)) > (line := line_end(begin)) or at > begin + _FARTHEST_AT:
+            begin = max(begin, line if at > line else at - _FARTHEST_AT - 3)
+            continue
+        end = -1
+        if user := _USER.match(text, begin):
+            password = user.end()
+            end = text.rfind("@", password, min(word_end(password), password + _LONGEST_USER + 1))
+            if end < 0 and not _PORT.match(text, password):
+                end = text.rfind("@", password, min(line_end(password), password + _LONGEST_USER + 1))
+        if end < 0 and (authority := _AUTHORITY.match(text, begin)):
+            end = text.rfind("@", begin, authority.end() + 1)
+        if end >= 0:
+            parts += [text[done:begin], MASK]
+            done = begin = end
+    return "".join([*parts, text[done:]])
+
+
+def _ends(mark: re.Pattern[str], text: str) -> Callable[[int], int]:
+    """Return what tells where the first mark is from a place on. Places only grow, so that nothing is read twice."""
+    end = -1
+
+    def end_from(begin: int) -> int:
+        nonlocal end
+        if begin > end:
+            found = mark.search(text, begin)
+            end = len(text) if found is None else found.start()
+        return end
+
+    return end_from
 
 
 def _without_user(url: str) -> str:

@@ -9,12 +9,23 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from flink_autoscaler.standalone.observability.http import MOST_CONNECTIONS
 from flink_autoscaler.standalone.web.api.routes import problem
 from flink_autoscaler.standalone.web.rights import Access, Role
 
 PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 """For programs that know neither names nor tokens."""
 
+LONGEST_BODY: Final = 64 << 10
+"""Bytes of what is sent."""
+
+MOST_DISCARDED: Final = 16 << 20
+"""Bytes of a longer body that are read and forgotten, so that its sender can read the answer."""
+
+MOST_UNDER_WAY: Final = MOST_CONNECTIONS - 8
+"""Answers at the same time, those that follow the news included. The other places are for probes."""
+
+_DIGITS: Final = 18
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -22,6 +33,64 @@ HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+
+
+class Bounds:
+    """Lets a request through once it is there as a whole, short enough, and there is room for its answer.
+
+    Args:
+        app: Behind it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._under_way = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        if scope["type"] != "http" or scope["path"] in PROBES:
+            await self._app(scope, receive, send)
+            return
+        body = await _body(Headers(scope=scope), receive)
+        if body is None:
+            await problem(413, f"a request has {LONGEST_BODY} bytes at most")(scope, receive, _guarded(send))
+        elif self._under_way >= MOST_UNDER_WAY:
+            await problem(503, "too many requests at the same time: try again")(scope, receive, _guarded(send))
+        else:
+            self._under_way += 1
+            try:
+                await self._app(scope, _after(body, receive), send)
+            finally:
+                self._under_way -= 1
+
+
+async def _body(headers: Headers, receive: Receive) -> bytes | None:
+    """Wait for the whole body and return it; None where it is too long. It ends early where its sender has left."""
+    length = headers.get("content-length", "")
+    if length.isdigit() and int(length[:_DIGITS]) > LONGEST_BODY and "expect" in headers:
+        return None  # its sender waits for a word before anything is sent
+    if not length and "transfer-encoding" not in headers:
+        return b""
+    parts, size = [], 0
+    while size < MOST_DISCARDED:
+        message = await receive()
+        part = message.get("body", b"")
+        size += len(part)
+        if size <= LONGEST_BODY:
+            parts.append(part)
+        if not message.get("more_body", False):
+            break
+    return b"".join(parts) if size <= LONGEST_BODY else None
+
+
+def _after(body: bytes, receive: Receive) -> Receive:
+    """Return what gives a body that is there already, and then what comes after it."""
+    parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receiving() -> Message:
+        return parts.pop() if parts else await receive()
+
+    return receiving
 
 
 class Guard:

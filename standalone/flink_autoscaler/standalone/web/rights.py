@@ -94,7 +94,10 @@ class Access:
         """Tell whether a request names a host that this is, so that no other site's name leads here."""
         if "*" in self.hosts:
             return True
-        name = (urlsplit(f"//{host}").hostname or "") if host else ""
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:  # brackets around what is no address
+            return False
         return name in LOOPBACK or name in self.hosts
 
     def form_token(self, visitor: Visitor) -> str:
@@ -148,4 +151,7 @@ def _decoded(text: str) -> str:
 def _is_own_origin(headers: Mapping[str, str]) -> bool:
     """Tell whether a request comes from a page of the host that it is sent to, as far as the browser says."""
     origin = headers.get("origin")
-    return origin is None or urlsplit(origin).netloc == headers.get("host")
+    try:
+        return origin is None or urlsplit(origin).netloc == headers.get("host")
+    except ValueError:  # brackets around what is no address
+        return False

@@ -13,7 +13,7 @@ from flink_autoscaler.standalone.settings.schema.http import HttpSettings
 from flink_autoscaler.standalone.settings.secrets import from_either
 from flink_autoscaler.standalone.web.api.answers import Answers
 from flink_autoscaler.standalone.web.api.routes import api_routes
-from flink_autoscaler.standalone.web.guard import Guard
+from flink_autoscaler.standalone.web.guard import Bounds, Guard
 from flink_autoscaler.standalone.web.news import News
 from flink_autoscaler.standalone.web.page.views import Views
 from flink_autoscaler.standalone.web.rights import Access
@@ -85,7 +85,7 @@ def pages_of(site: Site, access: Callable[[], Access]) -> tuple[Sequence[BaseRou
     """
     answers = Answers(site)
     routes = [*api_routes(answers, access, News(site.fleet, site.backtests)), *Views(answers, access).routes()]
-    return routes, [Middleware(Guard, access=access)]
+    return routes, [Middleware(Bounds), Middleware(Guard, access=access)]
 
 
 def tls_files(settings: HttpSettings) -> tuple[str, str] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from typing import Final
@@ -23,11 +22,10 @@ from flink_autoscaler.standalone.cli.command import GivenSettings
 from flink_autoscaler.standalone.cli.orders.arguments import OrderArguments, Sign
 from flink_autoscaler.standalone.cli.orders.named_jobs import chosen_jobs, new_job
 from flink_autoscaler.standalone.cli.orders.view import remembered
-from flink_autoscaler.standalone.cli.output import print_error
+from flink_autoscaler.standalone.cli.output import one_line, print_error, write_out
 from flink_autoscaler.standalone.daemon.event_handlers import EventHandlers
 from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.daemon.storage import JDBC
-from flink_autoscaler.standalone.fetchers.job_keys import printable
 from flink_autoscaler.standalone.ha.databases import open_database
 from flink_autoscaler.standalone.records.seen import seen_job
 from flink_autoscaler.standalone.settings.schema.settings import LOGGING, JobKeyMode, Settings
@@ -187,7 +185,7 @@ def _sent(asked: OrderArguments, request: Mapping[str, object]) -> int:
     job_key = key_of(url, asked.job)
     ordered = tell(url, "/api/v1/orders", {**request, "job_key": job_key, "reason": asked.reason or ""})
     if ordered["is_refused"]:
-        print_error(f"{printable(job_key)}: {ordered['text']}")
+        print_error(f"{one_line(job_key)}: {ordered['text']}")
         return 1
     _say(job_key, ordered["text"])
     return 0
@@ -241,7 +239,7 @@ def _change(service: OrderService, job_keys: Sequence[JobKey], sign: Sign, act: 
         for job_key in job_keys:
             ordered = service.change(job_key, sign, act)
             if ordered.is_refused:
-                print_error(f"{printable(job_key)}: {ordered.text}")
+                print_error(f"{one_line(job_key)}: {ordered.text}")
             else:
                 _say(job_key, ordered.text)
             if handler is not None and ordered.event is not None:
@@ -257,4 +255,4 @@ def _context(job_key: JobKey) -> JobAutoScalerContext:
 
 
 def _say(job_key: JobKey, text: str) -> None:
-    sys.stdout.write(f"{printable(job_key)}: {printable(text)}\n")
+    write_out(f"{one_line(job_key)}: {one_line(text)}\n")

@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, StoreError
+from flink_autoscaler.core.model.syntax import escaped_json
 from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.web.api.answers import Answers
 from flink_autoscaler.standalone.web.api.endpoints import ENDPOINTS, PREFIX, Endpoint
@@ -26,9 +27,6 @@ from flink_autoscaler.standalone.web.rights import Access
 log = structlog.get_logger(__name__)
 
 M = TypeVar("M", bound=BaseModel)
-
-LONGEST_BODY: Final = 64 << 10
-"""Bytes of what is sent."""
 
 _DIGITS: Final = 15
 _JSON: Final = "application/json"
@@ -107,24 +105,21 @@ async def _answer(endpoint: Endpoint, answers: Answers, access: Callable[[], Acc
     asked = query if endpoint.body is None else _read(endpoint.body, await body_of(request))
     answer = await run_in_threadpool(endpoint.handle, answers, asked, visitor.name, visitor.role.value)
     headers = _NO_STORE if tag is None else {"ETag": tag, "Cache-Control": "private, no-cache"}
-    return Response(answer.model_dump_json(), media_type=_JSON, headers=headers)
+    return Response(escaped_json(answer.model_dump_json()), media_type=_JSON, headers=headers)
 
 
 async def body_of(request: Request) -> object:
     """Return what was sent, decoded.
 
     Raises:
-        RefusedError: It is too long, or no JSON.
+        RefusedError: It is no JSON, or has half a character, which nothing behind it could write down.
     """
-    parts: list[bytes] = []
-    async for part in request.stream():
-        parts.append(part)
-        if sum(map(len, parts)) > LONGEST_BODY:
-            raise RefusedError(413, f"a request has {LONGEST_BODY} bytes at most")
     try:
-        return json.loads(b"".join(parts))
+        value = json.loads(await request.body())
+        json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise RefusedError(400, "the body is no JSON") from error
+    return value
 
 
 def _read(model: type[M], value: object) -> M:

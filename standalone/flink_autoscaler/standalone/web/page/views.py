@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from pydantic import BaseModel, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -14,6 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, StoreError
+from flink_autoscaler.core.model.syntax import escaped
 from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.web.api.answers import Answers
 from flink_autoscaler.standalone.web.api.endpoints import EventsQuery, JobQuery, JobsQuery, PassQuery, Query
@@ -71,6 +73,7 @@ class Views:
             loader=PackageLoader("flink_autoscaler.standalone.web.page"),
             autoescape=True,
             undefined=StrictUndefined,
+            finalize=_shown,
             trim_blocks=True,
             lstrip_blocks=True,
         )
@@ -224,6 +227,13 @@ def _status(error: AutoscalerError) -> int:
     if isinstance(error, ConflictError):
         return 409
     return 400 if isinstance(error, ConfigError) else 503
+
+
+def _shown(value: object) -> object:
+    """Return a value of a template as it is shown; drawings are markup already, with foreign texts in them."""
+    if isinstance(value, Markup):
+        return Markup(escaped(str(value)))  # noqa: S704 - it was markup before
+    return escaped(value) if isinstance(value, str) else value
 
 
 def _literally(text: str) -> str:
