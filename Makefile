@@ -18,7 +18,7 @@ POLICY ?=
 CONFIG ?= conf/autoscaler.yaml
 ARGS ?=
 # What make test leaves out, but for one test of each kind, marked as guard; each has a target of its own.
-LONG_SUITES := yarn or kerberos or rescue or cluster or long or hour or agreement or kafka or objects or docker or systemd or soak or upgrade
+LONG_SUITES := yarn or kerberos or rescue or cluster or long or hour or agreement or kafka or objects or docker or systemd or soak or upgrade or hostile
 # Handed to the harness of make test-hostile.
 HOSTILE_ARGS ?=
 # Handed to make decisions, such as 'slo / step', or --write after a change that decides otherwise on purpose.
@@ -147,7 +147,8 @@ test-faults: $(VENV)/.setup-test ## Kill, stop and cut off real daemons and data
 	FAULT_ROUNDS=$${FAULT_ROUNDS:-1} $(BIN)/python -m pytest -s -m faults $(PYTEST_ARGS)
 
 .PHONY: test-hostile
-test-hostile: $(VENV)/.setup-test ## Tell a daemon 20,000 lies (HOSTILE_ARGS="--lies 500 --seed 3", or --only 'a lie' to tell one again).
+test-hostile: $(VENV)/.setup-test ## Attack a daemon, and tell it 20,000 lies (HOSTILE_ARGS="--lies 500 --seed 3", or --only 'a lie').
+	$(BIN)/python -m pytest -m hostile $(PYTEST_ARGS)
 	PYTHONPATH=tests/support $(BIN)/python -m hostile_flink $(HOSTILE_ARGS)
 
 .PHONY: decisions

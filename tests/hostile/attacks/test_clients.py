@@ -63,20 +63,21 @@ class Attacked:
         return len(list(Path(f"/proc/{self.daemon.pid}/fd").iterdir()))
 
 
-@pytest.fixture
-def attacked(tmp_path: Path) -> Iterator[Attacked]:
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with FakeFlink() as flink, DaemonProcess(tmp_path) as daemon, ExitStack() as opened:
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
+    with FakeFlink() as flink, DaemonProcess(tmp_path_factory.mktemp("attacked")) as daemon:
         daemon.configure({"main": flink.url})
-        resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, before[1]))
-        try:
-            daemon.start()
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
+        daemon.start()
+        resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (FILES, FILES))
+        yield daemon
+
+
+@pytest.fixture
+def attacked(daemon: DaemonProcess) -> Iterator[Attacked]:
+    with ExitStack() as opened:
         attack = Attacked(daemon, opened)
-        wait_until("a pass", lambda: attack.probe("/readyz") == 200, 30)
+        wait_until("a pass", lambda: attack.probe("/readyz") == 200, 60)
         yield attack
-    resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.mark.guard
@@ -118,14 +119,17 @@ def test_a_burst_of_connections_takes_no_more_descriptors_than_there_are_places(
     assert attacked.probes() == {200}
 
 
-def test_a_daemon_without_descriptors_answers_probes_and_says_so_once(tmp_path: Path, attacked: Attacked) -> None:
+def test_a_daemon_without_descriptors_answers_probes_and_says_so_once(attacked: Attacked) -> None:
     # So few files are left that the places of the endpoint cannot all be taken.
     low = attacked.files() + MOST_CONNECTIONS // 2
     resource.prlimit(attacked.daemon.pid, resource.RLIMIT_NOFILE, (low, FILES))
 
-    for _ in range(5):
-        attacked.connect(100)
-    statuses = attacked.probes()
+    try:
+        for _ in range(5):
+            attacked.connect(100)
+        statuses = attacked.probes()
+    finally:
+        resource.prlimit(attacked.daemon.pid, resource.RLIMIT_NOFILE, (FILES, FILES))
 
     assert statuses == {200}
     assert len(attacked.daemon.lines("http_accept_failed")) <= 1

@@ -11,7 +11,6 @@ import itertools
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from re import _constants as kinds  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
@@ -22,8 +21,9 @@ import pytest
 PROJECT: Final = Path(__file__).parents[3]
 ROOTS: Final = ("core", "clients", "stores", "realizers", "pipeline", "standalone")
 LENGTH: Final = 1 << 16
-STEPS: Final = 250
-"""Of the plainest expression per character: what an expression may take. One that takes quadratic time takes 30,000."""
+STEPS: Final = 1_500
+"""Of the plainest expression per character: what an expression may take; that of passwords in
+URLs took 3,000 and one of quadratic time takes 30,000."""
 
 LENGTHS: Final = (2048, 8192, LENGTH)
 SUSPICIOUS: Final = 12
@@ -63,26 +63,19 @@ def patterns_in(value: object) -> Iterator[re.Pattern[Any]]:
 
 def expressions(module_name: str) -> Iterator[tuple[str, re.Pattern[Any], tuple[str, ...]]]:
     """Yield every expression of a module with its name, and the methods that are called."""
-    for name, value in list(vars(importlib.import_module(module_name)).items()):
+    module = importlib.import_module(module_name)
+    text = Path(str(module.__file__)).read_text()
+    for name, value in list(vars(module).items()):
         for number, pattern in enumerate(dict.fromkeys(patterns_in(value))):
-            yield f"{name}[{number}]", pattern, methods_of(name)
+            yield f"{name}[{number}]", pattern, methods_of(name, text)
 
 
-@cache
-def sources() -> str:
-    """Return the text of all modules."""
-    return "\n".join(path.read_text() for root in ROOTS for path in sorted((PROJECT / root).rglob("*.py")))
-
-
-def methods_of(name: str) -> tuple[str, ...]:
-    """Return how an expression is used: every way where that cannot be seen, and one for those that find all."""
-    called = set(re.findall(rf"\b{name}\b(?:\[[^\]]*\])?\.(\w+)\(", sources()))
-    is_plain = len(re.findall(rf"\b{name}\b(?!\s*(?::|=[^=]))", sources())) == len(
-        re.findall(rf"\b{name}\b(?:\[[^\]]*\])?\.\w+\(", sources())
-    )
-    if not called or not is_plain:
+def methods_of(name: str, text: str) -> tuple[str, ...]:
+    """Return how a module calls an expression; every way where it is handed on, or others may call it."""
+    uses = re.findall(rf"(?<![\w.\"]){name}\b(?!\"| *(?:: Final|=[^=]))(?:\[[^\]]*\])?(?:\.(\w+))?", text)
+    if not name.startswith("_") or not uses or "" in uses:
         return METHODS
-    return tuple(sorted({each if each in METHODS else "sub" for each in called if each != "pattern"})) or METHODS
+    return tuple(sorted({each if each in METHODS else "sub" for each in uses if each != "pattern"}))
 
 
 def witness(parsed: Iterable[tuple[Any, Any]], least: int = 1) -> str:

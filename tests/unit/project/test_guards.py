@@ -18,6 +18,10 @@ GUARDED = {
     "a JobManager behind Kerberos": "tests/e2e/test_kerberos.py",
     "a week in which nothing grows": "tests/integration/soak/test_short_week.py",
     "a pass on a Spark cluster of two workers": "tests/integration/pipeline/test_cluster.py",
+    "probes while clients attack": "tests/hostile/attacks/test_clients.py",
+    "a service that answers without end": "tests/hostile/attacks/test_targets.py",
+    "control characters of a job": "tests/hostile/attacks/test_foreign_characters.py",
+    "a job's name that takes time": "tests/hostile/attacks/test_names.py",
     "the way back to the last release": "tests/integration/upgrade/test_way_back.py",
 }
 

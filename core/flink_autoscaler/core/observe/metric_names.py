@@ -24,14 +24,11 @@ GC_TIME = "Status.JVM.GarbageCollector.All.TimeMsPerSecond"
 TASKMANAGER_METRICS = (HEAP_MAX, HEAP_USED, MANAGED_USED, METASPACE_USED)
 TASKMANAGER_METRICS_WITH_GC = (*TASKMANAGER_METRICS, GC_TIME)
 
-_KAFKA_PARTITION = re.compile(
-    r".*?(?:\.kafkaCluster\.(?P<cluster>.+))?\.KafkaSourceReader\.topic\.(?P<topic>.+)"
-    r"\.partition\.(?P<partition>\d+)\.currentOffset",
-    re.ASCII,
-)
-_PULSAR_PARTITION = re.compile(
-    r".*\.PulsarConsumer\.(?P<topic>.+)-partition-(?P<partition>\d+)\..*\.numMsgsReceived", re.ASCII
-)
+_KAFKA_READER = ".KafkaSourceReader.topic."
+_KAFKA_OFFSET = ".currentOffset"
+_PULSAR_CONSUMER = ".PulsarConsumer."
+_PULSAR_RECEIVED = ".numMsgsReceived"
+_PULSAR_PARTITION = re.compile(r"-partition-(\d++)\.", re.ASCII)
 
 
 class _Rule(NamedTuple):
@@ -104,8 +101,7 @@ def _matching(metric: FlinkMetric, available: Collection[str]) -> list[str]:
 
 def count_partitions(available: Collection[str]) -> int:
     """Count the distinct Kafka or Pulsar partitions that a source's metric ids tell of; 0 when there are none."""
-    kafka = {(match["cluster"], match["topic"], match["partition"]) for match in _kafka_partitions(available)}
-    pulsar = {(match["topic"], match["partition"]) for match in _pulsar_partitions(available)}
+    kafka, pulsar = set(_kafka_partitions(available)), set(_pulsar_partitions(available))
     return len(kafka) + len(pulsar)
 
 
@@ -137,26 +133,27 @@ _MAX_SPLITS = 2.0**31
 
 def topics_of(available: Iterable[str]) -> tuple[str, ...]:
     """Return the topics of Kafka that a source's metric ids tell of, in order, as Flink writes them: ``.`` is ``_``."""
-    return tuple(sorted({match["topic"] for match in _kafka_partitions(available)}))
+    return tuple(sorted({topic for _, topic, _ in _kafka_partitions(available)}))
 
 
-def _kafka_partitions(available: Iterable[str]) -> Iterator[re.Match[str]]:
-    """Yield what ids of partitions match; with parts of it more than once that takes the square of its length."""
+def _kafka_partitions(available: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield cluster (empty where the id names none), topic and number of what ids of partitions name."""
     for metric_id in available:
-        if (
-            metric_id.endswith(".currentOffset")
-            and metric_id.count(".KafkaSourceReader.topic.") == 1
-            and metric_id.count(".kafkaCluster.") <= 1
-            and (match := _KAFKA_PARTITION.fullmatch(metric_id))
-        ):
-            yield match
+        head, _, rest = metric_id.removesuffix(_KAFKA_OFFSET).partition(_KAFKA_READER)
+        topic, _, number = rest.rpartition(".partition.")
+        is_one = metric_id.endswith(_KAFKA_OFFSET) and _KAFKA_READER not in rest and "\n" not in metric_id
+        if is_one and topic and number.isascii() and number.isdigit():
+            yield head.partition(".kafkaCluster.")[2], topic, number
 
 
-def _pulsar_partitions(available: Iterable[str]) -> Iterator[re.Match[str]]:
+def _pulsar_partitions(available: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield topic and number of what ids of partitions name."""
     for metric_id in available:
-        is_one = metric_id.endswith(".numMsgsReceived") and metric_id.count(".PulsarConsumer.") == 1
-        if is_one and (match := _PULSAR_PARTITION.fullmatch(metric_id)):
-            yield match
+        rest = metric_id.removesuffix(_PULSAR_RECEIVED).partition(_PULSAR_CONSUMER)[2]
+        is_one = metric_id.endswith(_PULSAR_RECEIVED) and _PULSAR_CONSUMER not in rest and "\n" not in metric_id
+        found = list(_PULSAR_PARTITION.finditer(rest, 1)) if is_one else []
+        if found:
+            yield rest[: found[-1].start()], found[-1][1]
 
 
 def by_meaning(names: MetricNames, answers: Mapping[str, Aggregate]) -> dict[FlinkMetric, Aggregate]:

@@ -27,7 +27,7 @@ EXIT_CONFIG: Final = 2
 EXIT_INTERRUPTED: Final = 130
 
 TIME: Final = "an age such as '7 d', or 2026-01-31T12:00"
-_AGO: Final = re.compile(r"((?:\d+(?:\.\d+)?\s*[a-zA-Zµ]+?\s*)+)(ago)?", re.ASCII)
+_AGE: Final = re.compile(r"(?:\d++(?:\.\d++)?+\s*+[a-zA-Zµ]++\s*+)++", re.ASCII)
 
 
 def valued(*names: str, metavar: str, text: str, **more: Any) -> Any:
@@ -290,10 +290,10 @@ def read_instant(text: str, now: float, option: str = "--at") -> int:
     from flink_autoscaler.core.model import syntax
 
     stripped = text.strip()
-    age = _AGO.fullmatch(stripped)
+    age = _AGE.fullmatch(stripped.removesuffix("ago"))
     try:
         if age is not None:
-            return round((now - syntax.parse_time(age[1]).exact_seconds) * 1000)
+            return round((now - syntax.parse_time(age[0]).exact_seconds) * 1000)
         return round(datetime.fromisoformat(stripped).timestamp() * 1000)
     except (ValueError, OverflowError, OSError) as error:
         raise mistake(

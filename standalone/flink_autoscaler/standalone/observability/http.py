@@ -31,6 +31,9 @@ MOST_CONNECTIONS: Final = 64
 _ACCEPT_PAUSE: Final = 1.0
 """Seconds until clients are taken again after that failed, and nobody could be dropped."""
 
+_QUIET: Final = 600.0
+"""Seconds for which that is told once."""
+
 _TURNS_TO_CLOSE: Final = 3
 """Of the event loop, in which the descriptor of a connection that was dropped is closed."""
 
@@ -191,18 +194,17 @@ class _Server(uvicorn.Server):
     async def _take_clients(self) -> None:
         """Take one client after the other, each into a place that is free by then."""
         loop = asyncio.get_running_loop()
-        is_failing = False
+        quiet_until = loop.time()
         while True:
             try:
                 client, _ = await loop.sock_accept(self._listening)
             except OSError as error:  # there are no more descriptors, or less memory
-                if not is_failing:
+                if loop.time() >= quiet_until:  # while clients come, it fails and succeeds by turns
+                    quiet_until = loop.time() + _QUIET
                     log.warning("http_accept_failed", error=str(error), effect="clients wait until others have left")
-                is_failing = True
                 if not await self._make_room():
                     await asyncio.sleep(_ACCEPT_PAUSE)
                 continue
-            is_failing = False
             while len(self.server_state.connections) + len(self._connecting) >= MOST_CONNECTIONS:
                 if not await self._make_room():
                     break

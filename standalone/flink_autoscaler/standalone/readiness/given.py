@@ -17,7 +17,7 @@ from flink_autoscaler.standalone.settings.sources.configuration import load_conf
 
 DEFAULT_URL: Final = "http://localhost:8081"
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
-_ADDRESS: Final = re.compile(r"[\d.]+|.*:.*", re.ASCII)
+_ADDRESS: Final = re.compile(r"[\d.]++|[^:\n]*+:.*+", re.ASCII)
 _LONGEST: Final = 50
 """Characters of a name; a port or number may follow."""
 
