@@ -83,7 +83,7 @@ def test_no_output_of_a_daemon_has_what_a_job_wants_to_do_to_readers(tmp_path: P
             daemon.wait_for("a word about the option", lambda: "utilization.target" in daemon.text())
             pages = {path: client.get(path, params={"job": key}).text for path in ("/job", "/api/v1/job")}
             pages |= {path: client.get(path).text for path in ("/", "/events", "/api/v1/events", "/api/v1/jobs")}
-        explained = on_terminal("explain", "--url", line["url"], "--job", key, environment=daemon.environment)
+        explained = on_terminal("explain", key, "--url", line["url"], environment=daemon.environment)
         documents = on_terminal("jobs", "--url", line["url"], "--json", environment=daemon.environment)
         log = daemon.text()
         told = [each.body.decode() for each in list(receiver.received)]

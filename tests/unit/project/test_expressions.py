@@ -12,8 +12,8 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from re import _constants as kinds  # type: ignore[attr-defined]
-from re import _parser as parser  # type: ignore[attr-defined]
+from re import _constants as kinds
+from re import _parser as parser
 from typing import Any, Final
 
 import pytest
@@ -99,7 +99,8 @@ def _witness(kind: Any, value: Any, least: int) -> str:
     if kind is kinds.ATOMIC_GROUP:
         return witness(value, least)
     if kind in (kinds.MAX_REPEAT, kinds.MIN_REPEAT, kinds.POSSESSIVE_REPEAT):
-        return witness(value[2], least) * max(value[0], min(least, value[1]))
+        times: int = max(value[0], min(least, value[1]))
+        return witness(value[2], least) * times
     return ""
 
 

@@ -168,7 +168,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Get ready for clients. They are taken here, not by asyncio, which takes them before anybody can count."""
         await self.lifespan.startup()
-        (self._listening,) = sockets or ()
+        (self._listening,) = sockets or []
         self.servers = []
         self.started = True
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.notifications import targets as targets_module
+from flink_autoscaler.standalone.notifications import apprise_process
 from flink_autoscaler.standalone.settings.loading import load_settings, warnings_of
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
@@ -121,7 +121,7 @@ def test_without_the_library_a_target_of_apprise_names_what_to_install(monkeypat
 
     monkeypatch.setattr(builtins, "__import__", without)
     monkeypatch.delitem(sys.modules, "apprise", raising=False)
-    targets_module.apprise.cache_clear()
+    apprise_process.apprise.cache_clear()
 
     assert "pip install 'flink-autoscaler[notifications]'" in problems(CHAT)
     assert settings(HOOK).notifications.targets[0].name == "audit"
