@@ -23,7 +23,6 @@ from flink_autoscaler.standalone.ha.databases import (
     open_database,
     watched,
 )
-from flink_autoscaler.standalone.ha.file_lock import FileLock
 from flink_autoscaler.standalone.ha.leadership import RENEWALS, GuardedEventHandler, Leadership, LeaseLeadership
 from flink_autoscaler.standalone.notifications.delivery import Outbox
 from flink_autoscaler.standalone.settings.schema.settings import Settings
@@ -33,6 +32,7 @@ from flink_autoscaler.stores.outbox import HeapOutbox
 if TYPE_CHECKING:
     from flink_autoscaler.standalone.records.writer import PassRecorder
     from flink_autoscaler.stores.sql.database.database import Database, Fence
+    from flink_autoscaler.stores.sql.sole_use import SoleUse
 
 HEAP: Final = "heap"
 """Name of the plug-in that keeps states in memory."""
@@ -60,10 +60,11 @@ class Storage:
         self._settings = settings
         self._on_close = on_close
         self._database = self._open() if needs_database(settings) else None
-        self._watch = None if self._database is None else self._make_watch(self._database)
-        self._fence: Fence | None = None
-        self._write_error: Callable[[], StoreError | None] = lambda: None
         self.is_shared = settings.ha.enabled
+        self._sole_use = self._make_sole_use()
+        self._watch = None if self._database is None else self._make_watch(self._database)
+        self._fence: Fence | None = self._sole_use
+        self._write_error: Callable[[], StoreError | None] = lambda: None
         self.leadership = self._make_leadership() if self.is_shared else Leadership()
         self.tombstones: JobTombstones = HeapTombstones()
         self.order_book: OrderBook = HeapOrderBook()
@@ -114,15 +115,19 @@ class Storage:
         Raises:
             ConfigError: The database is there and cannot be used as it is configured, or another daemon uses its file.
         """
-        if self._database is not None and self._database.file is not None and not self.is_shared:
-            lock = FileLock(self._database.file)
-            self._on_close(lock.release)
-            lock.acquire()
+        if self._sole_use is not None:
+            self._on_close(self._sole_use.release)
         if self._watch is not None:
+            self._on_close(self._watch.stop)  # before the release: a look on its way would renew the claim
             self._watch.start(on_hopeless)
-            self._on_close(self._watch.stop)
         self.leadership.start()
         self._on_close(self.leadership.stop)
+
+    def may_write(self, seconds: float = 0.0) -> bool:
+        """Tell whether what changes a cluster and takes so many seconds may be sent now."""
+        # Also of a daemon that is alone: one that was held up may have been succeeded by another on its file.
+        is_sole = self.is_shared or self._sole_use is None or self._sole_use.may_act(seconds)
+        return is_sole and self.leadership.may_act(seconds)
 
     def require_up(self) -> None:
         """Make sure that the database works. May raise :class:`StoreError`."""
@@ -149,16 +154,34 @@ class Storage:
 
         upgrades = self._settings.standalone.jdbc_upgrade_at_start
 
+        def prepare() -> None:
+            require_current(database, upgrades_at_start=upgrades)
+            database.checkpoint()
+            if self._sole_use is not None and self.is_shared:
+                self._sole_use.require_unclaimed()
+            elif self._sole_use is not None:
+                self._sole_use.claim()
+
         def look() -> None:
             database.rescue()
             require_writable(database)
+            database.checkpoint()
+            if self._sole_use is not None and not self.is_shared:
+                self._sole_use.renew()
 
         return StoreWatch(
-            lambda: require_current(database, upgrades_at_start=upgrades),
+            prepare,
             look,
             write_error=self._last_write_error,
             is_lasting=is_lasting,
         )
+
+    def _make_sole_use(self) -> SoleUse | None:
+        if self._database is None or self._database.dialect != "sqlite":
+            return None
+        from flink_autoscaler.stores.sql.sole_use import SoleUse  # noqa: PLC0415
+
+        return SoleUse(self._database)
 
     def _last_write_error(self) -> StoreError | None:
         return self._write_error()

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+import signal
+import sqlite3
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from databases import rows_of
 from fault_setup import BusyCluster, DaemonProcess
+from sqlalchemy import update
 
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
-from flink_autoscaler.stores.sql.tables import DECISIONS
+from flink_autoscaler.stores.sql.tables import DECISIONS, LEASE
 
 JOB = "main/orders"
 
@@ -156,3 +159,109 @@ def test_second_daemon_with_the_file_is_refused_with_what_to_do(site: Site) -> N
     assert code == 2
     assert f"another daemon works with {site.path} already (process {first.pid} on " in line
     assert "autoscaler.ha.enabled" in line
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-shm"])
+def test_deleted_journal_stops_the_daemon_and_loses_nothing(site: Site, suffix: str) -> None:
+    with site.daemon() as daemon:
+        daemon.start()
+        site.cluster.wait_for_puts(2)
+        paused = daemon.call("pause", JOB, "--reason", "a test", "--as", "ann")
+        site.passes_after(daemon, 3)
+        site.path.with_name(f"{site.path.name}{suffix}").unlink()
+        daemon.wait_for("that it is noticed", lambda: daemon.lines("store_away"))
+        before = len(site.cluster.puts())
+        site.passes_after(daemon, 30)
+        status, error = readiness(daemon)
+        daemon.kill()
+        learned = site.learned()
+        daemon.start()
+        site.passes_after(daemon, 30)
+        sent = len(site.cluster.puts()) - before
+        orders = daemon.call("orders")
+
+    assert paused.returncode == 0, paused.stderr
+    assert (status, sent) == (503, 0)
+    assert f"{site.path.name}{suffix} beside its file was deleted or replaced while it was in use" in error
+    assert learned >= {"history", "samples"}
+    assert "a test" in orders.stdout
+
+
+def test_main_file_alone_has_everything_soon(site: Site, tmp_path: Path) -> None:
+    copy = DatabaseSettings(f"jdbc:sqlite:{tmp_path / 'copy.db'}")
+
+    def is_complete() -> bool:
+        shutil.copy(site.path, tmp_path / "copy.db")
+        with closing(Database(copy)) as database:
+            return bool(rows_of(database, DECISIONS))
+
+    with site.daemon() as daemon:
+        daemon.start()
+        tables = schema_of(site.path)
+        site.cluster.wait_for_puts(1)
+        daemon.wait_for("a checkpoint", is_complete)
+
+    assert "fa_order" in tables
+
+
+def schema_of(path: Path) -> set[str]:
+    """Return the tables of the main file, without what is in the journal."""
+    copy = path.with_name("schema.db")
+    shutil.copy(path, copy)
+    with closing(sqlite3.connect(copy)) as connection:
+        return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def symbolic_link(path: Path) -> Path:
+    other = path.with_name("link.db")
+    other.symlink_to(path)
+    return other
+
+
+def hard_link(path: Path) -> Path:
+    other = path.with_name("hard.db")
+    other.hardlink_to(path)
+    return other
+
+
+def without_what_is_beside(path: Path) -> Path:
+    path.with_name(f"{path.name}.lock").unlink(missing_ok=True)
+    return path
+
+
+@pytest.mark.parametrize("other_name", [symbolic_link, hard_link, without_what_is_beside])
+def test_second_daemon_is_refused_under_every_name_of_the_file(
+    site: Site, other_name: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    with site.daemon() as first:
+        first.start()
+        site.cluster.wait_for_puts(1)
+        settings = DatabaseSettings(f"jdbc:sqlite:{other_name(site.path)}")
+        with DaemonProcess(tmp_path, "second", database=settings, cluster_url=site.cluster.urls[0]) as second:
+            second.start(wait=False)
+            code = second.exit_code()
+            said = second.text()
+        site.cluster.wait_for_puts(1)
+        is_ready = readiness(first)[0] == 200
+
+    assert code == 2
+    assert is_ready
+    assert f"(process {first.pid} on " in said
+
+
+def test_daemon_that_was_held_up_does_not_act_beside_its_successor(site: Site) -> None:
+    with site.daemon() as first, site.daemon("second") as second:
+        first.start()
+        site.cluster.wait_for_puts(2)
+        first.signal(signal.SIGSTOP)
+        with closing(Database(site.settings)) as database, database.transaction() as connection:
+            # As if time had passed, on a machine where nobody can look into the process.
+            connection.execute(update(LEASE).values(owner="process 1 on elsewhere (a b c)", expires_at=0))
+        second.start()
+        first.signal(signal.SIGCONT)
+        first.wait_for("that it is noticed", lambda: first.lines("store_away"))
+        site.cluster.wait_for_puts(1)
+        status, error = readiness(first)
+
+    assert status == 503
+    assert "another daemon has taken over the file" in error

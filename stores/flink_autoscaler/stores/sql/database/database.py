@@ -161,10 +161,18 @@ class Database:
     def rescue(self) -> bool:
         """Write the file of SQLite anew where it was deleted and did not come back in time; tell whether it was.
 
+        Where only its journal was deleted, everything in that goes into the file.
+
         Raises:
             StoreError: It could not be written.
         """
-        if self._file is None or not self._file.is_due():
+        if self._file is None:
+            return False
+        if self._file.is_journal_lost():
+            # What is open still has the deleted journal: its content goes where a restart finds it.
+            with suppress(SQLAlchemyError, sqlite3.Error), self._turn(read_only=False):
+                self._checkpoint()
+        if not self._file.is_due():
             return False
         with self._turn(read_only=False):
             try:
@@ -173,6 +181,23 @@ class Database:
             except SQLAlchemyError as error:
                 raise store_error(error, self.name) from error
         return True
+
+    def checkpoint(self) -> None:
+        """Move what SQLite has in its journal into the main file, as far as readers allow. Does not fail.
+
+        SQLite does so by itself only once the journal is large. Until then everything would be gone with the journal,
+        also all tables of a new database.
+        """
+        # The next one makes up for one that could not be; whether the database works is found out by other means.
+        if self.dialect == "sqlite":
+            with suppress(SQLAlchemyError, sqlite3.Error, OSError, StoreError), self._turn(read_only=False):
+                if self._file is not None:
+                    self._file.check()
+                self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        with closing(self._engine.raw_connection()) as connection:
+            cast("sqlite3.Connection", connection.driver_connection).execute("PRAGMA wal_checkpoint").fetchall()
 
     def _connect(self) -> Connection:
         if self._file is not None:
@@ -323,17 +348,20 @@ def _prepare_sqlite(engine: Engine, file: SqliteFile | None) -> None:
             file.check()
 
     def connected(connection: sqlite3.Connection, _: object) -> None:
-        if file is not None:
-            file.opened()
         connection.isolation_level = None
         connection.text_factory = _decode
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA page_size = {_SQLITE_PAGE}")  # of a database that is to be made
-        try:
+        # Where the file or its folder is read-only, reading works without.
+        with suppress(sqlite3.OperationalError):
             connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError:
-            # The file or its folder is read-only: reading works without.
-            return
+        if file is not None:
+            file.opened()
+
+    def closed(connection: sqlite3.Connection, _: object) -> None:
+        del connection
+        if file is not None:
+            file.closed()
 
     def begin(connection: Connection) -> None:
         is_read_only = connection.get_execution_options().get("read_only", False)
@@ -341,6 +369,7 @@ def _prepare_sqlite(engine: Engine, file: SqliteFile | None) -> None:
 
     event.listen(engine, "do_connect", do_connect)
     event.listen(engine, "connect", connected)
+    event.listen(engine, "close", closed)
     event.listen(engine, "begin", begin)
 
 

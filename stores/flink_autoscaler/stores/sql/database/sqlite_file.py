@@ -17,7 +17,10 @@ from flink_autoscaler.stores.sql.database.failures import FileLostError
 
 log = structlog.get_logger(__name__)
 
-_COMPANIONS: Final = ("-wal", "-shm", "-journal")
+_SHARED: Final = ("-wal", "-shm")
+"""What is there as long as anybody has the file open: the journal holds what is not in the file yet, and its index."""
+
+_COMPANIONS: Final = (*_SHARED, "-journal")
 """What SQLite keeps beside a file; left there, it would be taken for that of the next file of the same name."""
 
 
@@ -50,19 +53,31 @@ class SqliteFile:
         self._clock = clock
         self._lock = threading.Lock()
         self._identity: _Identity | None = None
+        self._beside: dict[str, _Identity] = {}
+        self._connections = 0
         self._missing_since: float | None = None
         self.generation = 0
 
     def opened(self) -> None:
         """Take note that somebody has connected: from now on it has to be this file."""
+        with self._lock:
+            self._connections += 1
         if self._identity is None:
             self._identity = self._find()
+        self._learn_beside()
+
+    def closed(self) -> None:
+        """Take note that somebody disconnects. The last one has SQLite remove the journal."""
+        with self._lock:
+            self._connections -= 1
+            if not self._connections:
+                self._beside.clear()
 
     def check(self) -> None:
-        """Make sure that the file is the one that is open.
+        """Make sure that the file and its journal are the ones that are open.
 
         Raises:
-            FileLostError: It was deleted or replaced.
+            FileLostError: One of them was deleted or replaced.
         """
         found = self._find()
         if self._identity in (None, found):
@@ -74,6 +89,29 @@ class SqliteFile:
                 f"SQLite {self.path}: its file was replaced by another one while it was in use, so nothing is written:"
                 " restart the daemon to go on with the file that is there now, or put the one before back"
             )
+        if lost := self._lost_beside():
+            raise FileLostError(
+                f"SQLite {self.path}: {' and '.join(lost)} beside its file was deleted or replaced while it was in use,"
+                " so nothing is written: restart the daemon, which has saved what it could into the file itself"
+            )
+        self._learn_beside()
+
+    def is_journal_lost(self) -> bool:
+        """Tell whether the file is the one that is open, and its journal is gone and no other one is there yet."""
+        is_same = self._identity is not None and self._find() == self._identity
+        return is_same and bool(self._lost_beside()) and self._find(_SHARED[0]) is None
+
+    def _lost_beside(self) -> list[str]:
+        with self._lock:
+            known = list(self._beside.items())
+        return [f"{self.path.name}{suffix}" for suffix, identity in known if self._find(suffix) != identity]
+
+    def _learn_beside(self) -> None:
+        with self._lock:
+            for suffix in _SHARED:
+                # Only while somebody has it open is it sure to stay.
+                if suffix not in self._beside and self._connections and (found := self._find(suffix)):
+                    self._beside[suffix] = found
 
     def is_due(self) -> bool:
         """Tell whether the file has been missing for so long that it is to be written anew."""
@@ -107,6 +145,8 @@ class SqliteFile:
             for name in ("", *_COMPANIONS):
                 Path(f"{new}{name}").unlink(missing_ok=True)
         self._identity, self._missing_since = self._find(), None
+        with self._lock:
+            self._beside.clear()
         self.generation += 1
         log.warning("database_file_written_anew", path=str(self.path), effect="what was in the deleted file is in it")
 
@@ -117,9 +157,9 @@ class SqliteFile:
             f"{after}"
         )
 
-    def _find(self) -> _Identity | None:
+    def _find(self, suffix: str = "") -> _Identity | None:
         try:
-            found = self.path.stat()
+            found = os.stat(f"{self.path}{suffix}")
         except OSError:
             return None
         return _Identity(found.st_dev, found.st_ino)
