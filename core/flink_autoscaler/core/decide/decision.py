@@ -180,6 +180,6 @@ def _blocked_by(job: EvaluatedJob) -> str | None:
     if not options.scaling_enabled:
         return blocked_header(AutoscalerOptions.scaling_enabled.key, "false")
     periods = options.excluded_periods
-    if calendar.is_excluded(periods, job.now_ms):
+    if calendar.is_excluded(periods, job.now_ms, is_reference=not options.improves(None)):
         return blocked_header(AutoscalerOptions.excluded_periods.key, f"[{', '.join(periods)}]")
     return None

@@ -61,7 +61,8 @@ class AutoscalerOptions(ImprovementOptions, ForecastOptions, PolicyOptions, Safe
         "excluded.periods",
         syntax.parse_list,
         "",
-        "Periods without changes: '9:00-10:00', a Quartz cron expression, or both joined by '&&'.",
+        "Periods without changes: '22:00-6:00', a Quartz cron expression, or both joined by '&&'; in the time zone of "
+        "the daemon, or in one named at the end: '9:00-24:00 in Europe/Berlin'. Not so under compat: reference.",
         allowed="daily ranges and Quartz cron expressions",
     )
     utilization_target = option(

@@ -13,6 +13,7 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.load_profile import zone_named
 from flink_autoscaler.core.model.vertex_patterns import checked_pattern
+from flink_autoscaler.core.options.calendar import time_of_day
 from flink_autoscaler.core.options.declare import number_from
 
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -20,7 +21,6 @@ _NAMES: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturd
 _UTC: Final = ZoneInfo("UTC")
 _EVERY_DAY: Final = frozenset(range(7))
 _MINUTES: Final = 1_440
-_TIME: Final = re.compile(r"(\d{1,2}):(\d{2})", re.ASCII)
 _SEPARATORS: Final = re.compile(r"[\s,;|+]+")
 EVERY_VERTEX: Final = "*"
 MOST_PLANS: Final = 1_000
@@ -186,11 +186,11 @@ def _day(word: str) -> int:
 
 def _minute(least: int, most: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        match = _TIME.fullmatch(text)
-        hours, minutes = (int(match[1]), int(match[2])) if match else (-1, 0)
-        minute = hours * 60 + minutes
-        if not least <= minute <= most or minutes >= 60:  # noqa: PLR2004 - of an hour
-            raise ValueError(f"{syntax.shortened(text)!r} is not a time of day such as 07:30")
+        minute, rest = divmod(time_of_day(text), 60_000)
+        if rest or not least <= minute <= most:
+            raise ValueError(
+                f"{syntax.shortened(text)!r} is not a whole minute from {least // 60}:00 to {most // 60}:{most % 60:02}"
+            )
         return minute
 
     return parse

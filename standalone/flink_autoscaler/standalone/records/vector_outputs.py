@@ -207,7 +207,7 @@ def _calendar(given: Json) -> Json:
     if problem is not None:
         return {"invalid": problem}
     periods = options.excluded_periods
-    return {"result": [int(is_excluded(periods, at_ms, UTC)) for at_ms in given["times"]]}
+    return {"result": [int(is_excluded(periods, at_ms, UTC, is_reference=True)) for at_ms in given["times"]]}
 
 
 def _option(given: Json) -> Json:

@@ -48,7 +48,8 @@ def at(text: str) -> int:
     ],
 )
 def test_instants_are_excluded_as_expressions_say(expression: str, instant: str, expected: bool) -> None:
-    assert invalid_period(expression) is None
+    assert invalid_period(expression, is_reference=True) is None
+    assert is_excluded([expression], at(instant), UTC, is_reference=True) is expected
     assert is_excluded([expression], at(instant), UTC) is expected
 
 
@@ -109,4 +110,53 @@ def test_valid_expressions(expression: str) -> None:
     ],
 )
 def test_invalid_expressions_are_explained(expression: str) -> None:
-    assert invalid_period(expression)
+    assert invalid_period(expression, is_reference=True)
+
+
+@pytest.mark.parametrize(
+    ("expression", "instant", "expected"),
+    [
+        pytest.param("22:00-02:00", "2024-01-03T21:59:59.999", False, id="over midnight: before"),
+        pytest.param("22:00-02:00", "2024-01-03T22:00:00.000", True, id="over midnight: begins"),
+        pytest.param("22:00-02:00", "2024-01-03T00:00:00.000", True, id="over midnight: midnight"),
+        pytest.param("22:00-02:00", "2024-01-03T02:00:00.001", False, id="over midnight: ended"),
+        pytest.param("18:00-24:00", "2024-01-03T23:59:59.999", True, id="to 24:00"),
+        pytest.param("18:00-24:00", "2024-01-04T00:00:00.000", False, id="not beyond 24:00"),
+        pytest.param("18:00-23:59", "2024-01-03T23:59:30.000", True, id="the last minute belongs to it"),
+        pytest.param("0:00-24:00", "2024-01-03T23:59:59.999", True, id="all day"),
+        pytest.param("22:00-2:00 && * * * ? * WED", "2024-01-04T01:00:00.000", True, id="began on Wednesday"),
+        pytest.param("22:00-2:00 && * * * ? * WED", "2024-01-03T01:00:00.000", False, id="began on Tuesday"),
+        pytest.param("9:00-10:00 in Asia/Tokyo", "2024-01-03T00:30:00.000", True, id="in a zone"),
+        pytest.param("9:00-10:00 in Asia/Tokyo", "2024-01-03T09:30:00.000", False, id="not in UTC"),
+        pytest.param("* * 9 * * ? in Asia/Tokyo", "2024-01-03T00:30:00.000", True, id="cron in a zone"),
+    ],
+)
+def test_periods_reach_over_midnight_and_have_zones(expression: str, instant: str, expected: bool) -> None:
+    assert invalid_period(expression) is None
+    assert is_excluded([expression], at(instant), UTC) is expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        pytest.param("22:00-02:00", "write '22:00-23:59:59:999;0:00-02:00'", id="over midnight"),
+        pytest.param("18:00-24:00", "write '18:00-23:59:59:999'", id="24:00"),
+        pytest.param("9:00-10:00 in Asia/Tokyo", "time zone", id="zone"),
+    ],
+)
+def test_the_reference_refuses_what_it_does_not_know_and_says_why(expression: str, why: str) -> None:
+    assert why in (invalid_period(expression, is_reference=True) or "")
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        pytest.param("9:00-25:00", "'25:00' is not a time of day", id="no time"),
+        pytest.param("9:00-9:00", "another time of day than it begins", id="nothing between"),
+        pytest.param("24:00-9:00", "before 24:00", id="begins at the end"),
+        pytest.param("9:00-10:00 in Nowhere/Land", "'Nowhere/Land' is not known", id="no zone"),
+        pytest.param("9:00-10:00 && 11:00-12:00", "one daily range and one cron", id="two ranges"),
+    ],
+)
+def test_what_is_no_period_is_told_why(expression: str, why: str) -> None:
+    assert why in (invalid_period(expression) or "")

@@ -546,3 +546,27 @@ def test_once_says_that_flink_has_no_metrics_yet() -> None:
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines()[1].split()[:4] == ["default/orders", "RUNNING", "not_ready", "hold"]
     assert "Flink has no metrics yet" in result.stdout
+
+
+EMR = """job.autoscaler.enabled: true
+job.autoscaler.decision.interval: 60s
+job.autoscaler.debug.logs.interval: 60s
+job.autoscaler.autotune.enable: true
+"""
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "flink-conf.yaml"])
+def test_keys_of_others_in_flinks_file_are_one_warning_each(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(EMR)
+    own = tmp_path / "autoscaler.yaml"
+    own.write_text(EMR)
+
+    result = run_command(["check-config"], environment({"FLINK_CONF_DIR": str(tmp_path)}))
+    strict = call("check-config", "--config", str(own))
+
+    said = result.stdout + result.stderr
+    assert result.returncode == 0, said
+    assert [said.count(f"job.autoscaler.{key} (") for key in ("decision.interval", "autotune.enable")] == [1, 1]
+    assert "did you mean" not in said
+    assert "unknown key of this autoscaler, ignored" in said
+    assert strict.returncode == 2

@@ -171,12 +171,12 @@ def test_deleted_journal_stops_the_daemon_and_loses_nothing(site: Site, suffix: 
         site.path.with_name(f"{site.path.name}{suffix}").unlink()
         daemon.wait_for("that it is noticed", lambda: daemon.lines("store_away"))
         before = len(site.cluster.puts())
-        site.passes_after(daemon, 30)
+        site.passes_after(daemon, 8)
         status, error = readiness(daemon)
         daemon.kill()
         learned = site.learned()
         daemon.start()
-        site.passes_after(daemon, 30)
+        site.passes_after(daemon, 8)
         sent = len(site.cluster.puts()) - before
         orders = daemon.call("orders")
 

@@ -116,5 +116,5 @@ def test_another_rule_tells_in_the_quiet_hours_of_one() -> None:
 
 @pytest.mark.parametrize("text", ["25:00-26:00", "noon", "* * *", "1:00-2:00 && 3:00-4:00"])
 def test_what_are_no_times_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"expression|joins"):
+    with pytest.raises(ValueError, match=r"expression|joins|time of day"):
         parse_quiet_hours(text)

@@ -34,7 +34,8 @@ def can_give(request: PassRequest) -> bool:
     if supervision.phase in (SupervisionPhase.ROLLING_BACK, SupervisionPhase.PAUSED):
         return False
     is_paused = request.orders.paused(PauseScope.DOWN, request.now_ms) is not None
-    return not is_paused and not calendar.is_excluded(options.excluded_periods, request.now_ms)
+    is_reference = not options.improves(None)
+    return not (is_paused or calendar.is_excluded(options.excluded_periods, request.now_ms, is_reference=is_reference))
 
 
 def least_slots(vertices: Iterable[AnyVertex], request: PassRequest) -> int:

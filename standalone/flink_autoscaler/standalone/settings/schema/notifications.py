@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -11,7 +9,7 @@ from pydantic import Field
 
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.events import EventType
-from flink_autoscaler.core.options.calendar import invalid_period, parse_daily
+from flink_autoscaler.core.options.calendar import invalid_period
 from flink_autoscaler.standalone.settings.schema.clusters import AccessSettings
 from flink_autoscaler.standalone.settings.schema.types import (
     ClusterName,
@@ -27,8 +25,6 @@ from flink_autoscaler.standalone.settings.schema.types import (
 )
 
 _SEVERITIES: Final = {kind.value.lower(): kind for kind in EventType}
-_DAILY: Final = re.compile(r"([\d:]+)-([\d:]+)", re.ASCII)
-_END_OF_DAY: Final = "23:59:59:999"
 
 
 class TargetType(StrEnum):
@@ -47,22 +43,11 @@ def parse_severities(text: str) -> tuple[str, ...]:
 
 
 def parse_quiet_hours(text: str) -> tuple[str, ...]:
-    """Read excluded periods; a daily range over midnight becomes two. May raise ValueError."""
-    periods = tuple(each for period in syntax.parse_list(text) for each in _within_days(period))
+    """Read periods as ``job.autoscaler.excluded.periods`` has them. May raise ValueError."""
+    periods = tuple(syntax.parse_list(text))
     if problems := [problem for period in periods if (problem := invalid_period(period)) is not None]:
         raise ValueError(problems[0])
     return periods
-
-
-def _within_days(period: str) -> Iterator[str]:
-    """Yield a period, or both its parts where its daily range begins before midnight and ends after it."""
-    for daily in _DAILY.finditer(period):
-        start, end = daily.groups()
-        halves = (f"{start}-{_END_OF_DAY}", f"0:00-{end}")
-        if parse_daily(daily.group()) is None and all(map(parse_daily, halves)):
-            yield from (period.replace(daily.group(), half) for half in halves)
-            return
-    yield period
 
 
 Severities = Annotated[tuple[str, ...], Syntax(f"a list of {' and '.join(_SEVERITIES)}", parse_severities, write_list)]
@@ -109,9 +94,9 @@ class RuleSettings(OptionSection):
         (), "Patterns for names of clusters; empty takes all, and what is told about the daemon itself."
     )
     quiet_hours: QuietHours = option(
-        (), "Times in which this rule tells nothing, written as job.autoscaler.excluded.periods, also over midnight."
+        (), "Times in which this rule tells nothing, written as job.autoscaler.excluded.periods."
     )
-    timezone: TimeZone = option("UTC", "Time zone of the quiet hours.")
+    timezone: TimeZone = option("UTC", "Time zone of the quiet hours that name none.")
 
 
 class NotificationSettings(OptionSection):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -184,9 +184,9 @@ def read_installation(environment: Mapping[str, str]) -> Layer:
     if not text or not directory.is_dir():
         return failed(f"environment variable {DIRECTORY_VARIABLE}: there is no directory '{text}'")
     if (directory / LEGACY_FILE).is_file():
-        return _read_legacy(directory)
+        return replace(_read_legacy(directory), is_of_flink=True)
     if (directory / FILE).is_file():
-        return read_yaml(directory / FILE)
+        return replace(read_yaml(directory / FILE), is_of_flink=True)
     return failed(f"environment variable {DIRECTORY_VARIABLE}: {text} has neither {FILE} nor {LEGACY_FILE}")
 
 

@@ -65,10 +65,10 @@ class LayerSource(PydanticBaseSettingsSource):
 
     def __call__(self) -> dict[str, Any]:
         """Read the layer."""
-        layer = with_plans(_readable(self._read()))
+        layer = _known(with_plans(_readable(self._read())))
         return {
             "values": dict(layer.values),
-            "problems": {self._name: (*layer.problems, *_unknown_keys(layer))},
+            "problems": {self._name: layer.problems},
             "warnings": {self._name: (*layer.warnings, *_likely_misspellings(layer))},
         }
 
@@ -121,12 +121,19 @@ def _shown(key: str) -> str:
     return shortened(key).encode(errors="backslashreplace").decode().replace("\0", "\\0")
 
 
-def _unknown_keys(layer: Layer) -> list[str]:
-    problems: list[str] = []
+def _known(layer: Layer) -> Layer:
+    """Take note of keys below our prefixes that no option has: mistakes in our own file, foreign in Flink's."""
+    unknown: dict[str, str] = {}
     for key, value in layer.values.items():
-        if message := unknown_key(key, is_compared=len(problems) < MOST_COMPARED):
-            problems.append(f"{_shown(key)} ({value.origin}): {message}")
-    return problems
+        # In Flink's file a vendor's options are there on purpose: no guess what was meant.
+        is_compared = not layer.is_of_flink and len(unknown) < MOST_COMPARED
+        if message := unknown_key(key, is_compared=is_compared):
+            unknown[key] = f"{_shown(key)} ({value.origin}): {message}"
+    if not layer.is_of_flink:
+        return replace(layer, problems=(*layer.problems, *unknown.values()))
+    ignored = (f"{message} of this autoscaler, ignored" for message in unknown.values())
+    values = {key: value for key, value in layer.values.items() if key not in unknown}
+    return replace(layer, values=values, warnings=(*layer.warnings, *ignored))
 
 
 def _likely_misspellings(layer: Layer) -> list[str]:

@@ -43,11 +43,16 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one source sets; problems and warnings are full sentences that name the place."""
+    """What one source sets; problems and warnings are full sentences that name the place.
+
+    Attributes:
+        is_of_flink: Whether it is Flink's own file, where others have options as well, also below our prefixes.
+    """
 
     values: Mapping[str, Value] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    is_of_flink: bool = False
 
 
 def failed(problem: object) -> Layer:
