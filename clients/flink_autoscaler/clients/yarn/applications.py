@@ -11,10 +11,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
-from flink_autoscaler.clients.http.json_object import JsonObject, objects_in, wrong
+from flink_autoscaler.clients.http.bounds import MOST_ENTRIES
+from flink_autoscaler.clients.http.json_object import JsonObject, wrong
+from flink_autoscaler.core.border import attempted
+from flink_autoscaler.core.errors import ResponseError
 
 RUNNING: Final = "RUNNING"
 ENDED: Final = frozenset({"FINISHED", "FAILED", "KILLED"})
@@ -166,19 +170,37 @@ def _split(url: str) -> SplitResult | None:
     return parts if is_usable and is_bare and url.isascii() and url.isprintable() and " " not in url else None
 
 
-def applications(answer: object) -> tuple[Application, ...]:
+class ListedApplications(NamedTuple):
+    """What a ResourceManager lists: each application once, and why others cannot be read, by their id."""
+
+    applications: tuple[Application, ...]
+    unreadable: Mapping[str, ResponseError]
+
+
+def applications(answer: object) -> ListedApplications:
     """Decode ``/ws/v1/cluster/apps``. An application that is listed twice is there once, as it is most complete.
 
     Raises:
-        ResponseError: It has another shape, or an application without an id.
+        ResponseError: It has another shape as a whole.
     """
     found: dict[str, Application] = {}
-    for entry in _listed(answer):
-        decoded = _application(entry)
-        known = found.get(decoded.application_id)
-        if known is None or not known.am_rpc_address:
-            found[decoded.application_id] = decoded
-    return tuple(found.values())
+    unreadable: dict[str, ResponseError] = {}
+    for number, entry in enumerate(_listed(answer)):
+        decoded = attempted(partial(_application, entry), ResponseError)
+        if isinstance(decoded, Application):
+            known = found.get(decoded.application_id)
+            if known is None or not known.am_rpc_address:
+                found[decoded.application_id] = decoded
+        else:
+            # Who starts an application has a say in some fields: it is no matter of the others.
+            error = decoded if isinstance(decoded, ResponseError) else ResponseError(str(decoded))
+            unreadable[_id_of(entry) or f"application {number} of the list"] = error
+    return ListedApplications(tuple(found.values()), unreadable)
+
+
+def _id_of(entry: object) -> str | None:
+    found = entry.get("id") if isinstance(entry, dict) else None
+    return found if isinstance(found, str) and _APPLICATION_ID.fullmatch(found) else None
 
 
 def application(answer: object) -> Application:
@@ -187,7 +209,7 @@ def application(answer: object) -> Application:
     Raises:
         ResponseError: It has another shape.
     """
-    return _application(JsonObject(JsonObject(answer, "the answer").get("app"), "app"))
+    return _application(JsonObject(answer, "the answer").get("app"))
 
 
 def ha_state(answer: object) -> str | None:
@@ -197,7 +219,7 @@ def ha_state(answer: object) -> str | None:
     return state.upper() if isinstance(state, str) and state else None
 
 
-def _listed(answer: object) -> list[JsonObject]:
+def _listed(answer: object) -> list[object]:
     if answer == {}:
         return []
     fields = JsonObject(answer, "the list of applications")
@@ -207,10 +229,15 @@ def _listed(answer: object) -> list[JsonObject]:
     entries = None if apps in _NOTHING else JsonObject(apps, "apps").get("app")
     if entries in _NOTHING:
         return []
-    return [JsonObject(entries, "apps.app")] if isinstance(entries, dict) else objects_in(entries, "apps.app")
+    if isinstance(entries, dict):
+        return [entries]
+    if not isinstance(entries, list) or len(entries) > MOST_ENTRIES:
+        raise wrong("apps.app", f"a list of at most {MOST_ENTRIES} objects", entries)
+    return entries
 
 
-def _application(entry: JsonObject) -> Application:
+def _application(value: object) -> Application:
+    entry = JsonObject(value, "apps.app")
     application_id = entry.named("application").plain_text("id")
     if _APPLICATION_ID.fullmatch(application_id) is None:
         raise wrong("application.id", "application_<number>_<number>", entry.get("id"))

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from flink_autoscaler.clients.http.json_object import decoded
 from flink_autoscaler.clients.http.transport import HttpTransport
 from flink_autoscaler.clients.yarn import applications
-from flink_autoscaler.clients.yarn.applications import Application, ApplicationFilter
+from flink_autoscaler.clients.yarn.applications import Application, ApplicationFilter, ListedApplications
 from flink_autoscaler.core.errors import ConnectError, FlinkRestError, RefusedError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
 
@@ -47,15 +47,18 @@ class ResourceManagerClient:
         only = next(iter(self._transports)) if len(self._transports) == 1 else None
         self.active_url = first if first in self._transports else only
 
-    async def applications(self, wanted: ApplicationFilter) -> tuple[Application, ...]:
+    async def applications(self, wanted: ApplicationFilter) -> ListedApplications:
         """Return the running applications that a filter takes, each once, in YARN's order, which is unspecified.
+
+        Of what cannot be read it is not known whether the filter takes it.
 
         Raises:
             FlinkRestError: No ResourceManager gave a list.
         """
         # The filter again: which parameters a ResourceManager knows depends on its version.
         listed = await self._decoded(APPS, applications.applications, wanted.query())
-        return tuple(each for each in listed if each.state in ("RUNNING", "") and wanted.takes(each))
+        taken = (each for each in listed.applications if each.state in ("RUNNING", "") and wanted.takes(each))
+        return ListedApplications(tuple(taken), listed.unreadable)
 
     async def application(self, application_id: str) -> Application | None:
         """Return an application in whatever state; None where the active ResourceManager does not know it.

@@ -25,7 +25,7 @@ from flink_autoscaler.core.cycle.shadow import MEMORY, in_roles, kept_shadow, re
 from flink_autoscaler.core.cycle.wanted import realizable, under_pins
 from flink_autoscaler.core.decide.decision import Look, decide
 from flink_autoscaler.core.decide.limits.needs import need_of, waits_for_slots
-from flink_autoscaler.core.errors import AutoscalerError, EvaluationError, NotReadyError
+from flink_autoscaler.core.errors import AutoscalerError, EvaluationError, NotReadyError, described
 from flink_autoscaler.core.evaluate.restart_time import assumed_restart
 from flink_autoscaler.core.forecast.pass_forecast import PassForecast, pass_forecast
 from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, Rescale
@@ -55,8 +55,8 @@ from flink_autoscaler.core.supervise.supervised import FollowUp, PassWants, foll
 MIN_SAMPLES = 2
 """Fewer samples have no rate."""
 
-_SURPRISES = (ArithmeticError, ValueError, TypeError, LookupError)
-"""What arithmetic on foreign numbers may still raise."""
+_ANYTHING = (Exception, SystemExit)
+"""What foreign numbers and plug-ins raise, sys.exit() included: it is the matter of one job, never of the pass."""
 
 
 def advance(
@@ -80,10 +80,8 @@ def advance(
             return _advanced(request, reading, cluster, plugins)
         given = with_numbers(supplemented(request, reading))
         return told(_advanced(given.request, given.reading, cluster, plugins), given)
-    except AutoscalerError as error:
-        return failed(request, error)
-    except _SURPRISES as error:
-        return failed(request, _surprise(error))
+    except _ANYTHING as error:
+        return failed(request, _ours(error))
 
 
 def _advanced(request: PassRequest, reading: JobReading, cluster: ClusterReading, plugins: Plugins) -> PassOutcome:
@@ -202,8 +200,8 @@ def _looked_at(
     except AutoscalerError as error:
         failed = replace(request, memory=memory_after_failure(reading, cluster))
         return Found(request), failure(failed, error, finished_vertices(reading.details))
-    except _SURPRISES as error:
-        return Found(request), failure(request, _surprise(error))
+    except _ANYTHING as error:
+        return Found(request), failure(request, _ours(error))
     found = Found(observed.request, observed)
     try:
         if len(observed.state.samples) < MIN_SAMPLES:
@@ -221,10 +219,9 @@ def _looked_at(
             return _heard(found, job, holds, plugins)
         look = _second_look(found, job, observed, reading, cluster, plugins)
         return _decided(found, job, forecast, plugins, look)
-    except AutoscalerError as error:
-        return found, _stopped(found, observed, error)
-    except _SURPRISES as error:
-        return found, failure(found.request, _surprise(error), observed.excluded)
+    except _ANYTHING as error:
+        # With what was found so far: the sample of this pass counts whatever a plug-in does.
+        return found, _stopped(found, observed, _ours(error))
 
 
 def _shadowed(found: Found, job: EvaluatedJob, plugins: Plugins) -> Found:
@@ -332,5 +329,7 @@ def _idle_pins(request: PassRequest, reading: JobReading) -> tuple[Event, ...]:
     )
 
 
-def _surprise(error: Exception) -> AutoscalerError:
-    return EvaluationError(f"evaluation failed: {type(error).__name__}: {error}")
+def _ours(error: BaseException) -> AutoscalerError:
+    if isinstance(error, AutoscalerError):
+        return error
+    return EvaluationError(f"evaluation failed: {described(error)}")

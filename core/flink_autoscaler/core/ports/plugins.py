@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.model.metrics import (
     EvaluatedMetric,
     EvaluatedMetrics,
@@ -305,12 +306,17 @@ class ScalingPolicy(Protocol):
 
 def confirms_plans(policy: ScalingPolicy) -> bool:
     """Tell whether a policy declares that it proposes nothing that a single sample of the metric window calls for."""
-    return getattr(policy, "confirms_plans", False) is True or needs_no_window(policy)
+    return _declares(policy, "confirms_plans") or needs_no_window(policy)
 
 
 def needs_no_window(policy: ScalingPolicy) -> bool:
     """Tell whether a policy declares that it goes by single samples and weighs itself what a rescale costs."""
-    return getattr(policy, "needs_no_window", False) is True
+    return _declares(policy, "needs_no_window")
+
+
+def _declares(policy: ScalingPolicy, name: str) -> bool:
+    # It may be a property, which may raise; asked before a sample is taken, which must not be lost.
+    return attempted(lambda: getattr(policy, name, False)) is True
 
 
 @dataclass(frozen=True, slots=True)

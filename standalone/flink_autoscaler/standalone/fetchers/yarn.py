@@ -17,6 +17,7 @@ from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.clients.yarn import Application, ApplicationFilter, ResourceManagerClient
 from flink_autoscaler.clients.yarn.capacity import YarnCapacity, yarn_capacity
+from flink_autoscaler.clients.yarn.hosts import vouched_hosts
 from flink_autoscaler.core.border import Border, ToldOnce, awaited
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, ResponseError
 from flink_autoscaler.core.model.job import JobKey
@@ -95,11 +96,12 @@ class YarnFetcher:
     async def _fetch(self) -> JobList:
         rm = await self._resource_manager()
         before = rm.active_url
-        listed = await rm.applications(self._wanted)
+        listed, illegible = await rm.applications(self._wanted)
         if before not in (None, rm.active_url):
             log.warning("resource_manager_changed", cluster=self._cluster.name, before=before, now=rm.active_url)
+        await self._learn_hosts(rm, listed)
         (absent, moved), capacity, (seen, problems) = await asyncio.gather(
-            self._roll.absent(rm, self._wanted, {each.application_id for each in listed}),
+            self._roll.absent(rm, self._wanted, {each.application_id for each in listed} | illegible.keys()),
             self._yarn_capacity(rm, listed),
             self._look_at_all(listed),
         )
@@ -113,7 +115,7 @@ class YarnFetcher:
             jobs=tuple(context for contexts, _ in read for context in contexts),
             unreadable={**unreadable, **{key: error for _, failures in read for key, error in failures.items()}},
             left_out=frozenset(left_out).union(*(self._keys.get(each, ()) for each in moved)),
-            problems={**problems, **absent, **failed},
+            problems={**illegible, **problems, **absent, **failed},
         )
 
     async def _resource_manager(self) -> ResourceManagerClient:
@@ -125,6 +127,17 @@ class YarnFetcher:
             if before is not None:
                 await before.aclose()
         return self._rm
+
+    async def _learn_hosts(self, rm: ResourceManagerClient, listed: Sequence[Application]) -> None:
+        """Ask which hosts may have credentials, where applications are on others than those that are known."""
+        if not self._endpoints.needs_hosts(listed):
+            return
+        hosts = await awaited(vouched_hosts(rm), ResponseError)
+        error = hosts if isinstance(hosts, AutoscalerError) else None
+        if not isinstance(hosts, AutoscalerError):
+            self._endpoints.vouched_hosts = hosts
+        if self._told.is_news("hosts", error) and error is not None:
+            log.warning("yarn_nodes_unknown", cluster=self._cluster.name, error=str(error))
 
     async def _yarn_capacity(self, rm: ResourceManagerClient, listed: Sequence[Application]) -> YarnCapacity | None:
         """Return what queues and nodes have; without it jobs are looked after all the same."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
 from flink_autoscaler.clients.flink.capacity import read_capacity
@@ -70,7 +71,7 @@ Answer = tuple[FlinkRestClient, JobListing]
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """On which ways the JobManager of an application may be reached; at least one.
+    """On which ways the JobManager of an application may be reached.
 
     Attributes:
         direct: To the node that it runs on, to be tried in this order; empty where that is not wanted or not known.
@@ -90,8 +91,9 @@ class Ways:
 class YarnEndpoints:
     """Makes the endpoints of one pass. Credentials are read by :meth:`renew`, not on an event loop.
 
-    There are two sets of credentials. Those of the cluster entry are for JobManagers, and go to whatever address an
-    ApplicationMaster has registered: whoever may start applications that are looked after gets to see them. Those
+    There are two sets of credentials. Those of the cluster entry are for JobManagers, whose addresses their
+    ApplicationMasters have registered: anybody's who may start an application. So no credentials go to a host that is
+    neither a ResourceManager's nor vouched for by one nor configured: that way is not taken. Those
     below ``yarn`` are for ResourceManagers, and for the web proxy that they name in the tracking URLs of applications
     that they manage; never unencrypted to a proxy while the ResourceManagers are asked over https. A delegation token
     goes to the configured ResourceManagers alone.
@@ -101,6 +103,7 @@ class YarnEndpoints:
 
     Attributes:
         resource_managers: One endpoint each, in the configured order.
+        vouched_hosts: Hosts that the ResourceManagers were found to vouch for, in lower case.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -114,6 +117,11 @@ class YarnEndpoints:
         self._origins = [origin(url) for url in self._settings.url]
         self._jobmanager = self._resource_manager = self._plain
         self.resource_managers: tuple[Endpoint, ...] = ()
+        self.vouched_hosts: frozenset[str] = frozenset()
+
+    def needs_hosts(self, listed: Iterable[Application]) -> bool:
+        """Tell whether credentials would go to a host that nobody has vouched for yet."""
+        return any(not self._is_safe(each) for application in listed for each in self._possible(application))
 
     def renew(self) -> None:
         """Read credentials from where the settings say. May raise :class:`ConfigError`."""
@@ -129,14 +137,37 @@ class YarnEndpoints:
             NotReadyError: Its ApplicationMaster has not registered yet.
             ResponseError: It has, but the ResourceManager does not tell what the configured way needs.
         """
+        possible = self._possible(application)
+        ways = Ways(
+            tuple(filter(self._is_safe, possible.direct)),
+            possible.proxy if possible.proxy is not None and self._is_safe(possible.proxy) else None,
+        )
+        if next(iter(ways), None) is not None:
+            return ways
+        if (unsafe := next(iter(possible), None)) is not None:
+            raise ResponseError(
+                f"its address {unsafe.url!r:.200} is on no host that the ResourceManager lists, so no credentials are"
+                " sent there; add the host to yarn.trusted-hosts if it is one of the cluster's"
+            )
+        raise _no_way(application, self._settings.access)
+
+    def _is_safe(self, endpoint: Endpoint) -> bool:
+        """Tell whether an endpoint has no credentials, or is on a host that may have them."""
+        if not endpoint.headers and endpoint.kerberos is None:
+            return True
+        if endpoint.put_url is not None and not self._is_safe(replace(endpoint, url=endpoint.put_url, put_url=None)):
+            return False  # a PUT goes past the proxy, with the same credentials
+        host = origin(endpoint.url)[1]
+        is_known = host in self.vouched_hosts or any(host == known[1] for known in self._origins)
+        return is_known or any(fnmatchcase(host, pattern.lower()) for pattern in self._settings.trusted_hosts)
+
+    def _possible(self, application: Application) -> Ways:
         access = self._settings.access
         urls = [url for scheme in self._schemes if (url := direct_url(application, scheme)) is not None]
         direct = () if access is JobManagerAccess.PROXY else tuple(replace(self._jobmanager, url=url) for url in urls)
         proxy = None
         if access is not JobManagerAccess.DIRECT and (url := proxy_url(application)) is not None:
             proxy = replace(self._proxied(url), put_url=next(iter(urls), None))
-        if not direct and proxy is None:
-            raise _no_way(application, access)
         return Ways(direct, proxy)
 
     def _proxied(self, url: str) -> Endpoint:

@@ -21,7 +21,7 @@ def recorded(name: str) -> object:
 
 
 def ids(answer: object) -> list[str]:
-    return [application.application_id for application in decode.applications(answer)]
+    return [application.application_id for application in decode.applications(answer).applications]
 
 
 @pytest.mark.parametrize(
@@ -51,10 +51,6 @@ def test_list_of_applications_in_every_shape(answer: object, expected: list[str]
         pytest.param({"RemoteException": {"message": "no"}}, "RemoteException", id="an exception"),
         pytest.param({"apps": 7}, "apps", id="a number"),
         pytest.param({"apps": {"app": "x"}}, "apps.app", id="a text"),
-        pytest.param({"apps": {"app": [None]}}, "apps.app", id="null in the array"),
-        pytest.param({"apps": {"app": [{}]}}, "application.id", id="no id"),
-        pytest.param({"apps": {"app": [{"id": "../../x"}]}}, "application.id", id="an id that is none"),
-        pytest.param({"apps": {"app": [{**ONE, "name": ["x"]}]}}, "application_1_1.name", id="a name that is none"),
     ],
 )
 def test_what_is_no_list_of_applications_is_refused(answer: object, words: str) -> None:
@@ -62,8 +58,26 @@ def test_what_is_no_list_of_applications_is_refused(answer: object, words: str) 
         decode.applications(answer)
 
 
+@pytest.mark.parametrize(
+    ("entry", "key", "words"),
+    [
+        pytest.param(None, "application 1 of the list", "apps.app", id="null in the array"),
+        pytest.param({}, "application 1 of the list", "application.id", id="no id"),
+        pytest.param({"id": "../../x"}, "application 1 of the list", "application.id", id="an id that is none"),
+        pytest.param({**ONE, "name": ["x"]}, "application_1_1", "application_1_1.name", id="a name that is none"),
+        pytest.param({**ONE, "amRPCAddress": {}}, "application_1_1", "amRPCAddress", id="an address that is none"),
+    ],
+)
+def test_what_is_no_application_concerns_no_other(entry: object, key: str, words: str) -> None:
+    listed = decode.applications({"apps": {"app": [TWO, entry]}})
+
+    assert [each.application_id for each in listed.applications] == ["application_1_2"]
+    assert list(listed.unreadable) == [key]
+    assert words in str(listed.unreadable[key])
+
+
 def test_recorded_application_is_read_whole() -> None:
-    (application,) = decode.applications(recorded("apps"))
+    (application,) = decode.applications(recorded("apps")).applications
 
     assert application == Application(
         application_id="application_1795201166617_0001",
@@ -104,7 +118,7 @@ def test_hidden_and_unregistered_applications_have_no_address() -> None:
 
 
 def test_missing_and_null_fields_are_empty() -> None:
-    (application,) = decode.applications({"apps": {"app": [{"id": "application_1_1", "name": None}]}})
+    (application,) = decode.applications({"apps": {"app": [{"id": "application_1_1", "name": None}]}}).applications
 
     assert application == Application("application_1_1")
 
@@ -112,14 +126,14 @@ def test_missing_and_null_fields_are_empty() -> None:
 def test_texts_that_look_like_numbers_may_be_numbers() -> None:
     entry = {**ONE, "name": 123, "user": 1001, "queue": 5, "applicationTags": 7, "unmanagedApplication": "true"}
 
-    (application,) = decode.applications({"apps": {"app": entry}})
+    (application,) = decode.applications({"apps": {"app": entry}}).applications
 
     assert (application.name, application.user, application.queue) == ("123", "1001", "5")
     assert (application.tags, application.is_unmanaged) == (frozenset({"7"}), True)
 
 
 def test_halves_of_surrogate_pairs_become_printable() -> None:
-    (application,) = decode.applications({"apps": {"app": {**ONE, "name": "half \ud83d"}}})
+    (application,) = decode.applications({"apps": {"app": {**ONE, "name": "half \ud83d"}}}).applications
 
     assert application.name == "half ?"
 
@@ -128,7 +142,7 @@ def test_of_an_application_that_is_listed_twice_the_one_with_an_address_counts()
     registered = {**ONE, "amRPCAddress": "node:1"}
 
     for entries in ([ONE, registered], [registered, ONE]):
-        (application,) = decode.applications({"apps": {"app": entries}})
+        (application,) = decode.applications({"apps": {"app": entries}}).applications
         assert application.am_rpc_address == "node:1"
 
 

@@ -43,7 +43,7 @@ def with_client(yarn: FakeYarn, action: Callable[[ResourceManagerClient], Awaita
 
 
 async def names(client: ResourceManagerClient) -> list[str]:
-    return [application.name for application in await client.applications(EVERYTHING)]
+    return [application.name for application in (await client.applications(EVERYTHING)).applications]
 
 
 def test_a_single_resource_manager_is_not_asked_for_its_state() -> None:
@@ -215,7 +215,7 @@ def test_list_is_asked_for_by_what_is_wanted_and_filtered_again(yarn: FakeYarn) 
 
     found = with_client(yarn, lambda client: client.applications(wanted))
 
-    assert [each.name for each in found] == ["wanted"]
+    assert [each.name for each in found.applications] == ["wanted"]
     request = yarn.managers[0].requests[-1]
     assert "applicationTypes=Apache%20Flink" in request.target
     assert request.query == {
@@ -231,7 +231,9 @@ def test_filters_that_a_resource_manager_ignores_are_applied_all_the_same(yarn: 
     entries = [ended.json("http://rm/proxy"), yarn.add("spark", application_type="SPARK").json("http://rm/proxy")]
     yarn.managers[0].fault(APPS, Canned.json({"apps": {"app": entries}}))
 
-    assert with_client(yarn, lambda client: client.applications(ApplicationFilter(types=("Apache Flink",)))) == ()
+    wanted = ApplicationFilter(types=("Apache Flink",))
+
+    assert with_client(yarn, lambda client: client.applications(wanted)).applications == ()
 
 
 @pytest.mark.parametrize("state", ["ACCEPTED", "FINISHED", "RUNNING"])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from flink_autoscaler.clients.yarn import Application
+from flink_autoscaler.core.errors import ResponseError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.standalone.fetchers.yarn_applications import YarnEndpoints, taskmanager_cpu
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
@@ -28,6 +29,7 @@ def endpoints(entry: dict[str, Any] | None = None, **yarn: Any) -> YarnEndpoints
     )
     made = YarnEndpoints(Cluster("main", Endpoint("", timeout=3.0), 10.0, EngineKind.INLINE, {}, settings))
     made.renew()
+    made.vouched_hosts = frozenset({"proxy"})
     return made
 
 
@@ -127,3 +129,35 @@ def test_equal_credentials_give_equal_endpoints() -> None:
 )
 def test_taskmanager_cpu(configuration: dict[str, str], expected: float | None) -> None:
     assert taskmanager_cpu(configuration) == expected
+
+
+@pytest.mark.parametrize("entry", [{"headers": {"X-Key": "secret"}}, {"auth": {"kind": "kerberos"}}])
+def test_credentials_go_to_no_host_that_nobody_vouches_for(entry: dict[str, Any]) -> None:
+    made = endpoints(entry, access="direct")
+
+    with pytest.raises(ResponseError, match=r"no credentials are sent there; add the host to yarn\.trusted-hosts"):
+        made.ways(application("http://rm:8088", "evil:1234"))
+
+
+@pytest.mark.parametrize(
+    ("entry", "yarn", "vouched"),
+    [
+        pytest.param({}, {}, (), id="no credentials"),
+        pytest.param({"headers": {"X-Key": "secret"}}, {"trusted-hosts": ("no*",)}, (), id="configured"),
+        pytest.param({"headers": {"X-Key": "secret"}}, {}, ("node",), id="a node of the ResourceManager"),
+    ],
+)
+def test_hosts_that_may_have_credentials_are_reached(
+    entry: dict[str, Any], yarn: dict[str, Any], vouched: tuple[str, ...]
+) -> None:
+    made = endpoints(entry, access="direct", **yarn)
+    made.vouched_hosts = frozenset(vouched)
+
+    assert [each.url for each in made.ways(application("http://rm:8088")).direct][:1] == ["http://node:1234"]
+
+
+def test_secrets_of_resource_managers_go_to_no_other_proxy_than_theirs() -> None:
+    made = endpoints(headers={"X-Key": "secret"}, access="proxy")
+
+    with pytest.raises(ResponseError, match="no credentials are sent"):
+        made.ways(application("http://evil:80"))

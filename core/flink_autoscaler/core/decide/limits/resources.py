@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from operator import itemgetter
+
 from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.decide.limits.headroom import (
     TaskManagerSize,
@@ -29,6 +32,7 @@ from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric
 from flink_autoscaler.core.model.numbers import trunc32
 from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.state import ConfigChanges
+from flink_autoscaler.core.model.syntax import shortened
 from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import (
@@ -78,7 +82,10 @@ def _schedulable(plan: Plan, job: EvaluatedJob, plugins: Plugins, tuned: FlinkOp
         text = f"resource check {name!r} is ignored: there is no such plug-in"
         return with_plugin_problem(plan, job.context, "RESOURCE_CHECK", text)
     request = _resource_request(plan, job, tuned, memory)
-    if check.try_schedule(request, job.cluster):
+    has_room = attempted(lambda: bool(check.try_schedule(request, job.cluster)))
+    if isinstance(has_room, AutoscalerError):
+        raise PluginError(f"resource check {name!r} failed: {has_room}") from has_room
+    if has_room:
         return plan
     text = f"the cluster has no room for {request.slots_needed} slots, {request.slots_used} are in use"
     event = plan_event(job.context, "NotSchedulable", f"Scaling is held back: {text}", "NotSchedulable")
@@ -158,10 +165,19 @@ def after_executors(plan: Plan, job: EvaluatedJob, plugins: Plugins, tuning: Con
             text = f"scaling executor {name!r} is ignored: no plug-in {identity!r}"
             plan = with_plugin_problem(plan, job.context, "SCALING_EXECUTOR", text)
         else:
-            chosen.append((name, executor))
-    for name, executor in sorted(chosen, key=lambda entry: entry[1].priority):
+            chosen.append((_priority(name, executor), name, executor))
+    for _, name, executor in sorted(chosen, key=itemgetter(0)):
         plan = _executed(plan, job, name, executor) if plan.changes else plan
     return plan
+
+
+def _priority(name: str, executor: ScalingExecutor) -> float:
+    priority: object = attempted(lambda: executor.priority)
+    if isinstance(priority, AutoscalerError):
+        raise PluginError(f"scaling executor {name!r} has no priority: {priority}") from priority
+    if not isinstance(priority, int | float) or math.isnan(priority):
+        raise PluginError(f"scaling executor {name!r} has the priority {shortened(repr(priority))}, not a number")
+    return priority
 
 
 def _executed(plan: Plan, job: EvaluatedJob, name: str, executor: ScalingExecutor) -> Plan:

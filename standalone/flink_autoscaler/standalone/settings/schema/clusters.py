@@ -123,6 +123,11 @@ class YarnSettings(AccessSettings):
     approve_proxy: Flag = option(
         False, "Confirm the warning that the web proxy shows to others than the application's owner."
     )
+    trusted_hosts: Texts = option(
+        (),
+        "Patterns such as '*.example.com' of hosts that credentials may go to, besides ResourceManagers, their web "
+        "proxy and the nodes that they list.",
+    )
     headroom: Flag = option(True, "Hold scale-ups within what the queue and the nodes can still give.")
     delegation_token_env_variable: Text | None = option(
         None, "Name of the environment variable with a delegation token of the ResourceManager."

@@ -354,3 +354,43 @@ def test_a_veto_names_the_executor_and_its_class() -> None:
     text = f"Scaling was vetoed by the scaling executor 'a' ({__name__}.Veto)"
     assert outcome.decision.reasons[-1] == Reason("VETOED", text)
     assert outcome.events == (Event(EventType.WARNING, "ScalingVetoed", text, "ScalingVetoed:a", HALF_AN_HOUR),)
+
+
+class Failing:
+    """A plug-in whose every attribute and answer fails."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    @property
+    def priority(self) -> int:
+        raise self._error
+
+    def try_schedule(self, request: ResourceRequest, cluster: ClusterReading) -> bool:
+        raise self._error
+
+
+EXECUTED = {"scaling.custom-executors": "mine", "scaling.custom-executor.mine.class": "x.Mine"}
+
+
+@pytest.mark.parametrize("error", [RuntimeError("boom"), OSError("boom"), AssertionError("boom"), SystemExit("boom")])
+@pytest.mark.parametrize("options", [CHECKED, EXECUTED], ids=["resource check", "priority"])
+def test_whatever_a_plugin_raises_is_the_error_of_its_job_and_the_sample_stays(
+    options: dict[str, str], error: BaseException
+) -> None:
+    plugin = Failing(error)
+    readings = [single_source(minute, rate=200.0, busy_ms=1000.0, group="g") for minute in (1, 2, 3)]
+    driver = JobDriver(job(options), plugins=Plugins(resource_checks={"mine": plugin}, executors={"x.Mine": plugin}))
+
+    outcome = driver.run_each_minute(readings, CLUSTER)
+
+    assert "boom" in str(outcome.error)
+    assert outcome.decision.reasons[0].code in ("PLUGIN", "EVALUATION")
+    assert outcome.sample is not None
+    assert len(outcome.state.samples) == 3
+
+
+def test_a_priority_that_is_no_number_names_the_executor() -> None:
+    outcome = doubled(job(EXECUTED), Plugins(executors={"x.Mine": Veto("high")}))  # type: ignore[arg-type]
+
+    assert "scaling executor 'mine' has the priority 'high', not a number" in str(outcome.error)
