@@ -17,6 +17,7 @@ from flink_autoscaler.core.ports.lag_sources import LagQuery
 
 PROMQL_PATH: Final = "/api/v1/query"
 _WORD: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_-]{0,63})\}")
+_MEANINGFUL: Final = re.compile(r"""["'`\\\x00-\x1f\x7f]""")
 _DOTS: Final = frozenset({"", ".", ".."})
 _CLOSING: Final = 2.0
 """Seconds that closing connections may take."""
@@ -115,7 +116,8 @@ def _in_path(word: str) -> str:
 
 
 def _in_string(word: str) -> str:
-    return word.replace("\\", r"\\").replace('"', r"\"").replace("'", r"\'").replace("`", "").replace("\n", r"\n")
+    # As numbers: they mean themselves between either kind of quotes, where \" or \' of the other kind is an error.
+    return _MEANINGFUL.sub(lambda found: f"\\x{ord(found[0]):02x}", word)
 
 
 def number_at(document: object, pointer: str) -> float:
@@ -154,12 +156,18 @@ def sample_of(document: object) -> float:
     if len(samples) != 1:
         raise ResponseError(f"the query has {len(samples)} samples instead of one")
     [sample] = samples
-    if not isinstance(sample, list) or len(sample) != _VALUE or not isinstance(sample[1], str):
+    if not (
+        isinstance(sample, list) and len(sample) == _VALUE and isinstance(sample[1], str) and _is_instant(sample[0])
+    ):
         raise ResponseError("the query has no sample with a value")
     try:
         return float(sample[1])
     except ValueError as error:
         raise ResponseError("the query has a sample that is no number") from error
+
+
+def _is_instant(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _values(result: object) -> list[object]:

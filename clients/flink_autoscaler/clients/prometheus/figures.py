@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -117,7 +118,8 @@ class FigureReader(VectorReader):
         if mine is None:
             mine = self.found[job] = JobFigures()
         if figure == AT:
-            mine.at = value if mine.at is None else min(mine.at, value)
+            at = value if math.isfinite(value) else -math.inf  # no instant: older than anything
+            mine.at = at if mine.at is None else min(mine.at, at)
             return
         part = topic if figure == TOPIC else operator
         name = f"{figure} {part}" if part else figure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -103,7 +104,7 @@ class PrometheusMetricSource:
         answer = await awaited(self._client.query(self._questions.cluster()), ResponseError, METRICS)
         if isinstance(answer, AutoscalerError):
             return _without(answer)
-        values = {labels.get(FIGURE, ""): value for labels, value in answer.series if value >= 0}
+        values = {labels.get(FIGURE, ""): value for labels, value in answer.series if 0 <= value < math.inf}
         if values.get(CLUSTERS, 0) > 1:
             return _without(ResponseError(f"{self._client.url} has more than one JobManager; set a selector"))
         managers = {name: Aggregate(maximum=values[each]) for each, name in TASKMANAGER.items() if each in values}
@@ -213,7 +214,11 @@ class _Reading:
     ) -> CollectorMemory:
         if request.context.job_id not in self.counted or figures.at is None:
             return memory
-        counts = {v: round(each["partitions"]) for v, each in figures.vertices.items() if each.get("partitions", 0) > 0}
+        counts = {
+            v: round(each["partitions"])
+            for v, each in figures.vertices.items()
+            if 0 < each.get("partitions", 0) < math.inf
+        }
         if request.context.options.improves(None):
             parallelism = {v.vertex_id: v.parallelism for v in details.vertices}
             for v in figures.vertices.keys() & parallelism.keys():
@@ -249,6 +254,6 @@ def _from_here(metrics: tuple[FlinkMetric, ...]) -> Mapping[FlinkMetric, str]:
 
 def _at_ms(request: PassRequest, gathered: Gathered, figures: JobFigures) -> int | None:
     """Return the instant of the metrics by the clock of the pass: the server's own may be another."""
-    if figures.at is None:
+    if figures.at is None or not math.isfinite(figures.at):
         return None
     return request.now_ms - round(1000 * (gathered.now - figures.at))

@@ -579,7 +579,7 @@ def test_credentials_of_jobmanagers_go_to_nodes_of_the_cluster_only(
     yarn.answers["/nodes"] = b'{"nodes": {"node": [{"nodeHostName": "127.0.0.1"}]}}'
 
     secret = {"headers": {"X-Key": "secret"}}
-    job_list = make_fetcher(cluster=secret).fetch()
+    job_list = make_fetcher(cluster=secret, access="direct").fetch()
 
     assert len(keys(job_list)) == 1
     assert [request for request in stranger.requests if "x-key" in request.headers] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import threading
@@ -18,7 +19,7 @@ from lag_contracts import LagSourceContract
 from watching.wired import settings_of
 
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.clients.http.number import HttpNumber, number_at, sample_of
+from flink_autoscaler.clients.http.number import HttpNumber, _in_string, filled, number_at, sample_of
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, ResponseError
 from flink_autoscaler.core.model.decision import Hold, PassPhase
 from flink_autoscaler.core.model.job import Endpoint
@@ -158,12 +159,27 @@ def test_what_is_no_number_is_refused(wrong: object) -> None:
         pytest.param({"status": "success", "data": {"resultType": "vector", "result": []}}, id="no sample"),
         pytest.param({"status": "success", "data": {"resultType": "vector", "result": [{}, {}]}}, id="two"),
         pytest.param({"status": "success", "data": {"resultType": "scalar", "result": [1, "x"]}}, id="text"),
+        pytest.param(
+            {"status": "success", "data": {"resultType": "scalar", "result": ["1", "2"]}}, id="text as instant"
+        ),
+        pytest.param(
+            {"status": "success", "data": {"resultType": "scalar", "result": [math.nan, "2"]}}, id="no instant"
+        ),
         pytest.param([], id="a list"),
     ],
 )
 def test_an_answer_that_does_not_give_one_sample_is_refused(answer: object) -> None:
     with pytest.raises(ResponseError):
         sample_of(answer)
+
+
+@pytest.mark.parametrize("word", ['a"b', "a'b", "a`b", "a\\b", "a\nb", 'x"} or lag{job="orders'])
+def test_word_in_promql_is_the_word_itself_between_either_quotes(word: str) -> None:
+    for quote in "\"'":
+        text = filled(f"lag{{{{job={quote}{{job}}{quote}}}}}", {"job": word}, _in_string).split(quote)
+
+        assert len(text) == 3
+        assert ast.literal_eval(f"{quote}{text[1]}{quote}") == word
 
 
 def passed(flink: FakeFlink, **options: str) -> PassOutcome:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 from core_builders import (
@@ -378,7 +379,7 @@ EXECUTED = {"scaling.custom-executors": "mine", "scaling.custom-executor.mine.cl
 def test_whatever_a_plugin_raises_is_the_error_of_its_job_and_the_sample_stays(
     options: dict[str, str], error: BaseException
 ) -> None:
-    plugin = Failing(error)
+    plugin: Any = Failing(error)
     readings = [single_source(minute, rate=200.0, busy_ms=1000.0, group="g") for minute in (1, 2, 3)]
     driver = JobDriver(job(options), plugins=Plugins(resource_checks={"mine": plugin}, executors={"x.Mine": plugin}))
 
