@@ -39,7 +39,8 @@ def matches(vertex: Named, pattern: str) -> bool:
 
 @lru_cache(maxsize=4 * MOST_PATTERNS)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(fnmatch.translate(pattern))
+    # Names of Flink SQL have brackets ("Calc[2]"): they stand for themselves, not for one of several characters.
+    return re.compile(fnmatch.translate(pattern.replace("[", "[[]")))
 
 
 def matching(topology: JobTopology, patterns: Iterable[str]) -> frozenset[VertexId]:

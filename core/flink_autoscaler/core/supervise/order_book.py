@@ -59,23 +59,27 @@ def resume(orders: Orders, signed: Signed, supervision: Supervision = NO_SUPERVI
     return Ordered(replace(orders, pause=None, resumed_ms=max(signed.at_ms, *begun, 0)), text, "Resumed")
 
 
-def pin(orders: Orders, signed: Signed, wanted: Mapping[str, int], job: PinnedJob | None = None) -> Ordered:
+def pin(
+    orders: Orders, signed: Signed, wanted: Mapping[str, int], job: PinnedJob | None = None, *, is_forced: bool = False
+) -> Ordered:
     """Keep vertices at a parallelism.
 
     Args:
         orders: The orders of the job.
         signed: Who wants it.
         wanted: Parallelism by pattern for names or ids of vertices; one that is there already is replaced.
-        job: What the job can have; None where that is not known, or a person wants it all the same.
+        job: What the job can have; None where that is not known.
+        is_forced: Whether a person wants it whatever the job can have.
     """
     kept = tuple(each for each in orders.pins if each.pattern not in wanted)
     new = tuple(Pin(pattern, parallelism, signed) for pattern, parallelism in wanted.items())
     after = replace(orders, pins=(*kept, *new))
-    problems = [] if job is None else pin_problems(orders, after, job)
+    problems = [] if job is None or is_forced else pin_problems(orders, after, job)
     if job is not None and problems:
         text = f"Not pinned: {'; '.join(problems)} (as of {time_text(job.seen_ms)}; --force pins it all the same)"
         return Ordered(orders, text, is_refused=True)
-    return Ordered(after, f"Pinned {', '.join(map(pin_text, new))}, {_by(signed)}", "Pinned")
+    unchecked = "" if job is not None or is_forced else " (not checked yet: no pass over the job is recorded)"
+    return Ordered(after, f"Pinned {', '.join(map(pin_text, new))}, {_by(signed)}{unchecked}", "Pinned")
 
 
 def unpin(orders: Orders, signed: Signed, patterns: Collection[str] = ()) -> Ordered:

@@ -20,7 +20,7 @@ _STDOUT: Final = Path("-")
     "flink-autoscaler init --url http://jobmanager:8081",
     "flink-autoscaler init --url http://east:8081 --url http://west:8081 --output clusters.yaml",
     "flink-autoscaler init --url https://flink.example --ca-file ca.pem --user scaler --password-env PASSWORD",
-    codes="0 when the file is written, 1 when a cluster does not answer, 2 when the file is there already.",
+    codes="0 when the file is written, 1 when a cluster does not answer, 2 when the file exists already.",
     short_help="Write a configuration for your clusters.",
 )
 def init(
@@ -28,7 +28,7 @@ def init(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write it; - for standard output.")
     ] = Path("autoscaler.yaml"),
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists already.")] = False,
 ) -> int:
     """Write a commented configuration for the clusters named, or for http://localhost:8081.
 

@@ -55,13 +55,12 @@ def jobs(
 
 
 def _print_remote(url: str, cluster: str | None, *, as_json: bool) -> int:
-    from flink_autoscaler.standalone.web.client import ask
+    from flink_autoscaler.standalone.web.client import jobs_of
 
-    found = ask(url, "/api/v1/jobs", cluster=cluster, limit=1000, sort="name")["jobs"]
+    found = jobs_of(url, cluster=cluster)
     documents = [
         {
-            **{name: job[name] for name in ("job_key", "job_id", "status", "labels", "parallelism")},
-            "enabled": job["phase"] not in ("disabled", None),
+            **{name: job[name] for name in ("job_key", "job_id", "status", "labels", "enabled", "parallelism")},
             "left_alone": [{"what": each["text"], "ends": ""} for each in job["left_alone"]],
             "wanted": job["wanted"],
         }

@@ -157,10 +157,10 @@ def whole_file(target: Path, *, replaces: bool, option: str = "--output") -> Ite
         option: For messages.
 
     Raises:
-        ConfigError: It is there already, or cannot be written; known before the block begins.
+        ConfigError: It exists already, or cannot be written; known before the block begins.
     """
     if target.exists() and not replaces:
-        raise mistake(f"{option} {target}: is there already; --force replaces it")
+        raise mistake(f"{option} {target}: exists already; --force replaces it")
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         with undone_on_interrupt(lambda: partial.unlink(missing_ok=True)):

@@ -270,7 +270,8 @@ class Announcer:
             return
         for each in reasons:
             who = each.signed
-            log.warning("job_left_alone", what=each.what, until=each.until, by=who.who, reason=who.reason)
+            write = log.info if each.is_ordered else log.warning  # who ordered it need not be warned of it
+            write("job_left_alone", what=each.what, until=each.until, by=who.who, reason=who.reason)
         if was_alone and not reasons:
             log.info("job_looked_after_again")
 

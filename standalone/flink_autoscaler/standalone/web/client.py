@@ -18,6 +18,9 @@ VARIABLE: Final = "FLINK_AUTOSCALER_TOKEN"
 
 _TIMEOUT: Final = 30.0
 _LONGEST: Final = 64 << 20
+_LONGEST_SEARCH: Final = 200
+_PAGE: Final = 1000
+"""Jobs that a daemon answers with at most."""
 
 
 class DaemonError(AutoscalerError):
@@ -57,14 +60,34 @@ def key_of(url: str, job: str) -> str:
     Raises:
         DaemonError: None or several are, or the daemon does not answer.
     """
-    known = [each["job_key"] for each in ask(url, "/api/v1/jobs", limit=1000, sort="name")["jobs"]]
-    if job in known:
+    found = [each["job_key"] for each in jobs_of(url, search=job[:_LONGEST_SEARCH])]
+    if job in found:
         return job
-    named = [key for key in known if key.partition("/")[2] == job]
+    named = [key for key in found if key.partition("/")[2] == job]
     if len(named) == 1:
         return str(named[0])
-    found = f"several jobs are named '{job}': {', '.join(named)}" if named else f"no job '{job}'"
-    raise DaemonError(found if named else f"{found}; the daemon has {', '.join(known[:20]) or 'none'}")
+    if named:
+        raise DaemonError(f"several jobs are named '{job}': {', '.join(named)}")
+    known = [each["job_key"] for each in ask(url, "/api/v1/jobs", limit=20, sort="name")["jobs"]]
+    raise DaemonError(f"no job '{job}'; the daemon has {', '.join(known) or 'none'}")
+
+
+def jobs_of(url: str, **parameters: object) -> list[dict[str, Any]]:
+    """Return all jobs of a daemon that fit, by name, however many answers that takes; errors are those of :func:`ask`.
+
+    Args:
+        url: Of the daemon.
+        parameters: Of ``/api/v1/jobs``, but for the page.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    offset = 0
+    while True:
+        page = ask(url, "/api/v1/jobs", **parameters, limit=_PAGE, offset=offset, sort="name")
+        # By key: a job that comes or goes meanwhile moves the others from one page to the next.
+        found |= {job["job_key"]: job for job in page["jobs"]}
+        offset += _PAGE
+        if offset >= page["total"]:
+            return list(found.values())
 
 
 def _request(url: str, path: str, body: bytes | None) -> Request:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from core_builders import a_topology, a_vertex, vertex_id
 
@@ -16,6 +18,14 @@ TOPOLOGY = a_topology(a_vertex(1), a_vertex(2), a_vertex(12))
 )
 def test_vertices_are_chosen_by_id_or_name(patterns: list[str], numbers: list[int]) -> None:
     assert matching(TOPOLOGY, patterns) == set(map(vertex_id, numbers))
+
+
+@pytest.mark.parametrize("pattern", ["Source: orders[1]", "Source: *[1]", "source: orders[1]"])
+def test_a_bracket_of_a_name_is_a_bracket(pattern: str) -> None:
+    """Names of Flink SQL have them."""
+    topology = a_topology(replace(a_vertex(1), name="Source: orders[1]"), replace(a_vertex(2), name="Source: orders1"))
+
+    assert matching(topology, [pattern]) == ({vertex_id(1)} if pattern[0] == "S" else set())
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def test_path_without_a_history_is_named(call: Call, command: str, path: str, co
     [
         pytest.param("/no/such/report.html", "No such file or directory", id="no folder"),
         pytest.param("/proc/report.html", "No such file or directory", id="no place for files"),
-        pytest.param("/", "is there already", id="a folder"),
+        pytest.param("/", "exists already", id="a folder"),
     ],
 )
 def test_report_that_cannot_be_written_is_told_before_anything_is_simulated(

@@ -152,7 +152,7 @@ def test_report_is_one_file_and_replaces_none(call: Call, tmp_path: Path) -> Non
     third = call("tune", *SHORT, "--grid", "utilization.target=0.6,0.8", "--output", report, "--force")
 
     assert (first.returncode, second.returncode, third.returncode) == (0, 2, 0)
-    assert "is there already; --force replaces it" in second.stderr
+    assert "exists already; --force replaces it" in second.stderr
     assert "<h1>Tuning</h1>" in report.read_text()
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 

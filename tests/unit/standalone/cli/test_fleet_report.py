@@ -69,7 +69,7 @@ def root(tmp_path: Path) -> Path:
         pytest.param(["--path", "{tmp}", "--output", "{tmp}"], "--output {tmp}: is a folder", id="a folder"),
         pytest.param(
             ["--path", "{tmp}", "--output", "{tmp}/notes.txt"],
-            "--output {tmp}/notes.txt: is there already",
+            "--output {tmp}/notes.txt: exists already",
             id="another file is there",
         ),
         pytest.param(

@@ -137,7 +137,7 @@ def test_export_writes_a_whole_file_and_replaces_none(call: Call, root: Path, tm
     assert (first.returncode, first.stdout, first.stderr) == (0, "", f"9 rows of 3 files to {target}\n")
     assert len(pq.read_table(target)) == 9
     assert second.returncode == 2
-    assert "is there already; --force replaces it" in second.stderr
+    assert "exists already; --force replaces it" in second.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["history", "samples.parquet"]
 
 

@@ -180,7 +180,7 @@ def test_vertices_are_pinned_and_unpinned(site: Site) -> None:
     site.order("unpin", "main/orders", "sink")
 
     assert [(pin.pattern, pin.parallelism) for pin in site.orders().pins] == [("Source: a=b", 4)]
-    assert pinned.output == "main/orders: Pinned Source: a=b=4, sink=2, by alice: x\n"
+    assert pinned.output.startswith("main/orders: Pinned Source: a=b=4, sink=2, by alice: x (not checked yet")
     site.order("unpin", "main/orders")
     assert site.orders().pins == ()
     assert rows_of(site.database, ORDERS) == []

@@ -72,7 +72,9 @@ def test_orders_of_people_are_in_log_and_jobs_and_told_once_until_they_end(site:
         site.announce()
         site.announce()
         told = [line["what"] for line in lines.of("job_left_alone")]
+        levels = {line["level"] for line in lines.of("job_left_alone")}
     assert told == ["scaling down paused", "dry run"]
+    assert levels == {"info"}, "somebody ordered it, and need not be warned of it"
     assert [each["what"] for each in shown(site, "jobs")] == told
     site.order("resume", KEY, reason=None)
     site.order("dry-run", KEY, "off", reason=None)

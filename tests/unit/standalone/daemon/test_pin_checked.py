@@ -103,5 +103,21 @@ def test_a_pin_that_takes_no_more_slots_is_taken_on_a_full_cluster(site: Ordered
     assert site.order("pin", KEY, "work=2").code == 0
 
 
-def test_a_pin_for_a_job_that_no_pass_has_seen_is_taken(site: OrderedJob) -> None:
-    assert site.order("pin", KEY, "wrok=999", "--new").code == 0
+def test_a_pin_for_a_job_that_no_pass_has_seen_is_taken_and_says_that_it_was_not_checked(site: OrderedJob) -> None:
+    said = site.order("pin", KEY, "wrok=999", "--new")
+
+    assert said.code == 0
+    assert said.output == (
+        "main/orders: Pinned wrok=999, by ann: a test (not checked yet: no pass over the job is recorded)\n"
+    )
+
+
+def test_a_vertex_of_flink_sql_is_pinned_by_its_name(site: OrderedJob) -> None:
+    site.job.vertices[1].name = "Calc[2] -> Sink: out[3]"
+    site.run(2)
+
+    said = site.order("pin", KEY, "Calc[2] -> Sink: out[3]=3")
+
+    assert (said.code, said.errors) == (0, "")
+    site.run()
+    assert site.wanted == 3

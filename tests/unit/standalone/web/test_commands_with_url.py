@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,11 @@ from order_setup import unchanged_logging
 from typer.testing import CliRunner, Result
 from web_setup import TOKEN, WebSite
 
+from flink_autoscaler.core.errors import ConnectError
+from flink_autoscaler.core.model.job import Endpoint, JobStatus
+from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.cli.main import app
+from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.web.rights import Access
 
 __all__ = ["unchanged_logging"]
@@ -97,3 +102,29 @@ def test_a_daemon_that_is_not_there_and_a_url_that_is_none_are_told(url: str, co
     assert ran.exit_code == code
     assert "secret" not in ran.output
     assert "Traceback" not in ran.output
+
+
+def test_a_job_is_looked_after_also_when_its_last_pass_failed(web: WebSite) -> None:
+    report = web.run()
+    web.fleet.take(replace(report, reports={}, requests={}, failures={"main/orders": ConnectError("away")}))
+
+    shown = run(web, "jobs")
+
+    (line,) = (each for each in shown.output.splitlines() if "main/orders" in each)
+    assert line.split()[3] == "yes"
+
+
+def test_jobs_beyond_the_first_page_are_listed_and_take_orders(web: WebSite) -> None:
+    """The daemon answers with a thousand jobs at a time."""
+    endpoint = Endpoint(web.flink.url)
+    jobs = [
+        JobAutoScalerContext(f"main/job-{number:04}", "1", JobStatus.RUNNING, {}, endpoint, f"job-{number:04}", "main")
+        for number in range(1002)
+    ]
+    web.fleet.take(PassReport("main", tuple(jobs)))
+
+    listed = json.loads(run(web, "jobs", "--json").output)["jobs"]
+    paused = run(web, "pause", "job-1001", "--reason", "release 7")
+
+    assert [job["job_key"] for job in listed] == [job.job_key for job in jobs]
+    assert (paused.exit_code, "main/job-1001: Scaling is paused" in paused.output) == (0, True), paused.output

@@ -153,8 +153,8 @@ def give_pin(asked: OrderArguments, wanted: Mapping[str, int], *, is_forced: boo
         return _sent(asked, {"order": "pin", "vertices": {**wanted}, "force": is_forced})
 
     def act_for(service: OrderService, job_key: JobKey) -> Act:
-        job = None if is_forced else service.seen(job_key)
-        return lambda orders, signed, _: order_book.pin(orders, signed, wanted, job)
+        job = service.seen(job_key)
+        return lambda orders, signed, _: order_book.pin(orders, signed, wanted, job, is_forced=is_forced)
 
     with _opened(asked.given) as service:
         codes = [_change(service, (job_key,), sign, act_for(service, job_key)) for job_key in service.jobs(asked)]

@@ -90,6 +90,7 @@ def _job_fields(job: JobNow, *, with_points: bool) -> dict[str, Any]:
         "name": context.job_name,
         "job_id": context.job_id,
         "status": context.status.value,
+        "enabled": _safely(lambda: context.options.enabled, None),
         "labels": dict(context.labels),
         "at_ms": job.at_ms,
         "phase": None if outcome is None else outcome.phase.value,

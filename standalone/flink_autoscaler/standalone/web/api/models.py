@@ -69,6 +69,7 @@ class JobDoc(Document):
     name: str
     job_id: str | None
     status: str
+    enabled: bool | None = Field(description="Whether it is looked after; null where its configuration does not tell.")
     labels: dict[str, str]
     at_ms: int
     phase: str | None

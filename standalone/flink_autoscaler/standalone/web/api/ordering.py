@@ -44,7 +44,7 @@ def order(site: Site, asked: OrderRequest, who: str) -> OrderedDoc:
     if asked.order in NEEDS_REASON and not asked.reason.strip():
         raise ConfigError(f"reason: say why, {asked.order} keeps it")
     supervision = NO_SUPERVISION if job.report is None else job.report.outcome.state.supervision
-    act = _act(asked, None if asked.force or site.records is None else seen_job(site.records, asked.job_key))
+    act = _act(asked, None if site.records is None else seen_job(site.records, asked.job_key))
     book = {} if name_key(asked.job_key) == asked.job_key else site.order_book.orders(job.context.cluster)
 
     def command(orders: Orders, now_ms: int) -> Ordered:
@@ -81,4 +81,4 @@ def _pin(asked: OrderRequest, seen: PinnedJob | None, orders: Orders, signed: Si
         raise ConfigError("vertices: name at least one, with its parallelism")
     if any(not 1 <= number <= MOST_PARALLELISM for number in asked.vertices.values()):
         raise ConfigError(f"vertices: a parallelism is from 1 to {MOST_PARALLELISM}")
-    return order_book.pin(orders, signed, asked.vertices, seen)
+    return order_book.pin(orders, signed, asked.vertices, seen, is_forced=asked.force)
