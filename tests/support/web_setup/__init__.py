@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
-from flink_autoscaler.standalone.daemon.wiring import Wiring
+from flink_autoscaler.standalone.daemon.wiring import Wiring, standing_orders
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health
 from flink_autoscaler.standalone.observability.http import HttpServer, create_app
@@ -101,6 +101,8 @@ class WebSite:
             fleet=self.fleet,
             settings=lambda: settings,
             order_book=storage.order_book,
+            order_events=self.wiring.order_events,
+            standing=lambda: standing_orders(settings),
             events=self.wiring.recent_events,
             records=storage.records,
             configuration=lambda: configuration,

@@ -31,6 +31,16 @@ def arrival_rates(topology: JobTopology, samples: Sequence[MetricSample]) -> dic
     }
 
 
+def reading_rates(topology: JobTopology, samples: Sequence[MetricSample]) -> dict[VertexId, float | None]:
+    """Return the records/s that every source reads that has not finished; arguments are those above."""
+    window = MetricWindow(recent(samples, SPAN_MS))
+    return {
+        vertex_id: _growth(window, ScalingMetric.NUM_RECORDS_IN, vertex_id)
+        for vertex_id, vertex in topology.vertices.items()
+        if vertex.is_source and not vertex.is_finished
+    }
+
+
 def recent(samples: Sequence[MetricSample], span_ms: int) -> Sequence[MetricSample]:
     """Return the latest samples that cover a span: from the newest one that is at least as old, if there is one."""
     if not samples:

@@ -43,16 +43,17 @@ def left_alone(orders: Orders, supervision: Supervision, now_ms: int) -> tuple[L
 
 
 def _reasons(orders: Orders, supervision: Supervision, now_ms: int) -> Iterator[LeftAlone]:
-    ordered, edit = pause_in_force(orders, now_ms), supervision.edit
+    ordered, edit, resumed_ms = pause_in_force(orders, now_ms), supervision.edit, orders.resumed_ms or 0
     if ordered is not None:
         until = "resumed" if ordered.until_ms is None else time_text(ordered.until_ms)
         what = pause_text(ordered).partition(" paused ")[0] + " paused"
         yield LeftAlone(what, ordered.signed, until, ordered.until_ms, is_ordered=True)
     if orders.dry_run is not None:
         yield LeftAlone("dry run", orders.dry_run, "switched off", is_ordered=True)
-    if supervision.pause is not None:
+    # What a resume ends is over for whoever looks now, although the next pass has to take note of it.
+    if supervision.pause is not None and supervision.pause.since_ms > resumed_ms:
         yield _after_rollback(supervision.pause)
-    if edit is not None and edit.until_ms > now_ms:
+    if edit is not None and edit.until_ms > now_ms and edit.at_ms > resumed_ms:
         yield _edited(edit)
 
 

@@ -18,7 +18,7 @@ from flink_autoscaler.standalone.daemon.loop import Daemon, Watch
 from flink_autoscaler.standalone.daemon.profile_schedule import ProfileSchedule
 from flink_autoscaler.standalone.daemon.reload import Reload
 from flink_autoscaler.standalone.daemon.signals import DaemonRequest, End, Inbox, exit_now, received_signals
-from flink_autoscaler.standalone.daemon.wiring import Wiring
+from flink_autoscaler.standalone.daemon.wiring import Wiring, standing_orders
 from flink_autoscaler.standalone.observability.announcer import Announcer, EngineNews
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health, HealthMetrics
@@ -224,6 +224,8 @@ def _site(clusters: _Clusters, in_force: _InForce) -> Site:
         fleet=clusters.fleet,
         settings=lambda: in_force.settings,
         order_book=storage.order_book,
+        order_events=clusters.wiring.order_events,
+        standing=lambda: standing_orders(in_force.settings),
         events=clusters.wiring.recent_events,
         records=storage.records,
         configuration=lambda: in_force.configuration,

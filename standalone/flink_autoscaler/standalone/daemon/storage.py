@@ -106,6 +106,14 @@ class Storage:
         all_of_them = EventHandlers(told)
         return GuardedEventHandler(all_of_them, self.leadership) if self.is_shared else all_of_them
 
+    def order_events(self, handlers: Mapping[str, AutoScalerEventHandler]) -> AutoScalerEventHandler:
+        """Return event handlers by name as one that is told of orders, also while another daemon leads.
+
+        A book in the database writes the event with the order itself, so that there is none without the other.
+        """
+        is_written = self._settings.standalone.state_store == JDBC
+        return EventHandlers([handler for name, handler in handlers.items() if not (is_written and name == JDBC)])
+
     def start(self, on_hopeless: Callable[[ConfigError], None] = lambda _: None) -> None:
         """Look at the database and, with others, try to become the leader; go on with both in the background.
 
@@ -216,7 +224,7 @@ class Storage:
         from flink_autoscaler.stores.sql.tombstones import SqlTombstones  # noqa: PLC0415
 
         self.tombstones = SqlTombstones(database, fence=self._fence, writer=self._settings.ha.name)
-        book = SqlOrderBook(database, fence=self._fence)
+        book = SqlOrderBook(database, fence=self._fence, keeps_events=self.events_database is not None)
         self.order_book = watched(book, watch)
         self.orders_set_aside = lambda: book.set_aside_count
         self.forecasts = SqlForecastStore(database)

@@ -209,6 +209,7 @@ class Wiring(AbstractContextManager["Wiring"]):
         }
         handlers[_NOTIFICATIONS] = self.notifier
         handlers[_RECENT] = self.recent_events = RecentEvents()
+        self.order_events = self.storage.order_events(handlers)
         handler = self.storage.guarded_events(handlers)
         self.events = ServiceEvents(handler, self._settings.ha.name)
         return JobAutoScaler(store=store, realizer=self.realizer, event_handler=handler)

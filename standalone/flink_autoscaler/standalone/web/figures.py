@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from flink_autoscaler.core.decide.limits.needs import slots_in_groups
-from flink_autoscaler.core.forecast.arrivals import arrival_rates
+from flink_autoscaler.core.forecast.arrivals import arrival_rates, reading_rates
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.metrics import ScalingMetric, VertexId
 from flink_autoscaler.core.model.topology import JobTopology, Vertex
 from flink_autoscaler.core.ports.passes import PassOutcome
+
+_HELD_UP: Final = 0.5
+"""Share of its time from which on a source is held up: what Flink's own page calls high backpressure."""
 
 _NO_RATE: Final = 1e-9
 """Records/s below which nothing arrives."""
@@ -24,7 +27,8 @@ class JobFigures:
 
     Attributes:
         load: Records/s that arrive at all sources.
-        capacity: Records/s that could arrive until the first vertex was busy all the time.
+        capacity: Records/s that could arrive until the first vertex was busy all the time; while a source is held up
+            by backpressure, no more than is read.
         lag: Records that wait at all sources.
         lag_seconds: Age of the oldest of them: those of a source over what arrives there, of the source that is latest.
         slots: Of every slot sharing group the widest vertex, summed.
@@ -37,24 +41,6 @@ class JobFigures:
     slots: int | None = None
 
 
-def figures_of(outcome: PassOutcome) -> JobFigures:
-    """Return the figures of a pass; those that it did not find out are not known."""
-    topology, samples = outcome.topology, outcome.state.samples
-    if topology is None or not samples:
-        return JobFigures(slots=None if topology is None else slots_of(topology))
-    rates = arrival_rates(topology, samples)
-    latest = samples[-1].vertices
-    lags = {vertex_id: latest.get(vertex_id, {}).get(ScalingMetric.LAG, math.nan) for vertex_id in rates}
-    load = _sum(rates.values())
-    return JobFigures(
-        load,
-        None if load is None else _capacity(outcome, load),
-        _sum(lags.values()),
-        _lag_seconds(lags, rates),
-        slots_of(topology),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Shares:
     """How the subtasks of a vertex spent their time lately, 0..1 each."""
@@ -62,6 +48,32 @@ class Shares:
     busy: float
     idle: float
     backpressured: float
+
+
+def figures_of(
+    outcome: PassOutcome, shares: Mapping[VertexId, Shares], unknown_lags: frozenset[VertexId] = frozenset()
+) -> JobFigures:
+    """Return the figures of a pass; those that it did not find out are not known.
+
+    Args:
+        outcome: Of the pass.
+        shares: How the vertices spent their time lately.
+        unknown_lags: Sources whose lag nobody tells.
+    """
+    topology, samples = outcome.topology, outcome.state.samples
+    if topology is None or not samples:
+        return JobFigures(slots=None if topology is None else slots_of(topology))
+    rates = {v: None if v in unknown_lags else rate for v, rate in arrival_rates(topology, samples).items()}
+    latest = samples[-1].vertices
+    lags = {v: math.nan if v in unknown_lags else latest.get(v, {}).get(ScalingMetric.LAG, math.nan) for v in rates}
+    load = _sum(rates.values())
+    return JobFigures(
+        load,
+        _observed_capacity(outcome, shares, None if load is None else _capacity(outcome, load)),
+        _sum(lags.values()),
+        _lag_seconds(lags, rates),
+        slots_of(topology),
+    )
 
 
 def shares_of(now: JobTopology, before: JobTopology | None) -> dict[VertexId, Shares]:
@@ -128,3 +140,13 @@ def _capacity(outcome: PassOutcome, load: float) -> float | None:
     shares = [has.average / needs.average for has, needs in rates if has and needs and needs.average > _NO_RATE]
     finite = [share for share in shares if math.isfinite(share)]
     return load * min(finite) if finite else None
+
+
+def _observed_capacity(outcome: PassOutcome, shares: Mapping[VertexId, Shares], reckoned: float | None) -> float | None:
+    """Return the capacity of a job: what it is reckoned to be, but under backpressure no more than is read."""
+    topology = outcome.topology
+    rates = {} if topology is None else reading_rates(topology, outcome.state.samples)
+    if not any(v in shares and shares[v].backpressured > _HELD_UP for v in rates):
+        return reckoned
+    read = _sum(rates.values())
+    return reckoned if read is None else min(read, math.inf if reckoned is None else reckoned)

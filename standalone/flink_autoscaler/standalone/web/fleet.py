@@ -13,10 +13,12 @@ from typing import Final, NamedTuple
 from flink_autoscaler.core.autoscaler import JobPassReport
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.core.model.metrics import FlinkMetric, VertexId
+from flink_autoscaler.core.model.orders import Orders
 from flink_autoscaler.core.model.topology import JobTopology
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.passes import EngineUse, PassRequest
+from flink_autoscaler.core.supervise.left_alone import left_alone
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.daemon.slot_holders import SlotPromise
 from flink_autoscaler.standalone.observability.logs import masked
@@ -155,6 +157,23 @@ class Fleet:
         for listener in self._listeners:
             listener(version)
 
+    def take_orders(self, job_key: JobKey, orders: Orders) -> None:
+        """Show at once what a job is left alone for after an order, and tell those who follow.
+
+        Args:
+            job_key: Of the job.
+            orders: All orders for it, those of the settings included.
+        """
+        now_ms = self._now_ms()
+        with self._lock:
+            for jobs in self._jobs.values():
+                if job_key in jobs:
+                    jobs[job_key] = jobs[job_key].with_orders(orders, now_ms)
+            self.version += 1
+            version = self.version
+        for listener in self._listeners:
+            listener(version)
+
     def forget(self, cluster: str) -> None:
         """Forget a cluster that is looked after no more."""
         with self._lock:
@@ -241,6 +260,7 @@ class _Latest:
     """The last pass over a job. What people see of it is worked out when somebody looks.
 
     Attributes:
+        unknown_lags: Sources whose lag nobody tells.
         now: What somebody has seen; None while nobody has looked.
     """
 
@@ -251,6 +271,7 @@ class _Latest:
     request: PassRequest | None = None
     report: JobPassReport | None = None
     failure: str = ""
+    unknown_lags: frozenset[VertexId] = frozenset()
     now: JobNow | None = None
 
     def seen(self) -> JobNow:
@@ -258,6 +279,14 @@ class _Latest:
         now = self.now or self._worked_out()
         self.now = now
         return now
+
+    def with_orders(self, orders: Orders, now_ms: int) -> _Latest:
+        """Return the same pass with what other orders leave the job alone for."""
+        if self.report is None:
+            return self
+        alone = left_alone(orders, self.report.outcome.state.supervision, now_ms)
+        report = replace(self.report, left_alone=alone)
+        return replace(self, report=report, now=None if self.now is None else replace(self.now, report=report))
 
     def followed_by(self, at_ms: int, report: JobPassReport | None) -> _Earlier:
         """Return what the next pass, at an instant, has to know.
@@ -273,7 +302,8 @@ class _Latest:
 
     def _worked_out(self) -> JobNow:
         done, (known, points, _, _) = self.report, self.earlier
-        figures = JobFigures() if done is None else figures_of(done.outcome)
+        shares = _shares(done, self.earlier)
+        figures = JobFigures() if done is None else figures_of(done.outcome, shares, self.unknown_lags)
         if figures.load is None and points:
             figures = replace(figures, load=known.load) if figures.slots else known
         sizes = _sizes(done, points)
@@ -281,7 +311,6 @@ class _Latest:
             self.at_ms, figures.load, figures.lag_seconds, figures.slots, figures.capacity, figures.lag, sizes
         )
         points = _with_point(points, point, self.most_points)
-        shares = _shares(done, self.earlier)
         return JobNow(self.context, self.at_ms, self.request, done, figures, self.failure, points, shares)
 
 
@@ -300,11 +329,13 @@ def _jobs(report: PassReport, before: Mapping[JobKey, _Latest], now_ms: int) -> 
 def _job(
     context: JobAutoScalerContext, report: PassReport, before: _Latest | None, now_ms: int, most_points: int
 ) -> _Latest:
-    done, request = _without_inputs(report.reports.get(context.job_key)), report.requests.get(context.job_key)
+    whole, request = report.reports.get(context.job_key), report.requests.get(context.job_key)
+    unknown, done = _unknown_lags(whole, before), _without_inputs(whole)
     error = report.failures.get(context.job_key)
     at_ms = now_ms if request is None else request.now_ms
     earlier = _Earlier() if before is None else before.followed_by(at_ms, done)
-    return _Latest(context, at_ms, most_points, earlier, request, done, "" if error is None else masked(str(error)))
+    failure = "" if error is None else masked(str(error))
+    return _Latest(context, at_ms, most_points, earlier, request, done, failure, unknown)
 
 
 def _failed_job(known: _Latest, failure: str) -> _Latest:
@@ -322,6 +353,19 @@ def _sizes(done: JobPassReport | None, points: tuple[Point, ...]) -> Mapping[Ver
     known = points[-1].parallelism if points else {}
     sizes = {} if topology is None else {v: vertex.parallelism for v, vertex in topology.vertices.items()}
     return known if sizes == known else sizes
+
+
+def _unknown_lags(report: JobPassReport | None, before: _Latest | None) -> frozenset[VertexId]:
+    """Return the sources that answered without a lag: samples have 0 for them, as the reference has.
+
+    Only a pass that is recorded has the answers; what it told holds until the next one.
+    """
+    outcome = None if report is None else report.outcome
+    if outcome is None or outcome.inputs is None or outcome.topology is None:
+        return frozenset() if before is None else before.unknown_lags
+    answers = outcome.inputs.reading.aggregates
+    sources = (v for v, vertex in outcome.topology.vertices.items() if vertex.is_source)
+    return frozenset(v for v in sources if v in answers and FlinkMetric.PENDING_RECORDS not in answers[v])
 
 
 def _without_inputs(report: JobPassReport | None) -> JobPassReport | None:

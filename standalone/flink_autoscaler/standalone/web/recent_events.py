@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from flink_autoscaler.core.model.events import Event, ScalingReport
+from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.observability.logs import masked
+from flink_autoscaler.stores.logging_handler import REPORT_REASON
 
 MOST: Final = 2000
 LONGEST: Final = 2000
@@ -55,7 +56,9 @@ class RecentEvents:
                 self._events.popitem(last=False)
 
     def handle_scaling_report(self, context: JobAutoScalerContext, report: ScalingReport) -> None:
-        """Take nothing: a report comes as an event, too."""
+        """Take one report as an event; one that is only advice is repeated while its parallelisms are the same."""
+        key = None if report.is_executed else report.parallelism_hash
+        self.handle_event(context, Event(EventType.NORMAL, REPORT_REASON, report.text, key))
 
     def close(self) -> None:
         """Release nothing."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flink_autoscaler.core.cycle.recording import RecordStore
+from flink_autoscaler.core.model.orders import Orders
+from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
 from flink_autoscaler.core.ports.order_book import OrderBook
 from flink_autoscaler.standalone.ha.databases import WORKING, StoreStatus
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
@@ -32,6 +34,8 @@ class Site:
         configuration: Where they came from; None where nobody knows.
         records: Recorded passes; None where none are kept.
         order_book: Orders for the jobs.
+        order_events: Told what was ordered.
+        standing: Orders that the settings give for every job.
         events: What happened lately.
         database: Where older events are; None without one.
         may_act: Whether this daemon leads.
@@ -46,6 +50,8 @@ class Site:
     fleet: Fleet
     settings: Callable[[], Settings]
     order_book: OrderBook
+    order_events: AutoScalerEventHandler
+    standing: Callable[[], Orders]
     events: RecentEvents
     records: RecordStore | None = None
     configuration: Callable[[], Configuration | None] = lambda: None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime
 from fnmatch import fnmatchcase
 from importlib.metadata import version
@@ -25,6 +25,7 @@ from flink_autoscaler.standalone.settings.effective import effective_values
 from flink_autoscaler.standalone.web.api import course_models, documents, models
 from flink_autoscaler.standalone.web.api.backtests import backtest_document
 from flink_autoscaler.standalone.web.api.clusters import cluster_document
+from flink_autoscaler.standalone.web.api.ordering import with_standing
 from flink_autoscaler.standalone.web.api.series import Asked, SeriesReader
 from flink_autoscaler.standalone.web.backtests.asking import start
 from flink_autoscaler.standalone.web.errors import NotFoundError
@@ -162,8 +163,9 @@ class Answers:
         now_ms = self.site.now_ms()
         jobs = [job for job in self.site.fleet.jobs() if job_key in ("", job.context.job_key)]
         books = {cluster: self.site.order_book.orders(cluster) for cluster in {job.context.cluster for job in jobs}}
+        standing = self.site.standing()
         return models.OrdersDoc(
-            orders=[order for job in jobs for order in _orders(job, books[job.context.cluster], now_ms)]
+            orders=[order for job in jobs for order in _orders(job, books[job.context.cluster], standing, now_ms)]
         )
 
     def configuration(self) -> models.ConfigurationDoc:
@@ -291,11 +293,9 @@ def _order(job: JobNow, sort: str) -> tuple[object, ...]:
     return (sort != "name" and value is None, -(value or 0), job_key)
 
 
-def _orders(job: JobNow, book: Mapping[JobKey, Orders], now_ms: int) -> Iterator[models.OrderDoc]:
+def _orders(job: JobNow, book: Mapping[JobKey, Orders], standing: Orders, now_ms: int) -> Iterator[models.OrderDoc]:
     key = job.context.job_key
-    given = orders_for(key, job.context.other_keys, book, now_ms)
-    standing = NO_ORDERS if job.request is None else job.request.orders
-    orders = replace(given, dry_run=given.dry_run or standing.dry_run)
+    orders = with_standing(orders_for(key, job.context.other_keys, book, now_ms), standing)
     supervision = NO_SUPERVISION if job.report is None else job.report.outcome.state.supervision
     for what, signed, until in OrdersInForce(key, orders, supervision, now_ms).lines():
         yield models.OrderDoc(

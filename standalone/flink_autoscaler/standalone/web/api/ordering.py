@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
+import structlog
+
+from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.decide.limits.pins import PinnedJob
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import name_key
@@ -17,6 +21,8 @@ from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.records.seen import seen_job
 from flink_autoscaler.standalone.web.api.models import OrderedDoc, OrderRequest
 from flink_autoscaler.standalone.web.site import Site
+
+log = structlog.get_logger(__name__)
 
 NEEDS_REASON: Final = frozenset({"pause", "pin", "rollback", "reset"})
 
@@ -53,8 +59,17 @@ def order(site: Site, asked: OrderRequest, who: str) -> OrderedDoc:
 
     ordered = site.order_book.change(asked.job_key, command)
     if ordered.event is not None:
-        site.events.handle_event(job.context, ordered.event)
+        with Border() as border:  # it is ordered, whoever hears of it
+            site.order_events.handle_event(job.context, ordered.event)
+        if border.error is not None:
+            log.warning("event_not_told", reason=ordered.event.reason, error=masked(str(border.error)))
+        site.fleet.take_orders(asked.job_key, with_standing(ordered.orders, site.standing()))
     return OrderedDoc(job_key=asked.job_key, text=ordered.text, is_refused=ordered.is_refused)
+
+
+def with_standing(orders: Orders, standing: Orders) -> Orders:
+    """Return the orders for a job with those that the settings give for every job."""
+    return replace(orders, dry_run=orders.dry_run or standing.dry_run)
 
 
 def _act(asked: OrderRequest, seen: PinnedJob | None) -> Act:

@@ -6,10 +6,11 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.forecast.course import load_course
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.standalone.observability.logs import masked
@@ -86,9 +87,16 @@ class SeriesReader:
         """
         now_ms = self._site.now_ms()
         since_ms, until_ms = _times(asked, now_ms)
-        if since_ms >= now_ms - MEMORY_MS:
-            return _from_memory(job, since_ms, until_ms, asked)
-        return self._from_history(job, since_ms, until_ms, asked)
+        if since_ms < now_ms - MEMORY_MS:
+            return self._from_history(job, since_ms, until_ms, asked)
+        # A daemon that was started lately has a shorter memory than the history.
+        is_short = not job.points or job.points[0].at_ms - since_ms > 2 * POINT_MS
+        if is_short and history_problem(self._site.settings().history) is None:
+            with suppress(ConflictError, StoreError):
+                found = self._from_history(job, since_ms, until_ms, asked)
+                if found.points and (not job.points or found.points[0].at_ms < job.points[0].at_ms - POINT_MS):
+                    return found
+        return _from_memory(job, since_ms, until_ms, asked)
 
     def _from_history(self, job: JobNow, since_ms: int, until_ms: int, asked: Asked) -> SeriesDoc:
         from flink_autoscaler.pipeline.history.job_series import Span  # noqa: PLC0415 - brings Arrow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from flink_autoscaler.core.model.syntax import escaped
 from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.web.api.answers import Answers
 from flink_autoscaler.standalone.web.api.endpoints import EventsQuery, JobQuery, JobsQuery, PassQuery, Query
-from flink_autoscaler.standalone.web.api.models import PassSummaryDoc
+from flink_autoscaler.standalone.web.api.models import ClusterDoc, PassSummaryDoc
 from flink_autoscaler.standalone.web.backtests.asking import history_problem
 from flink_autoscaler.standalone.web.errors import ConflictError, NotFoundError
 from flink_autoscaler.standalone.web.page.charts import Range, charts_of
@@ -158,11 +158,12 @@ class Views:
         return self._page(request, "problem", {"title": "That did not work", "text": masked(text)}, status=status)
 
     def _fleet(self, asked: FleetQuery) -> Values:
-        jobs = self._answers.jobs(**asked.model_dump())
+        jobs, clusters = self._answers.jobs(**asked.model_dump()), self._answers.clusters().clusters
         after = asked.offset + asked.limit
         return {
             "jobs": jobs,
-            "clusters": self._answers.clusters().clusters,
+            "clusters": clusters,
+            "away": _away(clusters),
             "query": asked,
             "sorts": ("concern", "name", "lag", "load", "slots"),
             "before": max(0, asked.offset - asked.limit) if asked.offset else None,
@@ -180,6 +181,7 @@ class Views:
         return {
             "title": job.job_key,
             "job": job,
+            "away": _away(self._answers.clusters().clusters),
             "graph": graph(job.vertices),
             "charts": charts_of(self._answers, job, asked.range),
             "ranges": tuple(Range),
@@ -234,6 +236,11 @@ def _shown(value: object) -> object:
     if isinstance(value, Markup):
         return Markup(escaped(str(value)))  # noqa: S704 - it was markup before
     return escaped(value) if isinstance(value, str) else value
+
+
+def _away(clusters: Sequence[ClusterDoc]) -> dict[str, str]:
+    """Return the clusters that did not answer last, and why: what is known of their jobs is older."""
+    return {each.name: each.error for each in clusters if each.error is not None}
 
 
 def _literally(text: str) -> str:

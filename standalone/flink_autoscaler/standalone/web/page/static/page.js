@@ -54,7 +54,9 @@
         if (fresh !== null && !isInUse()) {
           const focused = document.activeElement instanceof HTMLAnchorElement ? document.activeElement.getAttribute("href") : null;
           const boxes = [...main.querySelectorAll(".scroll")].map((box) => box.scrollLeft);
+          const told = new Map([...main.querySelectorAll(".order")].map((form) => [form.dataset.order, form.querySelector("output").textContent]));
           main.replaceChildren(...fresh.childNodes);
+          for (const form of main.querySelectorAll(".order")) { form.querySelector("output").textContent = told.get(form.dataset.order) || ""; }
           [...main.querySelectorAll(".scroll")].forEach((box, number) => { box.scrollLeft = boxes[number] || 0; });
           if (focused !== null) { const link = [...main.querySelectorAll("a")].find((each) => each.getAttribute("href") === focused); if (link) { link.focus({ preventScroll: true }); } }
           version = page.body.dataset.version;
@@ -182,6 +184,9 @@
     try {
       if (form.matches(".order")) {
         output.textContent = (await send("/api/v1/orders", ordered(form))).text;
+        // What was ordered is shown at once, also above the form, which is not in use any more.
+        if (form.contains(document.activeElement)) { document.activeElement.blur(); }
+        await refresh();
       } else if (form.matches("#backtest")) {
         await backtest(form);
       } else {
