@@ -162,7 +162,11 @@ class _Clusters:
         """Make the passes of a cluster and who tells about them."""
         is_in_doubt = self.wiring.storage.is_in_doubt
         announcer = Announcer(
-            gauges=self.gauges, health=self.health, engines=self._engines, is_store_in_doubt=is_in_doubt
+            gauges=self.gauges,
+            health=self.health,
+            engines=self._engines,
+            is_store_in_doubt=is_in_doubt,
+            tell_event=self.wiring.cluster_events(cluster.name, cluster.name),
         )
         return Watch(self.wiring.cluster_pass(cluster), announcer, cluster.interval)
 

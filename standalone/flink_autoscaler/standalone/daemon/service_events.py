@@ -1,4 +1,4 @@
-"""Events about the daemon's own work, such as keeping the history, beside those about jobs."""
+"""Events about clusters and the daemon's own work, such as keeping the history, beside those about jobs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ class ServiceEvents:
 
     Args:
         handler: Where events go.
-        name: Of the group of daemons; stands where events of jobs have the job key.
+        name: Of the group of daemons, or of a cluster; stands where events of jobs have the job key.
+        cluster: That it is about; empty for the daemon's own work.
     """
 
-    def __init__(self, handler: AutoScalerEventHandler, name: str) -> None:
+    def __init__(self, handler: AutoScalerEventHandler, name: str, cluster: str = "") -> None:
         self._handler = handler
-        self._context = JobAutoScalerContext(name, None, JobStatus.UNKNOWN, {}, Endpoint(""))
+        self._context = JobAutoScalerContext(name, None, JobStatus.UNKNOWN, {}, Endpoint(""), "", cluster)
 
     def __call__(self, event: Event) -> None:
         """Tell an event. Never raises: what is told about has happened, whoever hears of it."""

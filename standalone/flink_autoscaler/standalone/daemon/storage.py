@@ -24,12 +24,12 @@ from flink_autoscaler.standalone.ha.databases import (
     watched,
 )
 from flink_autoscaler.standalone.ha.leadership import RENEWALS, GuardedEventHandler, Leadership, LeaseLeadership
-from flink_autoscaler.standalone.notifications.delivery import Outbox
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.stores.heap import HeapForecastStore, HeapOrderBook, HeapRecordStore, HeapTombstones
 from flink_autoscaler.stores.outbox import HeapOutbox
 
 if TYPE_CHECKING:
+    from flink_autoscaler.standalone.notifications.delivery import Outbox
     from flink_autoscaler.standalone.records.writer import PassRecorder
     from flink_autoscaler.stores.sql.database.database import Database, Fence
     from flink_autoscaler.stores.sql.sole_use import SoleUse

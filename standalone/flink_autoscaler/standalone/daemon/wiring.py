@@ -212,6 +212,7 @@ class Wiring(AbstractContextManager["Wiring"]):
         self.order_events = self.storage.order_events(handlers)
         handler = self.storage.guarded_events(handlers)
         self.events = ServiceEvents(handler, self._settings.ha.name)
+        self.cluster_events = partial(ServiceEvents, handler)
         return JobAutoScaler(store=store, realizer=self.realizer, event_handler=handler)
 
     def _slot_source(self, cluster: Cluster) -> SlotSupply | None:

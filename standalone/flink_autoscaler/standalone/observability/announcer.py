@@ -17,6 +17,7 @@ from structlog.contextvars import bound_contextvars
 
 from flink_autoscaler.core.border import Border, ToldOnce
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, PluginError, StoreError
+from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import RealizeResult
@@ -26,6 +27,7 @@ from flink_autoscaler.standalone.daemon.cluster_pass import PassReport, problems
 from flink_autoscaler.standalone.daemon.completion import job_facts
 from flink_autoscaler.standalone.observability.gauges import NO_ENGINE, Gauges
 from flink_autoscaler.standalone.observability.health import Health
+from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.observability.reasons import codes, decision_of, identity_of, request_facts, sentences
 
 log = structlog.get_logger(__name__)
@@ -153,6 +155,7 @@ class Announcer:
         engines: Shared by those who speak for other clusters.
         is_store_in_doubt: Tells whether the state store may be away, or was since an instant of ``time.monotonic``;
             that is said elsewhere, once for all jobs.
+        tell_event: Takes events about the cluster.
     """
 
     def __init__(
@@ -162,7 +165,10 @@ class Announcer:
         health: Health,
         engines: EngineNews | None = None,
         is_store_in_doubt: Callable[[float], bool] = lambda _: False,
+        tell_event: Callable[[Event], None] = lambda _: None,
     ) -> None:
+        self._tell_event = tell_event
+        self._is_away = False
         self._gauges = gauges
         self._health = health
         self._engines = engines or EngineNews()
@@ -198,7 +204,24 @@ class Announcer:
             self._health.succeeded(cluster)
         else:
             self._health.failed(cluster, str(error))
-        _tell("cluster", self._failing.take(cluster, "" if error is None else str(error)), error)
+        news = self._failing.take(cluster, "" if error is None else str(error))
+        _tell("cluster", news, error)
+        if not isinstance(error, NotReadyError):
+            self._tell_of_cluster(cluster, news, error)
+
+    def _tell_of_cluster(self, cluster: str, news: News, error: AutoscalerError | None) -> None:
+        """Tell as an event that a cluster is away, is back, or comes and goes: another cause alone is none."""
+        was_away, is_away = self._is_away, error is not None
+        if news is News.FLAPS:
+            text = f"cluster {cluster} comes and goes: {masked(str(error)) if error else 'it answers now'}"
+            self._tell_event(Event(EventType.WARNING, "ClusterUnreachable", text))
+        elif news is not News.NOTHING and is_away != was_away:
+            self._is_away = is_away
+            if error is not None:
+                text = f"cluster {cluster} does not answer: {masked(str(error))}"
+                self._tell_event(Event(EventType.WARNING, "ClusterUnreachable", text))
+            else:
+                self._tell_event(Event(EventType.NORMAL, "ClusterRecovered", f"cluster {cluster} answers again"))
 
     def _announce_list(self, report: PassReport) -> None:
         self._gauges.record_list(

@@ -11,6 +11,7 @@ from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import AutoscalerError, FlinkRestError, MissingMetricError, RefusedError
 from flink_autoscaler.core.model.job import Capacity, JobStatus
+from flink_autoscaler.core.model.metrics import FlinkMetric
 from flink_autoscaler.core.model.reading import MetricNames
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts
 from flink_autoscaler.core.model.topology import JobDetails, JobTopology, Vertex, build_topology
@@ -22,6 +23,8 @@ from flink_autoscaler.standalone.settings.sources.job_layers import own_options
 T = TypeVar("T")
 Waiting = Callable[[float], None]
 """Told the seconds that metrics are waited for at most, once, when the first answer had none."""
+
+_BACKPRESSURE: Final = "backPressuredTimeMsPerSecond"
 
 BEYOND_INTERVAL: Final = 5.0
 """Seconds: Flink gathers metrics when asked, at most once per interval, and answers with what it had before."""
@@ -114,9 +117,12 @@ async def _metrics(client: FlinkRestClient, job_id: str, topology: JobTopology) 
 
 def _names(vertex: Vertex, offered: tuple[str, ...]) -> MetricNames:
     try:
-        return choose_names(vertex, offered)
+        names = choose_names(vertex, offered)
     except MissingMetricError:
         return {}
+    # Passes need it of sources alone; people want to see which vertex is held up.
+    shown = {_BACKPRESSURE: FlinkMetric.BACKPRESSURE_TIME} if _BACKPRESSURE in offered else {}
+    return {**names, **shown}
 
 
 def _is_complete(metrics: MetricFacts, topology: JobTopology) -> bool:

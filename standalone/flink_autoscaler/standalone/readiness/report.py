@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from flink_autoscaler.standalone.readiness.findings import Finding, Weight
 from flink_autoscaler.standalone.readiness.job_checks import enabled_or_none, is_ready
 from flink_autoscaler.standalone.readiness.looking import ClusterLook, JobLook
 
-_TITLES: Final = ("VERTEX", "PARALLELISM", "MAX", "BUSY", "RECORDS/S", "LAG")
+_TITLES: Final = ("VERTEX", "PARALLELISM", "MAX", "BUSY", "BACKPRESSURED", "RECORDS/S", "LAG")
 _LEFT: Final = 1
 """Columns that are aligned on the left; the others are numbers."""
 
@@ -93,17 +94,23 @@ def shared_lines(needs: Mapping[str, tuple[Finding, ...]]) -> Iterator[str]:
         for finding in findings:
             jobs.setdefault(finding, []).append(job_key)
     for finding, job_keys in jobs.items():
-        more = f" and {len(job_keys) - _SHOWN_JOBS} more" if len(job_keys) > _SHOWN_JOBS else ""
-        yield _clean(f"{', '.join(job_keys[:_SHOWN_JOBS])}{more}:")
+        yield _clean(f"{_named(job_keys)}:")
         yield from finding_lines([finding])
 
 
 def _cluster_lines(look: ClusterLook) -> Iterator[str]:
     yield f"{look.cluster.name}  {look.cluster.shown_url}  {cluster_sentence(look.facts)}"
     yield from finding_lines(look.findings)
+    shared = _shared(look.jobs)
     for job in look.jobs:
         yield ""
-        yield from _job_lines(job, look)
+        yield from _job_lines(job, look, shared)
+    if shared:
+        yield ""
+        keys = {each: [job.context.job_key for job in look.jobs if each in job.findings] for each in shared}
+        for finding, job_keys in keys.items():
+            yield _clean(f"  {'all jobs' if len(job_keys) == len(look.jobs) else _named(job_keys)}:")
+            yield from finding_lines([finding], indent="    ")
     if look.ended:
         names = ", ".join(f"{each.job_name} ({each.status.value})" for each in look.ended)
         yield ""
@@ -112,10 +119,21 @@ def _cluster_lines(look: ClusterLook) -> Iterator[str]:
         yield "  No job runs here."
 
 
-def _job_lines(job: JobLook, look: ClusterLook) -> Iterator[str]:
+def _shared(jobs: Sequence[JobLook]) -> list[Finding]:
+    """Return what several jobs have to be told that none of them needs: it is told once for all of them."""
+    counts = Counter(each for job in jobs for each in job.findings if each.weight is not Weight.NEEDED)
+    return [finding for finding, count in counts.items() if count > 1]
+
+
+def _named(job_keys: Sequence[str]) -> str:
+    more = f" and {len(job_keys) - _SHOWN_JOBS} more" if len(job_keys) > _SHOWN_JOBS else ""
+    return f"{', '.join(job_keys[:_SHOWN_JOBS])}{more}"
+
+
+def _job_lines(job: JobLook, look: ClusterLook, shared: Collection[Finding]) -> Iterator[str]:
     yield _clean(f"  {job.context.job_key}  {job.context.status.value}  {_verdict(job, look)}")
     yield from (f"    {line}" for line in _vertex_lines(job.facts))
-    yield from finding_lines(job.findings, indent="    ")
+    yield from finding_lines([each for each in job.findings if each not in shared], indent="    ")
 
 
 def _verdict(job: JobLook, look: ClusterLook) -> str:
@@ -139,26 +157,28 @@ def _vertex_lines(facts: JobFacts) -> Iterator[str]:
 
 
 def _vertex_row(facts: JobFacts, vertex: Vertex) -> tuple[str, ...]:
-    busy, rate, lag = _numbers(facts, vertex)
+    busy, backpressured, rate, lag = _numbers(facts, vertex)
     return (
         _clean(vertex.name),
         str(vertex.parallelism),
         str(vertex.max_parallelism) if vertex.max_parallelism > 0 else _UNKNOWN,
         _UNKNOWN if busy is None else f"{busy:.0%}",
+        _UNKNOWN if backpressured is None else f"{backpressured:.0%}",
         _UNKNOWN if rate is None else f"{rate:.0f}",
         ("?" if vertex.is_source else "") if lag is None else f"{lag:.0f}",
     )
 
 
-def _numbers(facts: JobFacts, vertex: Vertex) -> tuple[float | None, float | None, float | None]:
-    """Return the busy share of the mean subtask, records/s over all subtasks, and the lag; None where not known."""
+def _numbers(facts: JobFacts, vertex: Vertex) -> tuple[float | None, float | None, float | None, float | None]:
+    """Return busy and backpressured share of the mean subtask, records/s of all subtasks, and lag, where known."""
     values = {} if facts.metrics is None else facts.metrics.values.get(vertex.vertex_id, {})
-    busy = values.get(FlinkMetric.BUSY_TIME)
+    shares = [values.get(each) for each in (FlinkMetric.BUSY_TIME, FlinkMetric.BACKPRESSURE_TIME)]
     rate = values.get(FlinkMetric.SOURCE_RECORDS_IN_RATE if vertex.is_source else FlinkMetric.RECORDS_IN_RATE)
     lag = values.get(FlinkMetric.PENDING_RECORDS)
-    average = None if busy is None else _finite(busy.average)
+    busy, backpressured = (None if each is None else _finite(each.average) for each in shares)
     return (
-        None if average is None else average / 1000,
+        None if busy is None else busy / 1000,
+        None if backpressured is None else backpressured / 1000,
         None if rate is None else _finite(rate.total),
         None if lag is None else _finite(lag.total),
     )
@@ -204,13 +224,14 @@ def _job_document(job: JobLook, look: ClusterLook) -> dict[str, Any]:
 
 
 def _vertex_document(facts: JobFacts, vertex_id: VertexId, vertex: Vertex) -> dict[str, Any]:
-    busy, rate, lag = _numbers(facts, vertex)
+    busy, backpressured, rate, lag = _numbers(facts, vertex)
     return {
         "vertex_id": vertex_id,
         "name": vertex.name,
         "parallelism": vertex.parallelism,
         "max_parallelism": vertex.max_parallelism if vertex.max_parallelism > 0 else None,
         "busy": busy,
+        "backpressured": backpressured,
         "records_per_second": rate,
         "lag": lag,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -75,6 +76,16 @@ def _lag(facts: JobFacts, vertex: Vertex) -> Iterator[Finding]:
         yield limit("LAG_UNKNOWN", text, None, vertex.vertex_id)
 
 
+def _busy(facts: JobFacts, vertex: Vertex) -> Iterator[Finding]:
+    values = {} if facts.metrics is None else facts.metrics.values.get(vertex.vertex_id, {})
+    busy = values.get(FlinkMetric.BUSY_TIME)
+    if busy is not None and (busy.average is None or not math.isfinite(busy.average)):
+        text = f"{vertex.name}: Flink reports NaN for its busyTimeMsPerSecond, so how busy it is is not known"
+        if vertex.is_source:
+            text += ", as of sources of the old SourceFunction; its capacity is measured only while it catches up"
+        yield limit("BUSY_UNKNOWN", text, None, vertex.vertex_id)
+
+
 def _key_groups(vertices: Sequence[Vertex]) -> Iterator[Finding]:
     """Tell about the numbers of key groups, each once with the vertices that have it."""
     for greatest in sorted({vertex.max_parallelism for vertex in vertices if vertex.max_parallelism > 0}):
@@ -141,6 +152,7 @@ def _partitions(facts: JobFacts, vertex: Vertex) -> Iterator[Finding]:
 
 _CHECKS: Final[tuple[Callable[[JobFacts, Vertex], Iterator[Finding]], ...]] = (
     _metrics,
+    _busy,
     _lag,
     _bounds,
     _partitions,

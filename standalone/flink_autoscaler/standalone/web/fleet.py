@@ -361,9 +361,10 @@ def _unknown_lags(report: JobPassReport | None, before: _Latest | None) -> froze
     Only a pass that is recorded has the answers; what it told holds until the next one.
     """
     outcome = None if report is None else report.outcome
-    if outcome is None or outcome.inputs is None or outcome.topology is None:
+    reading = None if outcome is None or outcome.inputs is None else outcome.inputs.reading
+    if outcome is None or reading is None or outcome.topology is None:
         return frozenset() if before is None else before.unknown_lags
-    answers = outcome.inputs.reading.aggregates
+    answers = reading.aggregates
     sources = (v for v, vertex in outcome.topology.vertices.items() if vertex.is_source)
     return frozenset(v for v in sources if v in answers and FlinkMetric.PENDING_RECORDS not in answers[v])
 

@@ -46,7 +46,7 @@ def test_once_needs_nothing_but_a_url(call: Call, flink: FakeFlink) -> None:
     assert "127.0.0.1/orders  RUNNING  needs 1 thing before it can be scaled" in said.stdout
     assert "needed: the autoscaler is not enabled for the job" in said.stdout
     assert ENABLING in said.stdout
-    assert ["vertex", "1", "3", "128", "50%", "300"] in [line.split() for line in said.stdout.splitlines()]
+    assert ["vertex", "1", "3", "128", "50%", "-", "300"] in [line.split() for line in said.stdout.splitlines()]
 
 
 def test_once_with_a_url_sends_nothing_but_get(call: Call, flink: FakeFlink) -> None:
@@ -349,3 +349,36 @@ def test_ctrl_c_while_metrics_are_waited_for_ends_the_command_at_once(flink: Fak
     assert output == "code 130\n"
     assert time.monotonic() - started < 5
     assert "Traceback" not in errors
+
+
+def test_backpressure_is_shown_for_every_vertex(call: Call, flink: FakeFlink) -> None:
+    job = flink.add_job("orders", chain(vertices=3))
+    job.vertices[0].metrics["backPressuredTimeMsPerSecond"] = 990.0
+    job.vertices[1].metrics["backPressuredTimeMsPerSecond"] = 120.0
+
+    shown = call("once", "--url", flink.url).stdout
+    (found,) = json.loads(call("once", "--url", flink.url, "--json").stdout)["clusters"][0]["jobs"]
+
+    assert "BACKPRESSURED" in shown
+    assert [vertex["backpressured"] for vertex in found["vertices"]] == [0.99, 0.12, None]
+    assert "99%" in shown
+
+
+def test_what_is_good_to_know_of_several_jobs_is_told_once(call: Call, flink: FakeFlink) -> None:
+    for name in ("orders", "payments"):
+        flink.add_job(name, start_ms=1, configuration={"job.autoscaler.enabled": "true"})
+
+    said = call("once", "--url", flink.url)
+
+    assert said.stdout.count("the first decision comes when") == 1
+    assert "  all jobs:\n    note:" in said.stdout
+
+
+def test_a_source_whose_busy_time_is_not_a_number_is_told(call: Call, flink: FakeFlink) -> None:
+    """Sources of Flink SQL's older connectors report it so."""
+    job = flink.add_job("orders", chain(vertices=2))
+    job.vertices[0].metrics["busyTimeMsPerSecond"] = "NaN"
+
+    said = call("once", "--url", flink.url)
+
+    assert "Source: source 0: Flink reports NaN for its busyTimeMsPerSecond" in " ".join(said.stdout.split())

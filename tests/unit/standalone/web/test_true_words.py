@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,10 @@ from backtest_setup import a_history, job_rows
 from history_setup import NOON_MS
 from web_setup import OPERATOR, TOKEN, WebSite
 
+from flink_autoscaler.core.errors import ConnectError
+from flink_autoscaler.standalone.observability.announcer import Announcer
+from flink_autoscaler.standalone.observability.gauges import Gauges
+from flink_autoscaler.standalone.observability.health import Health
 from flink_autoscaler.standalone.web.rights import Access
 from flink_autoscaler.stores.testing.event_handler_contract import a_context, a_report
 
@@ -144,3 +149,19 @@ def test_the_last_hours_come_from_the_history_after_a_restart(tmp_path: Path) ->
 
     assert len(found["points"]) > 60
     assert found["points"][10]["load"] == pytest.approx(300.0)
+
+
+def test_a_cluster_that_is_away_and_comes_back_is_two_events(web: WebSite) -> None:
+    """Who is notified hears of it, too: the notifier is one of those who are told of events."""
+    tell = web.wiring.cluster_events("main", "main")
+    announcer = Announcer(gauges=Gauges(), health=Health({"main": 60.0}), tell_event=tell)
+    for error in (None, ConnectError("away"), ConnectError("still away"), None):
+        announcer.announce(replace(web.run(), error=error))
+
+    found = [each for each in web.get("/events")["events"] if each["job_key"] == "main"]
+
+    assert [(each["type"], each["reason"]) for each in found] == [
+        ("Normal", "ClusterRecovered"),
+        ("Warning", "ClusterUnreachable"),
+    ]
+    assert found[1]["message"] == "cluster main does not answer: away"

@@ -217,6 +217,12 @@ _PROBLEMS: Final = Chapter(
     (
         Meaning("AutoscalerError", "A pass over the job ended with an error.", "The text says which."),
         Meaning(
+            "ClusterUnreachable",
+            "A cluster does not answer, or comes and goes; its jobs stay as they are.",
+            "The text says why: address, credentials, a JobManager that is down.",
+        ),
+        Meaning("ClusterRecovered", "A cluster answers again."),
+        Meaning(
             "AutoScaler Options Validation", "An option of the job cannot be used.", "Correct what the sentence names."
         ),
         Meaning(
