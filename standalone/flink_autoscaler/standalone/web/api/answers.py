@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.job import JobKey
-from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
+from flink_autoscaler.core.model.orders import Orders
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION
 from flink_autoscaler.core.ports.plugins import NO_PLUGINS
 from flink_autoscaler.core.supervise.in_force import OrdersInForce
