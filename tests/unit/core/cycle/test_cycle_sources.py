@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 from core_builders import FETCHING_SOURCE, FetchingJob
@@ -190,7 +191,7 @@ def with_lag(reading: JobReading, lag: float) -> JobReading:
     return replace(reading, aggregates={**reading.aggregates, FETCHING_SOURCE: answers})
 
 
-def with_counters(reading: JobReading, **counters: float | None) -> JobReading:
+def with_counters(reading: JobReading, **counters: Any) -> JobReading:
     details = reading.details
     assert details is not None
     source, *others = details.vertices

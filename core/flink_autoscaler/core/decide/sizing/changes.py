@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -117,10 +117,7 @@ def changes_of(chosen: Chosen, job: EvaluatedJob, plugins: Plugins) -> Plan:
     # Before the window is full not all partitions may have been seen.
     idle = {v for v, vertex in job.topology.vertices.items() if vertex.idle_subtasks and job.is_window_full}
     metrics, waiting = dict(job.metrics.vertices), dict(job.state.delayed)
-    reasons, events = [*chosen.plan.reasons], chosen.events(options)
-    for vertex_id, skew in job.skewed.items():
-        reasons.append(skew)
-        events.append(plan_event(job.context, "DataSkew", skew.text, f"DataSkew{vertex_id}"))
+    reasons, events = [*chosen.plan.reasons, *job.skewed.values()], [*chosen.events(options), *_skew_events(job)]
     for vertex_id, vertex in job.topology.vertices.items():
         if vertex_id in job.excluded:
             text = "the vertex is excluded, has finished, or reports no busy time"
@@ -147,6 +144,11 @@ def changes_of(chosen: Chosen, job: EvaluatedJob, plugins: Plugins) -> Plan:
     if not any(each.is_outside for each in wanted.values()):
         return replace(plan, reasons=(*plan.reasons, _within_bounds(wanted, job)))
     return _with_changes(plan, job, {vertex_id: each.parallelism for vertex_id, each in wanted.items()})
+
+
+def _skew_events(job: EvaluatedJob) -> Iterator[Event]:
+    for vertex_id, skew in job.skewed.items():
+        yield plan_event(job.context, "DataSkew", skew.text, f"DataSkew{vertex_id}")
 
 
 def _within_bounds(wanted: Mapping[VertexId, DelayedRecommendation], job: EvaluatedJob) -> Reason:
