@@ -93,6 +93,11 @@ _FINDINGS: Final = Chapter(
         Meaning("METRIC_MISSING", "A vertex does not report what is needed.", "What the sentence says."),
         Meaning("METRICS_NOT_YET", "Not all subtasks have reported yet.", "Ask again in a minute."),
         Meaning(
+            "BUSY_UNKNOWN",
+            "Flink reports NaN for the busy time of a vertex.",
+            "For a source: one of the new Source API.",
+        ),
+        Meaning(
             "LAG_UNKNOWN",
             "A backlog is invisible, and none is assumed.",
             "A connector that reports `pendingRecords`: Kafka's and Pulsar's do.",
