@@ -162,15 +162,17 @@ class JobAutoScaler:
             kept = replace(kept, unrecorded=None)
             if isinstance(self._store, SharedStateStore):
                 self._store.forget()
-        state = self._load(context) if kept.unrecorded is None else kept.unrecorded
+        state = self._load(context, kept) if kept.unrecorded is None else kept.unrecorded
         self._keep(context.job_key, replace(kept, term=term, given=state))
         outages = self._outages_elsewhere(context, state)
         return PassRequest(context, state, now_ms, kept.memory, orders, kept.refusal, recorded, outages=outages)
 
-    def _load(self, context: JobAutoScalerContext) -> JobState:
+    def _load(self, context: JobAutoScalerContext, kept: _Kept) -> JobState:
         """Load the state of a job, from another key where it had that until a job of its name came or went."""
         state = self._store.load(context.job_key)
-        if context.job_id in (state.job_id, SHARED_JOB_ID):
+        # A job without a state, such as one that is not enabled, is looked for elsewhere once and not in every pass.
+        is_known = state.job_id is None and kept.term != _NEVER
+        if is_known or context.job_id in (state.job_id, SHARED_JOB_ID):
             return state
         others = (self._store.load(job_key) for job_key in context.other_keys)
         return next((other for other in others if other.job_id == context.job_id), state)

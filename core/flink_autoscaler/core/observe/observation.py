@@ -88,7 +88,7 @@ def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) 
     topology = build_topology(details)
     topology = topology.with_partitions(_partitions(topology, reading, is_active_only=options.improves(None)))
     if floors := floors_of(reading, options):
-        floored = {v: replace(vertex, floor=floors.get(v, 1)) for v, vertex in topology.vertices.items()}
+        floored = {v: replace(vertex, floor=floors.get(v, 0)) for v, vertex in topology.vertices.items()}
         topology = JobTopology(floored)
     if options.improves(options.source_partition_cap):
         topology = with_idle_subtasks(topology, reading.aggregates)

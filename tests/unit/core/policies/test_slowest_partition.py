@@ -35,8 +35,8 @@ def last_of(policy: str, lag: SourceLag, passes: int) -> PassOutcome:
 
 
 def wants(outcome: PassOutcome, vertex_id: str) -> str:
-    """Return what is said first about a vertex."""
-    return next(reason.text for reason in outcome.decision.reasons if reason.vertex_id == vertex_id)
+    """Return what is said about a vertex."""
+    return "\n".join(reason.text for reason in outcome.decision.reasons if reason.vertex_id == vertex_id)
 
 
 def new_parallelism(outcome: PassOutcome, vertex_id: str) -> int | None:
