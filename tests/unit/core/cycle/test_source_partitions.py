@@ -137,3 +137,10 @@ def test_a_count_of_partitions_that_contradicts_what_subtasks_do_takes_nothing_f
     outcome = driver.run_each_minute(lying)
 
     assert parallelism_after(outcome) >= PARALLELISM
+
+
+def test_a_least_parallelism_that_the_user_demands_is_kept() -> None:
+    outcome = decided({"vertex.min-parallelism": "20"}, 0.5)
+
+    assert isinstance(outcome.decision, Rescale)
+    assert outcome.decision.summaries[SINGLE_SOURCE].new == 20

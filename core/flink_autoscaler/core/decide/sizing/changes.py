@@ -125,7 +125,7 @@ def changes_of(chosen: Chosen, job: EvaluatedJob, plugins: Plugins) -> Plan:
         elif vertex_id not in chosen.plan.unknown or vertex_id in idle:
             change = _change_of(vertex, chosen, job, plugins, settings)
             if vertex_id in idle:
-                change = _without_idle_subtasks(vertex, change, job)
+                change = _without_idle_subtasks(vertex, change, job, settings)
             reasons += change.reasons
             events += change.events
             waiting.pop(vertex_id, None)
@@ -249,13 +249,17 @@ def _change_of(
     )
 
 
-def _without_idle_subtasks(vertex: Vertex, change: VertexChange, job: EvaluatedJob) -> VertexChange:
+def _without_idle_subtasks(
+    vertex: Vertex, change: VertexChange, job: EvaluatedJob, settings: SizingSettings
+) -> VertexChange:
     """Take the subtasks from a source that have no partition, at once and whatever becomes of the others.
 
-    Nothing is lost by that, so that neither a scale-down interval nor the band around the target has a say.
+    Nothing is lost by that, so that neither a scale-down interval nor the band around the target has a say; what the
+    user or the cluster demands at least has.
     """
     most, change_to = vertex.working_subtasks, change.wanted
-    parallelism = most if change_to is None else min(change_to.parallelism, most)
+    least = min(vertex.parallelism, max(settings.limits_for(vertex)[0], vertex.floor))
+    parallelism = max(least, most if change_to is None else min(change_to.parallelism, most))
     text = (
         f"{vertex.idle_subtasks} of its {vertex.parallelism} subtasks have nothing to read: it has "
         f"{vertex.source_partitions} partitions"
@@ -266,7 +270,7 @@ def _without_idle_subtasks(vertex: Vertex, change: VertexChange, job: EvaluatedJ
     return replace(
         change,
         wanted=DelayedRecommendation(job.now_ms, parallelism, is_outside=True),
-        expected=rate / most * parallelism,
+        expected=rate / most * min(parallelism, most),
         reasons=(*change.reasons, reason),
     )
 
