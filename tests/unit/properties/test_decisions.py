@@ -171,7 +171,8 @@ def test_no_vertex_moves_against_what_it_needs(job: Job, chosen: dict[str, str])
         sizing = size_vertex(vertex, outcome.evaluation.metrics.vertices[vertex.vertex_id], sizing_settings)
         before, after = changes(outcome).get(int(vertex.vertex_id, 16) - 1, (0, 0))
         assert sizing is not None
-        assert after == before or (after > before) == (sizing.wanted > before)
+        is_idle = vertex.idle_subtasks > 0  # those without a partition go, whatever the others need
+        assert after == before or is_idle or (after > before) == (sizing.wanted > before)
 
 
 @given(job=jobs(), chosen=options)
