@@ -94,15 +94,17 @@ def test_a_job_whose_name_cannot_be_read_any_more_is_known_by_its_id(listing: Li
     assert (keys(job_list), list(job_list.unreadable), job_list.problems) == ([], ["main/sick"], {})
 
 
-def test_nobody_gets_the_key_of_a_job_of_the_same_name_that_cannot_be_read(listing: Listing) -> None:
-    one, other = listing.flink.add_job("twin"), listing.flink.add_job("twin")
+@pytest.mark.parametrize("spoilt", [0, 1], ids=["the first", "the second"])
+def test_nobody_gets_the_key_of_a_job_of_the_same_name_that_cannot_be_read(listing: Listing, spoilt: int) -> None:
+    first = listing.flink.add_job("twin")
+    second = listing.flink.add_job("twin", start_ms=first.start_ms + 1)
     before = listing.fetch()
 
-    job_list = listing.fetch({1: {"tasks": 5}})
+    job_list = listing.fetch({spoilt: {"tasks": 5}})
 
-    assert keys(before) == [f"main/twin#{one.job_id}", f"main/twin#{other.job_id}"]
-    assert keys(job_list) == keys(before)[:1]
-    assert list(job_list.unreadable) == keys(before)[1:]
+    assert keys(before) == ["main/twin", f"main/twin#{second.job_id}"]
+    assert keys(job_list) == [keys(before)[1 - spoilt]]
+    assert list(job_list.unreadable) == [keys(before)[spoilt]]
 
 
 @pytest.mark.parametrize("entry", [None, 5, {"jid": "x"}], ids=str)
