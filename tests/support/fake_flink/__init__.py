@@ -14,6 +14,7 @@
 * ``FakeFlink(store=FakeMetricStore(interval=1.0))``: metrics are gathered on request, at most once per interval, and
   answered from what was gathered before; ``vertex.records_per_second`` lets counters grow between.
 * ``/metrics``: what Flink's PrometheusReporter says of the jobs, as they are now, all on one TaskManager.
+* ``flink.gate``: holds the requests that it tells; they are answered as things are when it lets them through.
 * ``flink.delay``: seconds before every answer. ``flink.connections``, ``flink.most_at_once``: what was counted.
 """
 

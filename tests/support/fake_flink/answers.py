@@ -38,6 +38,7 @@ def _overview_entry(job: FakeJob) -> dict[str, object]:
 
 def details(job: FakeJob, counted: Sequence[FakeVertex] | None = None) -> dict[str, object]:
     """Answer ``/jobs/:jobid``; the vertices as they were ``counted`` last, where that is not now."""
+    created = {} if job.created_ms is None else {"CREATED": job.created_ms}
     return {
         "jid": job.job_id,
         "name": job.name,
@@ -45,7 +46,7 @@ def details(job: FakeJob, counted: Sequence[FakeVertex] | None = None) -> dict[s
         "start-time": job.start_ms,
         "end-time": -1,
         "now": time.time_ns() // 1_000_000,
-        "timestamps": {"INITIALIZING": job.start_ms, "RUNNING": job.running_at_ms, "FAILED": 0},
+        "timestamps": {"INITIALIZING": job.start_ms, **created, "RUNNING": job.running_at_ms, "FAILED": 0},
         "vertices": [_vertex(vertex) for vertex in (job.vertices if counted is None else counted)],
         "plan": {"jid": job.job_id, "name": job.name, "nodes": [_node(vertex) for vertex in job.vertices]},
     }
@@ -73,6 +74,13 @@ def _vertex(vertex: FakeVertex) -> dict[str, object]:
         "start-time": 0,
         "metrics": metrics,
     }
+
+
+def subtasks(job: FakeJob, vertex: FakeVertex) -> dict[str, object]:
+    """Answer ``/jobs/:jobid/vertices/:vertexid``: since when the subtasks run."""
+    now_ms = time.time_ns() // 1_000_000
+    subtask = {"status": "RUNNING", "status-duration": {"RUNNING": max(0, now_ms - job.running_at_ms)}}
+    return {"id": vertex.vertex_id, "now": now_ms, "subtasks": [subtask] * vertex.parallelism}
 
 
 def _node(vertex: FakeVertex) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -101,6 +101,15 @@ class FakeFlink:
     @delay.setter
     def delay(self, seconds: float) -> None:
         self._server.delay = seconds
+
+    @property
+    def gate(self) -> Callable[[FakeRequest], bool] | None:
+        """Tells which requests wait; they are answered as things are when it lets them through. None holds none."""
+        return self._server.gate
+
+    @gate.setter
+    def gate(self, holds: Callable[[FakeRequest], bool] | None) -> None:
+        self._server.gate = holds
 
     def endpoint(self, **overrides: Any) -> Endpoint:
         """Return the endpoint, with a timeout of 5 s unless told otherwise."""
@@ -202,6 +211,9 @@ class FakeFlink:
                 return Canned.json(answers.details(job, self._vertices(job)))
             case "/config":
                 return Canned.json({"jid": job.job_id, "execution-config": {"user-config": job.user_config}})
+        asked = [vertex for vertex in job.vertices if rest == f"/vertices/{vertex.vertex_id}"]
+        if asked and job.created_ms is not None:
+            return Canned.json(answers.subtasks(job, asked[0]))
         return flink_error(404, f"Not found: {request.path}")
 
 

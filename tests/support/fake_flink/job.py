@@ -75,6 +75,7 @@ class FakeJob:
         is_adaptive: Whether the scheduler knows resource requirements at all.
         configuration: What ``/jobs/:jobid/jobmanager/config`` says beyond the cluster's configuration.
         user_config: The job's global parameters.
+        created_ms: When the execution was made, for clusters that tell how long a rescale took; None does not tell.
         tasks: Task counts of the overview that differ from "all as the vertices say".
     """
 
@@ -84,6 +85,7 @@ class FakeJob:
     state: str = "RUNNING"
     start_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
     running_at_ms: int = 0
+    created_ms: int | None = None
     obeys: bool = False
     is_adaptive: bool = True
     configuration: dict[str, str] = field(default_factory=dict)
@@ -105,6 +107,8 @@ class FakeJob:
         for vertex in self.vertices:
             vertex.parallelism = parallelism.get(vertex.vertex_id, vertex.parallelism)
         self.running_at_ms = time.time_ns() // 1_000_000 if at_ms is None else at_ms
+        if self.created_ms is not None:
+            self.created_ms = self.running_at_ms
 
 
 def chain(*, sources: int = 1, vertices: int = 3, parallelism: int = 1) -> list[FakeVertex]:

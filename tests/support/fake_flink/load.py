@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from itertools import pairwise
 
 from fake_flink.cluster import FakeFlink
 from fake_flink.job import FakeJob, chain
+from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
 
 
 def overloaded(flink: FakeFlink) -> FakeJob:
@@ -48,3 +50,9 @@ def repeated(work: Callable[[], None], seconds: float) -> Iterator[None]:
 def working(job: FakeJob) -> AbstractContextManager[None]:
     """Let the counters of a job grow all the time."""
     return repeated(partial(keep_counting, job), 0.02)
+
+
+def rates_of(samples: Sequence[MetricSample], vertex_id: str) -> list[float]:
+    """Return the records per second that a vertex received between samples."""
+    counts = [(each.at_ms, each.vertices[vertex_id][ScalingMetric.NUM_RECORDS_IN]) for each in samples]
+    return [1000 * (n - m) / (later - at) for (at, m), (later, n) in pairwise(counts)]

@@ -19,6 +19,7 @@ Responder = Callable[["FakeRequest"], tuple[Canned | Fault, Canned]]
 """What to do with a request: how to answer or misbehave, and the answer that would be right."""
 
 _DRIP_SECONDS = 0.02
+_GATE_SECONDS = 0.02
 _ABORT = struct.pack("ii", 1, 0)
 
 
@@ -50,6 +51,7 @@ class Server:
         self._connections: set[asyncio.Task[None]] = set()
         self.port = 0
         self.delay = 0.0
+        self.gate: Callable[[FakeRequest], bool] | None = None
         self.opened = 0
         self.most_at_once = 0
         self._at_once = 0
@@ -120,6 +122,8 @@ class Server:
         self._at_once += 1
         self.most_at_once = max(self.most_at_once, self._at_once)
         try:
+            while self.gate is not None and self.gate(request):
+                await asyncio.sleep(_GATE_SECONDS)
             behaviour, right = self._respond(request)
             if self.delay:
                 await asyncio.sleep(self.delay)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Final
 
@@ -56,21 +55,6 @@ REFRESH_MS: Final = 300_000
 
 REFRESH_WITHOUT_LAG_MS: Final = 60_000
 """The same while a source reports no pending records: Kafka's reader registers them with the first record only."""
-
-
-SHORT_WAIT: Final = 0.1
-"""Seconds of waiting that do not move a sample: its own requests take as long."""
-
-MOST_LATE_MS: Final = 60_000
-
-
-def late_ms(requests: Iterable[PassRequest]) -> int:
-    """Return how much later it is than the instant of a pass, which may have waited for Spark; 0 for next to nothing.
-
-    An instant that is none of the last minute is not by this machine's clock, as in a simulation.
-    """
-    late = time.time_ns() // 1_000_000 - max(request.now_ms for request in requests)
-    return late if 1000 * SHORT_WAIT < late < MOST_LATE_MS else 0
 
 
 async def read_cluster(client: FlinkRestClient) -> ClusterReading:

@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Final
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
-from flink_autoscaler.clients.flink.collector import late_ms
+from flink_autoscaler.clients.flink.kept import wall_ms
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.flink.rest_source import RestMetricSource
@@ -115,8 +115,6 @@ async def run_passes(
             cluster = await source.read_cluster(
                 min(job_deadline, pass_deadline), is_fresh=needs_fresh, is_provable=is_provable
             )
-            if cluster.interval_ms:  # what it answers with was gathered after that
-                cluster = replace(cluster, waited_ms=max(cluster.waited_ms, late_ms(requests)))
         read = await source.prepare([requests[index] for index in waiting], min(job_deadline, pass_deadline))
         reading = _Reading(read, cluster, job_deadline, end, admission or nullcontext)
         queue = iter(waiting)
@@ -178,7 +176,8 @@ class _Reading:
 
     async def _timed(self, request: PassRequest) -> PassOutcome:
         started = perf_counter()
-        reading = await self._read(request)
+        asked_ms = wall_ms()
+        reading = replace(await self._read(request), asked_ms=asked_ms, read_ms=wall_ms())
         read = perf_counter()
         outcome = advance(request, reading, self.cluster, installed_plugins())
         seconds = {COLLECT: read - started, EVALUATE: perf_counter() - read}

@@ -8,8 +8,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from flink_autoscaler.clients.flink.collector import SHORT_WAIT, read_cluster
+from flink_autoscaler.clients.flink.collector import read_cluster
 from flink_autoscaler.clients.flink.facts import read_followed
+from flink_autoscaler.clients.flink.kept import wall_ms
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import ConnectError
 from flink_autoscaler.core.model.reading import ClusterReading
@@ -61,10 +62,12 @@ async def read_cluster_within(
             if not is_fresh:
                 return await read_cluster(client)
             store = await client.store.freshen(client, seconds * _SHARE_OF_WAITING, is_provable=is_provable)
+            read_ms = wall_ms()
             return replace(
                 await read_cluster(client),
                 doubt=store.doubt or "",
-                waited_ms=round(1000 * store.waited) if store.waited > SHORT_WAIT else 0,
+                waited_ms=round(1000 * store.waited),
+                read_ms=read_ms,
                 age_ms=round(1000 * store.age) if store.age > _FRESH else 0,
                 interval_ms=round(1000 * store.interval),
             )

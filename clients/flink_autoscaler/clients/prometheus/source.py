@@ -11,8 +11,9 @@ from typing import Final
 
 import structlog
 
-from flink_autoscaler.clients.flink.collector import MOST_LATE_MS, REFRESH_MS, current_memory, details_of
+from flink_autoscaler.clients.flink.collector import REFRESH_MS, current_memory, details_of
 from flink_autoscaler.clients.flink.facts import read_followed
+from flink_autoscaler.clients.flink.kept import reading_time
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.prometheus.client import PrometheusClient
 from flink_autoscaler.clients.prometheus.figures import Figures, JobFigures
@@ -39,6 +40,9 @@ ORIGIN: Final = "prometheus"
 
 _APART: Final = 2.0
 """Seconds that clocks which are set by the same servers may be apart."""
+
+_MOST_AHEAD: Final = 60.0
+"""Seconds by which the server's clock may be ahead and is taken as it is: its answer may have taken as long."""
 
 
 class PrometheusMetricSource:
@@ -92,9 +96,10 @@ class PrometheusMetricSource:
 
     async def _gather(self, running: Sequence[PassRequest], jobs: Sequence[str], counted: Sequence[str]) -> Gathered:
         """Ask for everything as it was at the instant of the pass."""
-        now_ms = max(each.now_ms for each in running)
-        ahead = _ahead(await clock_of(self._client), now_ms)
-        return await gather(self._client, self._questions, now_ms / 1000 + ahead, jobs, counted)
+        latest = max(running, key=lambda each: each.now_ms)
+        asked_ms = reading_time(latest)  # the pass may have begun long ago; an answer that takes long is no clock ahead
+        ahead = _ahead(await clock_of(self._client), asked_ms)
+        return await gather(self._client, self._questions, latest.now_ms / 1000 + ahead, jobs, counted)
 
     async def aclose(self) -> None:
         """Close the connections to the server; those to Flink belong to others."""
@@ -118,10 +123,10 @@ def _ahead(clock: float, now_ms: int) -> float:
     """Return the seconds that the server's clock is ahead of that of the pass.
 
     Clocks that agree well enough are taken as they are, so that the instant of a scrape is the same in every pass, and
-    so is a server whose clock is ahead by less than a pass may have waited: it is asked about a moment ago.
+    so is one that is ahead by less than an answer may take.
     """
     ahead = clock - now_ms / 1000
-    return 0.0 if -_APART <= ahead <= MOST_LATE_MS / 1000 else float(round(ahead))
+    return 0.0 if -_APART <= ahead <= _MOST_AHEAD else float(round(ahead))
 
 
 def _without(error: AutoscalerError) -> ClusterReading:

@@ -36,7 +36,7 @@ from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading, Origins
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.core.model.supervision import Supervision
-from flink_autoscaler.core.observe.gathering import stale
+from flink_autoscaler.core.observe.gathering import at_reading_time, stale
 from flink_autoscaler.core.observe.observation import (
     Observed,
     finished_vertices,
@@ -73,9 +73,8 @@ def advance(
     Returns:
         The outcome; errors of any kind are in it.
     """
-    if cluster.waited_ms:
-        request = replace(request, now_ms=request.now_ms + cluster.waited_ms)
     try:
+        request = at_reading_time(request, reading, cluster)
         if not (request.lags or request.numbers):
             return _advanced(request, reading, cluster, plugins)
         given = with_numbers(supplemented(request, reading))

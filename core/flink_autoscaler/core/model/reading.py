@@ -40,7 +40,9 @@ class ClusterReading:
         missing: What could not be read, and why, by its name; all the rest is there.
         is_away: Whether nobody answered at all, so that nothing else needs to be asked.
         doubt: Why nobody can tell whether metrics read after this are fresh; empty where they are.
-        waited_ms: How much later than the instant of the pass the jobs are read, since the cluster gathered first.
+        waited_ms: For how long the cluster was waited for to gather metrics.
+        read_ms: When that was over, by the clock of the machine that read it, epoch milliseconds; 0 where nobody noted
+            it.
         age_ms: How much before that instant the cluster gathered the metrics which it answers with; 0 for just now.
         interval_ms: For how long metrics may stay the same; 0 where nobody can tell whether they were gathered again.
     """
@@ -53,6 +55,7 @@ class ClusterReading:
     is_away: bool = False
     doubt: str = ""
     waited_ms: int = 0
+    read_ms: int = 0
     age_ms: int = 0
     interval_ms: int = 0
 
@@ -69,7 +72,7 @@ class KeptDetails:
     Attributes:
         details: As they were read; their counters are of that moment.
         modified_ms: When the job last changed before that, by the list of jobs.
-        read_ms: The instant of the pass that read them.
+        read_ms: When they were read, by the clock of the pass.
     """
 
     details: JobDetails
@@ -121,6 +124,9 @@ class JobReading:
         at_ms: The instant that the metrics are of, by the clock of the pass, where their source tells; None otherwise.
         doubt: Why the metrics are no sample, such as that they are too old; empty where they are one.
         origins: Where values of ``aggregates`` came from, as far as it was not Flink's REST API.
+        asked_ms: When the job was asked for, by the clock of the machine that read it, epoch milliseconds; 0 where
+            nobody noted it.
+        read_ms: When all its answers were there, by the same clock.
     """
 
     details: JobDetails | None
@@ -131,3 +137,5 @@ class JobReading:
     at_ms: int | None = None
     doubt: str = ""
     origins: Origins = field(default_factory=dict)
+    asked_ms: int = 0
+    read_ms: int = 0

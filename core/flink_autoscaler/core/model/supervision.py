@@ -59,7 +59,8 @@ class RescaleRecord:
 
     Attributes:
         decided_ms: Instant of the pass that decided it, by the clock of the daemon; its identity.
-        since_ms: The same instant by the clock of the JobManager: what happened there later may be its doing.
+        since_ms: The same instant by the clock of the JobManager, before it was asked: what happened there later may be
+            its doing.
         before: Parallelism before.
         target: Parallelism asked for.
         reason: Why it was done, and after it is final what became of it; for people.

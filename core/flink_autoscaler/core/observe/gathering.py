@@ -12,6 +12,7 @@ from typing import Final
 from flink_autoscaler.core.errors import MissingMetricError
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.metrics import MetricSample
+from flink_autoscaler.core.model.quick import replace
 from flink_autoscaler.core.model.reading import ClusterReading, CollectorMemory, JobReading
 from flink_autoscaler.core.model.topology import JobDetails
 from flink_autoscaler.core.ports.passes import PassRequest
@@ -19,8 +20,41 @@ from flink_autoscaler.core.ports.passes import PassRequest
 OLD: Final = 2
 """Intervals after which what a cluster says is old."""
 
+MOST_LATE_MS: Final = 900_000
+"""By how much an answer may be later than its pass, which waits for a worker and may begin again in another process.
+
+What is further off is by another clock, as in a simulation.
+"""
+
+_SHORT_MS: Final = 100
+"""A delay that moves no sample: its own requests take as long."""
+
 _READING_MS: Final = 2000
 """What a sample may have been labelled too late: its requests take time."""
+
+
+def late_ms(at_ms: int, than_ms: int) -> int:
+    """Return how much later an instant is than another one; 0 where that cannot be by one clock."""
+    late = at_ms - than_ms
+    return late if 0 < late < MOST_LATE_MS else 0
+
+
+def at_reading_time(request: PassRequest, reading: JobReading, cluster: ClusterReading) -> PassRequest:
+    """Return the request as of the instant at which all answers were there: counters are those of that instant.
+
+    A pass may have waited for a worker that stood still, for the cluster to gather metrics, or for its answers.
+    """
+    late = max(late_ms(reading.read_ms, request.now_ms), cluster.waited_ms)
+    return replace(request, now_ms=request.now_ms + late) if late > _SHORT_MS else request
+
+
+def _age_ms(reading: JobReading, cluster: ClusterReading) -> int:
+    """Return how much before its answers what a job answers with may have been gathered.
+
+    Whoever reads other jobs meanwhile makes Flink gather again after an interval.
+    """
+    apart_ms = late_ms(reading.read_ms, cluster.read_ms)
+    return cluster.age_ms + (min(apart_ms, cluster.interval_ms) if apart_ms > _SHORT_MS else 0)
 
 
 def stale(request: PassRequest, reading: JobReading, cluster: ClusterReading) -> Reason | None:
@@ -28,13 +62,14 @@ def stale(request: PassRequest, reading: JobReading, cluster: ClusterReading) ->
 
     What comes from a store that was empty a moment ago is fresh.
     """
-    options, details = request.context.options, reading.details
+    options = request.context.options
     if reading.at_ms is not None or reading.doubt:
         return _not_of_now(request, reading)
     if not options.improves(options.fresh_samples):
         return None
-    doubt = "" if cluster.doubt and _is_proven(request, details, cluster) else cluster.doubt
-    doubt = doubt or _before_restart(request, details, cluster)
+    doubt = cluster.doubt or _slow(request, reading, cluster)
+    doubt = "" if doubt and _is_proven(request, reading, cluster) else doubt
+    doubt = doubt or _before_restart(request, reading, cluster)
     if not doubt:
         return None
     is_missing = isinstance(reading.error, MissingMetricError)
@@ -57,38 +92,52 @@ def _not_of_now(request: PassRequest, reading: JobReading) -> Reason | None:
     return Reason("METRICS_NOT_FRESH", f"{doubt}; no sample was taken") if doubt and reading.error is None else None
 
 
-def _before_restart(request: PassRequest, details: JobDetails | None, cluster: ClusterReading) -> str:
+def _slow(request: PassRequest, reading: JobReading, cluster: ClusterReading) -> str:
+    """Say that Flink may have gathered anew while the job was read, so that its answers are of two instants.
+
+    The first sample is taken nevertheless: a cluster may be as slow as that every time.
+    """
+    took_ms = late_ms(reading.read_ms, reading.asked_ms)
+    if not cluster.interval_ms or took_ms < max(cluster.interval_ms, _READING_MS) or not request.state.samples:
+        return ""
+    return f"the answers took {took_ms / 1000:.0f} s, and Flink may have gathered metrics meanwhile"
+
+
+def _before_restart(request: PassRequest, reading: JobReading, cluster: ClusterReading) -> str:
     """Say that metrics were gathered before the job began to run as it does; empty where they were not."""
+    details = reading.details
     if details is None or details.running_at_ms is None:
         return ""
-    is_before = 0 < request.now_ms - details.running_at_ms < cluster.age_ms
+    is_before = 0 < request.now_ms - details.running_at_ms < _age_ms(reading, cluster)
     has_restarted = any(details.running_at_ms > sample.at_ms for sample in request.state.samples[-1:])
     is_same = has_restarted and is_gathered_before(details, request.memory, cluster)
     return "Flink has not gathered metrics since the job began to run" if is_before or is_same else ""
 
 
-def _is_proven(request: PassRequest, details: JobDetails | None, cluster: ClusterReading) -> bool:
+def _is_proven(request: PassRequest, reading: JobReading, cluster: ClusterReading) -> bool:
     """Tell whether the tasks have run for longer than at the last sample, and until lately: they were asked since."""
+    details = reading.details
     if details is None or not request.state.samples or is_gathered_before(details, request.memory, cluster):
         return False
     last = request.state.samples[-1]
-    return (details.running_at_ms or 0) <= last.at_ms and told_ms(request, last, details, cluster) is not None
+    return (details.running_at_ms or 0) <= last.at_ms and told_ms(request, last, reading, cluster) is not None
 
 
-def told_ms(request: PassRequest, last: MetricSample, details: JobDetails, cluster: ClusterReading) -> int | None:
+def told_ms(request: PassRequest, last: MetricSample, reading: JobReading, cluster: ClusterReading) -> int | None:
     """Return when Flink gathered what it answers with by the tasks' own clocks; None where these do not tell.
 
     Args:
-        request: With what is remembered of the last sample.
+        request: With what is remembered of the last sample, as of the instant of the answers.
         last: That sample, of this execution.
-        details: The answer.
+        reading: The answers.
         cluster: Tells how old an answer can be.
     """
     before_ms = request.memory.task_ms
-    if not cluster.interval_ms or before_ms is None or (later_ms := task_ms(details)) is None:
+    later_ms = None if reading.details is None else task_ms(reading.details)
+    if not cluster.interval_ms or before_ms is None or later_ms is None:
         return None
     at_ms = last.at_ms + round(later_ms - before_ms)
-    least_ms = max(request.now_ms - OLD * cluster.interval_ms, last.at_ms)
+    least_ms = max(request.now_ms - _age_ms(reading, cluster) - OLD * cluster.interval_ms, last.at_ms)
     return min(at_ms, request.now_ms) if least_ms <= at_ms <= request.now_ms + _READING_MS else None
 
 
@@ -115,7 +164,7 @@ def is_gathered_before(details: JobDetails, memory: CollectorMemory, cluster: Cl
     return passed is not None and passed == memory.task_ms
 
 
-def gathered_ms(request: PassRequest, last: MetricSample | None, details: JobDetails, cluster: ClusterReading) -> int:
+def gathered_ms(request: PassRequest, last: MetricSample | None, reading: JobReading, cluster: ClusterReading) -> int:
     """Return the instant of a sample: that at which Flink gathered it, so that no time passes between equal counters.
 
     What was gathered together with the last sample has its instant, and takes its place. For another gathering the
@@ -124,10 +173,11 @@ def gathered_ms(request: PassRequest, last: MetricSample | None, details: JobDet
     now_ms = request.now_ms
     if not request.context.options.improves(request.context.options.fresh_samples):
         return now_ms
-    at_ms = now_ms - cluster.age_ms
+    age_ms = _age_ms(reading, cluster)
+    at_ms = now_ms - age_ms
     if last is None or not last.at_ms <= now_ms:
         return at_ms
-    told = told_ms(request, last, details, cluster)
+    told = told_ms(request, last, reading, cluster)
     if told is not None:
         return told
-    return max(at_ms, last.at_ms + 1) if cluster.age_ms else now_ms
+    return max(at_ms, last.at_ms + 1) if age_ms else now_ms

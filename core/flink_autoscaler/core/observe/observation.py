@@ -100,7 +100,7 @@ def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) 
     memory = _with_gc_flag(reading, cluster, options)
     reading = replace(reading, memory=replace(memory, task_ms=task_ms(details)))
     older = _older_samples(request.state, details)
-    gathered = gathered_ms(request, older[-1] if older else None, details, cluster)
+    gathered = gathered_ms(request, older[-1] if older else None, reading, cluster)
     at_ms = gathered if reading.at_ms is None else min(reading.at_ms, now_ms)  # its source knows better
     conversion = Conversion.of(options, older, ages_of(details, now_ms, max(0, now_ms - at_ms)))
     sample, unknown = convert(at_ms, topology, reading, cluster, conversion)

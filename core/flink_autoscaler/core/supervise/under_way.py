@@ -20,11 +20,9 @@ _STUCK_FACTOR: Final = 3
 _CLOCKS_APART_MS: Final = 60_000
 """By how much the clocks of daemon and JobManager may drift apart while a rescale is under way."""
 
-_EARLIER_MS: Final = 5_000
-"""By how much a job that runs with what was asked for may seem to have stopped before it was asked.
-
-The instant of the request is that of an answer or, without one, that of the pass by the daemon's clock.
-"""
+_INEXACT_MS: Final = 1_000
+"""By how much instants of a cluster may contradict each other, and that of the request, which is from before it was
+sent, by the JobManager's clock or, where nothing tells that, by the daemon's."""
 
 
 def see_request(state: JobState, given: SupervisionInput) -> Transition:
@@ -140,7 +138,8 @@ def unmeasured(facts: RescaleFacts, current: RescaleRecord, *, most_ms: int) -> 
     if stopped_ms is None or running_ms is None:
         is_unread = not facts.missing.keys().isdisjoint(("running_since", "stopped"))
         return "an answer of the cluster could not be read" if is_unread else "the cluster does not tell"
-    if not current.since_ms - _EARLIER_MS <= stopped_ms <= running_ms <= stopped_ms + most_ms:
+    is_after = stopped_ms >= current.since_ms - _INEXACT_MS
+    if not (is_after and -_INEXACT_MS <= running_ms - stopped_ms <= most_ms):
         stopped, running = ((each - current.since_ms) / 1000 for each in (stopped_ms, running_ms))
         return f"by the cluster the job stopped {stopped:g} s and ran {running:g} s after the request"
     return ""
@@ -149,7 +148,7 @@ def unmeasured(facts: RescaleFacts, current: RescaleRecord, *, most_ms: int) -> 
 def measured_outage(facts: RescaleFacts) -> int | None:
     """Return how long not all tasks ran, milliseconds; None where the cluster does not tell."""
     stopped_ms, running_ms = facts.stopped_ms, facts.running_since_ms
-    return None if stopped_ms is None or running_ms is None else running_ms - stopped_ms
+    return None if stopped_ms is None or running_ms is None else max(0, running_ms - stopped_ms)
 
 
 def _late(state: JobState, given: SupervisionInput, current: RescaleRecord, limit_ms: int) -> Transition:

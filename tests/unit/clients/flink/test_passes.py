@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from fake_flink import Canned, FakeFlink, FakeJob, Fault
 
-from flink_autoscaler.clients.flink.collector import late_ms, read_cluster
+from flink_autoscaler.clients.flink.collector import read_cluster
 from flink_autoscaler.clients.flink.passes import COLLECT, EVALUATE, run_passes
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.errors import ConnectError, EvaluationError, PluginError
@@ -128,17 +128,3 @@ def test_surprise_in_one_job_hurts_no_other(flink: FakeFlink) -> None:
     assert outcomes[0].phase is PassPhase.ERROR
     assert isinstance(outcomes[0].error, PluginError | EvaluationError)
     assert outcomes[1].error is None
-
-
-def requests_of(seconds_ago: float) -> list[PassRequest]:
-    context = JobAutoScalerContext("test/late", "j", JobStatus.RUNNING, ENABLED, Endpoint("http://none"))
-    return [PassRequest(context, EMPTY_STATE, time.time_ns() // 1_000_000 - round(1000 * seconds_ago))]
-
-
-def test_passes_that_had_to_wait_are_later_than_their_instant() -> None:
-    assert late_ms(requests_of(3.0)) == pytest.approx(3000, abs=500)
-
-
-@pytest.mark.parametrize("seconds_ago", [0.0, -5.0, 3600.0], ids=["at once", "clock that went back", "simulation"])
-def test_instants_that_are_not_just_before_now_are_taken_as_they_are(seconds_ago: float) -> None:
-    assert late_ms(requests_of(seconds_ago)) in range(100)

@@ -149,6 +149,18 @@ ALL_RUN = RescaleFacts(running={"work": 4}, all_running=True, stopped_ms=95_000,
             id="the clocks of daemon and JobManager differ a little",
         ),
         pytest.param(
+            replace(ALL_RUN, stopped_ms=95_000, running_since_ms=94_933),
+            0,
+            ", the job was away for 0.0 s",
+            id="two instants of the cluster contradict each other a little",
+        ),
+        pytest.param(
+            replace(ALL_RUN, stopped_ms=87_000, running_since_ms=88_000),
+            None,
+            "; how long it was away is not known: by the cluster the job stopped -3 s and ran -2 s after the request",
+            id="stopped before the request",
+        ),
+        pytest.param(
             replace(ALL_RUN, initialized_ms=93_000),
             None,
             "; how long it was away is not known: the JobManager was away, too",

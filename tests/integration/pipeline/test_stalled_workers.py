@@ -1,0 +1,144 @@
+"""A Spark worker that stands still for a while: rates are those of the load all the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fake_flink import FakeFlink, FakeJob, FakeRequest, chain
+from fake_flink.load import rates_of, repeated
+from fake_flink.metric_store import FakeMetricStore
+from pipeline_setup import a_request
+
+from flink_autoscaler.clients.flink.client_cache import ClientCache
+from flink_autoscaler.clients.http.event_loop import EventLoopThread
+from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
+from flink_autoscaler.pipeline.inline.engine import InlineEngine
+from flink_autoscaler.pipeline.spark.driver import DriverSession
+from flink_autoscaler.pipeline.spark.live import SparkEngine
+from flink_autoscaler.pipeline.spark.session import PassSession, open_session
+from flink_autoscaler.pipeline.spark.settings import SparkSettings
+from flink_cluster.waiting import wait_until
+
+pytestmark = pytest.mark.spark
+
+LOAD = 130.0
+STALL = 6.0
+"""Seconds: three times as long as Flink keeps metrics here, and as a sample may be labelled too late."""
+
+
+class Stalling:
+    """An engine on Spark over a job with a constant load, which others look at, too."""
+
+    def __init__(self, flink: FakeFlink, loop: EventLoopThread) -> None:
+        start_ms = time.time_ns() // 1_000_000 - 3_600_000
+        self.flink = flink
+        self.job: FakeJob = flink.add_job("orders", chain(sources=1, vertices=2), start_ms=start_ms)
+        for vertex in self.job.vertices:
+            vertex.records_per_second = LOAD
+        self._sessions: list[DriverSession] = []
+        self.fallbacks: list[str] = []
+        self.engine = SparkEngine(
+            SparkSettings(master="local[1]"),
+            InlineEngine(job_deadline=30.0, loop=loop, clients=ClientCache(loop)),
+            job_deadline=30.0,
+            pass_deadline=90.0,
+            on_fallback=self.fallbacks.append,
+            opener=self._open,
+        )
+        self._next = a_request(flink.endpoint(timeout=60.0), "orders", job_id=self.job.job_id)
+
+    def run(self) -> PassOutcome:
+        """Do a pass now."""
+        request: PassRequest = replace(self._next, now_ms=time.time_ns() // 1_000_000)
+        (outcome,) = self.engine.evaluate([request])
+        self._next = replace(request, state=outcome.state, memory=outcome.memory)
+        return outcome
+
+    def look(self) -> None:
+        """Look at the job as an open page of Flink's web interface does."""
+        if self.flink.store is not None:
+            self.flink.store.asked(self.flink.taskmanager_metrics, [self.job])
+
+    def stopped_pass(self) -> PassOutcome:
+        """Do a pass whose worker is stopped while it waits for an answer about the job."""
+        arrived = threading.Event()
+
+        def holds(request: FakeRequest) -> bool:
+            is_held = request.path.startswith(f"/jobs/{self.job.job_id}")
+            if is_held:
+                arrived.set()
+            return is_held
+
+        def stall() -> None:
+            arrived.wait(90.0)
+            workers = _children(self._sessions[-1].pid)
+            _send(workers, signal.SIGSTOP)
+            try:
+                time.sleep(STALL)
+            finally:
+                _send(workers, signal.SIGCONT)
+                self.flink.gate = None
+
+        self.flink.gate = holds
+        staller = threading.Thread(target=stall)
+        staller.start()
+        outcome = self.run()
+        staller.join()
+        return outcome
+
+    def _open(self, settings: SparkSettings) -> PassSession:
+        session = open_session(settings)
+        assert isinstance(session, DriverSession)
+        self._sessions.append(session)
+        return session
+
+
+def _children(pid: int) -> list[int]:
+    """Return the processes below a process: of Spark's JVM, the Python daemon and its workers."""
+    children = [int(each) for path in Path(f"/proc/{pid}/task").glob("*/children") for each in path.read_text().split()]
+    return [found for child in children for found in (child, *_children(child))]
+
+
+def _send(pids: Sequence[int], number: signal.Signals) -> None:
+    for pid in pids:
+        os.kill(pid, number)
+
+
+@pytest.fixture
+def stalling() -> Iterator[Stalling]:
+    loop = EventLoopThread()
+    with FakeFlink(store=FakeMetricStore(interval=2.0)) as flink:
+        found = Stalling(flink, loop)
+        yield found
+        found.engine.close()
+    loop.close()
+
+
+def test_rates_are_those_of_the_load_though_a_worker_was_stopped(stalling: Stalling) -> None:
+    with repeated(stalling.look, 0.1):
+
+        def is_on_spark() -> bool:
+            stalling.fallbacks.clear()
+            return stalling.run().sample is not None and not stalling.fallbacks
+
+        wait_until("a pass on Spark", is_on_spark, 180, interval=3.0)
+        time.sleep(3.0)
+        stalling.run()
+        time.sleep(3.0)
+        stopped = stalling.stopped_pass()
+        time.sleep(3.0)
+        outcome = stalling.run()
+
+    found = rates_of(outcome.state.samples, stalling.job.vertices[1].vertex_id)
+    assert not stalling.fallbacks
+    print("RATES", found, [s.at_ms for s in outcome.state.samples], stopped.seconds, stopped.engine)
+    assert stopped.sample is not None
+    assert len(found) >= 3
+    assert found == pytest.approx([LOAD] * len(found), rel=0.2)
