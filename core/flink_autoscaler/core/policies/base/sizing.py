@@ -94,8 +94,7 @@ def limits_of(vertex: Vertex, current: int, settings: SizingSettings) -> VertexL
     least, greatest = settings.limits_for(vertex)
     if vertex.vertex_id in settings.skewed:
         greatest = current
-    if vertex.floor > 1:  # 1 is Flink's own and demands nothing: a least parallelism of 0 stays an error
-        least = max(least, vertex.floor)
+    least = max(least, vertex.floor)
     has_partitions = settings.caps_sources and not vertex.inputs and vertex.source_partitions > 0
     return _limits(current, least, greatest, vertex.max_parallelism, vertex.source_partitions if has_partitions else 0)
 
