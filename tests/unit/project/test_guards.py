@@ -22,6 +22,8 @@ GUARDED = {
     "a service that answers without end": "tests/hostile/attacks/test_targets.py",
     "control characters of a job": "tests/hostile/attacks/test_foreign_characters.py",
     "a job's name that takes time": "tests/hostile/attacks/test_names.py",
+    "a journal that is deleted": "tests/hostile/attacks/test_lost_journal.py",
+    "a second daemon on one file": "tests/hostile/attacks/test_second_daemon.py",
     "the way back to the last release": "tests/integration/upgrade/test_way_back.py",
 }
 

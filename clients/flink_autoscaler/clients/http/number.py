@@ -18,6 +18,8 @@ from flink_autoscaler.core.ports.lag_sources import LagQuery
 PROMQL_PATH: Final = "/api/v1/query"
 _WORD: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_-]{0,63})\}")
 _MEANINGFUL: Final = re.compile(r"""["'`\\\x00-\x1f\x7f]""")
+_PATTERN: Final = re.compile(r"""[=!]~\s*(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""", re.DOTALL)
+_OF_PATTERNS: Final = re.compile(r"[\\.+*?()|\[\]{}^$]")
 _DOTS: Final = frozenset({"", ".", ".."})
 _CLOSING: Final = 2.0
 """Seconds that closing connections may take."""
@@ -58,7 +60,7 @@ class HttpNumber:
         """
         words = words_of(query)
         if self._query:
-            params = {"query": filled(self._query, words, _in_string)}
+            params = {"query": promql(self._query, words)}
             number = sample_of(self._get(self._path + PROMQL_PATH, params))
         else:
             number = number_at(self._get(filled(self._path, words, _in_path), {}), self._pointer)
@@ -109,6 +111,20 @@ def filled(template: str, words: Mapping[str, str], quoted: Callable[[str], str]
     return _WORD.sub(fill, template)
 
 
+def promql(template: str, words: Mapping[str, str]) -> str:
+    """Return a query with its words filled in: each is the word itself, also in a string of ``=~`` or ``!~``.
+
+    Raises:
+        ConfigError: A word has no value.
+    """
+    strings = (found.span() for found in _PATTERN.finditer(template))
+    parts, place = list[str](), 0
+    for begin, end in strings:
+        parts += [filled(template[place:begin], words, _in_string), filled(template[begin:end], words, _in_pattern)]
+        place = end
+    return "".join([*parts, filled(template[place:], words, _in_string)])
+
+
 def _in_path(word: str) -> str:
     if word in _DOTS:
         raise ConfigError(f"{word!r} cannot be a part of a path")
@@ -118,6 +134,10 @@ def _in_path(word: str) -> str:
 def _in_string(word: str) -> str:
     # As numbers: they mean themselves between either kind of quotes, where \" or \' of the other kind is an error.
     return _MEANINGFUL.sub(lambda found: f"\\x{ord(found[0]):02x}", word)
+
+
+def _in_pattern(word: str) -> str:
+    return _in_string(_OF_PATTERNS.sub(r"\\\g<0>", word))
 
 
 def number_at(document: object, pointer: str) -> float:

@@ -129,6 +129,9 @@ def test_invalid_expressions_are_explained(expression: str) -> None:
         pytest.param("9:00-10:00 in Asia/Tokyo", "2024-01-03T00:30:00.000", True, id="in a zone"),
         pytest.param("9:00-10:00 in Asia/Tokyo", "2024-01-03T09:30:00.000", False, id="not in UTC"),
         pytest.param("* * 9 * * ? in Asia/Tokyo", "2024-01-03T00:30:00.000", True, id="cron in a zone"),
+        pytest.param("days=tue, from=22:00, to=2:00", "2024-01-03T01:59:59.999", True, id="written as in a plan"),
+        pytest.param("days=tue, from=22:00, to=2:00", "2024-01-03T02:00:00.000", False, id="and its end"),
+        pytest.param("2:15-2:45 in Europe/Berlin", "2024-03-31T01:30:00.000", True, id="an hour that is skipped"),
     ],
 )
 def test_periods_reach_over_midnight_and_have_zones(expression: str, instant: str, expected: bool) -> None:

@@ -12,6 +12,7 @@ from policy_setup import codes, given, observation, vertex
 
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.policy_values import JobObservation, Outage, Proposal, ProposalDirection
+from flink_autoscaler.core.options.calendar import Period
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.options.schedule_plans import SchedulePlan, format_plans, parse_plans
 from flink_autoscaler.core.policies.combining import combine
@@ -89,6 +90,12 @@ class TestSchedulePolicyWithRates(TestSchedulePolicy):
             False,
             id="but not in the morning of that day",
         ),
+        pytest.param(
+            "period=22:00-6:00 && * * * ? * MON,FRI in Europe/Berlin, min-rate=1",
+            at("2024-01-06T05:59:00"),
+            True,
+            id="written as a period",
+        ),
     ],
 )
 def test_a_plan_holds_at_its_times(plan: str, instant: float, expected: bool) -> None:
@@ -129,7 +136,7 @@ def test_a_plan_follows_the_clocks_when_they_change(plan: SchedulePlan, begin: f
 def test_a_plan_holds_whenever_it_will_hold_within_the_lead(
     start: int, end: int, days: frozenset[int], minute: int, lead: int
 ) -> None:
-    plan = SchedulePlan(days=days, start=start, end=end, timezone=BERLIN, min_parallelism=2)
+    plan = SchedulePlan(Period(days, start * 60_000, end * 60_000, BERLIN), min_parallelism=2)
     now = 1_700_000_000.0 + minute * 60.0
 
     assert plan.holds_at(now, float(lead)) or not plan.holds_at(now + lead)
@@ -139,7 +146,9 @@ def test_plans_are_read() -> None:
     text = "days=sat sun, from=7:30, to=24:00, timezone=Asia/Tokyo, vertex=Source: *, max_parallelism=4; min-rate=1e3"
 
     assert parse_plans(text) == (
-        SchedulePlan(frozenset({5, 6}), 450, 1_440, ZoneInfo("Asia/Tokyo"), "Source: *", max_parallelism=4),
+        SchedulePlan(
+            Period(frozenset({5, 6}), 27_000_000, zone=ZoneInfo("Asia/Tokyo")), "Source: *", max_parallelism=4
+        ),
         SchedulePlan(min_rate=1_000.0),
     )
 
@@ -149,7 +158,7 @@ def test_plans_are_read() -> None:
     [("mon", {0}), ("fri-mon", {4, 5, 6, 0}), ("Monday wed-THU", {0, 2, 3}), ("sun-sun", {6}), ("tue;sat", {1, 5})],
 )
 def test_days_are_read(text: str, days: set[int]) -> None:
-    assert parse_plans(format_plans([{"days": text, "min-parallelism": "2"}]))[0].days == days
+    assert parse_plans(format_plans([{"days": text, "min-parallelism": "2"}]))[0].period.days == days
 
 
 def test_a_yaml_list_of_maps_becomes_text() -> None:

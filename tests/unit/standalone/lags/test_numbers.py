@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import math
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,7 +20,7 @@ from lag_contracts import LagSourceContract
 from watching.wired import settings_of
 
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.clients.http.number import HttpNumber, _in_string, filled, number_at, sample_of
+from flink_autoscaler.clients.http.number import HttpNumber, _in_string, filled, number_at, promql, sample_of
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, ResponseError
 from flink_autoscaler.core.model.decision import Hold, PassPhase
 from flink_autoscaler.core.model.job import Endpoint
@@ -180,6 +181,17 @@ def test_word_in_promql_is_the_word_itself_between_either_quotes(word: str) -> N
 
         assert len(text) == 3
         assert ast.literal_eval(f"{quote}{text[1]}{quote}") == word
+
+
+@pytest.mark.parametrize("word", ["a.b", "(a|b)*", 'a"b', "a\\b", "orders"])
+def test_word_in_a_pattern_of_promql_is_the_word_itself(word: str) -> None:
+    text = promql('lag{job="{job}"} + lag{topic=~"x-{job}-.*"}', {"job": word})
+
+    plain, pattern = (ast.literal_eval(found) for found in re.findall(r'"[^"]*"', text))
+    assert plain == word
+    assert re.fullmatch(pattern, f"x-{word}-1")
+    assert not re.fullmatch(pattern, f"x-{word}x-1")
+    assert word == "orders" or not re.fullmatch(pattern, "x-axb-1")
 
 
 def passed(flink: FakeFlink, **options: str) -> PassOutcome:

@@ -103,7 +103,8 @@ def test_what_is_set_later_replaces_the_whole_list(tmp_path: Path) -> None:
     [
         pytest.param(
             "{from: 25:00, min_parallelism: 2}",
-            "1.from = '25:00' (autoscaler.yaml line 3): plan 2: '25:00' is not a time of day such as 07:30",
+            "1.from = '25:00' (autoscaler.yaml line 3): plan 2: '25:00' is not a time of day from 0:00 to 24:00, "
+            "such as 07:30",
             id="a time",
         ),
         pytest.param(
@@ -114,7 +115,8 @@ def test_what_is_set_later_replaces_the_whole_list(tmp_path: Path) -> None:
         ),
         pytest.param(
             "{timezone: Mars, min_parallelism: 2}",
-            "1.timezone = 'Mars' (autoscaler.yaml line 3): plan 2: 'Mars' is not a time zone such as Europe/Berlin",
+            "1.timezone = 'Mars' (autoscaler.yaml line 3): plan 2: the time zone 'Mars' is not known "
+            "on this machine; expected one such as Europe/Berlin",
             id="a time zone",
         ),
         pytest.param(
@@ -125,7 +127,7 @@ def test_what_is_set_later_replaces_the_whole_list(tmp_path: Path) -> None:
         pytest.param(
             "{until: 18:00, min_parallelism: 2}",
             "1.until = '18:00' (autoscaler.yaml line 3): plan 2: 'until' is not one of "
-            "days, from, to, timezone, vertex, min-parallelism, max-parallelism, min-rate",
+            "period, days, from, to, timezone, vertex, min-parallelism, max-parallelism, min-rate",
             id="a field that there is not",
         ),
         pytest.param(
