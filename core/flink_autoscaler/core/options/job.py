@@ -62,8 +62,8 @@ class AutoscalerOptions(ImprovementOptions, ForecastOptions, PolicyOptions, Safe
         syntax.parse_list,
         "",
         "Periods without changes: '22:00-6:00', a Quartz cron expression, or both joined by '&&'; in the time zone of "
-        "the daemon, or in one named at the end: '9:00-24:00 in Europe/Berlin'; or as in schedule.plans: 'days=mon-fri, "
-        "from=22:00, to=6:00'. Under compat: reference without midnight, zone and names.",
+        "the daemon, or in one named at the end: '9:00-24:00 in Europe/Berlin'; or as in schedule.plans: "
+        "'days=mon-fri, from=22:00, to=6:00'. Under compat: reference without midnight, zone and names.",
         allowed="daily ranges and Quartz cron expressions",
     )
     utilization_target = option(

@@ -159,10 +159,10 @@ class ScheduleOptions(OptionSet):
         "Plans of the policy schedule, such as 'days=mon-fri, from=07:00, to=19:00, timezone=Europe/Berlin, "
         "min-parallelism=8; days=sat sun, max-parallelism=4', or a YAML list of such plans. min-rate, records/s that a "
         "source has to sustain, and vertex, a name pattern, may be given as well. Without days every day counts, "
-        "without times all of it; a plan that ends before it begins ends on the next day. Instead of days, from, to and "
-        "timezone there may be period, written as in excluded.periods; a cron expression in it has no time ahead.",
-        allowed="period or days, from, to, timezone, vertex and at least one of min-parallelism, max-parallelism, min-rate; "
-        "several plans separated by semicolons",
+        "without times all of it; a plan that ends before it begins ends on the next day. Instead of days, from, to "
+        "and timezone there may be period, written as in excluded.periods; a cron expression in it has no time ahead.",
+        allowed="period or days, from, to, timezone, vertex and at least one of min-parallelism, max-parallelism, "
+        "min-rate; several plans separated by semicolons",
     )
 
 
