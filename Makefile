@@ -50,15 +50,15 @@ help: ## List the targets.
 setup: $(VENV)/.setup-dev ## Create .venv and install the project with its development tools.
 
 # One stamp per extra of pyproject.toml: demo, test, dev. A later one brings those before it.
-INSTALL = .ci/check-tools python "$(PYTHON)" && PYTHONPATH=tests/support "$(PYTHON)" -B -m installing --venv $(VENV)
+INSTALL = .ci/check-tools python "$(PYTHON)" && .ci/setup $(VENV) "$(PYTHON)"
 
 CONSTRAINTS := requirements/dev.txt
 
 $(VENV)/.setup-demo: pyproject.toml $(CONSTRAINTS)
-	@$(INSTALL) demo --flink 2.3
+	@$(INSTALL) demo 2.3
 
 $(VENV)/.setup-test: pyproject.toml $(CONSTRAINTS)
-	@$(INSTALL) test --flink 2.3 --flink 1.20
+	@$(INSTALL) test 2.3 1.20
 
 $(VENV)/.setup-dev: pyproject.toml $(CONSTRAINTS)
 	@$(INSTALL) dev
@@ -73,7 +73,7 @@ check-tools: ## Print what this machine lacks, with the Debian package that has 
 
 .PHONY: demo
 demo: jdk $(VENV)/.setup-demo ## Watch a real Flink job being scaled up and down (DEMO_SECONDS=300, POLICY=slo).
-	@DEMO_SECONDS=$(DEMO_SECONDS) POLICY=$(POLICY) PYTHONPATH=tests/support $(BIN)/python -m demo
+	@DEMO_SECONDS=$(DEMO_SECONDS) POLICY=$(POLICY) PYTHONPATH=tools:tests/support $(BIN)/python -m demo
 
 .PHONY: run
 run: setup ## Run the daemon: make run CONFIG=conf/autoscaler.yaml ARGS="--dry-run".
@@ -149,7 +149,7 @@ test-faults: $(VENV)/.setup-test ## Kill, stop and cut off real daemons and data
 .PHONY: test-hostile
 test-hostile: $(VENV)/.setup-test ## Attack a daemon, and tell it 20,000 lies (HOSTILE_ARGS="--lies 500 --seed 3", or --only 'a lie').
 	$(BIN)/python -m pytest -m hostile $(PYTEST_ARGS)
-	PYTHONPATH=tests/support $(BIN)/python -m hostile_flink $(HOSTILE_ARGS)
+	PYTHONPATH=tools:tests/support $(BIN)/python -m hostile_flink $(HOSTILE_ARGS)
 
 .PHONY: decisions
 decisions: $(VENV)/.setup-test ## Decide a simulated day of every policy under eleven loads; compare with tests/fixtures/decisions.json (15 min).
@@ -157,7 +157,7 @@ decisions: $(VENV)/.setup-test ## Decide a simulated day of every policy under e
 
 .PHONY: soak
 soak: $(VENV)/.setup-test ## Let a week pass for a daemon in 23 minutes, with all that goes wrong, and fail by the name of what grows.
-	PYTHONPATH=tests/support $(BIN)/python -m soak $(SOAK_ARGS)
+	PYTHONPATH=tools:tests/support $(BIN)/python -m soak $(SOAK_ARGS)
 
 .PHONY: test-docker
 test-docker: jdk $(VENV)/.setup-test ## Build the images and run them, in a Docker of its own (root and debootstrap; the first time about 15 min).
@@ -175,51 +175,51 @@ test-upgrade: jdk $(VENV)/.setup-test ## Let the last release and this version t
 
 .PHONY: lock
 lock: $(VENV)/.setup-test ## Write the lock files of deployments and of this clone in requirements/ (LOCK_ARGS=--upgrade takes what is new).
-	PYTHONPATH=tests/support $(BIN)/python -m locks $(LOCK_ARGS)
+	PYTHONPATH=tools:tests/support $(BIN)/python -m locks $(LOCK_ARGS)
 
 .PHONY: deb
 deb: $(VENV)/.setup-test ## Build a Debian package with unit, configuration and environment into dist (DEB=inline: without Spark).
-	PYTHONPATH=tests/support $(BIN)/python -m releasing.deb $(DEB)
+	PYTHONPATH=tools:tests/support $(BIN)/python -m releasing.deb $(DEB)
 
 .PHONY: release
 release: $(VENV)/.setup-test ## Build all that is released into dist, try it in empty environments; checksums and notes.
-	PYTHONPATH=tests/support $(BIN)/python -m releasing $(RELEASE_ARGS)
+	PYTHONPATH=tools:tests/support $(BIN)/python -m releasing $(RELEASE_ARGS)
 
 .PHONY: check-supply
 check-supply: $(VENV)/.setup-test ## Known vulnerabilities and licences of what is pinned (SUPPLY_ARGS=--offline: licences alone).
-	PYTHONPATH=tests/support $(BIN)/python -m supply $(SUPPLY_ARGS)
+	PYTHONPATH=tools:tests/support $(BIN)/python -m supply $(SUPPLY_ARGS)
 
 # PySpark is not the lowest one: it would be built anew.
 .PHONY: test-lowest
 test-lowest: $(VENV)/.setup-test ## Run the unit tests with the lowest versions that are allowed (PYTHON=python3.13: another Python).
-	PYTHONPATH=tests/support $(BIN)/python -m releasing.versions "$(PYTHON)" $(PYTEST_ARGS)
+	PYTHONPATH=tools:tests/support $(BIN)/python -m releasing.versions "$(PYTHON)" $(PYTEST_ARGS)
 
 .PHONY: test-python
 test-python: $(VENV)/.setup-test ## Run the unit tests on another Python, with the newest versions (PYTHON=python3.13, or SUITE=testing: that of a Debian).
 	@[ -z "$(SUITE)" ] || .ci/check-tools machines
-	PYTHONPATH=tests/support $(BIN)/python -m $(if $(SUITE),machines.pythons "$(SUITE)",releasing.versions "$(PYTHON)" --newest) $(PYTEST_ARGS)
+	PYTHONPATH=tools:tests/support $(BIN)/python -m $(if $(SUITE),machines.pythons "$(SUITE)",releasing.versions "$(PYTHON)" --newest) $(PYTEST_ARGS)
 
 .PHONY: bench
 bench: jdk $(VENV)/.setup-test ## Run the benchmarks, one after the other (about 50 min).
 	@.ci/check-tools nginx
-	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=tests/support:. $(BIN)/python "$$file"; done
+	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; PYTHONPATH=tools:tests/support:. $(BIN)/python "$$file"; done
 
 .PHONY: docs
 docs: setup ## Build the documentation as a site in build/site; a broken link fails.
-	PYTHONPATH=tests/support $(BIN)/python -m docs_site $(BUILD)
+	PYTHONPATH=tools:tests/support $(BIN)/python -m docs_site $(BUILD)
 
 .PHONY: pictures
 pictures: setup pictures-page ## Make the pictures of README and guide, also from a real demo (17 min; needs chromium and chromium-driver).
 	@.ci/check-tools jdk
-	PYTHONPATH=tests/support $(BIN)/python -m pictures
+	PYTHONPATH=tools:tests/support $(BIN)/python -m pictures
 
 .PHONY: pictures-page
 pictures-page: setup ## Make the pictures of the page in its guide, on a fake cluster (1 min).
-	PYTHONPATH=tests/support:. $(BIN)/python -m pictures.page
+	PYTHONPATH=tools:tests/support:. $(BIN)/python -m pictures.page
 
 .PHONY: diagrams
 diagrams: setup ## Draw the Mermaid diagrams of docs/ as SVG (needs npm, chromium and chromium-driver).
-	PYTHONPATH=tests/support $(BIN)/python -m pictures.diagrams
+	PYTHONPATH=tools:tests/support $(BIN)/python -m pictures.diagrams
 
 # Spark executors import the archive through zipimport, which before Python 3.14 sees a namespace
 # package only where the archive has directory entries. A renamed wheel has none, so it is packed here.

@@ -17,14 +17,15 @@ from flink_cluster.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
 
-TESTS = Path(__file__).parents[1] / "support"
+PROJECT = Path(__file__).parents[2]
+SOURCES = os.pathsep.join([str(PROJECT / "tools"), str(PROJECT / "tests" / "support")])
 
 
 @contextmanager
 def running_demo(directory: Path, **environ: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     """Start the demo with its temporary files in a directory; give the process and the file it prints to."""
     output = directory / "output"
-    env = {**os.environ, "PYTHONPATH": str(TESTS), "TMPDIR": str(directory), **environ}
+    env = {**os.environ, "PYTHONPATH": SOURCES, "TMPDIR": str(directory), **environ}
     with output.open("wb") as out:
         demo = subprocess.Popen(
             [sys.executable, "-m", "demo"], env=env, stdout=out, stderr=out, stdin=subprocess.DEVNULL

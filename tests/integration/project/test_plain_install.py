@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from downloads.pip_settings import read_settings
 from fake_flink import FakeFlink, chain
+from pip_settings import read_settings
 
 PROJECT = Path(__file__).parents[3]
 

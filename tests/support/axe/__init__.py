@@ -6,24 +6,20 @@ part of the project.
 
 from __future__ import annotations
 
-import sys
+import hashlib
+import io
 import tarfile
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from downloads.fetching import fetch
-from downloads.index import IndexFile
-from downloads.pip_settings import read_settings
+import httpx
 
-from flink_cluster.cache import cache_directory
+from flink_cluster.cache import cache_directory, cached
 
 VERSION: Final = "4.14.1"
-_ARCHIVE: Final = IndexFile(
-    f"axe-core-{VERSION}.tgz",
-    f"https://registry.npmjs.org/axe-core/-/axe-core-{VERSION}.tgz",
-    "e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745",
-)
+_ARCHIVE: Final = f"https://registry.npmjs.org/axe-core/-/axe-core-{VERSION}.tgz"
+_SHA256: Final = "e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745"
 _SCRIPT: Final = "package/axe.min.js"
 _GRAVE: Final = ("serious", "critical")
 
@@ -44,13 +40,18 @@ def script() -> str:
     """Return the script of axe-core, fetching it where it is not in the cache.
 
     Raises:
-        FetchError: Nobody sends it, or not the one whose checksum is known.
+        httpx.HTTPError: Nobody sends it.
     """
-    archive = fetch(_ARCHIVE, cache_directory() / "downloads", read_settings(Path(sys.executable)), lambda *_: None)
-    with tarfile.open(archive) as opened:
+    return (cached(cache_directory() / f"axe-core-{VERSION}", _fetch) / "axe.min.js").read_text(encoding="utf-8")
+
+
+def _fetch(into: Path) -> None:
+    answer = httpx.get(_ARCHIVE, timeout=60.0).raise_for_status()
+    assert hashlib.sha256(answer.content).hexdigest() == _SHA256, f"{_ARCHIVE} is another one"
+    with tarfile.open(fileobj=io.BytesIO(answer.content)) as opened:
         member = opened.extractfile(_SCRIPT)
         assert member is not None
-        return member.read().decode()
+        into.joinpath("axe.min.js").write_bytes(member.read())
 
 
 def findings(page: Any) -> list[str]:

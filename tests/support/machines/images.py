@@ -9,7 +9,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from downloads.pip_settings import read_settings
+from pip_settings import read_settings
 
 from flink_cluster.cache import cache_directory
 from flink_cluster.configuration import FAST, FAST_BY_VERSION, MEMORY, write_configuration

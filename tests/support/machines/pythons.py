@@ -59,7 +59,7 @@ def _in_root(found: Path, command: list[str]) -> int:
         "SCRATCH": str(work),
         "PROJECT": str(PROJECT),
         "SHARED": " ".join(map(str, shared)),
-        "PYTHONPATH": str(PROJECT / "tests" / "support"),
+        "PYTHONPATH": f"{PROJECT}/tools:{PROJECT}/tests/support",
         "PATH": f"/usr/sbin:/usr/bin:/sbin:/bin:{PROJECT / '.venv' / 'bin'}",
     }
     try:

@@ -76,7 +76,7 @@ class Site:
     def submit(self, curve: str) -> None:
         """Run the test job; a subtask of its vertex ``work`` does 500 records/s."""
         words = [sys.executable, "-m", "machines.submitting", FLINK, curve]
-        environment = {"PYTHONPATH": str(PROJECT / "tests" / "support"), "PATH": "/usr/bin:/bin:/usr/sbin"}
+        environment = {"PYTHONPATH": f"{PROJECT}/tools:{PROJECT}/tests/support", "PATH": "/usr/bin:/bin:/usr/sbin"}
         inside = ["nsenter", "--target", str(self.engine.pid), "--net", *words]
         subprocess.run(inside, env=environment, check=True, timeout=_SUBMIT_TIMEOUT)
 

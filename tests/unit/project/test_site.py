@@ -62,7 +62,7 @@ def test_every_decision_is_in_the_index_under_its_number() -> None:
 
 
 def test_the_page_of_the_command_line_is_what_the_commands_say() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "write it: PYTHONPATH=tests/support python -m docs_site.commands"
+    assert PAGE.read_text(encoding="utf-8") == page(), "write it: PYTHONPATH=tools python -m docs_site.commands"
 
 
 def test_the_api_has_every_name_that_the_ports_export() -> None:

@@ -13,7 +13,7 @@ from docs_site.api import api_pages
 from docs_site.checking import Site
 from docs_site.staging import SiteError, Stage
 
-PROJECT = Path(__file__).parents[3]
+PROJECT = Path(__file__).parents[2]
 _COLOR = re.compile(r"\x1b\[[\d;]*m")
 
 

@@ -20,7 +20,7 @@ from flink_cluster.errors import HarnessError
 from pictures.browser import report_picture
 from pictures.live_view import RecordingScreen
 
-PROJECT = Path(__file__).parents[3]
+PROJECT = Path(__file__).parents[2]
 PICTURES = PROJECT / "docs" / "pictures"
 BUILD = PROJECT / "build" / "pictures"
 _PLAIN_WIDTH = 140

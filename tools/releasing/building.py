@@ -10,11 +10,11 @@ import tomllib
 from pathlib import Path
 from typing import Final
 
-from downloads.pip_settings import read_settings
+from pip_settings import read_settings
 
 from flink_cluster.cache import cache_directory
 
-PROJECT: Final = Path(__file__).parents[3]
+PROJECT: Final = Path(__file__).parents[2]
 
 
 class ReleaseError(Exception):

@@ -18,7 +18,7 @@ from selenium.webdriver import Chrome
 from flink_cluster.errors import HarnessError
 from pictures.browser import chromium
 
-PROJECT = Path(__file__).parents[3]
+PROJECT = Path(__file__).parents[2]
 MERMAID = "mermaid@12.3.0"
 _SETTINGS = {
     "startOnLoad": False,

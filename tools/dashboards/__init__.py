@@ -11,7 +11,7 @@ from pathlib import Path
 from dashboards.fleet import fleet
 from dashboards.job import job
 
-FOLDER = Path(__file__).parents[3] / "conf" / "grafana"
+FOLDER = Path(__file__).parents[2] / "conf" / "grafana"
 
 
 def files() -> dict[Path, str]:

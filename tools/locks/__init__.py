@@ -15,7 +15,7 @@ from typing import Final
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-PROJECT: Final = Path(__file__).parents[3]
+PROJECT: Final = Path(__file__).parents[2]
 FOLDER: Final = PROJECT / "requirements"
 
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {

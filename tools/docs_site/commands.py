@@ -11,7 +11,7 @@ from typer.cli import get_docs_for_click
 
 from flink_autoscaler.standalone.cli.main import app
 
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "command-line.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
 NAME = "flink-autoscaler"
 
 _HEAD = """\

@@ -1,15 +1,19 @@
-"""How pip is told to reach its package index, for programs that do not read pip's configuration."""
+"""How pip is told to reach its package index, for programs that do not read pip's configuration.
+
+``python tools/pip_settings.py`` prints what uv needs of it, as lines for a shell.
+"""
 
 from __future__ import annotations
 
 import ast
 import os
+import shlex
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-DEFAULT_INDEX = "https://pypi.org/simple"
 DEFAULT_TIMEOUT = 15.0
 _SECTIONS = (":env:", "install", "download", "global")
 """Where an option counts from, the strongest first."""
@@ -24,16 +28,6 @@ class PipSettings:
     """
 
     values: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def index_url(self) -> str:
-        """The index that is asked first, without a slash at the end."""
-        return self.values.get("index-url", DEFAULT_INDEX).rstrip("/")
-
-    @property
-    def has_index(self) -> bool:
-        """Whether an index is asked at all."""
-        return self.values.get("no-index", "").lower() not in ("1", "true", "yes", "on")
 
     @property
     def certificates(self) -> Path | None:
@@ -101,3 +95,9 @@ def _text(literal: str) -> str:
         return str(ast.literal_eval(literal))
     except (ValueError, SyntaxError):
         return literal.strip()
+
+
+if __name__ == "__main__":
+    for name, value in read_settings(Path(sys.executable)).for_uv({}).items():
+        if name not in os.environ:
+            print(f"export {name}={shlex.quote(value)}")

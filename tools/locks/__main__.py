@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from downloads.pip_settings import read_settings
+from pip_settings import read_settings
 
 from locks import BUILD, DEVELOPMENT, EXTRAS, FOLDER, OLDEST_PYTHON, PROJECT, lock_file
 

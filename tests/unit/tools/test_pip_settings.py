@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from downloads.pip_settings import DEFAULT_INDEX, parse_settings
+from pip_settings import parse_settings
 
 
 def test_variables_win_over_files_and_a_command_over_all_commands() -> None:
@@ -9,12 +9,12 @@ def test_variables_win_over_files_and_a_command_over_all_commands() -> None:
         "global.timeout='20'\ninstall.timeout='40'\n"
     )
 
-    assert settings.index_url == "https://env.example/simple"
+    assert settings.values["index-url"] == "https://env.example/simple/"
     assert settings.timeout == 40
 
 
-def test_nothing_configured_is_the_public_index() -> None:
-    assert parse_settings("").index_url == DEFAULT_INDEX
+def test_nothing_configured_names_no_index() -> None:
+    assert "UV_DEFAULT_INDEX" not in parse_settings("").for_uv({})
 
 
 def test_uv_is_told_where_pip_would_look() -> None:

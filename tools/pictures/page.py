@@ -21,7 +21,7 @@ from flink_cluster.errors import HarnessError
 from flink_cluster.waiting import wait_until
 from pictures.browser import chromium, lay_out, top_picture
 
-PICTURES: Final = Path(__file__).parents[3] / "docs" / "guide"
+PICTURES: Final = Path(__file__).parents[2] / "docs" / "guide"
 WIDTH: Final = 1400
 MOST_BYTES: Final = 150_000
 _SLOTS: Final = 40
