@@ -20,7 +20,24 @@ from pathlib import Path
 from typing import Final
 
 ROOTS: Final = ("core", "clients", "stores", "realizers", "pipeline", "standalone")
-VERBS: Final = frozenset("main run read encode decode create build parse load save close start stop render".split())
+VERBS: Final = frozenset(
+    [
+        "main",
+        "run",
+        "read",
+        "encode",
+        "decode",
+        "create",
+        "build",
+        "parse",
+        "load",
+        "save",
+        "close",
+        "start",
+        "stop",
+        "render",
+    ]
+)
 """Names that every module may give to what it does."""
 SMALL: Final = 80
 _DIRECTIVES: Final = ("# noqa", "# type:", "# pragma", "# fmt:")
