@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -9,14 +12,13 @@ from typing import Any, Final
 import pytest
 from watching.process import DaemonProcess
 
-from flink_autoscaler.core.ports.task_managers import DONE
-from flink_autoscaler.realizers.taskmanagers.providers import ProcessProvider, ProcessSpec, ProviderLimits
 from flink_cluster import FlinkApplicationCluster, job
 from flink_cluster.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.rescue]
 
 SLOTS: Final = 2
+SCRIPT: Final = str(Path(__file__).parents[2] / "conf" / "taskmanagers.sh")
 OWN: Final = "reactive"
 """Name of the cluster, and so the beginning of the ids of the TaskManagers that the daemon starts."""
 
@@ -57,38 +59,34 @@ def reactive(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FlinkAp
         try:
             yield cluster
         finally:
-            provider = provider_of(cluster, tmp_path)
-            operation = provider.set_desired(0)
-            cluster.wait_until("no TaskManagers left", lambda: provider.operation(operation) == DONE, 40)
+            subprocess.run([SCRIPT, "scale", str(tmp_path / OWN), "0"], check=True, timeout=60)
 
 
-def command_for(cluster: FlinkApplicationCluster) -> list[str]:
-    """Return how a TaskManager is started: as the harness has started its own."""
+def start_for(cluster: FlinkApplicationCluster, directory: Path) -> Path:
+    """Write a program that starts a TaskManager as the harness has started its own, with the id that it is given."""
     first = cluster.taskmanagers[0]
     command = Path(f"/proc/{first.pid}/cmdline").read_text().split("\0")[:-1]
-    return [argument.replace(first.name, "{id}") for argument in command]
+    start = directory / "start-taskmanager"
+    words = (shlex.quote(argument).replace(first.name, "'\"$1\"'") for argument in command)
+    start.write_text(f"#!/bin/sh\nexec {' '.join(words)}\n")
+    start.chmod(0o700)
+    return start
 
 
-def provider_of(cluster: FlinkApplicationCluster, directory: Path) -> ProcessProvider:
-    """Return a provider that finds the TaskManagers of the daemon in their directory."""
-    spec = ProcessSpec(
-        tuple(command_for(cluster)),
-        directory / "taskmanagers" / OWN,
-        prefix=OWN,
-        limits=ProviderLimits(maximum=2),
-        stop_timeout=20.0,
-    )
-    return ProcessProvider(spec)
+def running(directory: Path) -> int:
+    """Return how many TaskManagers the script has running."""
+    told = subprocess.run([SCRIPT, "describe", str(directory / OWN)], check=True, capture_output=True, timeout=60)
+    return int(json.loads(told.stdout)["running"])
 
 
 def settings_for(cluster: FlinkApplicationCluster, directory: Path) -> Mapping[str, Any]:
     """Return the configuration of the guide: a provider of the cluster, and the realizer that uses it."""
+    own = str(directory / OWN)
     provider = {
-        "type": "process",
-        "command": command_for(cluster),
-        "directory": str(directory / "taskmanagers"),
+        "type": "command",
+        "command": ["env", f"START={start_for(cluster, directory)}", SCRIPT, "scale", own, "{n}", "{victims}"],
+        "describe-command": [SCRIPT, "describe", own],
         "max-taskmanagers": 2,
-        "stop-timeout": "20 s",
         "settle": "2 s",
         "ready-timeout": "60 s",
     }
@@ -132,4 +130,4 @@ def test_taskmanagers_follow_the_load_up_and_down(reactive: FlinkApplicationClus
     assert started
     assert "TaskManagersRequested" in reasons(first)
     assert "TaskManagersRequested" in reasons(second)
-    assert provider_of(reactive, tmp_path).describe().running == 0
+    assert running(tmp_path) == 0

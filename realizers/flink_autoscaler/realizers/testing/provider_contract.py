@@ -2,9 +2,9 @@
 
 Needs pytest. Subclass the class in a test module and say how an instance is made and what it has started::
 
-    class TestProcessProvider(TaskManagerProviderContract):
+    class TestCommandProvider(TaskManagerProviderContract):
         def make_provider(self) -> TaskManagerProvider:
-            return ProcessProvider(self.spec)
+            return CommandProvider(self.spec)
 """
 
 # ruff: noqa: S101, D102, PLR2004 - these are tests: they assert, and their names are their documentation

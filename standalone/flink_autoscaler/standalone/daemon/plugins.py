@@ -12,6 +12,7 @@ from typing import Any
 from flink_autoscaler.core.border import attempted
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.options.option import nearest
+from flink_autoscaler.standalone.settings.removed import removed_plugin
 
 
 class PluginGroup(StrEnum):
@@ -35,6 +36,8 @@ def unknown_plugin(group: str, name: str) -> str | None:
     names = plugin_names(group)
     if name in names:
         return None
+    if message := removed_plugin(group, name):
+        return message
     known = ", ".join(names) or "none is installed"
     return f"no plug-in '{name}' in {group}; known: {known}{nearest(name, names)}"
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import structlog
@@ -21,13 +20,10 @@ from flink_autoscaler.realizers.taskmanagers.providers import (
     CommandProvider,
     CommandSpec,
     HttpProvider,
-    ProcessProvider,
-    ProcessSpec,
     ProviderLimits,
     compose_provider,
 )
 from flink_autoscaler.realizers.taskmanagers.providers.command import COUNT, DOCKER_COMPOSE
-from flink_autoscaler.realizers.taskmanagers.providers.process import ID
 from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.fetchers.access import Access
 from flink_autoscaler.standalone.settings.schema.clusters import ProviderSettings
@@ -114,26 +110,6 @@ def _close(provider: TaskManagerProvider) -> None:
         provider.close()
     if border.error is not None:
         log.warning("close_failed", part="task_manager_provider", error=str(border.error))
-
-
-def process(cluster: str, provider: ProviderSettings) -> ProcessProvider:
-    """Make a provider that runs TaskManagers on this machine. May raise :class:`ConfigError`."""
-    if not any(ID in argument for argument in provider.command):
-        keys = _keys(cluster)
-        raise ConfigError(
-            f"{keys}command: expected a program and arguments, one of them with {ID}, "
-            f"such as '/opt/flink/bin/taskmanager.sh;start-foreground;-Dtaskmanager.resource-id={ID}'"
-        )
-    return ProcessProvider(
-        ProcessSpec(
-            provider.command,
-            Path(_required(cluster, "directory", provider.directory)).absolute() / cluster,
-            prefix=cluster,
-            limits=_limits(cluster, provider),
-            stop_timeout=provider.stop_timeout,
-            environment=provider.environment,
-        )
-    )
 
 
 def command(cluster: str, provider: ProviderSettings) -> CommandProvider:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -9,7 +8,7 @@ from pydantic import ValidationError
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.ports.task_managers import SupplyRules
-from flink_autoscaler.realizers.taskmanagers.providers import CommandProvider, HttpProvider, ProcessProvider
+from flink_autoscaler.realizers.taskmanagers.providers import CommandProvider, HttpProvider
 from flink_autoscaler.standalone.daemon.providers import Supplies, rules_of
 from flink_autoscaler.standalone.settings.schema.clusters import ProviderSettings
 
@@ -33,7 +32,6 @@ def supplies(loop: EventLoopThread) -> Iterator[Supplies]:
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        pytest.param({"type": "process", "command": START, "directory": "/var/lib/x"}, ProcessProvider, id="process"),
         pytest.param({"type": "command", "command": ("scale", "{n}")}, CommandProvider, id="command"),
         pytest.param({"type": "http", "url": ("http://127.0.0.1:9/tm",)}, HttpProvider, id="http"),
         pytest.param({"type": "compose", "service": "taskmanager"}, CommandProvider, id="compose"),
@@ -52,10 +50,6 @@ def test_every_type_has_its_provider(supplies: Supplies, settings: dict[str, obj
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        pytest.param({"type": "process", "command": START}, r"provider\.directory is not set", id="no directory"),
-        pytest.param(
-            {"type": "process", "command": ("tm",), "directory": "/x"}, r"one of them with \{id\}", id="no id"
-        ),
         pytest.param({"type": "command"}, r"one of them with \{n\}", id="no count"),
         pytest.param({"type": "http"}, r"provider\.url is not set", id="no URL"),
         pytest.param({"type": "compose"}, r"provider\.service is not set", id="no service"),
@@ -96,22 +90,11 @@ def test_a_provider_is_built_anew_only_when_its_settings_change(supplies: Suppli
     assert other.provider.describe().maximum == 3
 
 
-def test_clusters_do_not_share_processes(supplies: Supplies, tmp_path: Any) -> None:
-    settings = ProviderSettings(type="process", command=("env", "ID={id}", "sleep", "600"), directory=str(tmp_path))
-    for cluster in ("a", "b"):
-        supplies.configure(cluster, settings)
-        supply = supplies(cluster)
-        assert supply is not None
-        supply.provider.describe()
-
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["a", "b"]
-
-
 def test_settings_are_read_as_they_are_written() -> None:
     settings = ProviderSettings.model_validate(
         {
-            "type": "PROCESS",
-            "command": "tm;-Did={id}",
+            "type": "COMMAND",
+            "command": "tm;{n}",
             "slots-per-taskmanager": "4",
             "ready-timeout": "5 min",
             "settle": "3 s",
@@ -122,7 +105,7 @@ def test_settings_are_read_as_they_are_written() -> None:
         }
     )
 
-    assert (settings.type, settings.command, settings.slots_per_taskmanager) == ("process", ("tm", "-Did={id}"), 4)
+    assert (settings.type, settings.command, settings.slots_per_taskmanager) == ("command", ("tm", "{n}"), 4)
     assert rules_of(settings) == SupplyRules(
         spare=1, others=2, ready_timeout=300.0, settle=3.0, checkpoints=5, idle=0.0
     )

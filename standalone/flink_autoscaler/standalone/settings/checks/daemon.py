@@ -115,8 +115,13 @@ def _unknown_plugins(settings: Settings, values: Mapping[str, Value]) -> Iterato
     )
     further = "autoscaler.event-handlers"
     chosen += tuple((further, PluginGroup.EVENT_HANDLERS, name) for name in settings.event_handlers)
+    providers = PluginGroup.TASK_MANAGER_PROVIDERS
+    chosen += tuple(
+        (f"autoscaler.clusters.{number}.provider.type", providers, cluster.provider.type)
+        for number, cluster in zip(cluster_numbers(values), settings.clusters, strict=True)
+    )
     defaults = Settings()
-    built_in = {defaults.realizer, HEAP, defaults.standalone.event_handler}
+    built_in = {defaults.realizer, HEAP, defaults.standalone.event_handler, ProviderSettings().type}
     for key, group, name in chosen:
         if name not in built_in and (problem := unknown_plugin(group, name)):
             yield f"{_place(key, '', values)}: {problem}"

@@ -7,7 +7,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from flink_autoscaler.realizers.taskmanagers.providers.process import ENVIRONMENT
 from flink_autoscaler.standalone.settings.schema.types import (
     BaseUrls,
     ClusterName,
@@ -194,7 +193,7 @@ class ProviderSettings(AccessSettings):
 
     type: PluginName = option(
         "none",
-        "none; process: processes on the daemon's machine; command: commands of yours; http: a service of yours; "
+        "none; command: commands of yours; http: a service of yours; "
         "compose: a service of Docker Compose; or the name of another plug-in.",
     )
     min_taskmanagers: Count = option(0, "Never fewer TaskManagers than this.", ge=0)
@@ -202,8 +201,8 @@ class ProviderSettings(AccessSettings):
     spare_taskmanagers: Count = option(0, "TaskManagers beyond what is needed.", ge=0)
     other_taskmanagers: Count = option(
         0,
-        "TaskManagers of the cluster that somebody else looks after; where the provider knows the ids of its own "
-        "(process), they are told apart without this.",
+        "TaskManagers of the cluster that somebody else looks after; where the provider tells the ids of its own, they "
+        "are told apart without this.",
         ge=0,
     )
     slots_per_taskmanager: Count | None = option(
@@ -228,24 +227,14 @@ class ProviderSettings(AccessSettings):
     )
     command: Texts = option(
         (),
-        "Program and arguments, as a list, no shell. process: runs one TaskManager in the foreground, {id} stands for "
-        "its id. command: makes a count come true, {n} stands for it, an argument {victims} for the ids of those to "
-        "stop. compose: Docker Compose with its own options.",
+        "Program and arguments, as a list, no shell. command: makes a count come true, {n} stands for it, an argument "
+        "{victims} for the ids of those to stop. compose: Docker Compose with its own options.",
     )
     describe_command: Texts = option(
         (), "command: program and arguments that write how many TaskManagers there are, as a number or JSON."
     )
     command_timeout: Seconds = option(300.0, "command, compose: time that the command may take.", gt=0)
     timeout: Seconds = option(10.0, "Time that one request of http may take, or the describing command.", gt=0)
-    directory: Text | None = option(
-        None, "process: where the list of processes and their outputs are kept; has to outlive the daemon."
-    )
-    stop_timeout: Seconds = option(
-        30.0, "process: time between SIGTERM and SIGKILL when a TaskManager is stopped.", ge=0
-    )
-    environment: Texts = option(
-        ENVIRONMENT, "process: patterns for names of the daemon's environment variables that TaskManagers get, too."
-    )
     url: BaseUrls = option((), "http: the service, which answers GET and PUT there.")
     service: Text | None = option(None, "compose: name of the service that runs TaskManagers.")
     parameters: TextMap = option({}, "Settings of a provider that is a plug-in of others.")

@@ -15,6 +15,7 @@ from flink_autoscaler.core.model.syntax import shortened
 from flink_autoscaler.core.options import option as core_option
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import Option, nearest
+from flink_autoscaler.standalone.settings.removed import removed_key
 from flink_autoscaler.standalone.settings.schema.settings import DaemonSettings
 from flink_autoscaler.standalone.settings.schema.types import EXPECTED, OldKeys, OptionSection, Syntax, syntax_of
 
@@ -251,6 +252,8 @@ def _unknown_daemon_key(key: str, *, is_compared: bool) -> str | None:
         return _unknown_job_key(inner["option"], is_compared=is_compared)
     if daemon_option(key) is not None:
         return None
+    if message := removed_key(key):
+        return message
     numbered = _NUMBERED.match(key)
     number = numbered["number"] if numbered else "0"
     if numbered and not _NUMBER.fullmatch(number):
@@ -262,7 +265,7 @@ def _unknown_daemon_key(key: str, *, is_compared: bool) -> str | None:
 def _unknown_job_key(key: str, *, is_compared: bool) -> str | None:
     if not key.startswith(JOB_PREFIXES) or key in job_keys() or _PLUGIN_PARAMETER.fullmatch(key):
         return None
-    return "unknown key" + (nearest(key, job_keys()) if is_compared else "")
+    return removed_key(key) or "unknown key" + (nearest(key, job_keys()) if is_compared else "")
 
 
 def resembles_ours(key: str) -> bool:

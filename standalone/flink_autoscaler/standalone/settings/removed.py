@@ -1,0 +1,45 @@
+"""What earlier versions had: keys, plug-ins and commands that are refused, each with what to use instead.
+
+One table for every place that refuses them, so that who upgrades reads the same sentence wherever the word was written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+_COMMAND_PROVIDER: Final = (
+    "autoscaler.clusters.<n>.provider.type: command with conf/taskmanagers.sh, which starts and stops TaskManagers on "
+    "this machine (docs/guide/reactive-mode.md)"
+)
+
+REMOVED_KEYS: Final[Mapping[str, str]] = {
+    "autoscaler.clusters.<n>.provider.directory": _COMMAND_PROVIDER,
+    "autoscaler.clusters.<n>.provider.stop-timeout": _COMMAND_PROVIDER,
+    "autoscaler.clusters.<n>.provider.environment": _COMMAND_PROVIDER,
+}
+"""By key, ``<n>`` for the number of a cluster: what to use instead."""
+
+REMOVED_PLUGINS: Final[Mapping[tuple[str, str], str]] = {
+    ("flink_autoscaler.task_manager_providers", "process"): _COMMAND_PROVIDER,
+}
+"""By group of entry points and name: what to use instead."""
+
+_INDEX: Final = re.compile(r"\.\d{1,4}\.", re.ASCII)
+
+
+def removed_key(key: str) -> str | None:
+    """Return what is wrong with a key that an earlier version had; None for every other key."""
+    instead = REMOVED_KEYS.get(_INDEX.sub(".<n>.", key))
+    return None if instead is None else _sentence(instead)
+
+
+def removed_plugin(group: str, name: str) -> str | None:
+    """Return what is wrong with the name of a plug-in that came with an earlier version; None for every other name."""
+    instead = REMOVED_PLUGINS.get((group, name))
+    return None if instead is None else f"'{name}' {_sentence(instead)}"
+
+
+def _sentence(instead: str) -> str:
+    return f"was removed; use {instead}"

@@ -1,0 +1,42 @@
+"""What earlier versions had is refused with what to use instead, with the line and the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.standalone.settings.loading import load_settings
+from flink_autoscaler.standalone.settings.removed import REMOVED_KEYS, REMOVED_PLUGINS, removed_key
+from flink_autoscaler.standalone.settings.schema.options import unknown_key
+from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
+
+CLUSTER = "autoscaler:\n  clusters:\n    - name: c\n      url: http://127.0.0.1:1\n"
+
+
+def refusal(text: str, directory: Path) -> str:
+    file = directory / "autoscaler.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        load_settings(load_configuration(file=file, environment={}, overrides=[]))
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("key", REMOVED_KEYS)
+def test_no_removed_key_is_known(key: str) -> None:
+    assert unknown_key(key.replace("<n>", "3")) == removed_key(key.replace("<n>", "3")) != None  # noqa: E711
+
+
+def test_a_removed_key_is_refused_where_it_stands(tmp_path: Path) -> None:
+    told = refusal(f"{CLUSTER}      provider:\n        directory: /x\n", tmp_path)
+
+    assert "autoscaler.yaml line 6" in told
+    assert "was removed; use autoscaler.clusters.<n>.provider.type: command with conf/taskmanagers.sh" in told
+
+
+@pytest.mark.parametrize(("group", "name"), REMOVED_PLUGINS)
+def test_a_removed_provider_is_refused_with_what_to_use_instead(group: str, name: str, tmp_path: Path) -> None:
+    told = refusal(f"{CLUSTER}      provider:\n        type: {name}\n  realizer: auto\n", tmp_path)
+
+    assert f"'{name}' was removed; use {REMOVED_PLUGINS[group, name]}" in told
