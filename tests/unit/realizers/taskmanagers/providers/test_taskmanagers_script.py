@@ -56,12 +56,12 @@ def provider(spec: CommandSpec) -> CommandProvider:
 
 def test_victims_are_stopped_and_the_next_daemon_finds_the_others(spec: CommandSpec, provider: CommandProvider) -> None:
     ended(provider, provider.set_desired(3))
-    first, second, third = sorted(provider.describe().taskmanager_ids)
+    first, second, third = sorted(provider.describe().taskmanager_ids or ())
 
     ended(provider, provider.set_desired(2, [second]))
 
     later = CommandProvider(spec)
-    assert sorted(later.describe().taskmanager_ids) == [first, third]
+    assert sorted(later.describe().taskmanager_ids or ()) == [first, third]
     ended(later, later.set_desired(0))
 
 
