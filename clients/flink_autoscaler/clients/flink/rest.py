@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, Protocol, TypeVar
 from urllib.parse import quote
 
@@ -12,11 +13,12 @@ from flink_autoscaler.clients.flink.decode import JobListing, JobOverview, Paral
 from flink_autoscaler.clients.flink.freshness import MetricStoreWatch
 from flink_autoscaler.clients.http.json_object import decoded
 from flink_autoscaler.clients.http.transport import HttpTransport
-from flink_autoscaler.core.errors import RealizeError, ResponseError
+from flink_autoscaler.core.errors import AutoscalerError, RealizeError, ResponseError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.metrics import Aggregate, VertexId
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts, JobException, RescaleAttempt, TaskManagerFacts
 from flink_autoscaler.core.model.topology import JobDetails
+from flink_autoscaler.core.options.flink import FlinkOptions
 
 T = TypeVar("T")
 
@@ -96,11 +98,21 @@ class FlinkRestClient:
 
     async def job_configuration(self, job_id: str) -> dict[str, str]:
         """Return the configuration of the job's JobManager. In a session cluster unknown jobs have it, too."""
-        return await self._get(f"{_job(job_id)}/jobmanager/config", decode.configuration)
+        return await self._in_force(await self._get(f"{_job(job_id)}/jobmanager/config", decode.configuration))
 
     async def cluster_configuration(self) -> dict[str, str]:
         """Return the configuration of the JobManager; sensitive values are ``******``."""
-        return await self._get("/jobmanager/config", decode.configuration)
+        return await self._in_force(await self._get("/jobmanager/config", decode.configuration))
+
+    async def _in_force(self, configuration: dict[str, str]) -> dict[str, str]:
+        """Leave out what Flink 2 still reads and does not use any more: the least increase of parallelism."""
+        key = FlinkOptions.min_parallelism_increase.key
+        if key not in configuration:
+            return configuration
+        with suppress(AutoscalerError):  # of an unknown version: the cautious way is that of Flink 1
+            if not (await self.flink_version()).startswith("1."):
+                return {name: value for name, value in configuration.items() if name != key}
+        return configuration
 
     async def job_user_config(self, job_id: str) -> dict[str, str]:
         """Return the global parameters of a job."""

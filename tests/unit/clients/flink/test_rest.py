@@ -53,6 +53,18 @@ def test_client_reads_what_the_cluster_says_about_itself(flink: FakeFlink) -> No
     assert slots == ({"taskSlotsTotal": "16"}, {})
 
 
+@pytest.mark.parametrize(("version", "is_used"), [("1.20.5", True), ("2.3.0", False)])
+def test_the_least_increase_is_that_of_a_flink_that_uses_it(flink: FakeFlink, version: str, is_used: bool) -> None:
+    key = "jobmanager.adaptive-scheduler.min-parallelism-increase"
+    flink.version, flink.configuration = version, {**flink.configuration, key: "4"}
+    job = flink.add_job("orders")
+
+    of_cluster = ask(flink, lambda client: client.cluster_configuration())
+    of_job = ask(flink, lambda client: client.job_configuration(job.job_id))
+
+    assert [key in configuration for configuration in (of_cluster, of_job)] == [is_used, is_used]
+
+
 def test_taskmanager_metrics_are_asked_for_without_sums(flink: FakeFlink) -> None:
     ask(flink, lambda client: client.taskmanager_metrics(("Status.JVM.Memory.Heap.Max",)))
 
