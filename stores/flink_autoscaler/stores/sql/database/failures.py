@@ -96,7 +96,7 @@ _MEANINGS = (
         "user name or password is wrong: check jdbc.username and the password variable or file",
         LastingError,
         "28P01 28000 1045 1698",
-        'password authentication failed|no password supplied|access denied for user|role "?.*"? does not exist',
+        'password authentication failed|no password supplied|access denied for user|role "?[^"]{1,128}"? does not exist',
     ),
     _Meaning(
         "the connection could not be secured: check the TLS parameters of jdbc.url and the server's certificate",
@@ -106,7 +106,7 @@ _MEANINGS = (
         "the database does not exist: create it, or correct jdbc.url",
         LastingError,
         "3D000 1049",
-        'database "?.*"? does not exist|unknown database',
+        'database "?[^"]{1,128}"? does not exist|unknown database',
     ),
     _Meaning(
         "it has no free connection: raise its limit, or lower jdbc pool sizes",
