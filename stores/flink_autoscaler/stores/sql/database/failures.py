@@ -96,7 +96,8 @@ _MEANINGS = (
         "user name or password is wrong: check jdbc.username and the password variable or file",
         LastingError,
         "28P01 28000 1045 1698",
-        'password authentication failed|no password supplied|access denied for user|role "?[^"]{1,128}"? does not exist',
+        'password authentication failed|no password supplied|access denied for user|'
+        'role "?[^"]{1,128}"? does not exist',
     ),
     _Meaning(
         "the connection could not be secured: check the TLS parameters of jdbc.url and the server's certificate",
