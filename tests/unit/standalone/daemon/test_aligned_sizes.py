@@ -21,6 +21,8 @@ OPTIONS = {
     "autoscaler.engine.kind": "inline",
     "autoscaler.standalone.control-loop.interval": "10 s",
     "autoscaler.clusters.0.slots": "elastic",
+    # As far as even shares are.
+    "job.autoscaler.scaling.parallelism-alignment.max-increase": "1",
 }
 POLICY = '''
 from flink_autoscaler.core.model.events import Reason
@@ -96,6 +98,13 @@ DIVISORS = "[1, 2, 4, 8, 16, 32, 64, 128]"
             {"scaling.parallelism-alignment.mode": "EVENLY_SPREAD"}, 32, 32, DIVISORS, id="evenly spread, a divisor"
         ),
         pytest.param({"scaling.parallelism-alignment.mode": "OFF"}, 19, 19, "None", id="off"),
+        pytest.param(
+            {"scaling.parallelism-alignment.max-increase": "0.33", "vertex.max-parallelism": "48"},
+            44,
+            44,
+            "[1, 2, 4, 6, 7, 8, 10, 11, 12, 13, 15, 16, 19, 22, 26, 32, 43, 44, 45, 46, 47, 48]",
+            id="balanced, too far",
+        ),
     ],
 )
 def test_a_policy_gets_the_size_that_it_took_for_one(
