@@ -162,11 +162,12 @@ def test_log_line_for_people_stays_one_line_whatever_the_name(
 
 def test_jobs_of_one_name_are_told_apart(flinks: Callable[[], FakeFlink], watching: Watching) -> None:
     flink = flinks()
-    ids = [flink.add_job("orders").job_id for _ in range(3)]
+    first, *later = (flink.add_job("orders", start_ms=at).job_id for at in (1, 2, 3))
 
     (report,) = run_passes(watching.watch(flink))
 
-    assert report.reports.keys() == {f"main/orders#{job_id}" for job_id in ids}
+    assert report.reports["main/orders"].outcome.state.job_id == first
+    assert report.reports.keys() == {"main/orders", *(f"main/orders#{job_id}" for job_id in later)}
     assert {found.outcome.phase for found in report.reports.values()} == {PassPhase.COLLECTING}
 
 
