@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flink_autoscaler.core.cycle.shadow import Shadow, kept_shadow
@@ -13,10 +15,13 @@ from flink_autoscaler.core.evaluate.outside import OutsideFigures
 from flink_autoscaler.core.forecast.pass_forecast import PassForecast, pass_forecast
 from flink_autoscaler.core.model.decision import Evaluation, RestartTime
 from flink_autoscaler.core.model.events import Event, EventType, Reason
+from flink_autoscaler.core.model.metrics import FlinkMetric, MetricSample, ScalingMetric
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.reading import ClusterReading, JobReading
 from flink_autoscaler.core.model.state import JobState, PolicyMemories
 from flink_autoscaler.core.observe.observation import Observed
+from flink_autoscaler.core.observe.possible import MOST
+from flink_autoscaler.core.observe.window import window_of
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.policies.base.scalability import data_skews
 from flink_autoscaler.core.policies.choosing import windowless
@@ -75,6 +80,8 @@ def evaluated(
     custom = CustomEvaluation(request.context, observed.topology, samples, assumed)
     try:
         outside, history = OutsideFigures.of(reading), observed.state.history
+        if settings.is_improved:
+            _require_lags(observed, reading, samples)
         metrics = evaluate(observed.topology, samples, settings, custom.hook(plugins), outside, history)
     except EvaluationError as error:
         if settings.is_strict and (not observed.is_window_full or _begins_anew(observed)):
@@ -105,6 +112,16 @@ def evaluated(
     evaluation = Evaluation(metrics, observed.topology, assumed, observed.is_window_full)
     events = _plugin_events(request.context, custom.problems) if custom.problems else ()
     return replace(found, evaluation=evaluation, events=events), job
+
+
+def _require_lags(observed: Observed, reading: JobReading, samples: Sequence[MetricSample]) -> None:
+    """Raise for a source that tells its lag, but none that can be: it is no source without one, which reads all."""
+    window = window_of(samples)
+    for vertex_id, vertex in observed.topology.vertices.items():
+        told = reading.aggregates.get(vertex_id, {}).get(FlinkMetric.PENDING_RECORDS)
+        is_impossible = told is not None and (told.total is None or not 0.0 <= told.total < MOST)
+        if vertex.is_source and is_impossible and math.isnan(window.rate(ScalingMetric.LAG, vertex_id)):
+            raise EvaluationError(f"source {vertex_id}: no lag that can be in the metric window")
 
 
 def _begins_anew(observed: Observed) -> bool:

@@ -78,7 +78,7 @@ def test_one_event_is_structured_and_several_are_a_batch() -> None:
 def test_a_body_survives_characters_that_are_none() -> None:
     body, _ = body_of([an_event(message="half \ud800 東京")])
 
-    assert json.loads(body)["data"]["message"] == "half ? 東京"
+    assert json.loads(body)["data"]["message"] == r"half \ud800 東京"
 
 
 def test_the_signature_is_that_of_the_body() -> None:

@@ -144,7 +144,7 @@ def test_a_backtest_ends_with_the_daemon_however_that_ends(
         wait_until("the job", lambda: "main/orders" in client.get("/").text, 20)
         begun = client.post("/api/v1/backtest", json=asked).json()
         child = wait_until("its process", lambda: daemon.children(Path(sys.executable).name), 10)[0]
-        simulates = wait_until("the simulation", lambda: is_simulating(client, begun["id"]), 60)
+        simulates = wait_until("the simulation", lambda: is_simulating(client, begun["id"]), 300)
         healthy = client.get("/healthz").status_code
 
     daemon.send(end)
