@@ -268,5 +268,6 @@ def test_a_decision_stays_within_all_limits(
     greatest = min(50, partitions) if partitions and compat is Compat.IMPROVED else 50
     for vertex, parallelism in outcome.wanted.items():
         is_source = not graph[int(vertex, 16) - 1]
-        # Subtasks without a partition go at once, whatever a scale-down may take at most.
-        assert (min(2, greatest) if is_source else 2) <= parallelism <= (max(4, greatest) if is_source else 50)
+        # Subtasks without a partition go at once, whatever a scale-down may take at most of the others.
+        least = max(1, min(4, greatest) // 2) if is_source else 2
+        assert least <= parallelism <= (max(4, greatest) if is_source else 50)
