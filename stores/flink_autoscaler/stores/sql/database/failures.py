@@ -96,7 +96,7 @@ _MEANINGS = (
         "user name or password is wrong: check jdbc.username and the password variable or file",
         LastingError,
         "28P01 28000 1045 1698",
-        'password authentication failed|no password supplied|access denied for user|'
+        "password authentication failed|no password supplied|access denied for user|"
         'role "?[^"]{1,128}"? does not exist',
     ),
     _Meaning(
