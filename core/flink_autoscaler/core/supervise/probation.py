@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from flink_autoscaler.core.border import Border
@@ -51,12 +51,8 @@ def _proved(state: JobState, given: SupervisionInput, current: RescaleRecord) ->
     stable = state.supervision.entered(SupervisionPhase.STABLE, given.now_ms)
     if current.stage.is_final and _has_proved(given, current):
         stable = replace(stable, last_stable=dict(given.facts.running or current.reached))
-        change = given.described(current.before, current.reached)
-        if problem := _shortfall(state, given, current):
-            # It survives, which is all that a rollback goes by; that it is well nobody may say.
-            text = f"The job survives {change}, but is no better off: {problem}"
-            return remember(state, stable, tell("RescaleIneffective", text, warns=True))
-        return remember(state, stable, tell("RescaleConfirmed", f"The job is well with {change}"))
+        # That it survives is all that a rollback goes by; whether it is well is another matter.
+        return remember(state, stable, _verdict(state, given, current))
     if given.since(state.supervision.since_ms) > _LONGEST_PROBATION_MS:
         text = "The job was not well for a day after its rescale, for other reasons"
         return remember(state, stable, tell("ProbationAbandoned", text, warns=True))
@@ -96,35 +92,47 @@ def _lags(samples: Sequence[MetricSample]) -> list[float]:
     return [lag for lag in sums if math.isfinite(lag)]
 
 
-def _shortfall(state: JobState, given: SupervisionInput, current: RescaleRecord) -> str:
-    """Say in what a job is no better off than before its rescale; empty where it is, and where that is not known."""
+def _verdict(state: JobState, given: SupervisionInput, current: RescaleRecord) -> Event:
+    """Say whether a job that survives its rescale is better off than before; of what is not known, nothing."""
+    change = given.described(current.before, current.reached)
+    window, baseline, options = window_of(state.samples), state.supervision.baseline, given.options
+    well = tell("RescaleConfirmed", f"The job is well with {change}")
     if current.origin is not Origin.AUTOSCALER or not state.samples:
-        return ""
-    samples, window, baseline, options = (
-        state.samples,
-        window_of(state.samples),
-        state.supervision.baseline,
-        given.options,
-    )
+        return well
     try:
         limit, target = options.slo_lag.exact_seconds, options.utilization_target
     except ConfigError:
-        return ""  # a limit that nobody can read must not keep the job on probation
-    sources = [v for v, metrics in samples[-1].vertices.items() if ScalingMetric.LAG in metrics]
+        return well  # a limit that nobody can read must not keep the job on probation
+    sources = [v for v, metrics in state.samples[-1].vertices.items() if ScalingMetric.LAG in metrics]
     allowed = limit * sum(_rate(window, v) for v in sources)
-    before, lags = baseline.get(_LAG, NAN), _lags(samples)
+    before, lags = baseline.get(_LAG, NAN), _lags(state.samples)
     if lags and lags[-1] > allowed and before <= lags[-1]:
-        # A job that works off what has piled up meanwhile is better off already.
-        is_falling = lags[-1] < lags[0]
-        return "" if is_falling else f"{lags[-1]:.0f} records of lag do not become fewer, before it were {before:.0f}"
+        if lags[-1] < lags[0]:
+            return well  # what has piled up meanwhile is being worked off
+        lag = f"{lags[-1]:.0f} records of lag do not become fewer, before it were {before:.0f}"
+        if _does_more(window, baseline, current.raised):
+            return tell("RescaleConfirmed", f"The job does more with {change}, but not enough: {lag}")
+        return _ineffective(change, lag)
     if before > allowed:
-        return ""
+        return well
     for vertex_id in sorted(current.raised):
         busy, now = window.average(ScalingMetric.LOAD, vertex_id), _capacity(window, vertex_id)
         if busy > target and now < _STRAY * baseline.get(vertex_id, NAN):
-            was = f"before it could do {baseline[vertex_id]:.0f}"
-            return f"{given.name(vertex_id)} is {busy:.0%} busy and can do {now:.0f} records/s, {was}"
-    return ""
+            could = f"can do {now:.0f} records/s, before it could do {baseline[vertex_id]:.0f}"
+            return _ineffective(change, f"{given.name(vertex_id)} is {busy:.0%} busy and {could}")
+    return well
+
+
+def _ineffective(change: str, problem: str) -> Event:
+    text = f"The job survives {change}, but is no better off: {problem}"
+    return tell("RescaleIneffective", text, warns=True)
+
+
+def _does_more(window: MetricWindow, baseline: Mapping[str, float], raised: Iterable[VertexId]) -> bool:
+    """Tell whether every vertex that was scaled up can do more than before; not where that is unknown of all."""
+    known = [(_capacity(window, v), _STRAY * baseline.get(v, NAN)) for v in raised]
+    gains = [now > wanted for now, wanted in known if math.isfinite(now) and math.isfinite(wanted)]
+    return bool(gains) and all(gains)
 
 
 def _has_proved(given: SupervisionInput, current: RescaleRecord) -> bool:

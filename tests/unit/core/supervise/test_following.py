@@ -136,6 +136,8 @@ def samples(
     ("before", "after", "told"),
     [
         pytest.param({"lag": 20e3, "work": 1e3}, samples(lags=(500e3, 775e3)), "775000 records of lag", id="lag grows"),
+        pytest.param({"lag": 20e3, "work": 500.0}, samples(lags=(500e3, 775e3)), "", id="lag grows, but more is done"),
+        pytest.param({"lag": 20e3}, samples(lags=(500e3, 775e3)), "775000 records", id="lag grows, nothing else known"),
         pytest.param({"lag": 20e3, "work": 1e3}, samples(lags=(775e3, 775e3)), "775000 records of lag", id="lag stays"),
         pytest.param({"lag": 20e3, "work": 1e3}, samples(lags=(775e3, 500e3)), "", id="lag is being worked off"),
         pytest.param({"lag": 900e3, "work": 1e3}, samples(lags=(500e3, 775e3)), "", id="less lag than before"),
