@@ -115,7 +115,7 @@ def test_scenarios_of_the_reference_go_as_measured_beside_a_policy_that_never_ap
     for case in vectors["cases"]:
         case["scenario"]["base_conf"] = {**case["scenario"].get("base_conf", {}), **more}
 
-    replayed = replay(vectors, progress=lambda _: None)
+    replayed = replay(vectors, progress=lambda *_: None)
 
     pairs = zip(vectors["cases"], replayed["cases"], strict=True)
     assert [difference for case, actual in pairs for difference in scenario_differences(case, actual)] == []

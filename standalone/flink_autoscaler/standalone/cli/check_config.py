@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from io import StringIO
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flink_autoscaler.standalone.cli.command import EXIT_CONFIG, EXIT_FAILED, GivenSettings, JsonOption, command
-from flink_autoscaler.standalone.cli.output import json_text, print_error, table_of, write_out
+from flink_autoscaler.standalone.cli.output import json_text, print_error, table_text, write_out
 
 if TYPE_CHECKING:
     from flink_autoscaler.standalone.cli.start_trial import Tried
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from flink_autoscaler.standalone.settings.sources.configuration import Configuration
 
 app = typer.Typer()
-
-_WIDTH: Final = 160
 
 
 @command(
@@ -137,20 +134,15 @@ def _yarn(settings: YarnSettings) -> dict[str, Any]:
 def _as_tables(
     lines: list[EffectiveValue], clusters: list[dict[str, Any]], warnings: tuple[str, ...], tried: Sequence[Tried]
 ) -> str:
-    from rich.console import Console
-    from rich.text import Text
-
     values = [(line.key, "(unset)" if line.value is None else line.value, line.origin) for line in lines]
     titles = ("cluster", "type", "url", "auth", "jobs", "interval (s)", "timeout (s)", "engine")
-    out = StringIO()
-    Console(file=out, width=_WIDTH, force_terminal=False).print(
-        table_of(("key", "value", "origin"), values),
-        table_of(titles, [tuple(_cells(cluster)) for cluster in clusters]),
-        *(Text(f"warning: {warning}") for warning in warnings),
-        *(Text(f"{each.part}: {'ok' if each.is_fine else 'FAILED'}: {each.text}") for each in tried),
-        sep="\n",
+    parts = (
+        table_text(("key", "value", "origin"), values),
+        table_text(titles, [tuple(_cells(cluster)) for cluster in clusters]),
+        *(f"warning: {warning}\n" for warning in warnings),
+        *(f"{each.part}: {'ok' if each.is_fine else 'FAILED'}: {each.text}\n" for each in tried),
     )
-    return out.getvalue()
+    return "\n".join(parts)
 
 
 def _cells(cluster: Mapping[str, Any]) -> Iterator[str]:

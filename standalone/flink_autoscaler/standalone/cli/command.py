@@ -222,7 +222,9 @@ def command_group(*examples: str, text: str, short_help: str) -> typer.Typer:
 def require_command(context: typer.Context) -> None:
     """Show the help to those who have named no command, and end with the exit code of a mistake."""
     if context.invoked_subcommand is None:
-        typer.echo(context.get_help(), err=True)
+        from flink_autoscaler.standalone.cli.output import write_error
+
+        write_error(f"{context.get_help()}\n")
         raise typer.Exit(EXIT_CONFIG)
 
 
@@ -238,7 +240,9 @@ def _run_to_exit(work: Callable[[], int], *, is_debug: bool) -> None:
         code = EXIT_FAILED
     except Exception as error:
         if is_debug:
-            traceback.print_exc()
+            from flink_autoscaler.standalone.cli.output import write_error
+
+            write_error(traceback.format_exc())
         code = _told(error)
     raise typer.Exit(code)
 
@@ -246,15 +250,15 @@ def _run_to_exit(work: Callable[[], int], *, is_debug: bool) -> None:
 def _told(error: Exception) -> int:
     """Show an error and return its exit code."""
     from flink_autoscaler.core.errors import ConfigError
+    from flink_autoscaler.standalone.cli.output import print_error
     from flink_autoscaler.standalone.extras import missing_library
-    from flink_autoscaler.standalone.observability.logs import masked
 
     is_mistake = isinstance(error, ConfigError) or _is_set_up_wrongly(error)
-    text = masked(str(error)) or type(error).__name__
+    text = str(error) or type(error).__name__
     if isinstance(error, ModuleNotFoundError) and (missing := missing_library(error)):
         is_mistake, text = True, missing
     for line in text.splitlines():
-        typer.echo(f"error: {line}", err=True)
+        print_error(line)
     return EXIT_CONFIG if is_mistake else EXIT_FAILED
 
 

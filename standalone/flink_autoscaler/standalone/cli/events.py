@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -134,7 +133,6 @@ def _follow(database: Database, wanted: EventFilter, limit: int, show: Callable[
         follower.mark_shown(event)
     is_away = False
     while True:
-        sys.stdout.flush()
         try:
             for event in follower.poll():
                 show(event)

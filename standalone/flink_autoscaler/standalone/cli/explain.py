@@ -21,7 +21,7 @@ from flink_autoscaler.standalone.cli.command import (
     read_instant,
     valued,
 )
-from flink_autoscaler.standalone.cli.output import print_document, undone_on_interrupt, whole_file, write_out
+from flink_autoscaler.standalone.cli.output import print_document, progress, whole_file, write_out
 
 if TYPE_CHECKING:
     from flink_autoscaler.core.model.job import JobKey
@@ -236,17 +236,13 @@ def _replay(record: PassRecord) -> int:
 
 def _replay_vectors(vectors: Path, output: Path) -> int:
     """Replay behaviour vectors and write what happened; return the exit code."""
-    from rich.console import Console
-    from rich.status import Status
-
     from flink_autoscaler.standalone.observability.logs import configure_logging
     from flink_autoscaler.standalone.records.vector_replay import read_vectors, replay
 
     configure_logging(log_format="auto", level="error")
     given = read_vectors(vectors)
-    status = Status("replaying", console=Console(stderr=True))
-    with whole_file(output, replaces=True) as stream, undone_on_interrupt(status.stop), status:
-        replayed = replay(given, progress=lambda case: status.update(f"replaying {case}"))
+    with whole_file(output, replaces=True) as stream, progress("replaying") as tell:
+        replayed = replay(given, progress=tell)
         stream.write(json.dumps(replayed).encode())
     write_out(f"{len(replayed['cases'])} cases replayed, written to {output}\n")
     return 0

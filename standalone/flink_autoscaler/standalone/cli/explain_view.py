@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Final
-
-from rich.console import Console
-from rich.padding import Padding
-from rich.text import Text
 
 from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.numbers import three_digits
 from flink_autoscaler.core.model.orders import PauseScope, Signed
 from flink_autoscaler.core.model.supervision import RescaleRecord, SupervisionPhase
-from flink_autoscaler.standalone.cli.output import Row, one_line, table_of
-from flink_autoscaler.standalone.observability.logs import masked
+from flink_autoscaler.standalone.cli.output import Row, Rows, print_sections
 from flink_autoscaler.standalone.records.deciding import deciding_sentence
 from flink_autoscaler.standalone.records.explain import Explanation, VertexStory, measured
 
-WIDTH_WITHOUT_TERMINAL: Final = 80
 _MOST_OF_A_UNIT: Final = 180
 """From so many of a unit on an age is told in the next one."""
 _SAME: Final = 1e-6
 """Factors that differ by less are the same."""
-_VERTICES: Final = "vertices"
 _TITLES: Final = ("VERTEX", "NOW", "BUSY", "TARGET/S", "NEEDS/S", "HAS/S", "FACTOR", "WANTED", "FINAL")
 
 
@@ -38,27 +30,17 @@ def print_explanation(explained: Explanation, vertex: str | None = None, *, now_
         vertex: Name or id of a vertex to be shown with all its terms; None shows those that change or were held back.
         now_ms: The present, epoch milliseconds, by which the age of the pass is told; None tells none.
     """
-    console = Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL, highlight=False)
-    for title, lines in _sections(explained, vertex, now_ms):
-        if title == _VERTICES:
-            console.print()
-            console.print(table_of(_TITLES, (_vertex_row(each) for each in explained.vertices)))
-        elif lines:
-            console.print()
-            console.print(Text(one_line(title), style="bold"))
-            for line in lines:
-                text = Text(one_line(masked(line)))
-                console.print(Padding(text, (0, 0, 0, 2)) if sys.stdout.isatty() else "  " + text.plain, soft_wrap=True)
+    print_sections(_sections(explained, vertex, now_ms))
 
 
-def _sections(explained: Explanation, vertex: str | None, now_ms: int | None) -> Iterator[tuple[str, list[str]]]:
+def _sections(explained: Explanation, vertex: str | None, now_ms: int | None) -> Iterator[tuple[str, list[str] | Rows]]:
     decided = deciding_sentence(explained)
     title = f"{explained.request.context.job_key}  {moment(explained.request.now_ms)}{_age(explained, now_ms)}"
     yield title, [explained.headline, *([decided] if decided else [])]
     yield "because", list(explained.because)
     yield "in shadow mode", list(_in_shadow(explained))
     if explained.vertices:
-        yield _VERTICES, []
+        yield "vertices", (_TITLES, [_vertex_row(each) for each in explained.vertices])
     yield "not from Flink's REST API", list(_origins(explained))
     yield "planned for a restart", [explained.restart] if explained.restart else []
     for story in explained.vertices:

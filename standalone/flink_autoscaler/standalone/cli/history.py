@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -23,6 +21,7 @@ from flink_autoscaler.standalone.cli.command import (
     valued,
 )
 from flink_autoscaler.standalone.cli.output import (
+    binary_output,
     first_of,
     print_document,
     print_error,
@@ -173,7 +172,7 @@ def export(
     to = _format(form, output)
     with (
         opened_history(prepared, asked) as storage,
-        _output(output, replaces=force) as stream,
+        binary_output() if output == _STANDARD_OUTPUT else whole_file(Path(output), replaces=force) as stream,
         progress("exporting files") as tell,
     ):
         done = export_rows(storage, rows, stream, to, tell)
@@ -204,17 +203,6 @@ def _format(asked: str | None, output: str) -> Format:
     if asked is not None:
         raise mistake(f"--format '{asked}': expected {', '.join(Format)}")
     return Format.CSV
-
-
-@contextmanager
-def _output(name: str, *, replaces: bool) -> Iterator[IO[bytes]]:
-    """Open what an export goes to; a file appears when it is whole."""
-    if name == _STANDARD_OUTPUT:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    with whole_file(Path(name), replaces=replaces) as stream:
-        yield stream
 
 
 def _print_info(found: HistoryInfo) -> None:

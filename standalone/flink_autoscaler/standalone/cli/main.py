@@ -24,7 +24,7 @@ from flink_autoscaler.standalone.cli import (
 )
 from flink_autoscaler.standalone.cli.command import EXIT_CONFIG, EXIT_FAILED, EXIT_INTERRUPTED, require_command
 from flink_autoscaler.standalone.cli.orders import commands as orders
-from flink_autoscaler.standalone.cli.output import replace_closed_streams
+from flink_autoscaler.standalone.cli.output import print_error, replace_closed_streams, write_out
 
 # Typer exports this class's child alone.
 _UsageError: Final[type[Any]] = typer.BadParameter.__mro__[1]
@@ -50,7 +50,7 @@ def _show_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        typer.echo(f"flink-autoscaler {version('flink-autoscaler')}")
+        write_out(f"flink-autoscaler {version('flink-autoscaler')}\n")
         raise typer.Exit
 
 
@@ -70,11 +70,11 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except _UsageError as error:
-        typer.echo(f"error: {' '.join(error.format_message().split())}", err=True)
+        print_error(" ".join(error.format_message().split()))
         code = EXIT_CONFIG
     except typer.Abort:
         code = EXIT_INTERRUPTED
     except OSError as error:  # of a help that cannot be written
-        typer.echo(f"error: {error}", err=True)
+        print_error(str(error))
         code = EXIT_FAILED
     sys.exit(code or 0)

@@ -18,11 +18,13 @@ from typing import IO, TYPE_CHECKING, Final
 from flink_autoscaler.standalone.cli.command import mistake
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from flink_autoscaler.pipeline.history.catalog import Progress as Tell
 
 _WIDTH_WITHOUT_TERMINAL: Final = 160
+_WIDTH_OF_SECTIONS: Final = 80
 
 Row = Sequence[str]
 Rows = tuple[Row, Sequence[Row]]
@@ -57,13 +59,49 @@ def print_table(titles: Row, rows: Sequence[Row], *, if_empty: str | None = None
         rows: May be shorter than the titles.
         if_empty: Told on standard error instead of a table without rows.
     """
-    from rich.console import Console
-
     if not rows and if_empty is not None:
         write_error(f"{if_empty}\n")
         return
-    width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
-    Console(width=width).print(table_of(titles, rows))
+    _console(_WIDTH_WITHOUT_TERMINAL).print(table_of(titles, rows))
+
+
+def table_text(titles: Row, rows: Sequence[Row]) -> str:
+    """Return a table as wide lines."""
+    from rich.console import Console
+
+    out = io.StringIO()
+    Console(file=out, width=_WIDTH_WITHOUT_TERMINAL, force_terminal=False).print(table_of(titles, rows))
+    return out.getvalue()
+
+
+def print_sections(sections: Iterable[tuple[str, Sequence[str] | Rows]]) -> None:
+    """Print parts with a title, of lines or of a table, which needs no title; one without lines is left out.
+
+    Lines are only broken where a terminal limits them.
+    """
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from flink_autoscaler.standalone.observability.logs import masked
+
+    console = _console(_WIDTH_OF_SECTIONS)
+    for title, content in sections:
+        if isinstance(content, tuple):
+            console.print()
+            console.print(table_of(*content))
+        elif content:
+            console.print()
+            console.print(Text(one_line(title), style="bold"))
+            for line in content:
+                text = Text(one_line(masked(line)))
+                console.print(Padding(text, (0, 0, 0, 2)) if sys.stdout.isatty() else "  " + text.plain, soft_wrap=True)
+
+
+def _console(width: int) -> Console:
+    """Return what prints to standard output, so wide where no terminal limits it."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else width, highlight=False)
 
 
 def print_document(document: object) -> None:
@@ -79,10 +117,11 @@ def json_text(document: object, indent: int | None = None) -> str:
 
 
 def write_out(text: str) -> None:
-    """Write a text for people to standard output: the way of everything that is no table."""
+    """Write a text for people to standard output, at once: the way of everything that is no table."""
     from flink_autoscaler.core.model.syntax import escaped
 
     sys.stdout.write(escaped(text))
+    sys.stdout.flush()
 
 
 def write_error(text: str) -> None:
@@ -90,6 +129,7 @@ def write_error(text: str) -> None:
     from flink_autoscaler.core.model.syntax import escaped
 
     sys.stderr.write(escaped(text))
+    sys.stderr.flush()
 
 
 def print_error(text: str) -> None:
@@ -114,8 +154,7 @@ def told_once() -> Iterator[Callable[[float], None]]:
         with lock:
             if not told.is_set():
                 told.set()
-                sys.stderr.write(f"waiting for metrics, which Flink gathers when it is asked (up to {seconds:.0f} s)\n")
-                sys.stderr.flush()
+                write_error(f"waiting for metrics, which Flink gathers when it is asked (up to {seconds:.0f} s)\n")
 
     yield tell
 
@@ -145,6 +184,13 @@ def progress(what: str, *, is_timed: bool = False) -> Iterator[Tell]:
     with undone_on_interrupt(shown.stop), shown as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, of: bar.update(task, completed=done, total=of)
+
+
+@contextmanager
+def binary_output() -> Iterator[IO[bytes]]:
+    """Give standard output for data, which programs read as it is."""
+    yield sys.stdout.buffer
+    sys.stdout.buffer.flush()
 
 
 @contextmanager

@@ -65,6 +65,7 @@ def run(given: GivenSettings, dry_run: DryRunOption = False) -> int:
         prepared,
         lambda: read_again(given.config, overrides, is_dry_run=dry_run),
         configuration=lambda: load_configuration(file=given.config, environment=os.environ, overrides=overrides),
+        greet=write_out,
     )
 
 

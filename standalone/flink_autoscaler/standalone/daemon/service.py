@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -39,6 +38,7 @@ def serve(
     load: Callable[[], Settings] | None = None,
     *,
     configuration: Callable[[], Configuration | None] = lambda: None,
+    greet: Callable[[str], None] = lambda _: None,
 ) -> int:
     """Look after all clusters until a signal comes; return the exit code.
 
@@ -46,6 +46,7 @@ def serve(
         settings: What to look after, and how.
         load: Reads the settings again, at every SIGHUP; raises :class:`ConfigError`. None leaves that signal as it is.
         configuration: Reads where the settings come from, for the page; after every change.
+        greet: Takes one line that says what is looked after, once it is.
 
     Raises:
         AutoscalerError: A part could not be started.
@@ -70,8 +71,7 @@ def serve(
         summary = _summary(settings)
         notifier.ready(summary)
         with suppress(OSError):  # a greeting that nobody can read is no reason not to start
-            sys.stdout.write(summary + "\n")
-            sys.stdout.flush()
+            greet(f"{summary}\n")
 
         reload = Reload(settings, load=load or (lambda: settings), clusters=clusters)
         end = _reload_until_the_end(inbox, reload, notifier, in_force)

@@ -72,12 +72,12 @@ def _content(path: Path) -> bytes:
     return content
 
 
-def replay(vectors: Json, progress: Callable[[str], None]) -> Json:
+def replay(vectors: Json, progress: Callable[[int, int], None]) -> Json:
     """Replay all cases.
 
     Args:
         vectors: What :func:`read_vectors` returned.
-        progress: Told the id of every case before it is replayed.
+        progress: Told how many cases of how many were replayed.
 
     Returns:
         ``{"cases": [...]}``: outputs per tick for scenarios, one output per case for functions.
@@ -91,14 +91,14 @@ def replay(vectors: Json, progress: Callable[[str], None]) -> Json:
         raise ConfigError(f"--vectors: a case that cannot be replayed: {type(error).__name__}: {error}") from error
 
 
-def _replayed(vectors: Json, progress: Callable[[str], None]) -> Json:
+def _replayed(vectors: Json, progress: Callable[[int, int], None]) -> Json:
     if vectors["kind"] == "functions":
         return {"cases": [{"out": call_function(case["fn"], case["in"])} for case in vectors["cases"]]}
     loop = EventLoopThread("replay")
     try:
-        cases = []
+        cases: list[Json] = []
         for case in vectors["cases"]:
-            progress(case["id"])
+            progress(len(cases), len(vectors["cases"]))
             ticks = [tick["in"] for tick in case["ticks"]]
             cases.append({"id": case["id"], "ticks": list(ScenarioReplay(case["scenario"], loop).run(ticks))})
         return {"cases": cases}

@@ -17,7 +17,7 @@ VECTORS = Path(__file__).parents[3] / "fixtures" / "vectors"
 def test_scenarios_go_as_measured(name: str) -> None:
     vectors = read_vectors(VECTORS / f"{name}.json.gz")
 
-    replayed = replay(vectors, progress=lambda _: None)
+    replayed = replay(vectors, progress=lambda *_: None)
 
     pairs = zip(vectors["cases"], replayed["cases"], strict=True)
     assert [difference for case, actual in pairs for difference in scenario_differences(case, actual)] == []
@@ -26,7 +26,7 @@ def test_scenarios_go_as_measured(name: str) -> None:
 def test_single_calls_return_what_was_measured() -> None:
     vectors = read_vectors(VECTORS / "functions.json.gz")
 
-    replayed = replay(vectors, progress=lambda _: None)
+    replayed = replay(vectors, progress=lambda *_: None)
 
     pairs = zip(vectors["cases"], replayed["cases"], strict=True)
     assert [text for case, actual in pairs if (text := function_difference(case, actual)) is not None] == []
