@@ -68,8 +68,7 @@ def serve(
         daemon.start()
         _start_profile_schedule(settings, wiring, gauges, parts)
         _start_watchdog(notifier, daemon, parts)
-        summary = _summary(settings)
-        notifier.ready(summary)
+        notifier.ready(summary := _summary(settings))
         with suppress(OSError):  # a greeting that nobody can read is no reason not to start
             greet(f"{summary}\n")
 
