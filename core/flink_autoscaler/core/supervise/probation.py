@@ -130,9 +130,13 @@ def _ineffective(change: str, problem: str) -> Event:
 
 def _does_more(window: MetricWindow, baseline: Mapping[str, float], raised: Iterable[VertexId]) -> bool:
     """Tell whether every vertex that was scaled up can do more than before; not where that is unknown of all."""
-    known = [(_capacity(window, v), _STRAY * baseline.get(v, NAN)) for v in raised]
-    gains = [now > wanted for now, wanted in known if math.isfinite(now) and math.isfinite(wanted)]
-    return bool(gains) and all(gains)
+    gains = []
+    for vertex_id in raised:
+        # Busy time is told late after a restart; a vertex can do at least what it reads.
+        now, read = _capacity(window, vertex_id), _rate(window, vertex_id)
+        gains.append((now if math.isfinite(now) else read) - _STRAY * baseline.get(vertex_id, NAN))
+    known = [gain for gain in gains if math.isfinite(gain)]
+    return bool(known) and min(known) > 0
 
 
 def _has_proved(given: SupervisionInput, current: RescaleRecord) -> bool:

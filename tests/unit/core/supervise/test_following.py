@@ -137,6 +137,9 @@ def samples(
     [
         pytest.param({"lag": 20e3, "work": 1e3}, samples(lags=(500e3, 775e3)), "775000 records of lag", id="lag grows"),
         pytest.param({"lag": 20e3, "work": 500.0}, samples(lags=(500e3, 775e3)), "", id="lag grows, but more is done"),
+        pytest.param(
+            {"lag": 20e3, "work": 500.0}, samples(busy=NAN, lags=(5e5, 7e5)), "", id="lag grows, more is read"
+        ),
         pytest.param({"lag": 20e3}, samples(lags=(500e3, 775e3)), "775000 records", id="lag grows, nothing else known"),
         pytest.param({"lag": 20e3, "work": 1e3}, samples(lags=(775e3, 775e3)), "775000 records of lag", id="lag stays"),
         pytest.param({"lag": 20e3, "work": 1e3}, samples(lags=(775e3, 500e3)), "", id="lag is being worked off"),
