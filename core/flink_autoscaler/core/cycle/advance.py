@@ -11,6 +11,7 @@ from flink_autoscaler.core.cycle.ending import (
     PassEnd,
     failed,
     failure,
+    interrupted,
     invalid,
     is_only_waiting,
     not_running,
@@ -18,9 +19,8 @@ from flink_autoscaler.core.cycle.ending import (
     waiting,
 )
 from flink_autoscaler.core.cycle.evaluated import Found, counted, evaluated, forecasted, memories_of, of_this_graph
+from flink_autoscaler.core.cycle.external_metrics import external_metrics
 from flink_autoscaler.core.cycle.giving import giving
-from flink_autoscaler.core.cycle.lags import supplemented, told
-from flink_autoscaler.core.cycle.numbers import with_numbers
 from flink_autoscaler.core.cycle.shadow import MEMORY, in_roles, kept_shadow, remembering, shadow_of
 from flink_autoscaler.core.cycle.wanted import realizable, under_pins
 from flink_autoscaler.core.decide.decision import Look, decide
@@ -75,10 +75,8 @@ def advance(
     """
     try:
         request = at_reading_time(request, reading, cluster)
-        if not (request.lags or request.numbers):
-            return _advanced(request, reading, cluster, plugins)
-        given = with_numbers(supplemented(request, reading))
-        return told(_advanced(given.request, given.reading, cluster, plugins), given)
+        external = external_metrics(request, reading)
+        return external.add_notes_to(_advanced(external.request, external.reading, cluster, plugins))
     except _ANYTHING as error:
         return failed(request, _ours(error))
 
@@ -205,7 +203,8 @@ def _looked_at(
     try:
         if len(observed.state.samples) < MIN_SAMPLES:
             hold = Hold.because("COLLECTING", "the first metric sample of this execution was taken")
-            return found, standing(found.request, PassPhase.COLLECTING, hold, observed.excluded)
+            end = standing(found.request, PassPhase.COLLECTING, hold, observed.excluded)
+            return found, interrupted(end, found.request)
         found = replace(found, restart=assumed_restart(observed.state, request.outages, request.context.options))
         found, job = evaluated(found, observed, reading, cluster, plugins)
         found, forecast = forecasted(found, job, plugins)

@@ -10,7 +10,7 @@ from flink_autoscaler.core.decide.limits.needs import need_of, waits_for_slots
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, NotReadyError
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
 from flink_autoscaler.core.model.early import LookAgain
-from flink_autoscaler.core.model.events import Event, EventType, ScalingReport, exception_event
+from flink_autoscaler.core.model.events import Event, EventType, Reason, ScalingReport, exception_event
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.quick import quick, replace
@@ -20,6 +20,7 @@ from flink_autoscaler.core.options.checks import validate
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
+from flink_autoscaler.core.ports.task_managers import is_reactive
 from flink_autoscaler.core.supervise.supervised import FactsWanted, facts_wanted
 
 VALIDATION_REASON = "AutoScaler Options Validation"
@@ -100,7 +101,25 @@ def _without_reading(request: PassRequest) -> PassEnd | None:
 def not_running(request: PassRequest) -> PassEnd:
     """End the pass of a job that does not run: what was decided earlier is still wanted."""
     text = f"the job is {request.context.status.value}, not RUNNING with all tasks"
-    return standing(request, PassPhase.NOT_RUNNING, Hold.because("NOT_RUNNING", text))
+    return interrupted(standing(request, PassPhase.NOT_RUNNING, Hold.because("NOT_RUNNING", text)), request)
+
+
+def interrupted(end: PassEnd, request: PassRequest) -> PassEnd:
+    """Name the loss of TaskManagers where that may be why a job does not run, or has begun anew.
+
+    In reactive mode TaskManagers come and go with the parallelism, and whoever follows that says so.
+    """
+    capacity = request.context.capacity
+    if capacity is None or not capacity.lost or is_reactive(request.context):
+        return end
+    text = f"he cluster lost {capacity.lost} of its {capacity.taskmanagers + capacity.lost} TaskManagers"
+    reason = Reason("TASKMANAGER_LOST", f"t{text}")
+    interval = request.context.options.scaling_event_interval
+    event = Event(
+        EventType.WARNING, "TaskManagerLost", f"T{text}; the job starts again with what is left", None, interval
+    )
+    decision = replace(end.decision, reasons=(*end.decision.reasons, reason))
+    return replace(end, decision=decision, events=(*end.events, event))
 
 
 def standing(

@@ -47,7 +47,7 @@ def wanted_parallelism(
     if not overrides:
         return {}
     wanted = {v: _number(v, text) for v, text in context.flink_options.parallelism_overrides.items()}
-    excluded = excluded | frozenset(context.options.vertex_exclude_ids)
+    excluded = excluded | frozenset(context.options.vertex_exclude_ids) | context.restriction.fixed
     for vertex_id, parallelism in overrides.items():
         if vertex_id not in excluded or vertex_id not in wanted:
             wanted[vertex_id] = parallelism

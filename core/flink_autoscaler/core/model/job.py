@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from flink_autoscaler.core.model.metrics import VertexId
+
 JobKey = str
 """Identity of a job within the daemon: ``<cluster>/<job name>`` by default."""
 
@@ -15,6 +17,24 @@ SHARED_JOB_ID: Final = "0" * 32
 """Id that older Flink versions give to the job of every application cluster with high availability."""
 
 _JOB_ID_SUFFIX: Final = re.compile(r"#[0-9a-f]{32}(@[^#/]+)?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Restriction:
+    """What must not be done to a job in one pass, for what others know or do not know: nobody has configured it.
+
+    Attributes:
+        may_scale_down: Whether everything is known that was asked for; else nothing is scaled down.
+        fixed: Vertices that stay as they are.
+        floors: Least parallelism of vertices, at most what people allow.
+    """
+
+    may_scale_down: bool = True
+    fixed: frozenset[VertexId] = frozenset()
+    floors: Mapping[VertexId, int] = field(default_factory=dict)
+
+
+UNRESTRICTED: Final = Restriction()
 
 
 def cluster_of(job_key: JobKey) -> str:
@@ -236,6 +256,7 @@ class Capacity:
         slots_per_taskmanager: Of the TaskManager that has the most.
         network_memory: Bytes of the TaskManager that has the least; None when not told.
         is_fixed: Whether nobody adds TaskManagers when a job asks for more slots than there are.
+        lost: TaskManagers that went away in the last minutes and have not come back.
     """
 
     taskmanagers: int
@@ -244,3 +265,4 @@ class Capacity:
     slots_per_taskmanager: int
     network_memory: int | None = None
     is_fixed: bool = False
+    lost: int = 0

@@ -126,7 +126,7 @@ class Vertex:
         inputs: Upstream vertex to ship strategy; empty for a source.
         outputs: Downstream vertex to ship strategy.
         source_partitions: Partitions that a source reads; 0 when unknown or not partitioned.
-        floor: Least parallelism that somebody else demands of the cluster; 0 where nobody does.
+        floor: Least parallelism that somebody else demands, of the cluster or of us; 0 where nobody does.
         idle_subtasks: Subtasks of a source that have no partition to read, whatever arrives.
     """
 

@@ -87,12 +87,6 @@ def parse_vertex_bounds(text: str) -> tuple[VertexBounds, ...]:
     return tuple(map(_bounds, _entries(text)))
 
 
-def format_bounds(bounds: VertexBounds) -> str:
-    """Write bounds as an entry that :func:`parse_vertex_bounds` reads back."""
-    least, greatest = ("" if each is None else each for each in (bounds.least, bounds.greatest))
-    return f"{bounds.pattern}={least}..{greatest}"
-
-
 def _entries(text: str) -> tuple[str, ...]:
     entries = syntax.parse_list(text)
     if len(entries) > MOST_PATTERNS:

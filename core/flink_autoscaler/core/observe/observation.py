@@ -87,8 +87,10 @@ def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) 
         raise ResponseError(f"job {details.job_id}: the details have no timestamp for RUNNING")
     topology = build_topology(details)
     topology = topology.with_partitions(_partitions(topology, reading, is_active_only=options.improves(None)))
-    if floors := floors_of(reading, options):
-        floored = {v: replace(vertex, floor=floors.get(v, 0)) for v, vertex in topology.vertices.items()}
+    restriction = request.context.restriction
+    if (floors := floors_of(reading, options)) or restriction.floors:
+        told = restriction.floors
+        floored = {v: replace(x, floor=max(floors.get(v, 0), told.get(v, 0))) for v, x in topology.vertices.items()}
         topology = JobTopology(floored)
     if options.improves(options.source_partition_cap):
         topology = with_idle_subtasks(topology, reading.aggregates)
@@ -110,7 +112,7 @@ def observe(request: PassRequest, reading: JobReading, cluster: ClusterReading) 
     left = counted_window(trim(samples, window, now_ms) if is_full else samples, topology, options)
     history, tracking = _past(request.state, topology, details.running_at_ms, options, now_ms)
     state = replace(request.state, job_id=request.context.job_id, samples=left.kept, history=history, tracking=tracking)
-    held = frozenset(options.vertex_exclude_ids) | topology.finished
+    held = frozenset(options.vertex_exclude_ids) | topology.finished | restriction.fixed
     if patterns := (*options.vertex_exclude_names, *(pin.pattern for pin in request.orders.pins)):
         held |= matching(topology, patterns)
     request = replace(request, state=state, memory=reading.memory)

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from flink_autoscaler.core.model.job import (
+    UNRESTRICTED,
     Capacity,
     Endpoint,
     Headroom,
     JobKey,
     JobStatus,
+    Restriction,
     SlotShare,
     cluster_of,
     name_key,
@@ -42,7 +44,7 @@ class JobAutoScalerContext:
         headroom: What the resource manager can still give to the job; None where that is not known or not asked.
         capacity: The TaskManagers of the cluster; None when not known.
         share: The slots that it may keep where other jobs of the cluster have too few; None asks it for none.
-        may_scale_down: Whether nothing that others were asked for, and did not tell, forbids to scale the job down.
+        restriction: What is not done to it for what others than Flink know, or do not know.
         modified_ms: When the job or one of its tasks last changed, by the list of jobs; None when not known.
         unknown: What was asked about the surroundings of the job but is not known, and why, for its decisions.
     """
@@ -64,7 +66,7 @@ class JobAutoScalerContext:
     unknown: Mapping[str, str] = field(default_factory=dict)
     share: SlotShare | None = None
     modified_ms: int | None = None
-    may_scale_down: bool = True
+    restriction: Restriction = UNRESTRICTED
 
     @property
     def other_keys(self) -> tuple[JobKey, ...]:

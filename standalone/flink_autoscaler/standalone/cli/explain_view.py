@@ -160,7 +160,7 @@ def _factor(figures: Mapping[str, float]) -> str:
 
 
 def _limits(figures: Mapping[str, float]) -> Iterator[str]:
-    yield f"{figures['least']:.0f}..{figures['greatest']:.0f} by options"
+    yield f"{figures['least']:.0f}..{figures['greatest']:.0f} allowed"
     yield f"{figures['max_parallelism']:.0f} by max parallelism"
     if figures["partitions"]:
         yield f"{figures['partitions']:.0f} by partitions"

@@ -16,7 +16,7 @@ from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.border import ToldOnce
 from flink_autoscaler.core.errors import AutoscalerError, FlinkRestError, RefusedError
-from flink_autoscaler.core.model.job import Endpoint, JobKey
+from flink_autoscaler.core.model.job import Capacity, Endpoint, JobKey
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
 from flink_autoscaler.standalone.fetchers.access import Access
@@ -28,6 +28,9 @@ from flink_autoscaler.standalone.settings.schema.clusters import Growth
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode
 
 log = structlog.get_logger(__name__)
+
+LOST_FOR: Final = 180.0
+"""Seconds for which a TaskManager that went away is told of: jobs start again meanwhile."""
 
 _UNAUTHORIZED: Final = 401
 
@@ -145,6 +148,7 @@ class FlinkClusterFetcher:
         self._jobmanagers = JobManagers(cluster, loop=loop, clients=clients)
         self._contexts = JobContexts(cluster, clock=clock)
         self._known, self._told = KnownJobs(), ToldOnce()
+        self._clock, self._most_seen, self._seen_at = clock, 0, clock()
         growth = cluster.settings.slots
         self._is_fixed = None if growth is Growth.AUTO else growth is Growth.FIXED
 
@@ -169,11 +173,20 @@ class FlinkClusterFetcher:
         (contexts, failures), capacity = await asyncio.gather(
             self._contexts.contexts(client, jobs), read_capacity(client)
         )
+        if isinstance(capacity, Capacity):
+            capacity = self._with_losses(capacity)
         error = capacity if isinstance(capacity, AutoscalerError) else None
         if self._told.is_news(TASKMANAGERS, error):
             tell_unknown(self._cluster.name, TASKMANAGERS, error)
         given, refused = with_capacities(contexts, capacity, is_fixed=self._is_fixed)
         return given, {**failures, **refused}
+
+    def _with_losses(self, capacity: Capacity) -> Capacity:
+        """Return the figures with the TaskManagers that were there in the last minutes and are not now."""
+        now = self._clock()
+        if capacity.taskmanagers >= self._most_seen or now - self._seen_at > LOST_FOR:
+            self._most_seen, self._seen_at = capacity.taskmanagers, now
+        return replace(capacity, lost=self._most_seen - capacity.taskmanagers)
 
     def close(self) -> None:
         """Do nothing: loop and clients belong to the caller."""

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.cycle.lags import supplemented
+from flink_autoscaler.core.cycle.external_metrics import external_metrics
 from flink_autoscaler.core.model.decision import Rescale
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric, ScalingMetric
+from flink_autoscaler.core.model.outside_number import NumberKind, OutsideNumber
 from flink_autoscaler.core.model.reading import JobReading
 from flink_autoscaler.core.model.source_lag import FLINK, SourceLag, hot_partition, spread_lag
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState
@@ -77,7 +78,7 @@ def test_the_first_that_knows_gives_the_lag(
 ) -> None:
     request = PassRequest(a_context(), EMPTY_STATE, MINUTE, lags=lags)
 
-    found = supplemented(request, reading_of(1, pending=pending)).reading
+    found = external_metrics(request, reading_of(1, pending=pending)).reading
 
     assert found.aggregates[PIPELINE_SOURCE].get(FlinkMetric.PENDING_RECORDS, Aggregate()).total == expected
     assert found.origins.get(PIPELINE_SOURCE, {}).get(FlinkMetric.PENDING_RECORDS) == origin
@@ -118,6 +119,19 @@ def test_a_source_with_one_hot_partition_is_told_about_and_left_as_it_is() -> No
     assert wants(spread[-1])[PIPELINE_SOURCE] > 4
     assert PIPELINE_SOURCE not in wants(skewed[-1])
     assert "SkewedPartition" in {event.reason for event in skewed[-1].events}
+    assert "EXCLUDED" not in {reason.code for reason in skewed[-1].decision.reasons}, "nobody has excluded it"
+
+
+def test_what_others_say_restricts_a_pass_without_changing_what_people_configured() -> None:
+    lags = (SourceLag("*", "kafka", 200_000.0, 8, hot="orders-3"), AWAY)
+    floor = OutsideNumber(NumberKind.FLOOR, "*", "planned", 2.5)
+    request = PassRequest(a_context(), JobState(), MINUTE, lags=lags, numbers=(floor,))
+
+    restricted = external_metrics(request, reading_of(1, pending=None)).request.context
+
+    assert restricted.configuration == request.context.configuration
+    assert restricted.restriction.fixed == {PIPELINE_SOURCE}
+    assert set(restricted.restriction.floors.values()) == {3}
 
 
 @pytest.mark.parametrize(

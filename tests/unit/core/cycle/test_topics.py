@@ -10,7 +10,7 @@ from core_builders import a_cluster, a_context, pipeline
 from core_builders.pipeline import PIPELINE_SOURCE
 
 from flink_autoscaler.core.cycle.advance import advance
-from flink_autoscaler.core.cycle.lags import supplemented
+from flink_autoscaler.core.cycle.external_metrics import external_metrics
 from flink_autoscaler.core.model.metrics import FlinkMetric
 from flink_autoscaler.core.model.reading import CollectorMemory, JobReading
 from flink_autoscaler.core.model.source_lag import FLINK, SourceLag, TopicLag, topic_lag, topics_read
@@ -41,7 +41,7 @@ def pending(found: JobReading) -> float | None:
 
 
 def supplemented_by(lag: SourceLag, found: JobReading) -> JobReading:
-    return supplemented(PassRequest(a_context(), JobState(), MINUTE, lags=(lag,)), found).reading
+    return external_metrics(PassRequest(a_context(), JobState(), MINUTE, lags=(lag,)), found).reading
 
 
 def test_metric_names_tell_topics_as_flink_writes_them() -> None:

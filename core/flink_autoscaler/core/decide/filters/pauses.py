@@ -15,7 +15,7 @@ def without_paused(plan: Plan, job: EvaluatedJob) -> Plan:
     switches = {PauseScope.UP: options.scale_up_enabled, PauseScope.DOWN: options.scale_down_enabled}
     for direction, is_on in switches.items():
         pause = job.orders.paused(direction, job.now_ms)
-        is_safe = direction is PauseScope.UP or job.context.may_scale_down
+        is_safe = direction is PauseScope.UP or job.context.restriction.may_scale_down
         left = {v: change for v, change in plan.changes.items() if _direction(change) is not direction}
         if len(left) == len(plan.changes) or (is_on and is_safe and pause is None):
             continue

@@ -23,7 +23,7 @@ def can_give(request: PassRequest) -> bool:
         and options.scaling_enabled
         and options.scale_down_enabled
         and not is_dry
-        and request.context.may_scale_down
+        and request.context.restriction.may_scale_down
     )
     if not is_allowed or not options.improves(options.supervised_rescales):
         return False
@@ -63,13 +63,14 @@ def shrunk(vertices: Iterable[AnyVertex], request: PassRequest, slots: int) -> d
 def _floors(vertices: list[AnyVertex], request: PassRequest) -> dict[VertexId, int]:
     """Return the parallelism below which no vertex goes."""
     options, pinned = request.context.options, request.orders.pinned(vertices)
+    restriction = request.context.restriction
 
     def is_fast(vertex: AnyVertex) -> bool:
-        is_excluded = vertex.vertex_id in options.vertex_exclude_ids
+        is_excluded = vertex.vertex_id in options.vertex_exclude_ids or vertex.vertex_id in restriction.fixed
         names = options.vertex_exclude_names
         return is_excluded or vertex.vertex_id in pinned or any(matches(vertex, name) for name in names)
 
-    return {
-        v.vertex_id: v.parallelism if is_fast(v) else min(v.parallelism, max(1, least_parallelism(v, options)))
-        for v in vertices
+    least = {
+        v.vertex_id: max(1, least_parallelism(v, options), restriction.floors.get(v.vertex_id, 0)) for v in vertices
     }
+    return {v.vertex_id: v.parallelism if is_fast(v) else min(v.parallelism, least[v.vertex_id]) for v in vertices}

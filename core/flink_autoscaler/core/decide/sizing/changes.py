@@ -120,8 +120,7 @@ def changes_of(chosen: Chosen, job: EvaluatedJob, plugins: Plugins) -> Plan:
     reasons, events = [*chosen.plan.reasons, *job.skewed.values()], [*chosen.events(options), *_skew_events(job)]
     for vertex_id, vertex in job.topology.vertices.items():
         if vertex_id in job.excluded:
-            text = "the vertex is excluded, has finished, or reports no busy time"
-            reasons.append(Reason("EXCLUDED", text, vertex_id))
+            reasons += _why_excluded(vertex_id, job)
         elif vertex_id not in chosen.plan.unknown or vertex_id in idle:
             change = _change_of(vertex, chosen, job, plugins, settings)
             if vertex_id in idle:
@@ -247,6 +246,12 @@ def _change_of(
         reasons=(*reasons, *held.reasons),
         events=(*events, *held.events),
     )
+
+
+def _why_excluded(vertex_id: VertexId, job: EvaluatedJob) -> tuple[Reason, ...]:
+    if vertex_id in job.context.restriction.fixed:
+        return ()  # what others told has its own reason
+    return (Reason("EXCLUDED", "the vertex is excluded, has finished, or reports no busy time", vertex_id),)
 
 
 def _without_idle_subtasks(

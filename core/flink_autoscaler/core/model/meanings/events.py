@@ -35,6 +35,11 @@ _RESCALES: Final = Chapter(
             "The text says why; the next try waits longer each time.",
         ),
         Meaning(
+            "TaskManagerLost",
+            "TaskManagers of the cluster went away; a job that ran there starts again with the slots that are left.",
+            "Look at the TaskManager's log and at its machine; start another one.",
+        ),
+        Meaning(
             "LagUnknown",
             "Nobody who was asked knows the lag of a source; nothing of the job is scaled down meanwhile.",
             "The text says who was asked and what is wrong: brokers away, no rights, no commits.",

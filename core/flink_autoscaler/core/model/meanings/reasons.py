@@ -247,6 +247,11 @@ _WAITS: Final = Chapter(
             "Often more slots; else look at the exceptions of the job in Flink.",
         ),
         Meaning(
+            "TASKMANAGER_LOST",
+            "TaskManagers went away in the last minutes: that may be why the job does not run, or begins anew.",
+            "Look at the TaskManager's log and at its machine; start another one.",
+        ),
+        Meaning(
             "COLLECTING", "The first metric sample of this execution was taken; one sample tells nothing of rates."
         ),
         Meaning(
