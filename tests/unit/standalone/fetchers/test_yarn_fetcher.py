@@ -173,16 +173,16 @@ def test_a_name_is_not_free_while_an_application_that_has_it_cannot_be_read(
     yarn: FakeYarn, make_flink: MakeFlink, make_fetcher: FetcherOf
 ) -> None:
     first, second = make_flink(), make_flink()
-    ids = [flink.add_job("orders").job_id for flink in (first, second)]
+    ids = [flink.add_job("orders", start_ms=ms).job_id for ms, flink in enumerate((first, second), start=1)]
     yarn.add("a", first)
     yarn.add("b", second)
     fetcher = make_fetcher()
     fetcher.fetch()
 
-    second.pause()
+    first.pause()
     job_list = fetcher.fetch()
 
-    assert keys(job_list) == [f"main/orders#{ids[0]}"]
+    assert keys(job_list) == [f"main/orders#{ids[1]}"]
 
 
 def test_taskmanager_cpu_is_that_of_a_container(yarn: FakeYarn, flink: FakeFlink, make_fetcher: FetcherOf) -> None:
