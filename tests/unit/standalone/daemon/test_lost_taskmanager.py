@@ -10,12 +10,12 @@ from watching.wired import passes_of
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 
-ONE = {"slotsNumber": 4, "freeSlots": 2}
+BOTH = [{"id": name, "slotsNumber": 4, "freeSlots": 2} for name in ("a", "b")]
 
 
 @pytest.fixture
 def job(flink: FakeFlink) -> FakeJob:
-    flink.taskmanagers = [{"id": "a", **ONE}, {"id": "b", **ONE}]
+    flink.taskmanagers = BOTH
     return flink.add_job("orders", chain(sources=1, vertices=2))
 
 
@@ -26,7 +26,7 @@ def reasons(report: PassReport) -> dict[str, str]:
 def test_job_that_does_not_run_names_the_loss(flink: FakeFlink, job: FakeJob) -> None:
     with LogLines() as lines, passes_of(flink) as passes:
         before = passes.run()
-        flink.taskmanagers.pop()
+        flink.taskmanagers = BOTH[:1]
         job.state = "RESTARTING"
         report = passes.run()
 
@@ -40,7 +40,7 @@ def test_job_that_does_not_run_names_the_loss(flink: FakeFlink, job: FakeJob) ->
 def test_job_that_has_started_again_meanwhile_names_it_too(flink: FakeFlink, job: FakeJob) -> None:
     with passes_of(flink) as passes:
         passes.run()
-        flink.taskmanagers.pop()
+        flink.taskmanagers = BOTH[:1]
         job.rescale({})
 
         assert "TASKMANAGER_LOST" in reasons(passes.run())
@@ -49,9 +49,9 @@ def test_job_that_has_started_again_meanwhile_names_it_too(flink: FakeFlink, job
 def test_one_that_comes_back_is_not_lost(flink: FakeFlink, job: FakeJob) -> None:
     with passes_of(flink) as passes:
         passes.run()
-        gone = flink.taskmanagers.pop()
+        flink.taskmanagers = BOTH[:1]
         passes.run()
-        flink.taskmanagers.append(gone)
+        flink.taskmanagers = BOTH
         job.state = "RESTARTING"
 
         assert "TASKMANAGER_LOST" not in reasons(passes.run())
