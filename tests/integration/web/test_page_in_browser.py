@@ -134,18 +134,89 @@ def test_the_fleet_is_kept_up_to_date_without_loading_again(page: Chrome, web: W
     assert page.execute_script("return window.kept") is True
 
 
-def test_a_job_is_paused_from_the_page(page: Chrome, web: WebSite) -> None:
+def form_of(page: Chrome, order: str) -> Any:
+    return page.find_element(By.CSS_SELECTOR, f"form[data-order={order}]")
+
+
+def told(page: Chrome, order: str) -> str:
+    """Return what the form of an order says now; the view is replaced again and again."""
+    script = "return document.querySelector(`form[data-order=${arguments[0]}] output`)?.textContent || ''"
+    return str(page.execute_script(script, order))
+
+
+def orders_in_force(page: Chrome) -> str:
+    """Return the text of the table of orders."""
+    script = (
+        "return [...document.querySelectorAll('h2')].find(each => each.textContent === 'Orders')"
+        ".nextElementSibling.textContent"
+    )
+    return str(page.execute_script(script))
+
+
+def test_an_order_is_shown_at_once_and_not_only_after_the_next_pass(page: Chrome, web: WebSite) -> None:
     shown(page, web, "/job?job=main/orders", SIZES[0], "light")
-    form = page.find_element(By.CSS_SELECTOR, "form[data-order=pause]")
-    form.find_element(By.NAME, "reason").send_keys("release 7")
-    form.find_element(By.TAG_NAME, "button").click()
+    form_of(page, "pause").find_element(By.NAME, "reason").send_keys("release 7")
+    form_of(page, "pause").find_element(By.TAG_NAME, "button").click()
 
-    wait_until("the answer", lambda: "paused" in form.find_element(By.TAG_NAME, "output").text, 10.0)
-    web.run()
-
+    wait_until("the answer", lambda: "paused" in told(page, "pause"), 10.0)
+    wait_until("the order in its table", lambda: "release 7" in orders_in_force(page), 10.0)
     (order,) = web.site.order_book.orders("main").values()
     assert order.pause is not None
     assert (order.pause.signed.who, order.pause.signed.reason) == ("ann", "release 7")
+
+    form_of(page, "resume").find_element(By.TAG_NAME, "button").click()
+    wait_until("its end", lambda: "None in force" in orders_in_force(page), 10.0)
+
+
+def test_what_was_learned_is_forgotten_only_by_who_confirms_it(page: Chrome, web: WebSite) -> None:
+    web.run()
+    shown(page, web, "/job?job=main/orders", SIZES[0], "light")
+    form = form_of(page, "reset")
+    form.find_element(By.NAME, "reason").send_keys("another version")
+    form.find_element(By.TAG_NAME, "button").click()
+
+    assert page.execute_script("return arguments[0].checkValidity()", form) is False
+    assert told(page, "reset") == ""
+    assert all(each.reset is None for each in web.site.order_book.orders("main").values())
+
+    form.find_element(By.NAME, "sure").click()
+    form.find_element(By.TAG_NAME, "button").click()
+    wait_until("the answer", lambda: told(page, "reset") not in ("", "…"), 10.0)
+    (order,) = web.site.order_book.orders("main").values()
+    assert order.reset is not None
+    assert order.reset.reason == "another version"
+
+
+def faded(page: Chrome, selector: str) -> list[bool]:
+    """Tell of all elements whether they are drawn paler than the page's own text."""
+    script = (
+        "const own = getComputedStyle(document.body).color;"
+        "return [...document.querySelectorAll(arguments[0])].map(each => getComputedStyle(each).color !== own)"
+    )
+    return list(page.execute_script(script, selector))
+
+
+def test_what_is_known_of_a_cluster_that_is_away_is_greyed(page: Chrome, web: WebSite) -> None:
+    rows = "table.jobs tbody tr td:nth-child(4)"
+    shown(page, web, "/", SIZES[0], "light")
+    assert not any(faded(page, rows))
+
+    web.flink.pause()
+    try:
+        web.run()
+        shown(page, web, "/", SIZES[0], "light")
+        assert faded(page, rows)
+        assert all(faded(page, rows))
+        assert "as of" in page.find_element(By.CSS_SELECTOR, "table.jobs").text
+
+        shown(page, web, "/job?job=main/orders", SIZES[0], "light")
+        assert faded(page, "table.old td.number")
+        assert all(faded(page, "dl.facts dd, table.old td.number"))
+        shown(page, web, "/cluster?name=main", SIZES[0], "light")
+        assert all(faded(page, "dl.facts dd:nth-of-type(2)"))
+    finally:
+        web.flink.resume()
+        web.run()
 
 
 @pytest.mark.parametrize(("hours", "text"), [(3, r"(\d+) s ahead of"), (-48, r"(\d+) s behind"), (0, "")])
