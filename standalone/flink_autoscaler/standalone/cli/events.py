@@ -68,7 +68,8 @@ def events(
         wanted = EventFilter(job, begin, reason, wanted_type)
         if follow:
             _follow(database, wanted, limit, _print_json if as_json else _print_line)
-        found = list(newest_events(database, wanted, limit))
+        # One that happens again and again began before others, and is read where its last time is.
+        found = sorted(newest_events(database, wanted, limit), key=lambda event: event.updated_at)
     if as_json:
         for event in found:
             _print_json(event)

@@ -193,5 +193,6 @@ def _told(output: Path, written: Report) -> int:
         write_error(f"note: {text}\n")
     concerned = sum(bool(job.concerns) for job in written.jobs)
     size = output.stat().st_size / 1e6
-    write_out(f"{output}: {len(written.jobs)} jobs, {concerned} need a person, {size:.1f} MB\n")
+    jobs = f"{len(written.jobs)} job{'' if len(written.jobs) == 1 else 's'}"
+    write_out(f"{output}: {jobs}, {concerned} {'needs' if concerned == 1 else 'need'} a person, {size:.1f} MB\n")
     return 1 if written.problems else 0

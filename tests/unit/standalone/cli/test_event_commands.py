@@ -86,6 +86,16 @@ def test_json_is_one_object_per_line(file: DatabaseSettings, stored: Database) -
     assert (first["created_at"], second["updated_at"]) == ("2026-01-02T12:00:00+00:00", "2026-01-02T13:00:00+00:00")
 
 
+def test_event_that_happens_again_and_again_is_read_where_its_last_time_is(
+    file: DatabaseSettings, stored: Database
+) -> None:
+    write_events(stored, an_event(message="again", update_time=NOON + timedelta(hours=1)), an_event(message="once"))
+
+    lines = call(file, "events", "--json").stdout.splitlines()
+
+    assert [json.loads(line)["message"] for line in lines] == ["once", "again"]
+
+
 def test_options_choose_events(file: DatabaseSettings, stored: Database) -> None:
     now = datetime.now()
     wanted: dict[str, Any] = {"event_type": "Warning", "reason": "AutoscalerError", "update_time": now}

@@ -127,7 +127,7 @@ def test_a_report_is_written_over_an_older_one(call: Call, root: Path, tmp_path:
     said = call("--path", root, "--since", "1d", "--output", output, "--no-forecast", *FAST)
 
     assert (said.returncode, said.stderr) == (0, "")
-    assert said.stdout.startswith(f"{output}: 1 jobs, 0 need a person, ")
+    assert said.stdout.startswith(f"{output}: 1 job, 0 need a person, ")
     assert "hacked" not in output.read_text()
 
 
