@@ -67,7 +67,7 @@ def start_for(cluster: FlinkApplicationCluster, directory: Path) -> Path:
     first = cluster.taskmanagers[0]
     command = Path(f"/proc/{first.pid}/cmdline").read_text().split("\0")[:-1]
     start = directory / "start-taskmanager"
-    words = (shlex.quote(argument).replace(first.name, "'\"$1\"'") for argument in command)
+    words = ('"$1"'.join(map(shlex.quote, argument.split(first.name))) for argument in command)
     start.write_text(f"#!/bin/sh\nexec {' '.join(words)}\n")
     start.chmod(0o700)
     return start

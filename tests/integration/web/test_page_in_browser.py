@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import time
 from collections.abc import Iterator
@@ -275,43 +276,21 @@ def test_a_what_if_shows_what_would_be_and_the_lines_to_copy(page: Chrome, web: 
     assert "job.autoscaler.utilization.target: 0.1" in page.find_element(By.CSS_SELECTOR, "#answer pre").text
 
 
-def test_a_backtest_shows_how_far_it_is_and_what_came_of_it(page: Chrome, web: WebSite) -> None:
+def test_the_commands_of_a_backtest_are_shown_with_the_lines_as_words_of_the_shell(page: Chrome, web: WebSite) -> None:
     shown(page, web, "/what-if?job=main/orders", SIZES[0], "light")
-    page.execute_script(
-        "const bar = document.getElementById('progress'); window.seen = [];"
-        "new MutationObserver(() => window.seen.push([bar.hidden, bar.value]))"
-        ".observe(bar, {attributes: true});"
-    )
     field = page.find_element(By.NAME, "options")
     field.clear()
-    field.send_keys("utilization.target: 0.2\nutilization.max: 0.3")
-    days = page.find_element(By.NAME, "days")
-    days.clear()
-    days.send_keys("0.5")
+    field.send_keys("utilization.target: 0.2\njob.autoscaler.metrics.window: 5 min; touch 'x'")
     page.find_element(By.CSS_SELECTOR, "#backtest button[type=submit]").click()
 
-    (table,) = wait_until("the result", lambda: page.find_elements(By.CSS_SELECTOR, "#simulated table"), 180.0)
-    seen = page.execute_script("return window.seen")
+    text = wait_until("the commands", lambda: page.find_element(By.ID, "commands").text, 10.0)
 
-    assert [False, 0] in seen
-    assert any(not hidden and value > 0 for hidden, value in seen)
-    assert "as it is" in table.text
-    assert "changed" in table.text
-    assert "job.autoscaler.utilization.target: 0.2" in page.find_element(By.CSS_SELECTOR, "#simulated pre").text
-    assert not page.find_element(By.ID, "progress").is_displayed()
+    present, changed = text.split("\n", 1)
+    common = ["flink-autoscaler", "backtest", "--config", "autoscaler.yaml", "--since", "3 d", "--jobs", "main/orders"]
+    lines = ["job.autoscaler.utilization.target=0.2", "job.autoscaler.metrics.window=5 min; touch 'x'"]
+    assert shlex.split(present) == common
+    assert shlex.split(changed) == [*common, *(word for line in lines for word in ("--set", line))]
     assert complaints_of(page) == []
-
-
-def test_a_backtest_is_cancelled_from_the_page(page: Chrome, web: WebSite) -> None:
-    shown(page, web, "/what-if?job=main/orders", SIZES[1], "dark")
-    page.find_element(By.CSS_SELECTOR, "#backtest button[type=submit]").click()
-    wait_until("the bar", lambda: page.find_element(By.ID, "cancel").is_displayed(), 10.0)
-    page.find_element(By.ID, "cancel").click()
-
-    output = page.find_element(By.CSS_SELECTOR, "#backtest output")
-
-    wait_until("the end", lambda: output.text == "it was cancelled", 10.0)
-    assert not page.find_element(By.ID, "progress").is_displayed()
 
 
 def test_all_of_it_can_be_reached_by_keyboard(page: Chrome, web: WebSite) -> None:

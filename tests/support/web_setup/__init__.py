@@ -110,7 +110,6 @@ class WebSite:
             plugins=installed_plugins,
             now_ms=lambda: self.now_ms,
         )
-        self._parts.callback(self.site.backtests.close)
         self.app = self._app()
         server = HttpServer(self.app, host="127.0.0.1", port=0)
         self._parts.callback(server.close)

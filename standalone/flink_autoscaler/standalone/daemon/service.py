@@ -203,7 +203,6 @@ def _serve_pages(settings: Settings, clusters: _Clusters, parts: ExitStack, in_f
     access = AccessInForce(settings.http)
     clusters.prepare_access = access.prepare
     site = _site(clusters, in_force)
-    parts.callback(site.backtests.close)
     routes, middleware = pages_of(site, access)
     app = create_app(
         gauges=clusters.gauges,

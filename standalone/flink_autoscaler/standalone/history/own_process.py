@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import IO, Any, Final, cast
 
@@ -37,19 +37,17 @@ class OwnProcess:
     Args:
         module: Its name; its main function begins with :func:`begun`.
         given: What it is to do; is pickled.
-        environment: What differs from the environment of this process.
 
     Raises:
         OwnProcessError: It could not be started.
     """
 
-    def __init__(self, module: str, given: object, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, module: str, given: object) -> None:
         # Not multiprocessing: its children import the main module of the daemon, and a tracker process stays behind.
         command = [sys.executable, "-P", "-m", module]
-        variables = None if environment is None else {**os.environ, **environment}
         try:
             self._process = subprocess.Popen(  # noqa: S603
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=variables
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
             pickle.dump(given, self._input)
             self._input.flush()
@@ -95,17 +93,15 @@ class OwnProcess:
 
 
 class Target:
-    """Where messages for the daemon go; from any thread."""
+    """Where messages for the daemon go."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
-        self._lock = threading.Lock()
 
     def send(self, message: object) -> None:
         """Send a message at once; None is the last one."""
-        with self._lock:
-            pickle.dump(message, self._stream)
-            self._stream.flush()
+        pickle.dump(message, self._stream)
+        self._stream.flush()
 
 
 def begun() -> tuple[Any, Target]:

@@ -6,7 +6,7 @@ from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 
 
 class NotFoundError(ConfigError):
-    """There is no such job, pass, cluster or backtest."""
+    """There is no such job, pass or cluster."""
 
 
 class ConflictError(AutoscalerError):

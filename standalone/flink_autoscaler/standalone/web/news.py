@@ -1,14 +1,12 @@
-"""Tells browsers that there is news: server-sent events, with a version of the fleet or the progress of a backtest."""
+"""Tells browsers that there is news: server-sent events, with a version of the fleet."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections.abc import AsyncIterator
 from typing import Final
 
-from flink_autoscaler.standalone.web.backtests.book import Backtest, Backtests
 from flink_autoscaler.standalone.web.fleet import Fleet
 
 MOST_STREAMS: Final = 32
@@ -23,16 +21,13 @@ class News:
 
     Args:
         fleet: What is followed.
-        backtests: Likewise.
     """
 
-    def __init__(self, fleet: Fleet, backtests: Backtests) -> None:
+    def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._backtest: Backtest | None = None
         self._lock = threading.Lock()
         self._waiting: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
         fleet.follow(lambda _: self._wake())
-        backtests.follow(self._tell)
 
     @property
     def is_full(self) -> bool:
@@ -40,12 +35,12 @@ class News:
         return len(self._waiting) >= MOST_STREAMS
 
     async def stream(self, since: int) -> AsyncIterator[str]:
-        """Yield an event for every newer version, and for how it is with the last backtest, for a while.
+        """Yield an event for every newer version, for a while.
 
         Args:
             since: The version that the browser knows.
         """
-        event, told = asyncio.Event(), None
+        event = asyncio.Event()
         with self._lock:
             self._waiting[event] = asyncio.get_running_loop()
         try:
@@ -55,9 +50,6 @@ class News:
                     if self._fleet.version != since:
                         since = self._fleet.version
                         yield f'id: {since}\nevent: fleet\ndata: {{"version": {since}}}\n\n'
-                    if (backtest := self._backtest) is not told and backtest is not None:
-                        told = backtest
-                        yield f"event: backtest\ndata: {_document(backtest)}\n\n"
                     await event.wait()
                     event.clear()
         except TimeoutError:
@@ -66,17 +58,8 @@ class News:
             with self._lock:
                 self._waiting.pop(event, None)
 
-    def _tell(self, backtest: Backtest) -> None:
-        self._backtest = backtest
-        self._wake()
-
     def _wake(self) -> None:
         with self._lock:
             waiting = list(self._waiting.items())
         for event, loop in waiting:
             loop.call_soon_threadsafe(event.set)
-
-
-def _document(backtest: Backtest) -> str:
-    progress = backtest.progress
-    return json.dumps({"id": backtest.identity, "state": backtest.state.value, "progress": progress.share})

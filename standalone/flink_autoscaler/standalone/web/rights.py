@@ -110,17 +110,11 @@ class Access:
             return "orders need the role operator: see autoscaler.http.operator-token-file"
         if not visitor.is_ambient:
             return None
-        if (problem := self.foreign(headers)) is not None:
-            return problem
+        if headers.get("sec-fetch-site", "same-origin") not in _SAME_SITE or not _is_own_origin(headers):
+            return "this is taken from pages of this daemon only"
         given = headers.get(FORM_HEADER, "")
         is_valid = hmac.compare_digest(given.encode(), self.form_token(visitor).encode())
         return None if is_valid else "the form is too old: load the page again"
-
-    def foreign(self, headers: Mapping[str, str]) -> str | None:
-        """Return why something is not done that another site may have had a browser ask for; None where it has not."""
-        if headers.get("sec-fetch-site", "same-origin") not in _SAME_SITE or not _is_own_origin(headers):
-            return "this is taken from pages of this daemon only"
-        return None
 
     def _role_of(self, token: str) -> Role:
         for role, known in ((Role.OPERATOR, self.operator_token), (Role.VIEWER, self.viewer_token)):

@@ -84,7 +84,7 @@ def pages_of(site: Site, access: Callable[[], Access]) -> tuple[Sequence[BaseRou
         access: Who may do what now; asked for every request.
     """
     answers = Answers(site)
-    routes = [*api_routes(answers, access, News(site.fleet, site.backtests)), *Views(answers, access).routes()]
+    routes = [*api_routes(answers, access, News(site.fleet)), *Views(answers, access).routes()]
     return routes, [Middleware(Bounds), Middleware(Guard, access=access)]
 
 

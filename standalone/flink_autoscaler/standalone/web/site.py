@@ -13,7 +13,6 @@ from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
 from flink_autoscaler.core.ports.order_book import OrderBook
 from flink_autoscaler.standalone.ha.databases import WORKING, StoreStatus
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
-from flink_autoscaler.standalone.web.backtests.book import Backtests
 from flink_autoscaler.standalone.web.fleet import Fleet
 from flink_autoscaler.standalone.web.recent_events import RecentEvents
 
@@ -42,7 +41,6 @@ class Site:
         store_status: How the database is.
         spark_status: How Spark is; None where no pass is meant for it.
         plugins: Those that a what-if has.
-        backtests: Those that were asked for; closed by who makes the site.
         now_ms: The clock, epoch milliseconds.
         started_ms: When the daemon started.
     """
@@ -60,7 +58,6 @@ class Site:
     store_status: Callable[[], StoreStatus] = lambda: WORKING
     spark_status: Callable[[], SparkStatus | None] = lambda: None
     plugins: Callable[[], Plugins] | None = None
-    backtests: Backtests = field(default_factory=Backtests)
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     started_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 import ssl
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,9 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from backtest_setup import a_history, job_rows
 from fake_flink import FakeFlink, chain
-from history_setup import NOON_MS
 from tls_setup import Authority
 from watching.process import DaemonProcess
 
@@ -129,32 +125,6 @@ def test_handshakes_that_nobody_goes_on_with_hold_nobody_up(
 
     assert answers == {200}
     assert seconds < 10
-
-
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
-def test_a_backtest_ends_with_the_daemon_however_that_ends(
-    daemon: DaemonProcess, flink: FakeFlink, tmp_path: Path, end: signal.Signals
-) -> None:
-    first = int((time.time() * 1000 - NOON_MS) // 60_000) - 12 * 1440
-    history = a_history(tmp_path / "history", job_rows(minutes=12 * 1440, first=first))
-    daemon.configure({"main": flink.url}, autoscaler__history__path=str(history))
-    daemon.start()
-    asked = {"job_key": "main/orders", "days": 12, "options": {"utilization.target": "0.4"}}
-    with client_of(daemon) as client:
-        wait_until("the job", lambda: "main/orders" in client.get("/").text, 20)
-        begun = client.post("/api/v1/backtest", json=asked).json()
-        child = wait_until("its process", lambda: daemon.children(Path(sys.executable).name), 10)[0]
-        simulates = wait_until("the simulation", lambda: is_simulating(client, begun["id"]), 300)
-        healthy = client.get("/healthz").status_code
-
-    daemon.send(end)
-
-    wait_until("the end of its process", lambda: has_ended(child), 10)
-    assert (begun["state"], simulates, healthy) == ("running", True, 200)
-
-
-def is_simulating(client: httpx.Client, identity: str) -> bool:
-    return bool(client.get("/api/v1/backtest", params={"id": identity}).json()["progress"] > 0.2)
 
 
 def has_ended(pid: int) -> bool:

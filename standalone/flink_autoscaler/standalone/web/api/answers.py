@@ -23,11 +23,9 @@ from flink_autoscaler.standalone.records.document import explanation_document
 from flink_autoscaler.standalone.records.explain import explain
 from flink_autoscaler.standalone.settings.effective import effective_values
 from flink_autoscaler.standalone.web.api import course_models, documents, models
-from flink_autoscaler.standalone.web.api.backtests import backtest_document
 from flink_autoscaler.standalone.web.api.clusters import cluster_document
 from flink_autoscaler.standalone.web.api.ordering import with_standing
 from flink_autoscaler.standalone.web.api.series import Asked, SeriesReader
-from flink_autoscaler.standalone.web.backtests.asking import start
 from flink_autoscaler.standalone.web.errors import NotFoundError
 from flink_autoscaler.standalone.web.fleet import JobNow
 from flink_autoscaler.standalone.web.outlook import names_of
@@ -225,18 +223,6 @@ class Answers:
             reasons=documents.reason_documents(found.would_be.decision.reasons, names),
             changes=list(changed_lines(found.options, record.request.context.configuration)),
         )
-
-    def start_backtest(self, asked: course_models.BacktestRequest) -> course_models.BacktestDoc:
-        """Begin a backtest of the last days of a job; errors are those of :func:`.asking.start`."""
-        return backtest_document(start(self.site, self._job(asked.job_key), asked.days, asked.options))
-
-    def backtest(self, identity: str) -> course_models.BacktestDoc:
-        """Return how it is with a backtest. Raises :class:`NotFoundError`."""
-        return backtest_document(self.site.backtests.get(identity))
-
-    def cancel_backtest(self, identity: str) -> course_models.BacktestDoc:
-        """End a backtest. Raises :class:`NotFoundError`."""
-        return backtest_document(self.site.backtests.cancel(identity))
 
     def _job(self, job_key: JobKey) -> JobNow:
         found = self.site.fleet.job(job_key)

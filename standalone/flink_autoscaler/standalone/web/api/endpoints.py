@@ -62,12 +62,6 @@ class PassQuery(JobQuery):
     at_ms: int | None = Field(None, ge=0, le=LATEST_MS, description="The latest at or before; else the newest.")
 
 
-class BacktestQuery(Query):
-    """A backtest."""
-
-    id: str = Field(min_length=1, max_length=64, description="As the answer to its beginning has it.")
-
-
 class EventsQuery(Query):
     """Which events."""
 
@@ -93,7 +87,6 @@ class Endpoint:
         answer: What comes back.
         handle: Works it out, given parameters or body and the asker's name and role; may take a while.
         is_order: Whether it needs the right to order.
-        is_own_site: Whether other sites must not have a browser send it, although it takes no right.
         is_of_fleet: Whether its answer changes with the passes only.
     """
 
@@ -105,7 +98,6 @@ class Endpoint:
     query: type[Query] = Query
     body: type[BaseModel] | None = None
     is_order: bool = False
-    is_own_site: bool = False
     is_of_fleet: bool = False
 
 
@@ -188,32 +180,6 @@ ENDPOINTS: Final = (
         models.WhatIfDoc,
         lambda a, body, *_: a.what_if(body),
         body=models.WhatIfRequest,
-    ),
-    Endpoint(
-        "POST",
-        "/backtest",
-        "Begin to simulate the last days of a job with its options as they are and with others; changes nothing.",
-        course_models.BacktestDoc,
-        lambda a, body, *_: a.start_backtest(body),
-        body=course_models.BacktestRequest,
-        is_own_site=True,
-    ),
-    Endpoint(
-        "GET",
-        "/backtest",
-        "How far a backtest is, and what came of it. One that nobody asks for is ended.",
-        course_models.BacktestDoc,
-        lambda a, q, *_: a.backtest(q.id),
-        BacktestQuery,
-    ),
-    Endpoint(
-        "DELETE",
-        "/backtest",
-        "End a backtest.",
-        course_models.BacktestDoc,
-        lambda a, q, *_: a.cancel_backtest(q.id),
-        BacktestQuery,
-        is_own_site=True,
     ),
     Endpoint(
         "POST",

@@ -16,7 +16,7 @@ _PROBLEMS: Final = {
     "400": "A parameter is not as described.",
     "401": "Who you are is not known.",
     "403": "You may not do that.",
-    "404": "There is no such job, pass or backtest.",
+    "404": "There is no such job or pass.",
     "409": "Not now, or not with this daemon: what has to change first is said.",
     "413": "The request is too long.",
     "421": "This daemon has no such name.",

@@ -94,8 +94,6 @@ def problem(status: int, text: str) -> Response:
 async def _answer(endpoint: Endpoint, answers: Answers, access: Callable[[], Access], request: Request) -> Response:
     visitor = request.state.visitor
     refusal = access().refusal(visitor, request.headers) if endpoint.is_order else None
-    if endpoint.is_own_site and visitor.is_ambient:
-        refusal = access().foreign(request.headers)
     if refusal is not None:
         raise RefusedError(403, refusal)
     query = _read(endpoint.query, dict(request.query_params))

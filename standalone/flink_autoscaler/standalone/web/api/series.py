@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Final
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.core.forecast.course import load_course
 from flink_autoscaler.core.model.metrics import VertexId
+from flink_autoscaler.pipeline.history.files import is_local
 from flink_autoscaler.standalone.observability.logs import masked
+from flink_autoscaler.standalone.settings.schema.settings import HistorySettings
 from flink_autoscaler.standalone.web.api.course_models import (
     ExpectedLoadDoc,
     ForecastDoc,
@@ -23,7 +25,6 @@ from flink_autoscaler.standalone.web.api.course_models import (
     SizeDoc,
     VertexSeriesDoc,
 )
-from flink_autoscaler.standalone.web.backtests.asking import history_problem
 from flink_autoscaler.standalone.web.errors import ConflictError
 from flink_autoscaler.standalone.web.fleet import POINT_MS, POINTS, JobNow, Point
 from flink_autoscaler.standalone.web.outlook import names_of
@@ -42,6 +43,21 @@ _PATIENCE: Final = 3.0
 """Seconds to wait while something else is read."""
 
 _MOST_RESCALES: Final = 500
+
+
+def history_problem(history: HistorySettings) -> str | None:
+    """Return why nothing can be looked up in the history; None where it can."""
+    if history.path is None:
+        return (
+            "no history is kept: set autoscaler.history.enabled: true and autoscaler.history.path to a folder, and ask "
+            "again when an hour or more is recorded"
+        )
+    if not is_local(history.path):
+        return (
+            f"the history is at {masked(history.path)}, which only Spark reaches: run flink-autoscaler backtest or "
+            "report for it"
+        )
+    return None
 
 
 @dataclass(frozen=True, slots=True)

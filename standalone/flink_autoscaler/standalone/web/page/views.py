@@ -20,7 +20,6 @@ from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.web.api.answers import Answers
 from flink_autoscaler.standalone.web.api.endpoints import EventsQuery, JobQuery, JobsQuery, PassQuery, Query
 from flink_autoscaler.standalone.web.api.models import ClusterDoc, PassSummaryDoc
-from flink_autoscaler.standalone.web.backtests.asking import history_problem
 from flink_autoscaler.standalone.web.errors import ConflictError, NotFoundError
 from flink_autoscaler.standalone.web.page.charts import Range, charts_of
 from flink_autoscaler.standalone.web.page.drawing import graph, sparkline
@@ -210,8 +209,7 @@ class Views:
     def _what_if(self, asked: PassQuery) -> Values:
         job = self._answers.site.fleet.job(asked.job)
         target = "" if job is None else f"utilization.target: {job.context.options.utilization_target:g}"
-        missing = history_problem(self._answers.site.settings().history)
-        return {"title": "what if", "job_key": asked.job, "at_ms": asked.at_ms, "options": target, "missing": missing}
+        return {"title": "what if", "job_key": asked.job, "at_ms": asked.at_ms, "options": target}
 
     def _events(self, asked: EventsQuery) -> Values:
         return {"events": self._answers.events(**asked.model_dump()), "query": asked}

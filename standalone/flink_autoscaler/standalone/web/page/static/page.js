@@ -130,50 +130,15 @@
       element("h2", "Because"), why, element("h2", "The lines that differ, to copy"), lines);
   }
 
-  // A backtest that nobody asks for is ended by the daemon, so this asks for as long as the page is there.
-  let running = null;
-
-  function simulated(found) {
-    const digits = (value) => (value === null ? "–" : value.toLocaleString(undefined, { maximumFractionDigits: 1 }));
-    const rows = found.runs.map((each) => [each.configuration, digits(each.slot_hours), `${each.ups} up, ${each.downs} down`, digits(each.minutes_late), digits(each.lag_p99), digits(each.lag_max)]);
-    const notes = document.createElement("ul");
-    for (const note of found.notes) { notes.append(element("li", note)); }
-    const begin = document.createElement("time");
-    begin.dateTime = new Date(found.since_ms).toISOString();
-    const what = element("p", `${digits(found.simulated_days)} days, simulated from `);
-    what.append(begin);
-    document.getElementById("simulated").replaceChildren(
-      what, tabled(["Configuration", "Slot-hours", "Rescales", "Minutes late", "Lag p99, s", "Lag max, s"], rows), notes,
-      element("h2", "The lines that differ, to copy"), element("pre", found.changes.join("\n")));
-    local(document.getElementById("simulated"));
+  // The command line simulates; a word in quotes is one word of the shell, whatever is in it.
+  function backtest(form) {
+    const quoted = (word) => `'${word.replaceAll("'", "'\\''")}'`;
+    const changed = Object.entries(options(document.querySelector("#what-if textarea").value));
+    const full = (key) => (key.startsWith("job.autoscaler.") ? key : `job.autoscaler.${key}`);
+    const asked = `flink-autoscaler backtest --config autoscaler.yaml --since ${quoted(`${new FormData(form).get("days")} d`)} --jobs ${quoted(form.dataset.job)}`;
+    const lines = changed.map(([key, value]) => `    --set ${quoted(`${full(key)}=${value}`)}`);
+    document.getElementById("commands").textContent = `${asked}\n${[asked, ...lines].join(" \\\n")}`;
   }
-
-  function followed(form, found) {
-    const [bar, output, cancel] = [document.getElementById("progress"), form.querySelector("output"), document.getElementById("cancel")];
-    const goesOn = found.state === "running";
-    bar.value = found.progress;
-    bar.hidden = cancel.hidden = !goesOn;
-    running = goesOn ? found.id : null;
-    output.textContent = goesOn ? `${found.stage}, ${Math.round(100 * found.progress)} %` : found.problem || "";
-    if (found.state === "done") { simulated(found); }
-    return goesOn;
-  }
-
-  async function backtest(form) {
-    if (running !== null) { return; }
-    document.getElementById("simulated").replaceChildren();
-    const asked = { job_key: form.dataset.job, days: Number(new FormData(form).get("days")), options: options(document.querySelector("#what-if textarea").value) };
-    let found = await send("/api/v1/backtest", asked);
-    while (followed(form, found)) {
-      await new Promise((resolve) => { setTimeout(resolve, 500); });
-      found = await send(`/api/v1/backtest?id=${encodeURIComponent(found.id)}`, undefined, "GET");
-    }
-  }
-
-  document.addEventListener("click", async (event) => {
-    if (event.target.id !== "cancel" || running === null) { return; }
-    try { followed(document.getElementById("backtest"), await send(`/api/v1/backtest?id=${encodeURIComponent(running)}`, undefined, "DELETE")); } catch { /* the next question tells */ }
-  });
 
   document.addEventListener("submit", async (event) => {
     const form = event.target;
@@ -188,7 +153,8 @@
         if (form.contains(document.activeElement)) { document.activeElement.blur(); }
         await refresh();
       } else if (form.matches("#backtest")) {
-        await backtest(form);
+        backtest(form);
+        output.textContent = "";
       } else {
         const asked = { job_key: form.dataset.job, options: options(new FormData(form).get("options")) };
         if (form.dataset.at) { asked.at_ms = Number(form.dataset.at); }
@@ -197,7 +163,6 @@
       }
     } catch (error) {
       output.textContent = error.message;
-      if (form.matches("#backtest") && running !== null) { running = null; document.getElementById("progress").hidden = document.getElementById("cancel").hidden = true; }
     }
   });
 
