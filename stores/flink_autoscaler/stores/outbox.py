@@ -9,10 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from flink_autoscaler.core.model.notices import MOST_WAITING, Batch, BatchTerms, Notice
+from flink_autoscaler.core.model.notices import MOST_SENT, MOST_WAITING, Batch, Notice
 from flink_autoscaler.stores.clock import elapsed
 
-_HOUR = 3600.0
 _KEPT = 86_400.0
 """Seconds for which is known what was settled."""
 
@@ -54,18 +53,17 @@ class HeapOutbox:
                 if not any(_is_same(each, notice, now) for each in self._kept):
                     self._kept.append(_Kept(notice, now))
 
-    def claim(self, target: str, terms: BatchTerms) -> Batch | float:
+    def claim(self, target: str, seconds: float, most: int = MOST_SENT) -> Batch | float:
         """Claim what is to be sent now; else return the seconds until there may be something."""
         with self._lock:
             now = self._clock()
             waiting = [each for each in self._kept if each.notice.target == target and each.settled_at is None]
             free = [each for each in waiting if each.claimed_until <= now]
-            wait = self._wait(target, waiting, free, terms, now)
-            if wait > 0:
-                return wait
-            claim, chosen = uuid.uuid4().hex, free[: terms.most]
+            if not free:
+                return min((each.claimed_until - now for each in waiting), default=math.inf)
+            claim, chosen = uuid.uuid4().hex, free[:most]
             for each in chosen:
-                each.claim, each.claimed_until = claim, now + terms.claim_seconds
+                each.claim, each.claimed_until = claim, now + seconds
             return Batch(claim, tuple(each.notice.text for each in chosen))
 
     def settle(self, claim: str) -> None:
@@ -100,20 +98,6 @@ class HeapOutbox:
             # In front: a list is walked to its end in any case, and the order of what waits is the one that counts.
             self._kept[:0] = [each for each in settled if _is_remembered(each, now)]
             return dict(given_up)
-
-    def _wait(
-        self, target: str, waiting: Sequence[_Kept], free: Sequence[_Kept], terms: BatchTerms, now: float
-    ) -> float:
-        """Return the seconds until something may be claimed; infinite when nothing waits."""
-        if not waiting:
-            return math.inf
-        settled = {each.settled_at for each in self._kept if each.notice.target == target}
-        recent = sorted(at for at in settled if at is not None and at > now - _HOUR)
-        if len(recent) >= terms.limit_per_hour:
-            return recent[-terms.limit_per_hour] + _HOUR - now
-        if not free:
-            return min(each.claimed_until for each in waiting) - now
-        return min(each.added_at for each in free) + terms.group_interval - now
 
     def _newest(self, kept: list[_Kept]) -> list[_Kept]:
         """Return as many notices of each target as may wait."""

@@ -72,7 +72,7 @@ def run_with_target(tmp_path: Path, flink: FakeFlink, url: str) -> DaemonProcess
     job.configuration = {"job.autoscaler.utilization.target": "nonsense"}
     target = "autoscaler.notifications.targets.0."
     options = {f"{target}{key}": text for key, text in {"name": "chat", "type": "apprise", "url": url}.items()}
-    daemon.configure({"main": flink.url}, **options | {"autoscaler.notifications.group-interval": "0 s"})
+    daemon.configure({"main": flink.url}, **options)
     daemon.start()
     return daemon
 

@@ -34,8 +34,6 @@ _OPTIONS: Final = {
     "autoscaler.history.interval": "0 s",
     "autoscaler.history.flush-interval": "1 s",
     "autoscaler.notifications.targets.0.name": "audit",
-    "autoscaler.notifications.group-interval": "0 s",
-    "autoscaler.notifications.limit-per-hour": "100000",
     "autoscaler.notifications.rules.0.reasons": "*",
 }
 

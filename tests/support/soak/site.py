@@ -158,8 +158,6 @@ class Site:
             "autoscaler.history.interval": f"{length / 20:g} s",
             "autoscaler.history.flush-interval": f"{length / 10:g} s",
             "autoscaler.history.retention": "1 d",
-            "autoscaler.notifications.group-interval": f"{length / 20:g} s",
-            "autoscaler.notifications.limit-per-hour": "1000",
             "autoscaler.notifications.targets.0.name": "on-call",
             "autoscaler.notifications.targets.0.type": "webhook",
             "autoscaler.notifications.targets.0.url": self.receiver.url,

@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from flink_autoscaler.core.model.notices import Batch, BatchTerms, Notice
+from flink_autoscaler.core.model.notices import MOST_SENT, Batch, Notice
 from flink_autoscaler.standalone.notifications.delivery import Outbox
 from flink_cluster.waiting import wait_until
 
-AT_ONCE = BatchTerms(group_interval=0.0, limit_per_hour=100, claim_seconds=60.0)
+CLAIM = 60.0
+"""Seconds for which something is claimed."""
 
 
 def a_notice(number: int, target: str = "audit", *, identity: str = "", interval: float = 0.0) -> Notice:
@@ -20,9 +21,9 @@ def a_notice(number: int, target: str = "audit", *, identity: str = "", interval
     return Notice(f"id-{number}", target, identity or f"identity-{number}", interval, f"text {number}")
 
 
-def claimed(outbox: Outbox, target: str = "audit", terms: BatchTerms = AT_ONCE) -> Batch:
+def claimed(outbox: Outbox, target: str = "audit", seconds: float = CLAIM) -> Batch:
     """Claim what has to be there."""
-    batch = outbox.claim(target, terms)
+    batch = outbox.claim(target, seconds)
     assert isinstance(batch, Batch)
     return batch
 
@@ -39,7 +40,7 @@ class OutboxContract(ABC):
         return self.make_outbox()
 
     def test_an_empty_one_has_nothing_to_claim(self, outbox: Outbox) -> None:
-        assert outbox.claim("audit", AT_ONCE) == math.inf
+        assert outbox.claim("audit", CLAIM) == math.inf
 
     def test_notices_of_a_target_are_claimed_together_oldest_first(self, outbox: Outbox) -> None:
         outbox.add([a_notice(1), a_notice(2, "other"), a_notice(3)])
@@ -50,7 +51,7 @@ class OutboxContract(ABC):
         outbox.add([a_notice(1)])
         claimed(outbox)
 
-        wait = outbox.claim("audit", AT_ONCE)
+        wait = outbox.claim("audit", CLAIM)
 
         assert isinstance(wait, float)
         assert 50 < wait <= 60
@@ -59,7 +60,7 @@ class OutboxContract(ABC):
         outbox.add([a_notice(number) for number in range(10)])
 
         with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(lambda _: outbox.claim("audit", AT_ONCE), range(8)))
+            found = list(pool.map(lambda _: outbox.claim("audit", CLAIM), range(8)))
 
         texts = [text for each in found if isinstance(each, Batch) for text in each.texts]
         assert sorted(texts) == sorted(f"text {number}" for number in range(10))
@@ -69,7 +70,7 @@ class OutboxContract(ABC):
 
         outbox.settle(claimed(outbox).claim)
 
-        assert outbox.claim("audit", AT_ONCE) == math.inf
+        assert outbox.claim("audit", CLAIM) == math.inf
 
     def test_what_was_given_back_is_claimed_again(self, outbox: Outbox) -> None:
         outbox.add([a_notice(1)])
@@ -80,46 +81,18 @@ class OutboxContract(ABC):
 
     def test_a_claim_that_is_over_is_another_ones(self, outbox: Outbox) -> None:
         outbox.add([a_notice(1)])
-        short = BatchTerms(0.0, 100, claim_seconds=0.05)
-        first = claimed(outbox, terms=short)
+        first = claimed(outbox, seconds=0.05)
 
-        second = _when_due(outbox, AT_ONCE)
+        second = _when_due(outbox)
         outbox.release(first.claim)
 
         assert second.texts == first.texts
-        assert isinstance(outbox.claim("audit", AT_ONCE), float), "who lost a claim gives nothing back"
-
-    def test_events_are_gathered_from_the_first_one_on(self, outbox: Outbox) -> None:
-        terms = BatchTerms(0.5, 100, 60.0)
-        outbox.add([a_notice(1)])
-        wait = outbox.claim("audit", terms)
-        outbox.add([a_notice(2)])
-
-        batch = _when_due(outbox, terms)
-
-        assert isinstance(wait, float)
-        assert 0 < wait <= 0.5
-        assert batch.texts == ("text 1", "text 2")
+        assert isinstance(outbox.claim("audit", CLAIM), float), "who lost a claim gives nothing back"
 
     def test_a_batch_has_no_more_than_it_may(self, outbox: Outbox) -> None:
-        outbox.add([a_notice(number) for number in range(5)])
+        outbox.add([a_notice(number) for number in range(MOST_SENT + 2)])
 
-        first = claimed(outbox, terms=BatchTerms(0.0, 100, 60.0, most=3))
-
-        assert [len(first.texts), len(claimed(outbox).texts)] == [3, 2]
-
-    def test_beyond_the_limit_of_an_hour_it_waits(self, outbox: Outbox) -> None:
-        terms = BatchTerms(0.0, 2, 60.0)
-        for number in range(2):
-            outbox.add([a_notice(number), a_notice(number + 100)])
-            wait_until("another instant", lambda: _settled(outbox, terms), 5.0, interval=0.005)
-        outbox.add([a_notice(3)])
-
-        wait = outbox.claim("audit", terms)
-
-        assert isinstance(wait, float)
-        assert 3500 < wait <= 3600
-        assert outbox.claim("other", terms) == math.inf
+        assert [len(claimed(outbox).texts), len(claimed(outbox).texts)] == [MOST_SENT, 2]
 
     def test_a_repetition_within_its_interval_is_not_kept(self, outbox: Outbox) -> None:
         outbox.add([a_notice(1, identity="same", interval=600.0)])
@@ -127,7 +100,7 @@ class OutboxContract(ABC):
 
         outbox.add([a_notice(2, identity="same", interval=600.0), a_notice(3, "other", identity="same")])
 
-        assert outbox.claim("audit", AT_ONCE) == math.inf
+        assert outbox.claim("audit", CLAIM) == math.inf
         assert claimed(outbox, "other").texts == ("text 3",)
 
     def test_the_same_without_an_interval_is_told_every_time(self, outbox: Outbox) -> None:
@@ -154,7 +127,7 @@ class OutboxContract(ABC):
         outbox.add([a_notice(1), a_notice(2, "other")])
 
         assert [outbox.expire(3600.0), outbox.expire(0.0), outbox.expire(0.0)] == [{}, {"audit": 1, "other": 1}, {}]
-        assert outbox.claim("audit", AT_ONCE) == math.inf
+        assert outbox.claim("audit", CLAIM) == math.inf
 
     def test_the_oldest_are_given_up_where_too_many_wait(self) -> None:
         outbox = self.make_outbox(most_waiting=2)
@@ -164,19 +137,12 @@ class OutboxContract(ABC):
         assert claimed(outbox).texts == ("text 3", "text 4")
 
 
-def _when_due(outbox: Outbox, terms: BatchTerms) -> Batch:
-    batch = wait_until("it can be claimed", lambda: _found(outbox, terms), 5.0, interval=0.01)
-    assert batch is not None
-    return batch
+def _when_due(outbox: Outbox) -> Batch:
+    found = wait_until("it can be claimed", lambda: _found(outbox), 60.0, interval=0.01)
+    assert found is not None
+    return found
 
 
-def _found(outbox: Outbox, terms: BatchTerms) -> Batch | None:
-    found = outbox.claim("audit", terms)
+def _found(outbox: Outbox) -> Batch | None:
+    found = outbox.claim("audit", CLAIM)
     return found if isinstance(found, Batch) else None
-
-
-def _settled(outbox: Outbox, terms: BatchTerms) -> bool:
-    batch = _found(outbox, terms)
-    if batch is not None:
-        outbox.settle(batch.claim)
-    return batch is not None

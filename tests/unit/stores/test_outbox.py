@@ -4,7 +4,7 @@ import math
 
 import pytest
 from databases import rows_of
-from store_contracts.outbox import AT_ONCE, OutboxContract, a_notice, claimed
+from store_contracts.outbox import CLAIM, OutboxContract, a_notice, claimed
 
 from flink_autoscaler.core.model.notices import Batch
 from flink_autoscaler.standalone.notifications.delivery import Outbox
@@ -41,13 +41,13 @@ def test_what_was_settled_long_ago_is_forgotten_in_memory() -> None:
     now[0] = 100_000.0
     outbox.expire(3600.0)
     outbox.add([a_notice(2, identity="same")])
-    still_known = outbox.claim("audit", AT_ONCE)
+    still_known = outbox.claim("audit", CLAIM)
     now[0] = 200_001.0
     outbox.expire(3600.0)
     outbox.add([a_notice(3, identity="same")])
 
     assert still_known == math.inf
-    assert isinstance(outbox.claim("audit", AT_ONCE), Batch)
+    assert isinstance(outbox.claim("audit", CLAIM), Batch)
 
 
 def test_notices_outlive_the_process(database: Database) -> None:
@@ -61,7 +61,7 @@ def test_notices_of_another_group_of_daemons_are_left_alone(database: Database) 
     outbox.add([a_notice(1)])
     other = SqlOutbox(database, writer="theirs")
 
-    assert other.claim("audit", AT_ONCE) == math.inf
+    assert other.claim("audit", CLAIM) == math.inf
     assert other.expire(0.0) == {}
     assert len(rows_of(database, NOTIFICATIONS)) == 1
 
@@ -79,10 +79,10 @@ def test_who_does_not_lead_adds_and_claims_nothing_and_may_note_what_was_sent(da
     fenced.settle(batch.claim)
 
     plain = SqlOutbox(database, writer=OURS)
-    assert plain.claim("audit", AT_ONCE) == math.inf
+    assert plain.claim("audit", CLAIM) == math.inf
     plain.add([a_notice(3)])
     with pytest.raises(LeaseLostError):
-        fenced.claim("audit", AT_ONCE)
+        fenced.claim("audit", CLAIM)
 
 
 def test_texts_come_back_as_they_were(database: Database) -> None:

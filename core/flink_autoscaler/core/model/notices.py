@@ -11,6 +11,9 @@ from flink_autoscaler.core.model.job import JobKey
 MOST_WAITING = 10_000
 """Notices of one target that wait at most; beyond that the oldest are given up."""
 
+MOST_SENT = 100
+"""Notices of one batch."""
+
 
 @dataclass(frozen=True, slots=True)
 class Notice:
@@ -42,23 +45,6 @@ class Batch:
 
     claim: str
     texts: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class BatchTerms:
-    """When and how much is sent together.
-
-    Attributes:
-        group_interval: Seconds for which the oldest notice waits for others.
-        limit_per_hour: Batches within an hour.
-        claim_seconds: Seconds after which notices that were claimed and not settled may be claimed again.
-        most: Notices of one batch.
-    """
-
-    group_interval: float
-    limit_per_hour: int
-    claim_seconds: float
-    most: int = 100
 
 
 def identity_of(job_key: JobKey, event: Event) -> str:

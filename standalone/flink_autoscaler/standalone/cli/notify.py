@@ -36,7 +36,7 @@ def notify(
 ) -> int:
     """Send one test message to each target of autoscaler.notifications, and show what came of it.
 
-    It goes out at once: rules, quiet hours and limits do not count, and nothing is sent a second time.
+    It goes out at once: rules do not count, and nothing is sent a second time.
     """
     if not test:
         raise typer.BadParameter(_HOW)

@@ -15,7 +15,7 @@ import structlog
 
 from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.errors import AutoscalerError, NotLeaderError, StoreError
-from flink_autoscaler.core.model.notices import Batch, BatchTerms, Notice
+from flink_autoscaler.core.model.notices import Batch, Notice
 from flink_autoscaler.standalone.notifications.counts import TargetCounts
 from flink_autoscaler.standalone.notifications.targets import NotSentError, Target
 from flink_autoscaler.standalone.observability.logs import masked
@@ -44,8 +44,8 @@ class Outbox(Protocol):
         """Keep notices, apart from repetitions within their interval and those that are kept already."""
         ...
 
-    def claim(self, target: str, terms: BatchTerms) -> Batch | float:
-        """Claim what is to be sent now, for nobody else; else return the seconds until there may be something."""
+    def claim(self, target: str, seconds: float) -> Batch | float:
+        """Claim what waits for so many seconds, for nobody else; else return those until there may be something."""
         ...
 
     def settle(self, claim: str) -> None:
@@ -71,8 +71,6 @@ class Delivery:
     Args:
         target: Who is told.
         outbox: What waits.
-        group_interval: Seconds for which events are gathered.
-        limit_per_hour: Messages within an hour.
         may_act: Tells whether this daemon leads.
         clock: Seconds of a clock that never goes back, also while the machine is suspended.
         first_pause: Seconds after the first failure; then twice as many, and so on.
@@ -84,8 +82,6 @@ class Delivery:
         target: Target,
         outbox: Outbox,
         *,
-        group_interval: float,
-        limit_per_hour: int,
         may_act: Callable[[], bool],
         clock: Callable[[], float],
         first_pause: float = FIRST_PAUSE,
@@ -95,7 +91,6 @@ class Delivery:
         self._outbox = outbox
         # Twice the timeout: what was begun to be sent just in time has to be over before anybody else begins.
         self._claim_seconds = 2 * target.timeout + CLAIM_MARGIN
-        self._terms = BatchTerms(group_interval, limit_per_hour, self._claim_seconds)
         self._may_act = may_act
         self._clock = clock
         self._first_pause = first_pause
@@ -137,7 +132,7 @@ class Delivery:
             if pause > 0:
                 return pause
             begun = self._clock()
-            batch = self._outbox.claim(self._target.name, self._terms)
+            batch = self._outbox.claim(self._target.name, self._claim_seconds)
         except StoreError as error:
             log.debug("notifications_wait", target=self._target.name, error=masked(str(error)))
             return STORE_PAUSE

@@ -96,12 +96,9 @@ class Notifier:
 
     def follow(self, settings: NotificationSettings) -> None:
         """Go on with other targets and rules. Never raises: what is wrong with a target is told when it is used."""
-        before, self._settings, self._rules = self._settings, settings, Rules(settings)
+        self._settings, self._rules = settings, Rules(settings)
         self._counts = {each.name: self._counts.get(each.name, TargetCounts()) for each in settings.targets}
         if self._is_started and not self._is_closed:
-            terms = {"group_interval", "limit_per_hour"}
-            if before.model_dump(include=terms) != settings.model_dump(include=terms):
-                self._stop(tuple(self._deliveries))
             self._deliver()
 
     def handle_event(self, context: JobAutoScalerContext, event: Event) -> None:
@@ -109,7 +106,7 @@ class Notifier:
         if not self._is_started or self._is_closed:
             return
         now = time.time()
-        targets = self._rules.targets(context, event, now)
+        targets = self._rules.targets(context, event)
         identity = identity_of(context.job_key, event)
         interval = 0.0 if event.interval is None else event.interval.exact_seconds
         targets = tuple(name for name in targets if self._is_news(name, identity, interval))
@@ -198,8 +195,6 @@ class Notifier:
         return Delivery(
             make_target(target, loop),
             self._outbox,
-            group_interval=self._settings.group_interval,
-            limit_per_hour=self._settings.limit_per_hour,
             may_act=self._may_act,
             clock=elapsed,
             first_pause=self._pauses[0],

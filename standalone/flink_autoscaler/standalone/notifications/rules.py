@@ -7,8 +7,6 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from flink_autoscaler.core.model.events import Event, EventType
-from flink_autoscaler.core.model.load_profile import zone_named
-from flink_autoscaler.core.options.calendar import is_excluded
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.settings.schema.notifications import NotificationSettings, RuleSettings
 
@@ -27,17 +25,16 @@ class Rules:
         self._names = tuple(target.name for target in settings.targets)
         self._rules = settings.rules or WITHOUT_RULES
 
-    def targets(self, context: JobAutoScalerContext, event: Event, now: float) -> tuple[str, ...]:
+    def targets(self, context: JobAutoScalerContext, event: Event) -> tuple[str, ...]:
         """Return the names of the targets that are told, each once, in the order of the configuration.
 
         Args:
             context: Of the job, or of the daemon itself, which is of no cluster.
             event: What happened.
-            now: Epoch seconds.
         """
         if not self._names:
             return ()
-        fitting = [rule for rule in self._rules if _fits(rule, context, event) and not _is_quiet(rule, now)]
+        fitting = [rule for rule in self._rules if _fits(rule, context, event)]
         return tuple(name for name in self._names if any(name in (rule.targets or self._names) for rule in fitting))
 
 
@@ -54,7 +51,3 @@ def _fits(rule: RuleSettings, context: JobAutoScalerContext, event: Event) -> bo
 def _is_any(patterns: Sequence[str], text: str, *, is_folded: bool = False) -> bool:
     """Tell whether one of the patterns fits; none at all fits everything."""
     return not patterns or any(fnmatchcase(text, each.casefold() if is_folded else each) for each in patterns)
-
-
-def _is_quiet(rule: RuleSettings, now: float) -> bool:
-    return is_excluded(rule.quiet_hours, round(now * 1000), zone_named(rule.timezone))

@@ -14,12 +14,21 @@ _COMMAND_PROVIDER: Final = (
     "this machine (docs/guide/reactive-mode.md)"
 )
 
+_ALERTMANAGER: Final = (
+    "Prometheus' Alertmanager with the metrics of the daemon: it groups, mutes and limits what it tells "
+    "(docs/guide/notifications.md)"
+)
+
 REMOVED_KEYS: Final[Mapping[str, str]] = {
     "autoscaler.clusters.<n>.provider.directory": _COMMAND_PROVIDER,
     "autoscaler.clusters.<n>.provider.stop-timeout": _COMMAND_PROVIDER,
     "autoscaler.clusters.<n>.provider.environment": _COMMAND_PROVIDER,
+    "autoscaler.notifications.group-interval": _ALERTMANAGER,
+    "autoscaler.notifications.limit-per-hour": _ALERTMANAGER,
+    "autoscaler.notifications.rules.<n>.quiet-hours": _ALERTMANAGER,
+    "autoscaler.notifications.rules.<n>.timezone": _ALERTMANAGER,
 }
-"""By key, ``<n>`` for the number of a cluster: what to use instead."""
+"""By key, ``<n>`` for a number in a list: what to use instead."""
 
 REMOVED_PLUGINS: Final[Mapping[tuple[str, str], str]] = {
     ("flink_autoscaler.task_manager_providers", "process"): _COMMAND_PROVIDER,

@@ -10,12 +10,11 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
 
-from flink_autoscaler.core.model.notices import MOST_WAITING, Batch, BatchTerms, Notice
+from flink_autoscaler.core.model.notices import MOST_SENT, MOST_WAITING, Batch, Notice
 from flink_autoscaler.stores.sql.database.database import Database, Fence
 from flink_autoscaler.stores.sql.tables import NOTIFICATIONS
 
 _ROW = NOTIFICATIONS.c
-_HOUR_MS: Final = 3_600_000
 _KEPT_MS: Final = 86_400_000
 """Milliseconds for which is known what was settled."""
 
@@ -47,17 +46,17 @@ class SqlOutbox:
         """Keep notices that are no repetitions. May raise :class:`StoreError`; they may be kept nevertheless then."""
         self._database.run(lambda connection: self._add(connection, notices), fence=self._fence)
 
-    def claim(self, target: str, terms: BatchTerms) -> Batch | float:
+    def claim(self, target: str, seconds: float, most: int = MOST_SENT) -> Batch | float:
         """Claim what is to be sent now; else return the seconds until there may be something.
 
         Raises:
             StoreError: The database failed; what was claimed nevertheless can be claimed again after some time.
         """
         # Looked at first without a lock: most of the time there is nothing to claim.
-        wait = self._database.run(lambda connection: self._wait(connection, target, terms), read_only=True)
+        wait = self._database.run(lambda connection: self._wait(connection, target), read_only=True)
         if wait > 0:
             return wait
-        return self._database.run(lambda connection: self._claim(connection, target, terms), fence=self._fence)
+        return self._database.run(lambda connection: self._claim(connection, target, seconds, most), fence=self._fence)
 
     def settle(self, claim: str) -> None:
         """Take note that what was claimed was sent, or is given up. May raise :class:`StoreError`."""
@@ -108,33 +107,18 @@ class SqlOutbox:
             "notice": notice.text,
         }
 
-    def _wait(self, connection: Connection, target: str, terms: BatchTerms) -> float:
+    def _wait(self, connection: Connection, target: str) -> float:
         """Return the seconds until something may be claimed; infinite when nothing waits."""
         now_ms = self._database.now_ms(connection)
-        is_free = _ROW.claimed_until_ms <= now_ms
-        waiting = select(func.min(_ROW.claimed_until_ms)).where(self._waits(target), ~is_free)
-        oldest_ms = connection.scalar(select(func.min(_ROW.added_ms)).where(self._waits(target), is_free))
-        if oldest_ms is None:
-            until_ms = connection.scalar(waiting)
-            return math.inf if until_ms is None else (until_ms - now_ms) / 1000
-        due_ms: int = max(
-            oldest_ms + round(terms.group_interval * 1000), self._below_limit_ms(connection, target, terms, now_ms)
-        )
-        return (due_ms - now_ms) / 1000
+        free_ms = connection.scalar(select(func.min(_ROW.claimed_until_ms)).where(self._waits(target)))
+        return math.inf if free_ms is None else (free_ms - now_ms) / 1000
 
-    def _below_limit_ms(self, connection: Connection, target: str, terms: BatchTerms, now_ms: int) -> int:
-        """Return the instant from which one more batch is within the limit; all rows of a batch are settled at once."""
-        mine = and_(_ROW.writer == self._writer, _ROW.target == target, _ROW.settled_ms > now_ms - _HOUR_MS)
-        latest = select(_ROW.settled_ms).distinct().where(mine).order_by(_ROW.settled_ms.desc())
-        last = connection.scalars(latest.limit(terms.limit_per_hour)).all()
-        return last[-1] + _HOUR_MS if len(last) >= terms.limit_per_hour else 0
-
-    def _claim(self, connection: Connection, target: str, terms: BatchTerms) -> Batch | float:
+    def _claim(self, connection: Connection, target: str, seconds: float, most: int) -> Batch | float:
         now_ms = self._database.now_ms(connection)
         is_free = and_(self._waits(target), _ROW.claimed_until_ms <= now_ms)
-        chosen = connection.scalars(select(_ROW.id).where(is_free).order_by(_ROW.id).limit(terms.most)).all()
+        chosen = connection.scalars(select(_ROW.id).where(is_free).order_by(_ROW.id).limit(most)).all()
         claim = uuid.uuid4().hex
-        values = {"claim": claim, "claimed_until_ms": now_ms + round(terms.claim_seconds * 1000)}
+        values = {"claim": claim, "claimed_until_ms": now_ms + round(seconds * 1000)}
         # Asked once more for each row: another transaction may have claimed it since.
         connection.execute(update(NOTIFICATIONS).where(_ROW.id.in_(chosen), is_free).values(values))
         mine = select(_ROW.notice).where(_ROW.id.in_(chosen), _ROW.claim == claim).order_by(_ROW.id)

@@ -29,7 +29,6 @@ QUICK = {
     "job.autoscaler.stabilization.interval": "0 s",
     "autoscaler.engine.kind": "inline",
     "autoscaler.standalone.control-loop.interval": "100 ms",
-    "autoscaler.notifications.group-interval": "100 ms",
     "autoscaler.notifications.rules.0.reasons": "ScalingReport",
     f"{TARGET}name": "audit",
 }
@@ -126,7 +125,7 @@ def test_what_was_not_sent_before_a_kill_is_sent_once_after_the_start(
 ) -> None:
     with ExitStack() as parts, working(overloaded(flink)):
         daemon = parts.enter_context(DaemonProcess(tmp_path))
-        configure(daemon, flink, **{"targets.0.url": receiver.url, "group-interval": "1 h"})
+        configure(daemon, flink, **{"targets.0.url": "http://127.0.0.1:1"})
         daemon.start()
         daemon.wait_for("an event to tell", lambda: notices(tmp_path))
         daemon.send(signal.SIGKILL)
@@ -136,7 +135,7 @@ def test_what_was_not_sent_before_a_kill_is_sent_once_after_the_start(
 
         again = parts.enter_context(DaemonProcess(tmp_path, "again", file=daemon.file))
         again.take_state_of(daemon)
-        configure(again, flink, **{"targets.0.url": receiver.url, "group-interval": "0 s"})
+        configure(again, flink, **{"targets.0.url": receiver.url})
         again.start()
         again.wait_for("it is noted", lambda: all(settled for _, settled in notices(tmp_path)))
         again.stop()

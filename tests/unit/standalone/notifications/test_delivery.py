@@ -8,11 +8,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from store_contracts.outbox import AT_ONCE
+from store_contracts.outbox import CLAIM
 from watching import LogLines
 
 from flink_autoscaler.core.errors import NotLeaderError, StoreError
-from flink_autoscaler.core.model.notices import Batch, BatchTerms, Notice
+from flink_autoscaler.core.model.notices import MOST_SENT, Batch, Notice
 from flink_autoscaler.standalone.notifications.counts import TargetCounts, TargetStatus
 from flink_autoscaler.standalone.notifications.delivery import LONGEST_PAUSE, LOOK, STORE_PAUSE, Delivery
 from flink_autoscaler.standalone.notifications.messages import CloudEvent
@@ -47,9 +47,9 @@ class FlakyOutbox(HeapOutbox):
 
     is_away = False
 
-    def claim(self, target: str, terms: BatchTerms) -> Batch | float:
+    def claim(self, target: str, seconds: float, most: int = MOST_SENT) -> Batch | float:
         self._check()
-        return super().claim(target, terms)
+        return super().claim(target, seconds, most)
 
     def settle(self, claim: str) -> None:
         self._check()
@@ -72,8 +72,6 @@ class Stage:
         self.delivery = Delivery(
             self.chat,
             self.outbox,
-            group_interval=60.0,
-            limit_per_hour=2,
             may_act=lambda: self.leads,
             clock=lambda: self.now,
             counts=self.counts,
@@ -101,28 +99,14 @@ def refused(**more: Any) -> NotSentError:
     return NotSentError("HTTP 500", **more)
 
 
-def test_what_happens_within_a_minute_is_one_message(stage: Stage) -> None:
+def test_an_event_is_sent_at_once_and_what_waits_comes_together(stage: Stage) -> None:
     stage.add()
-    wait = stage.step()
-    stage.now += 30
+    stage.step()
     stage.add(2)
+    stage.step()
 
-    assert wait == 60.0
-    assert stage.step(29.0) == pytest.approx(1.0)
-    stage.step(1.0)
-
-    assert stage.chat.taken == [["1", "2", "3"]]
-
-
-def test_beyond_the_limit_of_an_hour_events_wait_and_come_as_one(stage: Stage) -> None:
-    for _ in range(5):
-        stage.add()
-        stage.step(60.0)
-
-    assert stage.chat.taken == [["1"], ["2"]]
-    for _ in range(100):
-        stage.step(60.0)
-    assert stage.chat.taken == [["1"], ["2"], ["3", "4", "5"]]
+    assert stage.chat.taken == [["1"], ["2", "3"]]
+    assert stage.step() == 60.0, "nothing waits"
 
 
 def test_pauses_grow_and_nothing_is_sent_twice(stage: Stage) -> None:
@@ -190,7 +174,7 @@ def test_a_standby_claims_nothing(stage: Stage) -> None:
 
     assert stage.step(60.0) == LOOK
     assert stage.chat.attempts == 0
-    assert isinstance(stage.outbox.claim("chat", AT_ONCE), Batch)
+    assert isinstance(stage.outbox.claim("chat", CLAIM), Batch)
 
 
 def test_who_loses_the_lead_before_the_last_moment_sends_nothing_and_leaves_it_to_the_next(stage: Stage) -> None:
@@ -199,7 +183,7 @@ def test_who_loses_the_lead_before_the_last_moment_sends_nothing_and_leaves_it_t
     stage.step(60.0)
 
     assert stage.chat.taken == []
-    assert isinstance(stage.outbox.claim("chat", AT_ONCE), Batch)
+    assert isinstance(stage.outbox.claim("chat", CLAIM), Batch)
 
 
 def test_who_was_stopped_for_longer_than_its_claim_sends_nothing(stage: Stage) -> None:

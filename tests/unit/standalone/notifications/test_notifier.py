@@ -44,9 +44,9 @@ HALF_AN_HOUR = Duration(1800 * 10**9)
 Make = Callable[..., Notifier]
 
 
-def settings(*urls: str, rules: Sequence[RuleSettings] = EVERYTHING, group: float = 0.0) -> NotificationSettings:
+def settings(*urls: str, rules: Sequence[RuleSettings] = EVERYTHING) -> NotificationSettings:
     targets = tuple(TargetSettings(name=f"t{number}", url=url, timeout=2.0) for number, url in enumerate(urls))
-    return NotificationSettings(targets=targets, rules=tuple(rules), group_interval=group)
+    return NotificationSettings(targets=targets, rules=tuple(rules))
 
 
 def an_event(number: int = 0, interval: Duration | None = None) -> Event:
@@ -104,13 +104,13 @@ class TestNotifier(AutoScalerEventHandlerContract):
 
 
 def test_events_and_reports_are_told(receiver: Receiver, make: Make) -> None:
-    notifier = make(settings(receiver.url, group=0.2))
+    notifier = make(settings(receiver.url))
 
     notifier.handle_event(a_context("main/a"), an_event())
     notifier.handle_scaling_report(a_context("main/b"), a_report(is_executed=True))
 
-    (received,) = receiver.wait_for(1)
-    assert [(event["subject"], event["data"]["reason"]) for event in received.events] == [
+    wait_until("both", lambda: len(receiver.events) == 2, 60.0)
+    assert [(event["subject"], event["data"]["reason"]) for event in receiver.events] == [
         ("main/a", "RolledBack"),
         ("main/b", "ScalingReport"),
     ]
@@ -268,7 +268,7 @@ def test_its_end_does_not_wait_for_a_target_that_hangs(make: Make) -> None:
     with Receiver() as hanging:
         hanging.may_answer.clear()
         target = TargetSettings(name="slow", url=hanging.url, timeout=60.0)
-        notifier = make(NotificationSettings(targets=(target,), rules=EVERYTHING, group_interval=0.0))
+        notifier = make(NotificationSettings(targets=(target,), rules=EVERYTHING))
         notifier.handle_event(a_context(), an_event())
         hanging.wait_for(1)
         begun = time.monotonic()

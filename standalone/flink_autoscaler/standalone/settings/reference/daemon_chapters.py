@@ -150,7 +150,7 @@ autoscaler.notifications:
       type: apprise
       url: mailtos://mail.example.com/on-call@example.com?from=autoscaler@example.com
   rules:
-    - {targets: [on-call], severities: [warning], clusters: ["prod-*"], quiet-hours: ["22:00-6:00"]}
+    - {targets: [on-call], severities: [warning], clusters: ["prod-*"]}
     - {targets: [audit]}
 """,
         ("autoscaler.notifications.",),

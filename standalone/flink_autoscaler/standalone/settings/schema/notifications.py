@@ -9,17 +9,14 @@ from pydantic import Field
 
 from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.events import EventType
-from flink_autoscaler.core.options.calendar import invalid_period
 from flink_autoscaler.standalone.settings.schema.clusters import AccessSettings
 from flink_autoscaler.standalone.settings.schema.types import (
     ClusterName,
-    Count,
     OptionSection,
     Seconds,
     Syntax,
     Text,
     Texts,
-    TimeZone,
     option,
     write_list,
 )
@@ -42,19 +39,7 @@ def parse_severities(text: str) -> tuple[str, ...]:
     return words
 
 
-def parse_quiet_hours(text: str) -> tuple[str, ...]:
-    """Read periods as ``job.autoscaler.excluded.periods`` has them. May raise ValueError."""
-    periods = tuple(syntax.parse_list(text))
-    if problems := [problem for period in periods if (problem := invalid_period(period)) is not None]:
-        raise ValueError(problems[0])
-    return periods
-
-
 Severities = Annotated[tuple[str, ...], Syntax(f"a list of {' and '.join(_SEVERITIES)}", parse_severities, write_list)]
-QuietHours = Annotated[
-    tuple[str, ...],
-    Syntax("a list of daily ranges such as 22:00-6:00 and Quartz cron expressions", parse_quiet_hours, write_list),
-]
 
 
 class TargetSettings(AccessSettings):
@@ -93,10 +78,6 @@ class RuleSettings(OptionSection):
     clusters: Texts = option(
         (), "Patterns for names of clusters; empty takes all, and what is told about the daemon itself."
     )
-    quiet_hours: QuietHours = option(
-        (), "Times in which this rule tells nothing, written as job.autoscaler.excluded.periods."
-    )
-    timezone: TimeZone = option("UTC", "Time zone of the quiet hours that name none.")
 
 
 class NotificationSettings(OptionSection):
@@ -104,12 +85,6 @@ class NotificationSettings(OptionSection):
 
     targets: tuple[TargetSettings, ...] = option((), "Who is told.")
     rules: tuple[RuleSettings, ...] = option((), "Which events are told; without a rule every warning, to all targets.")
-    group_interval: Seconds = option(
-        60.0, "Time for which events of a target are gathered into one message; 0 sends at once.", ge=0, le=86_400
-    )
-    limit_per_hour: Count = option(
-        30, "Messages to one target within an hour; what is beyond waits and comes as one message.", ge=1
-    )
     retry_for: Seconds = option(
         86_400.0, "Time for which it is tried to send an event, with growing pauses, before it is given up.", gt=0
     )

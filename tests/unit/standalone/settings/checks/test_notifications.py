@@ -88,17 +88,12 @@ def test_a_list_of_a_file_and_a_variable_for_one_entry_come_together(tmp_path: P
         pytest.param(
             {**HOOK, "rules.0.severities": "fatal"}, "expected a list of normal and warning", id="rule, severity"
         ),
-        pytest.param(
-            {**HOOK, "rules.0.quiet-hours": "night"}, "expected a list of daily ranges", id="rule, quiet hours"
-        ),
-        pytest.param({**HOOK, "rules.0.timezone": "Mars/Olympus"}, "expected a time zone", id="rule, time zone"),
         pytest.param({"rules.0.severities": "warning"}, "a rule needs at least one of", id="rules alone"),
         pytest.param(
             {**HOOK, "targets.0.urll": "s3cr3t"}, "did you mean 'autoscaler.notifications.targets.0.url'?", id="key"
         ),
         pytest.param({**HOOK, "rules.x.jobs": "a"}, "unknown key", id="no number"),
         pytest.param({**HOOK, "targets.10000.url": "s3cr3t"}, "is not the number of a target", id="a large number"),
-        pytest.param({**HOOK, "limit-per-hour": "0"}, "at least 1", id="no message at all"),
     ],
 )
 def test_a_mistake_is_told_with_what_is_right(given: dict[str, str], expected: str) -> None:
