@@ -1,8 +1,8 @@
 """Policies compared: slot-hours beside those of an oracle, time over the limit and rescales, on any load shape.
 
-Run: ``python benchmarks/bench_policies.py --shapes office bursts trace:elb --policies capacity ds2 --days 7 --seeds 3
---jobs-in-parallel 2``. Every run is one backtest: the production pass once a minute over a simulated chain of three
-vertices. A policy is a name of ``POLICIES`` or anything that the option ``policies`` takes. The oracle knows the
+Run: ``PYTHONPATH=. python benchmarks/bench_policies.py --shapes office bursts trace:elb --policies capacity --days 7
+--seeds 3 --jobs-in-parallel 2``. Every run is one backtest: the production pass once a minute over a simulated chain of
+three vertices. A policy is a name of ``POLICIES`` or anything that the option ``policies`` takes. The oracle knows the
 future; its plan is acted out with the same outages, and kept in a folder, since it is the same the next time.
 """
 
@@ -22,6 +22,8 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.loads import NAMES, made, read_trace
+from benchmarks.oracles import OracleCache, PlayTerms
 from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
 from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.pipeline.backtest.arrivals import Quarters, Sample
@@ -31,19 +33,8 @@ from flink_autoscaler.pipeline.backtest.nights import nights_of
 from flink_autoscaler.pipeline.backtest.subject import PAST_WEEKS, Subject, chain
 from flink_autoscaler.pipeline.simulator import JobModel, RescaleTerms, Simulation, run
 from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, area, instant, static_peak
-from flink_autoscaler.pipeline.simulator.play import OracleCache, PlayTerms
 from flink_autoscaler.pipeline.simulator.run import MONDAY_MS
-from flink_autoscaler.pipeline.simulator.workloads import (
-    DAY,
-    MINUTE,
-    WEEK,
-    WORKLOADS,
-    Workload,
-    earlier,
-    made,
-    office,
-    read_trace,
-)
+from flink_autoscaler.pipeline.simulator.workloads import DAY, MINUTE, WEEK, WORKLOADS, Workload, earlier, office
 
 HOUR: Final = 3600.0
 PREFIX: Final = "job.autoscaler."
@@ -56,31 +47,6 @@ TRACE: Final = "trace:"
 PROFILES: Final = PREFIX + "forecast.enabled"
 TRACE_PEAK: Final = 125e3
 """Records/s: 25 slots."""
-
-PUBLISHED: Final = ("cosine-q1", "random", "ysb")
-"""A cosine of an hour and a random walk (Delft), and a sine of two hours (Daedalus): a day of each at most."""
-
-OURS: Final = (
-    "week-sine",
-    "office",
-    "holiday",
-    "growth",
-    "swing",
-    "step",
-    "launch",
-    "spikes",
-    "bursts",
-    "upstream-outage",
-    "opposite",
-    "three-sources",
-    "flat-white-10",
-    "flat-white-20",
-    "flat-correlated-10",
-    "flat-correlated-20",
-    "walk",
-    "counts",
-    "sparse",
-)
 
 NEW: Final = "capacity, nothing measured before"
 """A job that is new in a cluster without other jobs: its first three rescales are planned with ``restart.time``."""
@@ -125,7 +91,7 @@ class Case:
             return whole.part(first, first + seconds).scaled_to(TRACE_PEAK)
         if self.shape == "office":
             return office(seed=self.seed, weeks=4 + seconds / WEEK).part(4 * WEEK, 4 * WEEK + seconds)
-        return made(self.shape, self.seed, min(seconds, DAY) if self.shape in PUBLISHED else seconds)
+        return made(self.shape, self.seed, seconds)
 
     def job(self, workload: Workload) -> JobModel:
         """Return the job that it arrives at."""
@@ -140,7 +106,7 @@ class Case:
         self, job: JobModel, workload: Workload, configuration: Mapping[str, str]
     ) -> tuple[ProfileResult, ...]:
         """Return what the nightly job makes of four weeks before and of the days themselves."""
-        if self.shape.startswith(TRACE) or self.shape in PUBLISHED:
+        if self.shape not in WORKLOADS:
             before: Sequence[Sequence[float]] = ()
         elif self.shape == "office":
             before = office(seed=self.seed, weeks=4.0).rows
@@ -335,7 +301,7 @@ def parsed() -> argparse.Namespace:
     traces = [trace_name(path) for path in sorted(TRACES.glob("*.csv.gz"))]
     kept = Path(os.environ.get("FLINK_AUTOSCALER_CACHE", Path.home() / ".cache" / "flink-autoscaler")) / "oracles"
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--shapes", nargs="+", default=[*OURS, *PUBLISHED, *traces], metavar="NAME", help="loads")
+    parser.add_argument("--shapes", nargs="+", default=[*NAMES, *traces], metavar="NAME", help="loads")
     parser.add_argument("--policies", nargs="+", default=names, metavar="NAME", help="policies")
     parser.add_argument("--days", type=float, default=7.0, help="days of every load shape")
     parser.add_argument("--seeds", type=int, default=1, help="how many of each; figures are means")
@@ -359,8 +325,8 @@ def problems(arguments: argparse.Namespace) -> Iterator[str]:
                 trace_file(shape)
             except ValueError as error:
                 yield str(error)
-        elif shape not in WORKLOADS:
-            yield f"no load is {shape}; known: {' '.join(WORKLOADS)}"
+        elif shape not in NAMES:
+            yield f"no load is {shape}; known: {' '.join(NAMES)}"
     for policy in arguments.policies:
         if policy not in POLICIES and (problem := problem_of({PREFIX + "policies": policy})):
             yield problem

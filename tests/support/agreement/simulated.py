@@ -14,8 +14,7 @@ from flink_autoscaler.pipeline.backtest.fitting import FittedModel, Records, fit
 from flink_autoscaler.pipeline.backtest.inline import Choice, read_records
 from flink_autoscaler.pipeline.history.storage import opened
 from flink_autoscaler.pipeline.simulator import ReportSettings, RescaleTerms, Simulation
-from flink_autoscaler.pipeline.simulator.workloads import Workload
-from flink_autoscaler.pipeline.simulator.workloads.workload import shaped
+from flink_autoscaler.pipeline.simulator.workloads import Workload, shaped
 
 STEP: Final = 5.0
 """Seconds for which the simulator takes the arrivals as constant."""

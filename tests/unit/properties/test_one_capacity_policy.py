@@ -83,7 +83,7 @@ def shortened(workload: Workload) -> Workload:
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_a_second_policy_that_never_applies_changes_no_pass_of_a_workload(name: str) -> None:
-    workload = shortened(WORKLOADS[name](1))
+    workload = shortened(WORKLOADS[name](seed=1))
 
     assert passes(workload, {}) == passes(workload, NEVER["no plan"])
 

@@ -110,7 +110,7 @@ def builtin(name: str, *, days: float | None = None, seed: int = 0, with_past: b
         raise ConfigError(
             f"there is no workload '{name}'; known: {', '.join(WORKLOADS)}{nearest(name, list(WORKLOADS))}"
         )
-    usual = WORKLOADS[name](seed)
+    usual = WORKLOADS[name](seed=seed)
     job, workload = chain(usual), usual if days is None else made(name, seed, days * DAY)
     past = dict(zip(job.sources, _past(name, seed, workload), strict=True)) if with_past else {}
     return Subject(name, job, workload, past=past)

@@ -28,9 +28,13 @@ from flink_autoscaler.pipeline.simulator.bounds import area, parallelism_for
 from flink_autoscaler.pipeline.simulator.measures import Measures, Trace, measure
 from flink_autoscaler.pipeline.simulator.metrics import JOB_ID, Reporter, ReportSettings
 from flink_autoscaler.pipeline.simulator.model import FluidJob, JobModel, VertexModel
-from flink_autoscaler.pipeline.simulator.play import flow_until
 from flink_autoscaler.pipeline.simulator.rescales import RescaleTerms, RescalingJob, SimulatedRescale
 from flink_autoscaler.pipeline.simulator.workloads import Workload
+
+DT: Final = 5.0
+"""Longest step of the simulation, seconds."""
+
+_SHORTEST: Final = 1e-6
 
 MONDAY_MS: Final = 1_699_833_600_000
 """2023-11-13, midnight UTC."""
@@ -39,6 +43,17 @@ JOB_KEY: Final = "simulation/job"
 ENABLED: Final = "job.autoscaler.enabled"
 
 _MINIMUM_UTILIZATION: Final = 0.01
+
+
+def flow_until(job: RescalingJob, workload: Workload, instant: float, trace: Trace, *, dt: float = DT) -> None:
+    """Let a job flow in steps of at most ``dt`` seconds that end where arrivals change, and note what is seen."""
+    fluid = job.fluid
+    while instant - fluid.now > _SHORTEST:
+        row_end = (math.floor(fluid.now / workload.step + _SHORTEST) + 1) * workload.step
+        arrivals = workload.at(row_end - workload.step / 2)
+        stretch = min(instant, row_end) - fluid.now
+        count = math.ceil(stretch / dt - _SHORTEST)
+        job.flow_in_steps(stretch / count, count, arrivals, trace.add)
 
 
 @dataclass(frozen=True)
@@ -73,7 +88,7 @@ class Simulation:
     initial: Mapping[VertexId, int] | None = None
     interval: float = 60.0
     jitter: float = 0.0
-    dt: float = 5.0
+    dt: float = DT
     start_ms: int = MONDAY_MS
     slo_lag: float | None = None
     profiles: Sequence[ProfileResult] = ()

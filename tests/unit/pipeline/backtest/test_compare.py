@@ -298,7 +298,7 @@ def test_page_of_nothing_says_so() -> None:
 def test_built_in_job_is_large_enough_for_every_workload(name: str) -> None:
     subject = builtin(name, days=0.05)
 
-    peak = max(sum(row) for row in WORKLOADS[name](0).rows)
+    peak = max(sum(row) for row in WORKLOADS[name](seed=0).rows)
     work = subject.model.vertices[-2]
     assert work.name == "map"
     # Within half a power of ten of what the job is made for.

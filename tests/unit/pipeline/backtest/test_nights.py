@@ -242,7 +242,7 @@ def test_past_of_a_made_up_workload_is_like_it_with_other_noise() -> None:
     assert max(abs(a * 1.03**4 / b - 1) for a, b in zip(weeks_ago[0], weeks_ago[4], strict=True)) > 0.02
 
 
-@pytest.mark.parametrize("name", ["nexmark-q3", "cosine-q1"])
+@pytest.mark.parametrize("name", ["traffic", "random"])
 def test_short_workload_was_there_before_again_and_again(name: str) -> None:
     subject = builtin(name, days=0.5, with_past=True)
 

@@ -99,7 +99,7 @@ def test_oracle_rescales_for_a_long_dip() -> None:
 
 
 def test_oracle_that_minds_lateness_rescales_less() -> None:
-    workload = WORKLOADS["week-sine"](0).part(0, 2 * DAY)
+    workload = WORKLOADS["week-sine"](seed=0).part(0, 2 * DAY)
     job = a_single(5000.0)
 
     careless = oracle(job, workload)
@@ -159,7 +159,7 @@ def test_bounds_of_a_week_have_stayed_where_they_were() -> None:
         ],
         [1.0, 0.5],
     )
-    workload = WORKLOADS["week-sine"](0)
+    workload = WORKLOADS["week-sine"](seed=0)
     careless, careful = oracle(job, workload), oracle(job, workload, OracleTerms(late_weight=150.0))
 
     slot_hours = [area(job, workload), instant(job, workload), careless.cost, careful.cost, static_peak(job, workload)]
@@ -178,7 +178,7 @@ def a_job_for(workload: Workload) -> JobModel:
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_every_bound_is_below_the_next(name: str) -> None:
-    workload = WORKLOADS[name](0)
+    workload = WORKLOADS[name](seed=0)
     workload = workload.part(0, 14 * DAY)
     job = a_job_for(workload)
 

@@ -8,11 +8,12 @@ from statistics import fmean
 
 import pytest
 
+from benchmarks.loads import made
 from flink_autoscaler.core.model.topology import ShipStrategy
 from flink_autoscaler.pipeline.backtest.subject import chain
 from flink_autoscaler.pipeline.simulator import BacktestResult, JobModel, RescaleTerms, Simulation, run
 from flink_autoscaler.pipeline.simulator.model import VertexModel
-from flink_autoscaler.pipeline.simulator.workloads import DAY, HOUR, Workload, made
+from flink_autoscaler.pipeline.simulator.workloads import DAY, HOUR, Workload
 
 HOURS = 24
 KNOWN = 14

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from benchmarks.loads import made
 from flink_autoscaler.pipeline.backtest.subject import chain
 from flink_autoscaler.pipeline.simulator import RescaleTerms, Simulation, run
-from flink_autoscaler.pipeline.simulator.workloads import DAY, made
+from flink_autoscaler.pipeline.simulator.workloads import DAY
 
 HOUR = 3600.0
 WORK = 20

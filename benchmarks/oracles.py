@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import math
 import os
 import sys
 import tempfile
@@ -13,28 +12,14 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final
 
-from flink_autoscaler.pipeline.simulator import bounds, measures, model, rescales
+from flink_autoscaler.pipeline.simulator import bounds, measures, model, rescales, run
 from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, oracle
 from flink_autoscaler.pipeline.simulator.measures import Trace
 from flink_autoscaler.pipeline.simulator.model import FluidJob, JobModel
 from flink_autoscaler.pipeline.simulator.rescales import RescaleTerms, RescalingJob
+from flink_autoscaler.pipeline.simulator.run import flow_until
 from flink_autoscaler.pipeline.simulator.workloads import Workload
-
-DT: Final = 5.0
-_SHORTEST: Final = 1e-6
-
-
-def flow_until(job: RescalingJob, workload: Workload, instant: float, trace: Trace, *, dt: float = DT) -> None:
-    """Let a job flow in steps of at most ``dt`` seconds that end where arrivals change, and note what is seen."""
-    fluid = job.fluid
-    while instant - fluid.now > _SHORTEST:
-        row_end = (math.floor(fluid.now / workload.step + _SHORTEST) + 1) * workload.step
-        arrivals = workload.at(row_end - workload.step / 2)
-        stretch = min(instant, row_end) - fluid.now
-        count = math.ceil(stretch / dt - _SHORTEST)
-        job.flow_in_steps(stretch / count, count, arrivals, trace.add)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +106,7 @@ class OracleCache:
 
 def _digest(job: JobModel, workload: Workload, terms: PlayTerms) -> str:
     digest = hashlib.sha256()
-    for module in (bounds, measures, model, rescales, sys.modules[__name__]):
+    for module in (bounds, measures, model, rescales, run, sys.modules[__name__]):
         digest.update(inspect.getsource(module).encode())
     digest.update(repr((job.vertices, sorted(job.edges.items()), terms, workload.step, len(workload.rows))).encode())
     digest.update(array("d", (rate for row in workload.rows for rate in row)).tobytes())

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.oracles import OracleCache, Played, PlayTerms, play, played_oracle
 from flink_autoscaler.pipeline.simulator.bounds import OracleTerms
 from flink_autoscaler.pipeline.simulator.model import JobModel, VertexModel
-from flink_autoscaler.pipeline.simulator.play import OracleCache, Played, PlayTerms, play, played_oracle
 from flink_autoscaler.pipeline.simulator.rescales import RescaleTerms
 from flink_autoscaler.pipeline.simulator.workloads import HOUR, Workload, made, recorded
 
