@@ -82,6 +82,22 @@ def test_check_config_masks_passwords_that_no_url_may_have(text: str) -> None:
     assert SECRET not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(("explain", "\x1b[2J\u202eorders", "--url", "http://127.0.0.1:1"), id="of a command"),
+        pytest.param(("check-config", "--set", "autoscaler.realizer=\x1b[2J\u202ekey"), id="of the configuration"),
+        pytest.param(("\x1b[2J\u202enone",), id="of the command line"),
+    ],
+)
+def test_an_error_moves_no_cursor(arguments: tuple[str, ...]) -> None:
+    said = call(*arguments)
+
+    assert said.returncode != 0
+    assert said.stderr
+    assert not {"\x1b", "\u202e"} & {*said.stdout, *said.stderr}
+
+
 def test_a_named_pipe_as_configuration_is_refused_at_once(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
