@@ -29,8 +29,6 @@ POLICIES: Mapping[str, Mapping[str, str]] = {
     "capacity": {},
     "ds2": {"policies": "ds2"},
     "hpa": {"policies": "hpa"},
-    "threshold": {"policies": "threshold"},
-    "backlog-time": {"policies": "backlog-time"},
     "varga": {"policies": "varga"},
     "slo": {"policies": "slo"},
     "proactive, nightly profiles": {"policies": "proactive", "forecast.enabled": "true"},

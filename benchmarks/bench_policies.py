@@ -56,15 +56,11 @@ POLICIES: Final[Mapping[str, Mapping[str, str]]] = {
     NEW: {},
     "capacity, restart.time 5 min": {"restart.time-source": "option"},
     "capacity, restart.time 60 s": {"restart.time-source": "option", "restart.time": "60 s"},
-    "capacity, integral": {"capacity.mode": "integral"},
     "hpa": {"policies": "hpa"},
     "varga (hardened)": {"policies": "varga"},
     "ds2": {"policies": "ds2"},
-    "backlog-time": {"policies": "backlog-time"},
-    "threshold": {"policies": "threshold"},
     "slo": {"policies": "slo"},
     "slo, profiles": {"policies": "slo", "forecast.enabled": "true"},
-    "capacity; backlog-time": {"policies": "capacity;backlog-time"},
 }
 
 

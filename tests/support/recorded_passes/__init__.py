@@ -188,7 +188,7 @@ def made_ready() -> RecordedJob:
 
 def beside_another() -> RecordedJob:
     """Leave a job alone that a policy in shadow mode would double."""
-    shadow = {"policies.shadow": "threshold", "threshold.up.utilization": "0.4", "threshold.up.duration": "0"}
+    shadow = {"policies.shadow": "varga", "varga.utilization-target": "0.25"}
     job = RecordedJob({**shadow, "utilization.target": "0.6"})
     job.look_at_load(5, busy_ms=500.0)
     return job

@@ -78,8 +78,9 @@ def _proposed(
     if policy is None:
         problem = "there is no such policy"
         return failed(name, problem, state), problem
-    sized = policy.size(job, {}) if isinstance(policy, CapacityPolicy) else None
-    return (sized, None) if sized is not None else asked(name, policy, cache(lambda: policy_input(job)), state)
+    if isinstance(policy, CapacityPolicy):
+        return policy.size(job, {}), None
+    return asked(name, policy, cache(lambda: policy_input(job)), state)
 
 
 def _shown(proposal: Proposal, job: EvaluatedJob) -> ShadowProposal:

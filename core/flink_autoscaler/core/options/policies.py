@@ -15,13 +15,6 @@ from flink_autoscaler.core.options.slo import SloOptions
 from flink_autoscaler.core.options.varga import VargaOptions
 
 
-class CapacityMode(StrEnum):
-    """How steady load and catching up share the capacity."""
-
-    ADDITIVE = "additive"
-    INTEGRAL = "integral"
-
-
 class EarlyPassOptions(OptionSet):
     """How soon and how often policies may look again before a pass is due."""
 
@@ -37,18 +30,6 @@ class EarlyPassOptions(OptionSet):
         count_from(0),
         "12",
         "Early passes that a job may ask for within an hour; 0 for none.",
-    )
-
-
-class CapacityOptions(OptionSet):
-    """Sizing by capacity."""
-
-    capacity_mode = option(
-        "capacity.mode",
-        one_of(CapacityMode),
-        "additive",
-        "additive: a rescaled job has room for catching up beside that for the steady load; integral: it catches up "
-        "with the room that utilization.target leaves, and gets more only where that is too little.",
     )
 
 
@@ -76,79 +57,6 @@ class ProactiveOptions(OptionSet):
     )
 
 
-_SHARE: Final = number_from(0.0, 1.0)
-
-
-class BacklogTimeOptions(OptionSet):
-    """How long a backlog takes."""
-
-    backlog_time_up_backlog = option(
-        "backlog-time.up.backlog",
-        syntax.parse_time,
-        "120 s",
-        "Time that reading the backlog takes above which backlog-time scales up.",
-    )
-    backlog_time_up_utilization = option(
-        "backlog-time.up.utilization",
-        _SHARE,
-        "0.9",
-        "Busy share of the busiest vertex above which backlog-time scales up.",
-    )
-    backlog_time_drain = option(
-        "backlog-time.drain",
-        positive_duration,
-        "60 s",
-        "Time in which what backlog-time adds would read the backlog.",
-    )
-    backlog_time_max_ratio = option(
-        "backlog-time.max-ratio",
-        number_from(1.0),
-        "3.0",
-        "Most by which backlog-time multiplies the parallelism at once.",
-    )
-    backlog_time_down_backlog = option(
-        "backlog-time.down.backlog",
-        syntax.parse_time,
-        "10 s",
-        "Time that reading the backlog takes below which backlog-time may scale down.",
-    )
-    backlog_time_down_utilization = option(
-        "backlog-time.down.utilization",
-        number_from(0.01, 1.0),
-        "0.7",
-        "Busy share of the busiest vertex below which backlog-time scales down, and which it then aims for.",
-    )
-    backlog_time_down_max_factor = option(
-        "backlog-time.down.max-factor",
-        _SHARE,
-        "0.5",
-        "Largest relative reduction by backlog-time at once.",
-    )
-
-
-class ThresholdOptions(OptionSet):
-    """Doubling and halving."""
-
-    threshold_up_utilization = option(
-        "threshold.up.utilization",
-        _SHARE,
-        "0.75",
-        "Busy share of the busiest vertex from which on threshold doubles the parallelism.",
-    )
-    threshold_up_duration = option(
-        "threshold.up.duration", syntax.parse_time, "15 min", "Time for which it has to be that busy."
-    )
-    threshold_down_utilization = option(
-        "threshold.down.utilization",
-        _SHARE,
-        "0.1",
-        "Busy share of the busiest vertex below which threshold halves the parallelism.",
-    )
-    threshold_down_duration = option(
-        "threshold.down.duration", syntax.parse_time, "6 h", "Time for which it has to be that idle."
-    )
-
-
 class ScheduleOptions(OptionSet):
     """Times at which a job must not be smaller, or larger, than planned."""
 
@@ -171,13 +79,11 @@ COMBINATIONS: Final = ("max", "first")
 """The words for how proposals are combined."""
 
 OPTIONS_OF: Final[dict[str, tuple[type[OptionSet], ...]]] = {
-    DEFAULT_POLICY: (CapacityOptions,),
+    DEFAULT_POLICY: (),
     "ds2": (Ds2Options,),
-    "proactive": (ProactiveOptions, CapacityOptions, Ds2Options),
+    "proactive": (ProactiveOptions, Ds2Options),
     "hpa": (HpaOptions,),
     "varga": (VargaOptions, HpaOptions),
-    "backlog-time": (BacklogTimeOptions,),
-    "threshold": (ThresholdOptions,),
     "schedule": (ScheduleOptions,),
     "slo": (SloOptions,),
 }
@@ -202,8 +108,8 @@ class ChoiceOptions(OptionSet):
         "policies",
         syntax.parse_list,
         DEFAULT_POLICY,
-        "Names of the policies that say what the job needs: capacity, ds2, proactive, hpa, varga, backlog-time, "
-        "threshold, schedule, slo, or names of plug-ins.",
+        "Names of the policies that say what the job needs: capacity, ds2, proactive, hpa, varga, schedule, slo, or "
+        "names of plug-ins.",
     )
     policies_combine = option(
         "policies.combine",
@@ -219,20 +125,17 @@ class ChoiceOptions(OptionSet):
         "",
         "Name of a policy that is asked beside those in charge, in shadow mode: nothing that it wants is done, but it "
         "is recorded, explained and reported. Unset: none.",
-        allowed="capacity, ds2, proactive, hpa, varga, backlog-time, threshold, schedule, slo, or a plug-in",
+        allowed="capacity, ds2, proactive, hpa, varga, schedule, slo, or a plug-in",
     )
 
 
 class PolicyOptions(
     SloOptions,
     ScheduleOptions,
-    ThresholdOptions,
-    BacklogTimeOptions,
     VargaOptions,
     HpaOptions,
     ProactiveOptions,
     Ds2Options,
-    CapacityOptions,
     EarlyPassOptions,
     ChoiceOptions,
 ):
@@ -245,5 +148,5 @@ class PolicyOptions(
         Raises:
             ValueParseError: The choice cannot be read.
         """
-        is_other = self.policies != (DEFAULT_POLICY,) or self.capacity_mode is not CapacityMode.ADDITIVE
+        is_other = self.policies != (DEFAULT_POLICY,)
         return is_other or self.hpa_filter_enabled or bool(self.policies_shadow)

@@ -14,7 +14,6 @@ from flink_autoscaler.core.model.policy_values import JobObservation, Outage, Po
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.observe.window import window_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.options.policies import CapacityMode, CapacityOptions
 from flink_autoscaler.core.policies.base.proposals import (
     HELD_BACK,
     abstention,
@@ -46,9 +45,6 @@ from flink_autoscaler.core.policies.base.quantities import (
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, sized_vertices
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 
-CATCH_UP_UTILIZATION = 0.95
-"""Share of the capacity that may be used while catching up, integral form."""
-
 
 @quick
 @dataclass(frozen=True, slots=True)
@@ -56,7 +52,6 @@ class CapacitySettings:
     """What sizing by capacity goes by.
 
     Attributes:
-        mode: Which form.
         target: Utilization that is aimed for.
         upper: Utilization above which a scale-up is due.
         lower: Utilization below which a scale-down is due.
@@ -69,7 +64,6 @@ class CapacitySettings:
         effectiveness: Least share of the expected gain that a scale-up has to bring; None where that is not looked at.
     """
 
-    mode: CapacityMode
     target: float
     upper: float
     lower: float
@@ -91,7 +85,6 @@ class CapacitySettings:
         options = AutoscalerOptions.of(config)
         sizing, bounds = SizingSettings.of(options, 0), EvaluationSettings.of(options, 0)
         return cls(
-            mode=CapacityOptions.of(config).capacity_mode,
             target=sizing.utilization_target,
             upper=min(1.0, bounds.utilization_max),
             lower=max(0.0, bounds.utilization_min),
@@ -120,12 +113,10 @@ class VertexLoad:
     Attributes:
         rate: Records/s.
         lag: Records of the backlog that will come along.
-        present: Capacity of the vertex now, records/s.
     """
 
     rate: float
     lag: float
-    present: float
 
 
 def needed_capacity(load: VertexLoad, settings: CapacitySettings) -> float:
@@ -143,29 +134,18 @@ def least_capacity(load: VertexLoad, settings: CapacitySettings) -> float:
     steady = _steady(load, settings.upper)
     if settings.catch_up <= 0:
         return steady
-    if settings.mode is CapacityMode.ADDITIVE:
-        return steady + load.lag / settings.catch_up
-    return max(steady, load.rate + _lag_at_outage(load, settings.outage) / settings.catch_up)
+    return steady + load.lag / settings.catch_up
 
 
 def _with_outage(load: VertexLoad, settings: CapacitySettings, utilization: float) -> float:
     steady, outage = _steady(load, utilization), settings.outage
     if settings.catch_up <= 0:
         return steady
-    if settings.mode is CapacityMode.ADDITIVE:
-        return steady + (load.lag + load.rate * outage.q90) / settings.catch_up
-    # Everything that has piled up, is read again or arrives meanwhile is processed when the catch-up time is over.
-    records = _lag_at_outage(load, outage) + load.rate * (outage.replay + outage.q90 + settings.catch_up)
-    return max(steady, records / settings.catch_up / CATCH_UP_UTILIZATION)
+    return steady + (load.lag + load.rate * outage.q90) / settings.catch_up
 
 
 def _steady(load: VertexLoad, utilization: float) -> float:
     return load.rate / utilization if utilization > 0 else math.inf
-
-
-def _lag_at_outage(load: VertexLoad, outage: Outage) -> float:
-    """Return the records that wait when the job stops: it goes on working until then."""
-    return max(0.0, load.lag + (load.rate - load.present) * outage.delay)
 
 
 @quick
@@ -214,7 +194,7 @@ def size(need: Need, settings: CapacitySettings) -> SizedVertex | None:
     if need.rate is None:
         return None
     present = min(need.rate * vertex.parallelism, GREATEST)
-    rising, falling = VertexLoad(need.up, need.lag, present), VertexLoad(max(need.up, need.down), need.lag, present)
+    rising, falling = VertexLoad(need.up, need.lag), VertexLoad(max(need.up, need.down), need.lag)
     wanted, kept = (needed_capacity(load, settings) / need.rate for load in (rising, falling))
     target = _target_of(vertex, wanted, kept, settings)
     capacity = needed_capacity(falling if target < vertex.parallelism else rising, settings)
@@ -271,21 +251,16 @@ class CapacityPolicy:
         """
         return self.propose_for(given, present_arrivals(given.obs))
 
-    def size(self, job: EvaluatedJob, ceilings: Mapping[VertexId, int]) -> Proposal | None:
+    def size(self, job: EvaluatedJob, ceilings: Mapping[VertexId, int]) -> Proposal:
         """Return what it would do about a job whose rates were evaluated, as the reference does; nothing is observed.
 
         Args:
             job: In a pass.
             ceilings: Greatest parallelism by vertex, where it is not just that of its bounds.
 
-        Returns:
-            None in the integral mode, which goes by an observation.
-
         Raises:
             AutoscalerError: The job cannot be sized.
         """
-        if job.context.options.capacity_mode is not CapacityMode.ADDITIVE:
-            return None
         sized, reasons = sized_vertices(job)
         if job.context.options.improves(None):
             behind = held_back(job.topology, window_of(job.state.samples))

@@ -23,7 +23,6 @@ from flink_autoscaler.core.model.policy_values import (
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.state import PolicyMemories
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.policies.backlog_time import BacklogTimePolicy
 from flink_autoscaler.core.policies.base.proposals import (
     INCOMPLETE_WINDOW,
     abstention,
@@ -44,7 +43,6 @@ from flink_autoscaler.core.policies.hpa.policy import HpaPolicy
 from flink_autoscaler.core.policies.proactive import ProactivePolicy
 from flink_autoscaler.core.policies.schedule import SchedulePolicy, capped
 from flink_autoscaler.core.policies.slo.policy import SloPolicy
-from flink_autoscaler.core.policies.threshold import ThresholdPolicy
 from flink_autoscaler.core.policies.varga import VargaPolicy
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import ScalingPolicy, confirms_plans, needs_no_window
@@ -55,8 +53,6 @@ _ALL: Final[tuple[ScalingPolicy, ...]] = (
     ProactivePolicy(),
     HpaPolicy(),
     VargaPolicy(),
-    BacklogTimePolicy(),
-    ThresholdPolicy(),
     SchedulePolicy(),
     SloPolicy(),
 )
@@ -198,9 +194,8 @@ def choose(
             proposals.append(abstention(name, _filling(name), memories.get(name, {})))
             continue
         # What cannot be sized by its rates is an error of the pass, as in the reference.
-        sized = policy.size(job, _ceilings(policies, shown)) if job and isinstance(policy, CapacityPolicy) else None
-        if sized is not None:
-            proposals.append(sized)
+        if job and isinstance(policy, CapacityPolicy):
+            proposals.append(policy.size(job, _ceilings(policies, shown)))
             continue
         proposal, problem = asked(name, policy, shown, memories.get(name, {}))
         proposals.append(proposal)

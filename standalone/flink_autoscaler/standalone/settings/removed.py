@@ -18,6 +18,12 @@ _ALERTMANAGER: Final = (
     "Prometheus' Alertmanager with the metrics of the daemon: it groups, mutes and limits what it tells "
     "(docs/guide/notifications.md)"
 )
+_CAPACITY: Final = (
+    "job.autoscaler.policies: capacity, the default, which sizes a job by what its vertices can do and what arrives"
+)
+_JOB: Final = "job.autoscaler."
+_LEGACY: Final = "kubernetes.operator."
+_POLICIES: Final = "flink_autoscaler.policies"
 
 REMOVED_KEYS: Final[Mapping[str, str]] = {
     "autoscaler.clusters.<n>.provider.directory": _COMMAND_PROVIDER,
@@ -27,11 +33,25 @@ REMOVED_KEYS: Final[Mapping[str, str]] = {
     "autoscaler.notifications.limit-per-hour": _ALERTMANAGER,
     "autoscaler.notifications.rules.<n>.quiet-hours": _ALERTMANAGER,
     "autoscaler.notifications.rules.<n>.timezone": _ALERTMANAGER,
+    f"{_JOB}capacity.mode": "job.autoscaler.utilization.target for a smaller or larger job",
+    f"{_JOB}backlog-time.up.backlog": _CAPACITY,
+    f"{_JOB}backlog-time.up.utilization": _CAPACITY,
+    f"{_JOB}backlog-time.drain": _CAPACITY,
+    f"{_JOB}backlog-time.max-ratio": _CAPACITY,
+    f"{_JOB}backlog-time.down.backlog": _CAPACITY,
+    f"{_JOB}backlog-time.down.utilization": _CAPACITY,
+    f"{_JOB}backlog-time.down.max-factor": _CAPACITY,
+    f"{_JOB}threshold.up.utilization": _CAPACITY,
+    f"{_JOB}threshold.up.duration": _CAPACITY,
+    f"{_JOB}threshold.down.utilization": _CAPACITY,
+    f"{_JOB}threshold.down.duration": _CAPACITY,
 }
 """By key, ``<n>`` for a number in a list: what to use instead."""
 
 REMOVED_PLUGINS: Final[Mapping[tuple[str, str], str]] = {
     ("flink_autoscaler.task_manager_providers", "process"): _COMMAND_PROVIDER,
+    (_POLICIES, "backlog-time"): _CAPACITY,
+    (_POLICIES, "threshold"): _CAPACITY,
 }
 """By group of entry points and name: what to use instead."""
 
@@ -40,7 +60,7 @@ _INDEX: Final = re.compile(r"\.\d{1,4}\.", re.ASCII)
 
 def removed_key(key: str) -> str | None:
     """Return what is wrong with a key that an earlier version had; None for every other key."""
-    instead = REMOVED_KEYS.get(_INDEX.sub(".<n>.", key))
+    instead = REMOVED_KEYS.get(_INDEX.sub(".<n>.", key.removeprefix(_LEGACY)))
     return None if instead is None else _sentence(instead)
 
 

@@ -239,7 +239,7 @@ def test_an_unknown_policy_is_an_invalid_configuration_from_the_first_pass_on() 
 
     assert outcome.phase is PassPhase.INVALID_CONFIG
     [reason] = outcome.decision.reasons
-    assert "'yours', but the policies are backlog-time, capacity" in reason.text
+    assert "'yours', but the policies are capacity" in reason.text
     assert [event.reason for event in outcome.events] == ["AutoScaler Options Validation"]
 
 
@@ -249,7 +249,6 @@ def test_an_unknown_policy_is_an_invalid_configuration_from_the_first_pass_on() 
         pytest.param({"policies": "hpa;ds2;hpa"}, "'hpa;ds2;hpa', but has to name at least one policy", id="twice"),
         pytest.param({"policies": "[]"}, "but has to name at least one policy", id="none"),
         pytest.param({"policies.combine": "min"}, "job.autoscaler.policies.combine", id="combination"),
-        pytest.param({"capacity.mode": "any"}, "job.autoscaler.capacity.mode", id="default policy"),
         pytest.param({"policies": "varga", "hpa.tolerance": "-1"}, "job.autoscaler.hpa.tolerance", id="shared"),
         pytest.param({"policies": "schedule", "schedule.plans": "x"}, "job.autoscaler.schedule.plans", id="plans"),
     ],
@@ -270,7 +269,6 @@ def test_settings_of_policies_that_nobody_uses_are_not_checked() -> None:
     [
         pytest.param({}, False, id="nothing set"),
         pytest.param({"policies": "capacity", "policies.combine": "first"}, False, id="the default set"),
-        pytest.param({"capacity.mode": "integral"}, True, id="another mode"),
         pytest.param({"policies": "capacity;hpa"}, True, id="one more"),
         pytest.param({"hpa.filter.enabled": "true"}, True, id="a window for the plan"),
     ],
@@ -304,8 +302,6 @@ def test_every_built_in_policy_decides_about_a_job_in_passes(name: str) -> None:
     options = {
         "policies": f"{name};schedule",
         "varga.lag-threshold": "100",
-        "backlog-time.up.backlog": "10 s",
-        "threshold.up.duration": "2 min",
         "backlog-processing.lag-threshold": "10 min",
     }
     driver = JobDriver(a_context({**OPTIONS, **options}))

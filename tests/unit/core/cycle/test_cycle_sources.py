@@ -42,9 +42,8 @@ def test_lag_that_grows_while_the_source_waits_shows_its_capacity(policy: str) -
     assert mapper <= 4
 
 
-@pytest.mark.parametrize("mode", ["additive", "integral"])
-def test_capacity_sizes_the_source_for_what_arrives_in_one_step(mode: str) -> None:
-    job = slow_fetchers(**{"capacity.mode": mode})
+def test_capacity_sizes_the_source_for_what_arrives_in_one_step() -> None:
+    job = slow_fetchers()
 
     job.run(20)
 

@@ -12,7 +12,6 @@ from flink_autoscaler.core.model.policy_values import JobObservation, Outage, Pr
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
 
 POLICY = CapacityPolicy()
-INTEGRAL = {"capacity.mode": "integral"}
 NO_CATCH_UP = {"catch-up.duration": "0"}
 
 
@@ -57,31 +56,8 @@ def test_capacity_is_for_the_slowest_partition() -> None:
     assert proposal.targets == {"source": 16}
 
 
-def test_integral_catches_up_with_the_head_room() -> None:
-    proposal = propose(example(), {**INTEGRAL, "utilization.max": "0.8"}, outage=300.0)
-
-    assert proposal.capacity["source"] == pytest.approx(142_857.0, abs=1.0)
-    assert proposal.targets == {"source": 12}
-
-
-def test_integral_has_more_where_the_head_room_is_too_little() -> None:
-    # 54 M wait, and 100 000/s arrive in 2 100 s: 264 M in 1 800 s, at 95 %.
-    proposal = propose(example(54e6), {**INTEGRAL, "utilization.max": "0.8"}, outage=300.0)
-
-    assert proposal.capacity["source"] == pytest.approx(264e6 / 1800 / 0.95)
-
-
-def test_integral_counts_what_is_read_again_and_what_is_done_before_the_outage() -> None:
-    # Before the outage 12.5 k/s more are read than arrive, for 60 s; 10 s are read again.
-    policy_input = given(example(54e6), INTEGRAL, downtime=Outage(300.0, 300.0, delay=60.0, replay=10.0))
-
-    records = 54e6 - 60 * 12_500 + 100_000 * (10 + 300 + 1800)
-    assert POLICY.propose(policy_input).capacity["source"] == pytest.approx(records / 1800 / 0.95)
-
-
-@pytest.mark.parametrize("mode", ["additive", "integral"])
-def test_without_catch_up_only_the_steady_load_counts(mode: str) -> None:
-    proposal = propose(example(1e6), {**NO_CATCH_UP, "capacity.mode": mode}, outage=300.0)
+def test_without_catch_up_only_the_steady_load_counts() -> None:
+    proposal = propose(example(1e6), NO_CATCH_UP, outage=300.0)
 
     assert proposal.capacity["source"] == pytest.approx(100_000.0 / 0.7)
 
@@ -295,9 +271,7 @@ def test_a_scale_up_that_brought_nothing_is_the_last(is_detected: str, rate: flo
     assert second.targets == {"source": expected}
 
 
-@pytest.mark.parametrize(
-    "options", [{"capacity.mode": "sum"}, {"utilization.target": "much"}, {"catch-up.duration": "soon"}], ids=str
-)
+@pytest.mark.parametrize("options", [{"utilization.target": "much"}, {"catch-up.duration": "soon"}], ids=str)
 def test_an_invalid_setting_is_named(options: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match=f"job.autoscaler.{next(iter(options))}"):
         propose(example(), options)

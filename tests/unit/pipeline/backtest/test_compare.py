@@ -147,7 +147,7 @@ def test_configuration_that_does_nothing_is_a_problem() -> None:
     comparison = compared(plan, InlineRunner().outcomes(plan))
 
     assert len(comparison.problems) == 2
-    assert "names 'capacitor', but the policies are backlog-time, capacity" in comparison.problems[0]
+    assert "names 'capacitor', but the policies are capacity" in comparison.problems[0]
 
 
 def test_run_whose_passes_fail_is_a_problem() -> None:

@@ -123,7 +123,7 @@ def test_a_decision_has_what_a_policy_in_shadow_mode_would_do() -> None:
     names = ("shadow_policy", "slots_held", "shadow_slots", "shadow_direction")
     [beside], [alone] = (rows_of_record(job.records[-1])["decisions"] for job in (beside_another(), scaled_up()))
 
-    assert [beside[name] for name in names] == ["threshold", 4, 8, "up"]
+    assert [beside[name] for name in names] == ["varga", 4, 8, "up"]
     assert [alone[name] for name in names] == [None] * 4
 
 

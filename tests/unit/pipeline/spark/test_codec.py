@@ -95,7 +95,7 @@ def test_what_policies_remember_and_one_in_shadow_mode_would_do_travel() -> None
         assert back.shadow == outcome.shadow
         assert back.state.policies == outcome.state.policies
     assert outcome.shadow is not None
-    assert outcome.state.policies["policies.shadow"]["policy"] == "threshold"
+    assert outcome.state.policies["policies.shadow"]["policy"] == "varga"
 
 
 @pytest.mark.parametrize(

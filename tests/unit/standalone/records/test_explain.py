@@ -186,10 +186,10 @@ def test_what_a_policy_in_shadow_mode_would_do_is_shown_beside(capsys: pytest.Ca
 
     shown = capsys.readouterr().out
     assert explained.headline == "no change"
-    assert "in shadow mode\n  threshold would go from 4 slots to 8: " in shown
+    assert "in shadow mode\n  varga would go from 4 slots to 8: " in shown
     assert "enrich 4 -> 8" in shown
     document = explanation_document(explained)["shadow"]
-    assert (document["policy"], document["held"], document["wanted"]) == ("threshold", 4, 8)
+    assert (document["policy"], document["held"], document["wanted"]) == ("varga", 4, 8)
     assert document["direction"] == "up"
     assert document["reasons"]
 

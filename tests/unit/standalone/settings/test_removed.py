@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from flink_autoscaler.clients.flink.pass_plugins import POLICIES
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.removed import REMOVED_KEYS, REMOVED_PLUGINS, removed_key
@@ -35,7 +36,24 @@ def test_a_removed_key_is_refused_where_it_stands(tmp_path: Path) -> None:
     assert "was removed; use autoscaler.clusters.<n>.provider.type: command with conf/taskmanagers.sh" in told
 
 
-@pytest.mark.parametrize(("group", "name"), REMOVED_PLUGINS)
+def test_a_removed_key_of_a_job_is_refused_by_both_of_its_prefixes(tmp_path: Path) -> None:
+    keys = ("job.autoscaler.threshold.up.duration", "kubernetes.operator.job.autoscaler.capacity.mode")
+
+    told = refusal(f"{keys[0]}: 1 h\n{keys[1]}: integral\n{CLUSTER}", tmp_path)
+
+    assert "autoscaler.yaml line 1" in told
+    assert "autoscaler.yaml line 2" in told
+    assert told.count("was removed; use job.autoscaler.") == len(keys)
+
+
+@pytest.mark.parametrize("name", [name for group, name in REMOVED_PLUGINS if group == POLICIES])
+def test_a_removed_policy_is_refused_with_what_to_use_instead(name: str, tmp_path: Path) -> None:
+    told = refusal(f"job.autoscaler.policies: {name}\n{CLUSTER}", tmp_path)
+
+    assert f"'{name}' was removed; use {REMOVED_PLUGINS[POLICIES, name]}" in told
+
+
+@pytest.mark.parametrize(("group", "name"), [each for each in REMOVED_PLUGINS if each[0] != POLICIES])
 def test_a_removed_provider_is_refused_with_what_to_use_instead(group: str, name: str, tmp_path: Path) -> None:
     told = refusal(f"{CLUSTER}      provider:\n        type: {name}\n  realizer: auto\n", tmp_path)
 

@@ -19,6 +19,7 @@ from flink_autoscaler.standalone.lags.sources import lag_problems
 from flink_autoscaler.standalone.settings.checks.clusters import cluster_problems
 from flink_autoscaler.standalone.settings.checks.metrics import metric_problems
 from flink_autoscaler.standalone.settings.checks.notifications import notification_problems
+from flink_autoscaler.standalone.settings.removed import removed_plugin
 from flink_autoscaler.standalone.settings.schema.clusters import ProviderSettings
 from flink_autoscaler.standalone.settings.schema.options import allowed, daemon_keys, job_keys
 from flink_autoscaler.standalone.settings.schema.schedules import AUTO, OFF
@@ -219,7 +220,9 @@ def _policy_problems(
     for key, names in chosen.items():
         for name in (name for name in names if name not in known):
             place = _place_of_option(key, scope, values)
-            yield f"{place}: no policy is called '{name}'; known: {', '.join(known)}{nearest(name, known)}"
+            removed = removed_plugin(POLICIES, name)
+            unknown = f"no policy is called '{name}'; known: {', '.join(known)}{nearest(name, known)}"
+            yield f"{place}: {removed or unknown}"
 
 
 def _timing_problems(scope: _Scope, texts: _Read, values: Mapping[str, Value]) -> Iterator[str]:

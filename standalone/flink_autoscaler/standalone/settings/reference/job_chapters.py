@@ -121,7 +121,7 @@ job.autoscaler.policies: capacity;schedule
 job.autoscaler.schedule.plans:
   - {days: mon-fri, from: 07:00, to: 19:00, timezone: Europe/Berlin, min-parallelism: 8}
 """,
-        _job("policies", "early-pass.", "capacity.", "proactive.", "schedule.", "threshold.", "backlog-time."),
+        _job("policies", "early-pass.", "proactive.", "schedule."),
     ),
     OptionChapter(
         "Lag and other numbers",

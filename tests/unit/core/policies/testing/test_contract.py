@@ -19,11 +19,6 @@ class TestCapacityPolicy(ScalingPolicyContract):
         return CapacityPolicy()
 
 
-class TestIntegralCapacityPolicy(TestCapacityPolicy):
-    def config(self) -> Mapping[str, str]:
-        return {"job.autoscaler.capacity.mode": "integral"}
-
-
 class TestCapacityPolicyWithoutCatchUp(TestCapacityPolicy):
     def config(self) -> Mapping[str, str]:
         return {
