@@ -70,8 +70,12 @@ class InlineEngine:
 
     def evaluate_open(self, requests: Sequence[PassRequest], reason: str) -> Sequence[PassOutcome]:
         """Do the same for jobs that all have to be read, for a reason of somebody else's choice."""
+        return used(EngineUse(INLINE, reason), whole(self.answers(requests)))
+
+    def answers(self, requests: Sequence[PassRequest]) -> list[Answer]:
+        """Return what became of jobs that all have to be read, and how long their endpoints took; none is given up."""
         answers = self._loop.run(evaluate_groups(self._clients, grouped(requests), self._deadlines))
-        return used(EngineUse(INLINE, reason), whole(answers[position] for position in range(len(requests))))
+        return [answers[position] for position in range(len(requests))]
 
     def read_clusters(
         self, endpoints: Sequence[Endpoint], fresh: Collection[Endpoint]

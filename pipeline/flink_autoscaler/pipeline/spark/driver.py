@@ -18,11 +18,9 @@ import structlog
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import udf
 
-from flink_autoscaler.pipeline.spark.archive import pack_libraries, pack_ours
 from flink_autoscaler.pipeline.spark.environment import require_environment
-from flink_autoscaler.pipeline.spark.executors import lacking, surveyed
+from flink_autoscaler.pipeline.spark.executors import pack_ours, require_executors
 from flink_autoscaler.pipeline.spark.scratch import Scratch
 from flink_autoscaler.pipeline.spark.settings import SparkSettings, jvm_variables, spark_conf
 from flink_autoscaler.pipeline.spark.supply import SparkLostError, bounded, reason_of
@@ -103,16 +101,11 @@ class DriverSession:
             ) from None
 
     def _equip(self, settings: SparkSettings) -> None:
-        """Ship what executors need, and check what they have."""
+        """Ship our code to executors, and see whether they can run it."""
         if not settings.python_files:
-            self._ship(pack_ours(self.scratch / "flink-autoscaler.zip"))
-        executors = surveyed(self.spark, udf, self.slots(), timeout=settings.executors_timeout)
-        if lacking(executors, spark_version=self.spark.version):
-            self._ship(pack_libraries(self.scratch / "flink-autoscaler-libraries.zip"))
-
-    def _ship(self, archive: Path) -> None:
-        with _own_imports():
-            self.spark.sparkContext.addPyFile(str(archive))
+            with _own_imports():
+                self.spark.sparkContext.addPyFile(str(pack_ours(self.scratch / "flink-autoscaler.zip")))
+        require_executors(self.spark, self.slots(), timeout=settings.executors_timeout)
 
     @property
     def scratch(self) -> Path:

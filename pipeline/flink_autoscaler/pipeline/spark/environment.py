@@ -41,17 +41,18 @@ _ADVICE: Final = (
 
 
 def require_environment(settings: SparkSettings) -> None:
-    """Check that this machine has what a driver needs; a client of Spark Connect needs nothing but packages.
+    """Check that this machine has what a driver needs.
 
     Raises:
-        ConfigError: Packages are missing, also those of Spark Connect where a server of it is the master;
-            Java is missing or too old, there is too little memory, or YARN is the master and its configuration is not
-            there.
+        ConfigError: Packages are missing, Java is missing or too old, there is too little memory, YARN is the master
+            and its configuration is not there, or a Spark Connect server is the master, which has its own driver.
     """
     require_packages()
     if settings.is_connect:
-        require_connect()
-        return
+        raise ConfigError(
+            "a Spark Connect server evaluates no passes: set autoscaler.engine.spark-master to local[*], spark://... or "
+            "yarn; backtest --master and forecast build --set autoscaler.engine.spark-master take sc://..."
+        )
     require_memory(settings.driver_memory)
     require_java()
     if settings.is_yarn:

@@ -17,14 +17,24 @@ from flink_autoscaler.clients.flink.passes import wants_fresh
 from flink_autoscaler.core.cycle.ending import failed
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome, PassRequest
-from flink_autoscaler.pipeline.inline.engine import CONFIGURED, Answer, Deadlines, InlineEngine, used, with_settled
+from flink_autoscaler.core.model.quick import replace
+from flink_autoscaler.pipeline.inline.engine import (
+    CONFIGURED,
+    INLINE,
+    Answer,
+    Deadlines,
+    InlineEngine,
+    used,
+    whole,
+    with_settled,
+)
+from flink_autoscaler.pipeline.spark.batching import JobBatcher, SlowEndpoints
 from flink_autoscaler.pipeline.spark.codec import CodecError, Encoded, decode_outcome, encode
 from flink_autoscaler.pipeline.spark.environment import require_environment
-from flink_autoscaler.pipeline.spark.session import PassSession, open_session
+from flink_autoscaler.pipeline.spark.session import PassSession, open_driver
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
-from flink_autoscaler.pipeline.spark.sharing import SharedJobs
 from flink_autoscaler.pipeline.spark.supply import SessionSupply, SparkLostError, reason_of
-from flink_autoscaler.pipeline.spark.task import OutcomeRow, PartitionPlan, PassTask
+from flink_autoscaler.pipeline.spark.task import WHOLE_JOBS, OutcomeRow, PartitionPlan, PassTask
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,6 +81,9 @@ class SparkStatus:
 class SparkEngine:
     """Runs passes as Spark jobs (an ``EvaluationEngine``); those of clusters that are due together share one.
 
+    A shared job ends when its slowest cluster does. Therefore a cluster that takes longer than ``cut_after`` there is
+    given up and read in this process, as it is from then on until it is quick again: only its own pass waits for it.
+
     Spark's tasks poll and evaluate the jobs that need it; the daemon itself reads the cluster-wide metrics of clusters
     whose jobs are dealt out to several tasks. Only GET requests are sent, so that a task that is repeated does no harm.
     When Spark fails, the pass runs inline and the session is opened anew in the background. A pass takes at most
@@ -85,7 +98,7 @@ class SparkEngine:
         job_deadline: float,
         pass_deadline: float = math.inf,
         on_fallback: Callable[[str], None] | None = None,
-        opener: Callable[[SparkSettings], PassSession] = open_session,
+        opener: Callable[[SparkSettings], PassSession] = open_driver,
     ) -> None:
         """Make an engine. The caller closes ``fallback`` afterwards.
 
@@ -98,7 +111,8 @@ class SparkEngine:
             opener: Opens a session; the engine runs a first, empty job in it.
 
         Raises:
-            ConfigError: Java is missing or too old, or the configuration of YARN is missing.
+            ConfigError: Java is missing or too old, the configuration of YARN is missing, or a Spark Connect server
+                is the master.
         """
         require_environment(settings)
         self._settings = settings
@@ -108,7 +122,8 @@ class SparkEngine:
         self._on_fallback = on_fallback
         self._supply = SessionSupply(lambda: _warmed(opener(settings)))
         self._threads = ThreadPoolExecutor(MOST_JOBS, thread_name_prefix="spark-job")
-        self._shared = SharedJobs(self._spark_job, cut_after=settings.cut_after)
+        self._batcher = JobBatcher(self._spark_job, timeout=settings.cut_after)
+        self._slow = SlowEndpoints(settings.cut_after)
         self._labels = itertools.count(1)
         self._failures = 0
         self._starts_aside = False
@@ -147,22 +162,23 @@ class SparkEngine:
         if self._starts_aside and self._supply.is_first_opening:
             self._note_starting()
             return self._fallback.evaluate_open(requests, STARTING)
-        try:
-            outcomes = self._shared.evaluate(requests)
-        except SparkLostError as error:
-            return self._inline(requests, str(error))
-        self._note(SparkStatus(True))
-        return used(EngineUse(SPARK, reason), outcomes)
+        places = range(len(requests))
+        is_large = len(requests) > WHOLE_JOBS  # it has a Spark job of its own, in which nothing is given up
+        slow = [place for place in places if not is_large and requests[place].context.endpoint in self._slow]
+        quick = [place for place in places if place not in slow]
+        shared = self._batcher.submit([requests[place] for place in quick]) if quick else None
+        outcomes = self._evaluated_here(requests, slow)
+        if shared is not None:
+            outcomes |= self._outcomes(requests, quick, shared, reason)
+        return [outcomes[place] for place in places]
 
     @contextmanager
     def lend(self) -> Iterator[SparkSession]:
         """Lend the session for other work than passes; it is started where there is none. From any thread.
 
         Raises:
-            SparkLostError: There is none within the time to start, or it is that of a Spark Connect server.
+            SparkLostError: There is none within the time to start.
         """
-        if self._settings.is_connect:
-            raise SparkLostError("a Spark Connect server lends no access to its file systems")
         session: Any = self._supply.get(START_SECONDS)
         try:
             yield session.spark
@@ -175,9 +191,39 @@ class SparkEngine:
 
     def close(self) -> None:
         """End Spark. Passes under way fall back."""
-        self._shared.close()
+        self._batcher.close()
         self._supply.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _outcomes(
+        self, requests: Sequence[PassRequest], places: Sequence[int], shared: Future[Sequence[Answer]], reason: str
+    ) -> dict[int, PassOutcome]:
+        """Return the outcomes of those requests of a pass that were put into a Spark job."""
+        try:
+            answers = dict(zip(places, shared.result(), strict=True))
+        except SparkLostError as error:
+            return dict(zip(places, self._inline([requests[each] for each in places], str(error)), strict=True))
+        self._note(SparkStatus(True))
+        use = EngineUse(SPARK, reason)
+        outcomes = {
+            place: replace(answer.outcome, engine=use)
+            for place, answer in answers.items()
+            if answer.outcome is not None
+        }
+        given_up = [place for place in places if place not in outcomes]
+        for place in given_up:
+            self._slow.note(requests[place].context.endpoint, answers[place].seconds)
+        return outcomes | self._evaluated_here(requests, given_up)
+
+    def _evaluated_here(self, requests: Sequence[PassRequest], places: Sequence[int]) -> dict[int, PassOutcome]:
+        """Return the outcomes of jobs of slow clusters, for which others in a Spark job do not wait."""
+        if not places:
+            return {}
+        answers = self._fallback.answers([requests[place] for place in places])
+        for place, answer in zip(places, answers, strict=True):
+            self._slow.note(requests[place].context.endpoint, answer.seconds)
+        use = EngineUse(INLINE, f"its cluster takes longer than {self._settings.cut_after:.3g} s")
+        return dict(zip(places, used(use, whole(answers)), strict=True))
 
     def _inline(self, requests: Sequence[PassRequest], reason: str) -> Sequence[PassOutcome]:
         self._note(SparkStatus(False, reason), cluster=requests[0].context.cluster, jobs=len(requests))

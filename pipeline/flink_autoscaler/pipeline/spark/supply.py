@@ -23,6 +23,15 @@ _GRPC_DETAILS: Final = re.compile(r'^\s*details = "(.+)"$', re.MULTILINE)
 """What an error of gRPC is about, among lines of its own state."""
 
 
+_MISSING: Final = re.compile(r"No module named '([\w.]+)'")
+
+_MISSING_ADVICE: Final = (
+    "the Python of Spark's executors lacks {}: install what requirements/spark.txt lists on the nodes, or ship an "
+    "environment with --archives (docs/guide/deployment.md, Spark clusters); spark.pyspark.python in "
+    "autoscaler.engine.spark-config names its interpreter (Spark Connect: PYSPARK_PYTHON of the server)"
+)
+
+
 class SparkLostError(AutoscalerError):
     """There is no usable Spark session."""
 
@@ -33,6 +42,8 @@ def reason_of(error: BaseException) -> str:
         lines = [line.strip() for line in str(error).splitlines() if line[:1].strip()]
     except Exception:  # pyspark's errors raise when their JVM is gone
         lines = []
+    if missing := _MISSING.search(str(error) if lines else ""):
+        return _MISSING_ADVICE.format(missing[1].partition(".")[0])
     details = _GRPC_DETAILS.search(str(error)) if lines else None
     text = details[1] if details else " ... ".join(dict.fromkeys([*lines[:2], *lines[-1:]]))
     name = "" if isinstance(error, AutoscalerError) else f"{type(error).__name__}: "
