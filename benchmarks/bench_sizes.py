@@ -37,7 +37,7 @@ from typing import Final
 from databases import create_tables
 from fake_flink import Canned, FakeFlink, FakeRequest, Fault, chain
 from fake_prometheus import FakePrometheus
-from spark_cluster import SparkCluster, executor_python, make_pyfiles
+from spark_cluster import SparkCluster, equipped_python, make_pyfiles
 from sqlalchemy import delete, insert, select
 
 from benchmarks.measuring import TICKS
@@ -302,7 +302,7 @@ def fill(folder: Path, jobs: int, state: JobState) -> None:
 def on_cluster(cluster: SparkCluster, folder: Path) -> dict[str, str]:
     """Return the options of a daemon whose executors are on a cluster."""
     (folder / "files").mkdir()
-    python, files = executor_python(folder / "bare", "pyarrow"), make_pyfiles(folder / "files")
+    python, files = equipped_python(folder / "bare"), make_pyfiles(folder / "files")
     return {"autoscaler.engine.kind": "spark", **cluster.options(python, files)}
 
 

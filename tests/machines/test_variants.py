@@ -12,7 +12,7 @@ from kerberos.kdc import Realm
 from machines.engine import Engine
 from machines.given import CONFIGURATION, clusters, configured, for_containers, page
 from machines.images import FULL, INLINE_KERBEROS
-from spark_cluster import ConnectServer, executor_python
+from spark_cluster import ConnectServer, equipped_python
 
 from flink_cluster.waiting import wait_until
 
@@ -50,7 +50,7 @@ def test_kerberos_as_a_build_argument_reaches_a_cluster_behind_it(
 @pytest.fixture(scope="module")
 def executors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return an interpreter with pyarrow alone; made before a test is in the network of the engine."""
-    return executor_python(tmp_path_factory.mktemp("executors") / "env", "pyarrow")
+    return equipped_python(tmp_path_factory.mktemp("executors") / "env")
 
 
 def test_connect_as_a_build_argument_evaluates_on_a_server(engine: Engine, executors: Path, flink: FakeFlink) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from fake_flink import FakeFlink, chain
 from fake_prometheus import FakePrometheus
-from spark_cluster import SparkCluster, executor_python, make_pyfiles
+from spark_cluster import SparkCluster, equipped_python, make_pyfiles
 from watching.wired import settings_of
 
 from flink_autoscaler.core.autoscaler import JobPassReport
@@ -119,7 +119,7 @@ def test_tasks_of_an_embedded_spark_ask_prometheus(flink: FakeFlink, prometheus:
 def test_executors_that_have_nothing_of_ours_ask_prometheus(
     flink: FakeFlink, prometheus: FakePrometheus, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    python = executor_python(tmp_path_factory.mktemp("bare") / "env", "pyarrow")
+    python = equipped_python(tmp_path_factory.mktemp("bare") / "env")
     archive = make_pyfiles(tmp_path_factory.mktemp("build"))
     with SparkCluster(workers=2) as cluster:
         check_on_spark(flink, prometheus, cluster.options(python, archive))

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from fake_flink import Fault
 from pipeline_setup import Fleet
-from spark_cluster import Recorded, SparkCluster, comparables, evaluate_while, executor_python, make_pyfiles
+from spark_cluster import Recorded, SparkCluster, comparables, evaluate_while, equipped_python, make_pyfiles
 
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
@@ -27,7 +27,7 @@ def cluster() -> Iterator[SparkCluster]:
 
 @pytest.fixture(scope="module")
 def settings(cluster: SparkCluster, tmp_path_factory: pytest.TempPathFactory) -> SparkSettings:
-    python = executor_python(tmp_path_factory.mktemp("bare") / "env", "pyarrow")
+    python = equipped_python(tmp_path_factory.mktemp("bare") / "env")
     archive = make_pyfiles(tmp_path_factory.mktemp("build"))
     return replace(cluster.settings(python), python_files=(str(archive),))
 

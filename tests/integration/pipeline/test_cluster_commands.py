@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 from backtest_setup import a_history, job_rows, rescale_row
 from profile_setup import ASOF, write_samples
-from spark_cluster import ConnectServer, SparkCluster, commands, executor_python, make_pyfiles
+from spark_cluster import ConnectServer, SparkCluster, commands, equipped_python, make_pyfiles
 
 from flink_autoscaler.core.model.load_profile import ProfileResult
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
@@ -55,7 +55,7 @@ class Places:
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
     folder = tmp_path_factory.mktemp("commands")
-    python = executor_python(folder / "env", "pyarrow")
+    python = equipped_python(folder / "env")
     archive = make_pyfiles(folder / "build")
     with SparkCluster(workers=2) as cluster, ConnectServer(python) as server:
         yield Places(cluster, server, python, archive)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 from backtest_setup import a_history, job_rows
 from profile_setup import ASOF, write_samples
-from spark_cluster import SparkCluster, commands, executor_python, make_pyfiles
+from spark_cluster import SparkCluster, commands, equipped_python, make_pyfiles
 
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_cluster.waiting import wait_until
@@ -36,7 +36,7 @@ def cluster() -> Iterator[SparkCluster]:
 
 @pytest.fixture(scope="module")
 def settings(cluster: SparkCluster, tmp_path_factory: pytest.TempPathFactory) -> SparkSettings:
-    python = executor_python(tmp_path_factory.mktemp("bare") / "env", "pyarrow")
+    python = equipped_python(tmp_path_factory.mktemp("bare") / "env")
     archive = make_pyfiles(tmp_path_factory.mktemp("build"))
     # A stage whose results are lost with a worker is computed again; of many small tasks a kill meets some.
     conf = {

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from backtest_setup import a_history, job_rows
 from pipeline_setup import Fleet
-from spark_cluster import Recorded, commands, comparables, executor_python, make_pyfiles, spark_home
+from spark_cluster import Recorded, commands, comparables, equipped_python, make_pyfiles, spark_home
 from yarn_cluster import MavenUnreachableError, YarnCluster
 from yarn_cluster.configuration import LOOPBACK
 from yarn_cluster.processes import processes_of
@@ -42,7 +42,7 @@ def yarn_cluster() -> Iterator[YarnCluster]:
 @pytest.fixture(scope="module")
 def settings(yarn_cluster: YarnCluster, tmp_path_factory: pytest.TempPathFactory) -> SparkSettings:
     """Give settings for small containers: 640 MB for the ApplicationMaster, and 864 MB for each executor."""
-    python = executor_python(tmp_path_factory.mktemp("bare") / "env", "pyarrow")
+    python = equipped_python(tmp_path_factory.mktemp("bare") / "env")
     archive = make_pyfiles(tmp_path_factory.mktemp("build"))
     java_home = str(tool("java").resolve().parent.parent)
     conf = {

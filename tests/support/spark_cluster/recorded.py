@@ -9,7 +9,7 @@ from pipeline_setup import Fleet, comparable
 
 from flink_autoscaler.core.ports.passes import PassOutcome, PassRequest
 from flink_autoscaler.pipeline.spark.live import SparkEngine
-from flink_autoscaler.pipeline.spark.session import PassSession, open_session
+from flink_autoscaler.pipeline.spark.session import PassSession, open_driver
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_cluster.waiting import wait_until
 
@@ -48,7 +48,7 @@ class Recorded:
         wait_until("a pass on Spark", passes_on_spark, START_SECONDS, context=lambda: str(self.fallbacks))
 
     def _open(self, settings: SparkSettings) -> PassSession:
-        self.sessions.append(open_session(settings))
+        self.sessions.append(open_driver(settings))
         return self.sessions[-1]
 
 

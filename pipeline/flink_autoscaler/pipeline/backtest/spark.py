@@ -105,7 +105,7 @@ def spark_runner(settings: SparkSettings) -> Iterator[SparkRunner]:
         ConfigError: Java or a library is missing or too old.
         SparkLostError: Spark did not start, or its executors or its version do not suit.
     """
-    session: Any = open_session(replace(settings, conf={**BATCH_CONF, **settings.conf}))
+    session = open_session(replace(settings, conf={**BATCH_CONF, **settings.conf}))
     try:
         yield SparkRunner(session.spark, settings, session.slots())
     except BaseException:

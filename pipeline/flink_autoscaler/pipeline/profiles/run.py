@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -23,7 +23,7 @@ from flink_autoscaler.pipeline.history.spark_files import advice
 from flink_autoscaler.pipeline.history.storage import spark_storage
 from flink_autoscaler.pipeline.profiles import ProfileSettings
 from flink_autoscaler.pipeline.profiles.job import profiles_of, results
-from flink_autoscaler.pipeline.spark.session import PassSession, open_session
+from flink_autoscaler.pipeline.spark.session import OpenSession, open_session
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.spark.supply import SparkLostError, reason_of
 
@@ -50,7 +50,7 @@ BATCH_CONF: Final[Mapping[str, str]] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
 }
 _CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
-Opener = Callable[[SparkSettings], PassSession]
+Opener = Callable[[SparkSettings], OpenSession]
 """Opens a session, which the caller closes."""
 
 
@@ -125,7 +125,7 @@ def build_profiles(
     session = opener(replace(spark, is_long=True, conf={**BATCH_CONF, **spark.conf}))
     try:
         with _functions_of(spark):
-            yield from results(profiles_of(read(cast("_SparkSession", session).spark), settings))
+            yield from results(profiles_of(read(session.spark), settings))
     except AutoscalerError:
         raise
     except Exception as exc:  # py4j, pyspark and Spark raise dozens of kinds when a job fails
@@ -149,9 +149,3 @@ def _functions_of(spark: SparkSettings) -> Iterator[None]:
         yield
     finally:
         os.environ.pop(_CONNECT_MODE, None)
-
-
-class _SparkSession(Protocol):
-    """What every kind of session has besides."""
-
-    spark: SparkSession

@@ -3,8 +3,8 @@
 Event loop and connections are kept in the worker process between tasks, which Spark reuses. Only GET requests are
 sent, so that a task that runs twice does no harm.
 
-A driver of our own deals out plain rows, without Spark's SQL: planning a query costs the JVM more than a small pass
-costs altogether. Spark Connect knows nothing but frames: see :mod:`.frames`.
+The driver deals out plain rows, without Spark's SQL: planning a query costs the JVM more than a small pass costs
+altogether.
 """
 
 from __future__ import annotations

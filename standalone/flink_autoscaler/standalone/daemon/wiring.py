@@ -279,7 +279,7 @@ class Wiring(AbstractContextManager["Wiring"]):
             log.warning("spark_not_chosen", reason=str(error), effect="the engine auto evaluates in the daemon process")
             return self._inline_engine()
         # Imported here: the inline engine must not pay for pyspark and pyarrow.
-        from flink_autoscaler.pipeline.spark.auto import AutoEngine  # noqa: PLC0415
+        from flink_autoscaler.pipeline.spark.live import AutoEngine  # noqa: PLC0415
 
         return AutoEngine(spark, self._inline_engine(), min_jobs=self._settings.engine.spark_min_jobs)
 

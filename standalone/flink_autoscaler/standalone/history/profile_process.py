@@ -82,7 +82,7 @@ def _built(settings: Settings, end: float) -> Iterator[ProfileResult]:
     from flink_autoscaler.standalone.history.profiles import scheduled_build  # noqa: PLC0415
 
     def opened(*arguments: Any) -> Any:
-        session: Any = open_session(*arguments)
+        session = open_session(*arguments)
         tracker = session.spark.sparkContext.statusTracker()
         threading.Thread(target=_tell_progress, args=(lambda: _stages(tracker),), daemon=True).start()
         return session

@@ -7,8 +7,7 @@ from pipeline_setup import Fleet
 
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.core.ports.passes import PassRequest
-from flink_autoscaler.pipeline.spark.auto import REMEMBERED, AutoEngine
-from flink_autoscaler.pipeline.spark.live import SparkEngine
+from flink_autoscaler.pipeline.spark.live import REMEMBERED, AutoEngine, SparkEngine
 from flink_autoscaler.pipeline.spark.session import PassSession
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
 from flink_autoscaler.pipeline.spark.supply import SparkLostError

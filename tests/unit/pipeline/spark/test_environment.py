@@ -67,7 +67,7 @@ def test_address_of_yarn_may_be_a_setting_of_spark(tmp_path: Path, monkeypatch: 
     require_environment(SparkSettings(master="yarn", conf=conf))
 
 
-@pytest.mark.parametrize("master", ["local[*]", "spark://127.0.0.1:7077", "sc://127.0.0.1"])
+@pytest.mark.parametrize("master", ["local[*]", "spark://127.0.0.1:7077"])
 def test_other_masters_need_no_configuration_of_yarn(master: str) -> None:
     require_environment(SparkSettings(master=master))
 

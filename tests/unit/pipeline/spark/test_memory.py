@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.pipeline.spark.memory import memory_limit, require_memory
+from flink_autoscaler.pipeline.spark.environment import memory_limit, require_memory
 
 MB = 1 << 20
 

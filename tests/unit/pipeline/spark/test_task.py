@@ -5,7 +5,6 @@ import pytest
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.model.reading import ClusterReading
 from flink_autoscaler.pipeline.spark.codec import decode
-from flink_autoscaler.pipeline.spark.frames import table
 from flink_autoscaler.pipeline.spark.task import PartitionPlan
 
 BIG, SMALL = Endpoint("http://big"), Endpoint("http://small")
@@ -53,11 +52,3 @@ def test_readings_go_with_their_clusters() -> None:
     clusters = decode(a_deal(big=120, small=4).clusters({BIG: reading}), tuple)
 
     assert [each for _, each in clusters] == [reading, None]
-
-
-def test_table_has_one_chunk_per_task_and_every_job_once() -> None:
-    found = table(a_deal(big=120, small=4))
-
-    assert found.column("position").num_chunks == 4
-    assert sorted(found.column("position").to_pylist()) == list(range(124))
-    assert found.column("cluster").to_pylist().count(1) == 4
