@@ -10,7 +10,7 @@ from databases import DatabaseServer, MariadbServer, PostgresqlServer, rows_of
 from fake_flink import FakeFlink
 from machines import MachineError
 from machines.engine import Container, Engine
-from machines.given import CONFIGURATION, clusters, configured, page
+from machines.given import AS_IN_THE_GUIDE, CONFIGURATION, clusters, configured, page
 from machines.images import INLINE, WITH_SPARK
 from receiver import Receiver
 
@@ -144,10 +144,10 @@ def test_kerberos_in_an_image_without_it_is_told(engine: Engine) -> None:
     assert "Traceback" not in said
 
 
-def test_connect_in_an_image_without_it_is_told(engine: Engine, flink: FakeFlink) -> None:
-    sections = {"clusters": clusters(flink), "engine": {"kind": "spark", "spark-master": "sc://127.0.0.1:1"}}
+def test_connect_in_an_image_without_it_is_told(engine: Engine) -> None:
+    asked = ("backtest", "--workload", "swing", "--days", "1", "--master", "sc://127.0.0.1:1")
 
-    code, said = engine.ended(WITH_SPARK, *configured(engine, "no-connect", sections))
+    code, said = engine.ended(WITH_SPARK, *AS_IN_THE_GUIDE, command=asked)
 
     assert code == 2
     assert "flink-autoscaler[connect]" in said

@@ -10,11 +10,9 @@ from fake_flink import FakeFlink
 from kerberos.httpd import GuardedServer
 from kerberos.kdc import Realm
 from machines.engine import Engine
-from machines.given import CONFIGURATION, clusters, configured, for_containers, page
+from machines.given import AS_IN_THE_GUIDE, CONFIGURATION, configured, for_containers
 from machines.images import FULL, INLINE_KERBEROS
 from spark_cluster import ConnectServer, equipped_python
-
-from flink_cluster.waiting import wait_until
 
 pytestmark = pytest.mark.docker
 
@@ -49,18 +47,14 @@ def test_kerberos_as_a_build_argument_reaches_a_cluster_behind_it(
 
 @pytest.fixture(scope="module")
 def executors(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return an interpreter with pyarrow alone; made before a test is in the network of the engine."""
+    """Return an interpreter with the libraries and without our code; made before a test is in the engine's network."""
     return equipped_python(tmp_path_factory.mktemp("executors") / "env")
 
 
-def test_connect_as_a_build_argument_evaluates_on_a_server(engine: Engine, executors: Path, flink: FakeFlink) -> None:
+def test_connect_as_a_build_argument_backtests_on_a_server(engine: Engine, executors: Path) -> None:
     with ConnectServer(executors) as server:
-        sections = {"clusters": clusters(flink), "engine": {"kind": "spark", "spark-master": server.url}}
-        with engine.start(FULL, *configured(engine, "connect", sections)) as container:
-            wait_until(
-                "passes on the server",
-                lambda: re.search(r'passes_total\{[^}]*engine="spark"[^}]*\} [2-9]', page(engine, "/metrics")),
-                400,
-                interval=0.5,
-                context=container.log,
-            )
+        asked = ("backtest", "--workload", "swing", "--days", "1", "--json", "--master", server.url)
+        code, said = engine.ended(FULL, *AS_IN_THE_GUIDE, command=asked, timeout=400.0)
+
+    assert code == 0, said
+    assert '"jobs":' in said

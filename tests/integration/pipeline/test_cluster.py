@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from fake_flink import Fault
 from pipeline_setup import Fleet
-from spark_cluster import Recorded, SparkCluster, comparables, evaluate_while, equipped_python, make_pyfiles
+from spark_cluster import Recorded, SparkCluster, comparables, equipped_python, evaluate_while, make_pyfiles
 
 from flink_autoscaler.core.model.decision import PassPhase
 from flink_autoscaler.pipeline.spark.settings import SparkSettings

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 JOBS: Final = 200
 KILLS: Final = 2
 FIRST_TASKS: Final = 2
-"""Of a session: they ask executors what they are."""
+"""Of a session: they try what executors have."""
 
 PATIENCE: Final = 1500.0
 """Seconds for what takes one or two minutes on a quiet machine."""

@@ -1,14 +1,16 @@
-"""Clusters that cannot do the work say why; apart, because a process has one Spark driver at a time."""
+"""Clusters whose Python is not ours, and what they say when they cannot do the work; each has a driver of its own."""
 
 from __future__ import annotations
 
+import re
+import tarfile
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pipeline_setup import Fleet
-from spark_cluster import Recorded, SparkCluster, executor_python
+from spark_cluster import Recorded, SparkCluster, comparables, equipped_python, executor_python
 from spark_cluster.recorded import START_SECONDS
 
 from flink_autoscaler.core.model.decision import PassPhase
@@ -19,21 +21,43 @@ from flink_cluster.waiting import wait_until
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
 
-def test_executors_without_pyarrow_are_told_so_and_passes_run_inline(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("there", "lacks"),
+    [pytest.param((), "pyarrow", id="bare"), pytest.param(("pyarrow",), r"\w+", id="pyarrow alone")],
+)
+def test_executors_that_lack_a_library_are_told_so_and_passes_run_inline(
+    there: tuple[str, ...], lacks: str, tmp_path: Path
+) -> None:
+    told = re.compile(f"the Python of Spark's executors lacks {lacks}: install ")
     with Fleet.serving() as fleet, SparkCluster(workers=1) as cluster, ExitStack() as stack:
-        recorded = Recorded(cluster.settings(executor_python(tmp_path / "env")), fleet)
+        recorded = Recorded(cluster.settings(executor_python(tmp_path / "env", *there)), fleet)
         stack.callback(recorded.engine.close)
         requests = [fleet.add("job")]
 
         def is_told() -> bool:
             assert [outcome.phase for outcome in recorded.engine.evaluate(requests)] == [PassPhase.COLLECTING]
-            return "pyarrow" in recorded.fallbacks[-1]
+            return told.search(recorded.fallbacks[-1]) is not None
 
-        wait_until("a pass that is told of pyarrow", is_told, START_SECONDS)
-        recorded.engine.evaluate(requests)
+        wait_until("a pass that is told of it", is_told, START_SECONDS)
 
-    assert f"{tmp_path}/env/bin/python" in recorded.fallbacks[-1]
-    assert "has no pyarrow: install pyarrow>=18 there" in recorded.fallbacks[-1]
+
+def test_environment_that_is_shipped_as_an_archive_evaluates_passes(tmp_path: Path) -> None:
+    python = equipped_python(tmp_path / "env")
+    archive = tmp_path / "environment.tar.gz"
+    with tarfile.open(archive, "w:gz") as target:  # as venv-pack does
+        target.add(python.parent.parent, arcname=".")
+    with Fleet.serving() as fleet, SparkCluster(workers=1) as cluster, ExitStack() as stack:
+        settings = cluster.settings(Path("environment/bin/python"))
+        shipped = {"spark.archives": f"{archive}#environment"}
+        recorded = Recorded(replace(settings, conf={**settings.conf, **shipped}), fleet)
+        stack.callback(recorded.engine.close)
+        recorded.wait_for_spark()
+        requests = [fleet.add("job")]
+
+        outcomes = recorded.engine.evaluate(requests)
+
+        assert comparables(outcomes) == comparables(fleet.inline.evaluate(requests))
+        assert recorded.fallbacks == []
 
 
 def test_cluster_without_free_cores_is_told_so(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession

@@ -58,8 +58,8 @@ def require_environment(settings: SparkSettings) -> None:
     require_packages()
     if settings.is_connect:
         raise ConfigError(
-            "a Spark Connect server evaluates no passes: set autoscaler.engine.spark-master to local[*], spark://... or "
-            "yarn; backtest --master and forecast build --set autoscaler.engine.spark-master take sc://..."
+            "a Spark Connect server evaluates no passes: set autoscaler.engine.spark-master to local[*], spark://... "
+            "or yarn; backtest --master and forecast build --set autoscaler.engine.spark-master=... take sc://..."
         )
     require_memory(settings.driver_memory)
     require_java()

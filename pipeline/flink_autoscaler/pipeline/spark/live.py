@@ -17,8 +17,8 @@ import structlog
 from flink_autoscaler.clients.flink.passes import wants_fresh
 from flink_autoscaler.core.cycle.ending import failed
 from flink_autoscaler.core.model.job import Endpoint
-from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome, PassRequest
 from flink_autoscaler.core.model.quick import replace
+from flink_autoscaler.core.ports.passes import EngineUse, PassOutcome, PassRequest
 from flink_autoscaler.pipeline.inline.engine import (
     CONFIGURED,
     INLINE,

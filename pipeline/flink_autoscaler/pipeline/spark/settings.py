@@ -79,8 +79,8 @@ class SparkSettings:
         concurrent_passes: Clusters that are evaluated at the same time. An embedded ``local[*]`` gets as many times the
             machine's cores as task slots, up to ``MOST_SLOTS``, so that a cluster that hangs leaves the others theirs.
         partitions: Tasks per pass at most; None takes a share of the task slots that leaves other passes theirs.
-        python_files: Archives for the executors of a real cluster, ours (``make pyfiles``) among them. Empty packs what
-            this process itself runs with. The libraries that we need are shipped in any case, where they are missing.
+        python_files: Archives for the executors of a real cluster, ours (``make pyfiles``) among them. Empty packs our
+            own code as this process runs it. Libraries are not in them: they have to be there.
         cut_after: Seconds that a cluster may take in a Spark job that it shares with others.
         executors_timeout: Seconds that the executors of a real cluster may take to run a first task, and YARN before
             that to start the application.

@@ -72,6 +72,11 @@ def test_other_masters_need_no_configuration_of_yarn(master: str) -> None:
     require_environment(SparkSettings(master=master))
 
 
+def test_spark_connect_is_refused_for_passes_with_what_to_set() -> None:
+    with pytest.raises(ConfigError, match=r"evaluates no passes: set autoscaler\.engine\.spark-master to local\[\*\]"):
+        require_environment(SparkSettings(master="sc://127.0.0.1:1"))
+
+
 @pytest.fixture
 def java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))

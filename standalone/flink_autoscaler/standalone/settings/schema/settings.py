@@ -75,12 +75,12 @@ class EngineSettings(OptionSection):
         "spark: as Spark jobs, embedded or on a cluster; inline: in the daemon process, without Java; auto: on Spark "
         "from engine.spark-min-jobs jobs on.",
     )
-    spark_master: Text = option("local[*]", "Master URL of Spark, or sc:// for Spark Connect.")
+    spark_master: Text = option("local[*]", "Master URL of Spark; forecast build alone takes sc:// as well.")
     spark_config: TextMap = option({}, "Further Spark settings, such as spark.ui.enabled.")
     python_files: Texts = option(
         (),
-        "Archives for the executors of a Spark cluster, build/pyfiles.zip first, then those of plug-ins; unset packs "
-        "what the daemon runs with.",
+        "Archives of our code for the executors of a Spark cluster, build/pyfiles.zip first, then those of plug-ins; "
+        "unset packs what the daemon runs. Libraries have to be there.",
     )
     driver_memory: MemorySize = option(480 << 20, "Heap of the embedded Spark driver.", ge=450 << 20)
     spark_min_jobs: Count = option(
