@@ -289,6 +289,11 @@ def kept_in(url: str) -> tuple[str, ...]:
         pytest.param(kept_in("jdbc:sqlit:/x.db"), "names the database 'sqlit'", id="unknown database"),
         pytest.param(kept_in("jdbc:sqlite:/no/such/folder/x.db"), "/no/such/folder", id="folder that is not there"),
         pytest.param(("--set", "autoscaler.history.enabled=true"), "autoscaler.history.path", id="history nowhere"),
+        pytest.param(
+            ("--set", "autoscaler.engine.kind=spark", "--set", "autoscaler.engine.spark-master=sc://127.0.0.1:1"),
+            "a Spark Connect server evaluates no passes",
+            id="Spark Connect",
+        ),
     ],
 )
 def test_what_run_refuses_is_refused_by_check_config(settings: tuple[str, ...], said: str) -> None:
