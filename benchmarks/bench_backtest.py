@@ -27,12 +27,12 @@ from flink_autoscaler.pipeline.spark.settings import SparkSettings
 
 POLICIES: Mapping[str, Mapping[str, str]] = {
     "capacity": {},
-    "ds2": {"policies": "ds2"},
-    "hpa": {"policies": "hpa"},
-    "varga": {"policies": "varga"},
-    "slo": {"policies": "slo"},
-    "proactive, nightly profiles": {"policies": "proactive", "forecast.enabled": "true"},
-    "slo, nightly profiles": {"policies": "slo", "forecast.enabled": "true"},
+    "ds2": {"policy": "ds2"},
+    "hpa": {"policy": "hpa"},
+    "varga": {"policy": "varga"},
+    "slo": {"policy": "slo"},
+    "proactive, nightly profiles": {"policy": "proactive", "forecast.enabled": "true"},
+    "slo, nightly profiles": {"policy": "slo", "forecast.enabled": "true"},
 }
 """With the options of the autoscaler that each is made of."""
 

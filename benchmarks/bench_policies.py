@@ -56,11 +56,11 @@ POLICIES: Final[Mapping[str, Mapping[str, str]]] = {
     NEW: {},
     "capacity, restart.time 5 min": {"restart.time-source": "option"},
     "capacity, restart.time 60 s": {"restart.time-source": "option", "restart.time": "60 s"},
-    "hpa": {"policies": "hpa"},
-    "varga (hardened)": {"policies": "varga"},
-    "ds2": {"policies": "ds2"},
-    "slo": {"policies": "slo"},
-    "slo, profiles": {"policies": "slo", "forecast.enabled": "true"},
+    "hpa": {"policy": "hpa"},
+    "varga (hardened)": {"policy": "varga"},
+    "ds2": {"policy": "ds2"},
+    "slo": {"policy": "slo"},
+    "slo, profiles": {"policy": "slo", "forecast.enabled": "true"},
 }
 
 
@@ -178,7 +178,7 @@ def trace_name(path: Path) -> str:
 def simulated(case: Case, policy: str) -> Answer:
     """Run one backtest of a policy."""
     begun, workload = time.process_time(), case.workload()
-    configuration = {PREFIX + key: value for key, value in POLICIES.get(policy, {"policies": policy}).items()}
+    configuration = {PREFIX + key: value for key, value in POLICIES.get(policy, {"policy": policy}).items()}
     job = case.job(workload)
     backtest = Simulation(
         job,
@@ -293,7 +293,7 @@ def print_table(shape: str, results: Results, order: Sequence[str], arguments: a
 
 def parsed() -> argparse.Namespace:
     """Return the arguments, which are known to name what there is."""
-    names = [*POLICIES, *(["slo"] if problem_of({PREFIX + "policies": "slo"}) is None else [])]
+    names = [*POLICIES, *(["slo"] if problem_of({PREFIX + "policy": "slo"}) is None else [])]
     traces = [trace_name(path) for path in sorted(TRACES.glob("*.csv.gz"))]
     kept = Path(os.environ.get("FLINK_AUTOSCALER_CACHE", Path.home() / ".cache" / "flink-autoscaler")) / "oracles"
     parser = argparse.ArgumentParser(description=__doc__)
@@ -324,7 +324,7 @@ def problems(arguments: argparse.Namespace) -> Iterator[str]:
         elif shape not in NAMES:
             yield f"no load is {shape}; known: {' '.join(NAMES)}"
     for policy in arguments.policies:
-        if policy not in POLICIES and (problem := problem_of({PREFIX + "policies": policy})):
+        if policy not in POLICIES and (problem := problem_of({PREFIX + "policy": policy})):
             yield problem
 
 

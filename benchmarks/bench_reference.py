@@ -46,7 +46,7 @@ AT_ONCE: Final[Options] = {**BARE, "scale-down.interval": "0", "scale-down.max-f
 
 DS2: Final[Options] = {
     **AT_ONCE,
-    "policies": "ds2",
+    "policy": "ds2",
     "ds2.add-catch-up": "false",
     "ds2.max-fruitless": "1000000",
     "backlog-processing.lag-threshold": "1000000 s",
@@ -55,7 +55,7 @@ DS2: Final[Options] = {
 }
 PUBLISHED_VARGA: Final[Options] = {
     **AT_ONCE,
-    "policies": "varga",
+    "policy": "varga",
     "varga.hardened": "false",
     "hpa.behavior": "kubernetes",
 }
@@ -64,9 +64,9 @@ ZEROS: Final[Options] = {
     "improvement.supervised-rescales": "false",
     "vertex.max-parallelism": "64",
 }
-HARDENED: Final[Options] = {**AT_ONCE, "policies": "varga"}
+HARDENED: Final[Options] = {**AT_ONCE, "policy": "varga"}
 SOONER: Final[Options] = {**BARE, "metrics.window": "5 min", "stabilization.interval": "1 min"}
-FORECAST: Final[Options] = {"policies": "proactive", "forecast.enabled": "true"}
+FORECAST: Final[Options] = {"policy": "proactive", "forecast.enabled": "true"}
 WIDER: Final[Options] = {**FORECAST, "forecast.quantile": "0.95"}
 """So that the guard, which asks for at most a fifth above the quantile in a day, is content throughout."""
 

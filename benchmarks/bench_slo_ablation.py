@@ -118,7 +118,7 @@ def lived(name: str, shape: str) -> str:
     """Simulate a load without a part; slot-hours / minutes late / rescales."""
     variant, (load, _, days) = VARIANTS[name], shape.rpartition(":")
     variant.apply()
-    _instead(bench_policies, "POLICIES", {name: {"policies": "slo", **variant.options}})()
+    _instead(bench_policies, "POLICIES", {name: {"policy": "slo", **variant.options}})()
     row = simulated(Case(load, 0, float(days), OUTAGE, 0), name).rows[name]
     return f"{row.slot_hours:.0f} / {row.late_minutes:.0f} / {row.rescales:.0f}"
 

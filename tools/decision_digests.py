@@ -43,14 +43,13 @@ SEEDS: Final = (0, 1)
 CONFIGURATIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "capacity": {},
     "capacity, reference": {"compat": "reference"},
-    "capacity, forecast": {"policies": "proactive", "forecast.enabled": "true"},
+    "capacity, forecast": {"policy": "proactive", "forecast.enabled": "true"},
     "capacity, schedule": {
-        "policies": "schedule;capacity",
         "schedule.plans": "days=mon-fri, from=07:00, to=19:00, min-parallelism=12; "
         "from=02:00, to=05:00, max-parallelism=8",
     },
-    "slo": {"policies": "slo"},
-    "varga": {"policies": "varga"},
+    "slo": {"policy": "slo"},
+    "varga": {"policy": "varga"},
 }
 
 

@@ -150,7 +150,7 @@ def _slo_options() -> dict[str, str]:
     """Return what is set for a job with the policy ``slo``: a rescale costs less where a day has minutes."""
     return {
         "job.autoscaler.enabled": "true",
-        "job.autoscaler.policies": SLO,
+        "job.autoscaler.policy": SLO,
         "job.autoscaler.slo.lag": f"{SLO_LAG:g} s",
         "job.autoscaler.slo.rescale-price": "20 s",
         "job.autoscaler.slo.rescale-price-up": "10 s",

@@ -77,7 +77,7 @@ _OWN: Final[Mapping[str, Mapping[str, str]]] = {
         "job.autoscaler.catch-up.duration": "2 min",
     },
     SLO: {
-        "job.autoscaler.policies": SLO,
+        "job.autoscaler.policy": SLO,
         "job.autoscaler.slo.late-weight": "100",
         "job.autoscaler.slo.rescale-price": "60 s",
         "job.autoscaler.slo.rescale-price-up": "10 s",

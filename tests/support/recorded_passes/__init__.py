@@ -181,14 +181,14 @@ def made_ready() -> RecordedJob:
     profile = LoadProfile(
         shares, tuple(2 * share for share in shares), 5, level=1000.0, growth=1.0, asof=START_MS / 1000, wape=0.1
     )
-    job = RecordedJob({"policies": "proactive", "forecast.enabled": "true"}, profile=profile)
+    job = RecordedJob({"policy": "proactive", "forecast.enabled": "true"}, profile=profile)
     job.look_at_load(3, busy_ms=500.0)
     return job
 
 
 def beside_another() -> RecordedJob:
     """Leave a job alone that a policy in shadow mode would double."""
-    shadow = {"policies.shadow": "varga", "varga.utilization-target": "0.25"}
+    shadow = {"policy.shadow": "varga", "varga.utilization-target": "0.25"}
     job = RecordedJob({**shadow, "utilization.target": "0.6"})
     job.look_at_load(5, busy_ms=500.0)
     return job

@@ -1,4 +1,4 @@
-"""A second policy whose proposal never applies changes no decision of the default one, whatever its options."""
+"""A schedule that never applies changes no decision of the default policy, whatever its options."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from flink_autoscaler.standalone.records.vector_replay import read_vectors, repl
 VECTORS = Path(__file__).parents[2] / "fixtures" / "vectors"
 PREFIX = "job.autoscaler."
 NEVER = {
-    "no plan": {"policies": "capacity;schedule"},
-    "a plan for no vertex": {"policies": "capacity;schedule", "schedule.plans": "vertex=nowhere, min-parallelism=8"},
-    "the first opinion counts": {"policies": "schedule;capacity", "policies.combine": "first"},
+    "no plan": {"schedule.plans": "days=sat, from=3:00, to=3:01, max-parallelism=1"},
+    "a plan for no vertex": {"schedule.plans": "vertex=nowhere, min-parallelism=8"},
 }
 HASTY = {
     "metrics.window": "5 min",
@@ -82,7 +81,7 @@ def shortened(workload: Workload) -> Workload:
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_a_second_policy_that_never_applies_changes_no_pass_of_a_workload(name: str) -> None:
+def test_a_schedule_that_never_applies_changes_no_pass_of_a_workload(name: str) -> None:
     workload = shortened(WORKLOADS[name](seed=1))
 
     assert passes(workload, {}) == passes(workload, NEVER["no plan"])
@@ -100,7 +99,7 @@ def test_whatever_keeps_it_from_applying(never: str) -> None:
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_every_option_of_the_default_counts_in_combinations_as_well(name: str) -> None:
+def test_every_option_of_the_default_counts_under_a_schedule_as_well(name: str) -> None:
     options = OPTIONS[name]
     alone = passes(STEPS, options)
 
@@ -109,7 +108,7 @@ def test_every_option_of_the_default_counts_in_combinations_as_well(name: str) -
 
 
 @pytest.mark.parametrize("name", ["scenarios_00", "scenarios_01", "scenarios_02", "scenarios_03"])
-def test_scenarios_of_the_reference_go_as_measured_beside_a_policy_that_never_applies(name: str) -> None:
+def test_scenarios_of_the_reference_go_as_measured_under_a_schedule_that_never_applies(name: str) -> None:
     vectors = read_vectors(VECTORS / f"{name}.json.gz")
     more = {PREFIX + key: value for key, value in NEVER["no plan"].items()}
     for case in vectors["cases"]:

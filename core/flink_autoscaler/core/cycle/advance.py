@@ -109,7 +109,7 @@ def _advanced(request: PassRequest, reading: JobReading, cluster: ClusterReading
 
 def _remembering(end: PassEnd, found: Found) -> PassEnd:
     """Return the end of a pass with what the second policy remembers, whatever becomes of the decision."""
-    known, name = found.request.state.policies, found.request.context.options.policies_shadow or None
+    known, name = found.request.state.policies, found.request.context.options.policy_shadow or None
     if name is None and MEMORY not in end.state.policies:
         return end
     undecided = end.undecided and remembering(end.undecided, known, name, found.shadow)

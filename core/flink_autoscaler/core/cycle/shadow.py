@@ -23,7 +23,7 @@ from flink_autoscaler.core.policies.base.proposals import direction_from
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
 from flink_autoscaler.core.policies.choosing import asked, known_policies
-from flink_autoscaler.core.policies.combining import POLICY_FAILED, combine, failed
+from flink_autoscaler.core.policies.combining import POLICY_FAILED, failed, plan_of
 from flink_autoscaler.core.policies.observing import policy_input
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 from flink_autoscaler.core.ports.plugins import Plugins, ScalingPolicy, needs_no_window
@@ -57,7 +57,7 @@ def shadow_of(job: EvaluatedJob, plugins: Plugins) -> Shadow | None:
         job: As it was evaluated.
         plugins: Of the pass.
     """
-    name, state = job.context.options.policies_shadow or None, _state_of(job.state.policies)
+    name, state = job.context.options.policy_shadow or None, _state_of(job.state.policies)
     if name is None:
         return None
     with Border() as border:
@@ -92,7 +92,7 @@ def _shown(proposal: Proposal, job: EvaluatedJob) -> ShadowProposal:
     settings = SizingSettings.of_job(job)
     targets = {
         v: target if target == current[v] else limits_of(job.topology.vertices[v], current[v], settings).clamp(target)
-        for v, target in combine([proposal], current).targets.items()
+        for v, target in plan_of(proposal, current).targets.items()
         if v not in job.excluded
     }
     return ShadowProposal(
@@ -130,7 +130,7 @@ def _state_of(memories: PolicyMemories) -> Mapping[str, Any]:
 
 def kept_shadow(options: AutoscalerOptions, plugins: Plugins) -> frozenset[str]:
     """Return under what the memory of the second policy is kept where it outlives a change of the job graph."""
-    policy = known_policies(plugins.policies).get(options.policies_shadow or "")
+    policy = known_policies(plugins.policies).get(options.policy_shadow or "")
     return frozenset({MEMORY}) if policy is not None and needs_no_window(policy) else frozenset()
 
 
@@ -146,10 +146,10 @@ def in_roles(memories: PolicyMemories, options: AutoscalerOptions) -> PolicyMemo
     Raises:
         ValueParseError: The choice of policies cannot be read.
     """
-    name, before = options.policies_shadow or None, memories.get(MEMORY, {}).get(_POLICY)
+    name, before = options.policy_shadow or None, memories.get(MEMORY, {}).get(_POLICY)
     if before == name:
         return memories
-    chosen, left = options.policies, {key: state for key, state in memories.items() if key != MEMORY}
+    chosen, left = {options.policy}, {key: state for key, state in memories.items() if key != MEMORY}
     if before in chosen and before not in left:
         left[before] = _state_of(memories)
     if name is not None and name not in chosen and name in left:

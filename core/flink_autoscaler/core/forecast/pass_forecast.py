@@ -193,7 +193,7 @@ _SOURCES: Final = "sources"
 _IS_TOLD: Final = "is_told"
 _TO_USE: Final = (
     f"{AutoscalerOptions.forecast_enabled.key} has no effect: no policy of the job looks at forecasts. Choose "
-    f"'{_PLANNER}' or '{_WEIGHER}' in {AutoscalerOptions.policies.key}"
+    f"'{_PLANNER}' or '{_WEIGHER}' in {AutoscalerOptions.policy.key}"
 )
 
 Profiles = Mapping[VertexId, ProfileResult]
@@ -276,7 +276,7 @@ def pass_forecast(job: EvaluatedJob, profiles: Profiles, plugins: Collection[str
         horizons=Horizons.of(outage, options.catch_up_duration.exact_seconds),
         settings=options.derived(forecast_settings),
     )
-    found, chosen = usable(profiles, job.now_ms / 1000), {*options.policies, options.policies_shadow or DEFAULT_POLICY}
+    found, chosen = usable(profiles, job.now_ms / 1000), {options.policy, options.policy_shadow or DEFAULT_POLICY}
     is_planned, is_weighed = not _deaf(plugins).issuperset(chosen), _WEIGHER in chosen
     is_used = is_planned or is_weighed
     kept = {_SOURCES: forecast_document(step.states, memory.get(_SOURCES)), _IS_TOLD: not is_used}

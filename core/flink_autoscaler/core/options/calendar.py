@@ -1,6 +1,6 @@
 """Periods: daily ranges, cron expressions, both joined by ``&&``, or days and times by name, in a time zone.
 
-One syntax for excluded periods and the plans of the policy ``schedule``. Under ``compat: reference`` an
+One syntax for excluded periods and the plans of ``schedule.plans``. Under ``compat: reference`` an
 expression means what it means to the Java program, which knows no range over midnight, no 24:00, no zone and no names.
 """
 

@@ -89,16 +89,13 @@ def _check_periods(options: AutoscalerOptions) -> str | None:
 
 
 def _check_policies(options: AutoscalerOptions) -> str | None:
-    """Check the choice of policies, and that what the built-in ones go by can be read."""
+    """Check the choice of a policy, and that what it and schedules go by can be read."""
     try:
-        names = options.policies
+        name = options.policy
     except ValueParseError as error:
         return str(error)
-    if len(set(names)) != len(names) or not names:
-        shown = shortened(";".join(names))
-        return f"The option {_O.policies.key} is '{shown}', but has to name at least one policy, each once"
-    used = [part for name in names for kind in OPTIONS_OF.get(name, ()) for part in kind.declared()]
-    parts: list[Option[Any]] = [_O.policies_combine, _O.hpa_filter_enabled, *used]
+    used = [part for kind in OPTIONS_OF.get(name, ()) for part in kind.declared()]
+    parts: list[Option[Any]] = [_O.schedule_plans, _O.hpa_filter_enabled, *used]
     checks = (_within(part, None, None) for part in parts)
     return next((problem for check in checks if (problem := check(options)) is not None), None)
 

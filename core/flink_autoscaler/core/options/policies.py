@@ -5,7 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.options.declare import count_from, number_from, one_of, option, positive_duration
 from flink_autoscaler.core.options.ds2 import Ds2Options
 from flink_autoscaler.core.options.hpa import HpaOptions
@@ -58,13 +57,13 @@ class ProactiveOptions(OptionSet):
 
 
 class ScheduleOptions(OptionSet):
-    """Times at which a job must not be smaller, or larger, than planned."""
+    """Times at which a job must not be smaller, or larger, than planned, whatever its policy wants."""
 
     schedule_plans = option(
         "schedule.plans",
         parse_plans,
         "",
-        "Plans of the policy schedule, such as 'days=mon-fri, from=07:00, to=19:00, timezone=Europe/Berlin, "
+        "Plans that bound what any policy wants, such as 'days=mon-fri, from=07:00, to=19:00, timezone=Europe/Berlin, "
         "min-parallelism=8; days=sat sun, max-parallelism=4', or a YAML list of such plans. min-rate, records/s that a "
         "source has to sustain, and vertex, a name pattern, may be given as well. Without days every day counts, "
         "without times all of it; a plan that ends before it begins ends on the next day. Instead of days, from, to "
@@ -75,26 +74,22 @@ class ScheduleOptions(OptionSet):
 
 
 DEFAULT_POLICY: Final = "capacity"
-COMBINATIONS: Final = ("max", "first")
-"""The words for how proposals are combined."""
-
 OPTIONS_OF: Final[dict[str, tuple[type[OptionSet], ...]]] = {
     DEFAULT_POLICY: (),
     "ds2": (Ds2Options,),
     "proactive": (ProactiveOptions, Ds2Options),
     "hpa": (HpaOptions,),
     "varga": (VargaOptions, HpaOptions),
-    "schedule": (ScheduleOptions,),
     "slo": (SloOptions,),
 }
 """The options that each built-in policy looks at beside those that all share."""
 
 
-def _combination(text: str) -> str:
-    word = text.strip().lower()
-    if word not in COMBINATIONS:
-        raise ValueError(f"one of {', '.join(COMBINATIONS)}")
-    return word
+def _chosen(text: str) -> str:
+    name = text.strip()
+    if not name or ";" in name:
+        raise ValueError("the name of one policy")
+    return name
 
 
 def _name(text: str) -> str | None:
@@ -102,30 +97,23 @@ def _name(text: str) -> str | None:
 
 
 class ChoiceOptions(OptionSet):
-    """Which policies there are, and what they come to together."""
+    """Which policy a job has, and which one is asked beside it."""
 
-    policies = option(
-        "policies",
-        syntax.parse_list,
+    policy = option(
+        "policy",
+        _chosen,
         DEFAULT_POLICY,
-        "Names of the policies that say what the job needs: capacity, ds2, proactive, hpa, varga, schedule, slo, or "
-        "names of plug-ins.",
+        "Name of the policy that says what the job needs: capacity, ds2, proactive, hpa, varga, slo, or that "
+        "of a plug-in.",
+        allowed="the name of one policy",
     )
-    policies_combine = option(
-        "policies.combine",
-        _combination,
-        COMBINATIONS[0],
-        "What several policies come to: max, the greatest parallelism of each vertex; first, the opinion of the first "
-        "in the list that has one.",
-        allowed=", ".join(COMBINATIONS),
-    )
-    policies_shadow = option(
-        "policies.shadow",
+    policy_shadow = option(
+        "policy.shadow",
         _name,
         "",
-        "Name of a policy that is asked beside those in charge, in shadow mode: nothing that it wants is done, but it "
-        "is recorded, explained and reported. Unset: none.",
-        allowed="capacity, ds2, proactive, hpa, varga, schedule, slo, or a plug-in",
+        "Name of a policy that is asked beside the one in charge, in shadow mode: nothing that it wants is done, but "
+        "it is recorded, explained and reported. Unset: none.",
+        allowed="capacity, ds2, proactive, hpa, varga, slo, or a plug-in",
     )
 
 
@@ -148,5 +136,4 @@ class PolicyOptions(
         Raises:
             ValueParseError: The choice cannot be read.
         """
-        is_other = self.policies != (DEFAULT_POLICY,)
-        return is_other or self.hpa_filter_enabled or bool(self.policies_shadow)
+        return self.policy != DEFAULT_POLICY or self.hpa_filter_enabled or bool(self.policy_shadow)

@@ -1,4 +1,4 @@
-"""Plans of the policy ``schedule``: at which times they hold, and how they are written."""
+"""Plans of bounds: at which times they hold, and how they are written."""
 
 from __future__ import annotations
 

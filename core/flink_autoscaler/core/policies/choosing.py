@@ -1,16 +1,16 @@
-"""The policies that a job has chosen: by their names, each is asked, and their proposals become one plan."""
+"""The policy that a job has chosen: by its name it is asked, and its proposal becomes a plan within the schedules."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
 from flink_autoscaler.core.border import Border
-from flink_autoscaler.core.errors import AutoscalerError, ConfigError, PluginError
+from flink_autoscaler.core.errors import ConfigError, PluginError
 from flink_autoscaler.core.last import keeping_last
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.metrics import FlinkMetric, VertexId
@@ -28,20 +28,21 @@ from flink_autoscaler.core.policies.base.proposals import (
     abstention,
 )
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
+from flink_autoscaler.core.policies.base.whole_job import not_running
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
 from flink_autoscaler.core.policies.combining import (
     WINDOW_FILTER,
-    Combination,
     CombinedPlan,
-    combine,
     failed,
     hpa_window,
+    plan_of,
     raised,
+    scheduled,
 )
 from flink_autoscaler.core.policies.ds2.policy import Ds2Policy
 from flink_autoscaler.core.policies.hpa.policy import HpaPolicy
 from flink_autoscaler.core.policies.proactive import ProactivePolicy
-from flink_autoscaler.core.policies.schedule import SchedulePolicy, capped
+from flink_autoscaler.core.policies.schedule import SCHEDULE, Planned, planned
 from flink_autoscaler.core.policies.slo.policy import SloPolicy
 from flink_autoscaler.core.policies.varga import VargaPolicy
 from flink_autoscaler.core.ports.passes import EvaluatedJob
@@ -53,7 +54,6 @@ _ALL: Final[tuple[ScalingPolicy, ...]] = (
     ProactivePolicy(),
     HpaPolicy(),
     VargaPolicy(),
-    SchedulePolicy(),
     SloPolicy(),
 )
 
@@ -71,46 +71,45 @@ def known_policies(plugins: Mapping[str, ScalingPolicy]) -> Mapping[str, Scaling
     return MappingProxyType({**POLICIES, **plugins})
 
 
-def chosen_policies(names: Sequence[str], plugins: Mapping[str, ScalingPolicy]) -> dict[str, ScalingPolicy]:
-    """Return the policies with some names, in their order.
+def chosen_policy(name: str, plugins: Mapping[str, ScalingPolicy]) -> ScalingPolicy:
+    """Return the policy with a name.
 
     Args:
-        names: As configured.
+        name: As configured.
         plugins: Policies that did not come with the autoscaler, by name.
 
     Raises:
-        ConfigError: There is no policy with one of the names; the message names all that there are.
+        ConfigError: There is no such policy; the message names all that there are.
     """
     known = known_policies(plugins)
-    if unknown := [name for name in names if name not in known]:
+    if name not in known:
         raise ConfigError(
-            f"The option {AutoscalerOptions.policies.key} names {', '.join(map(repr, unknown))}, but the policies are "
-            f"{', '.join(sorted(known))}"
+            f"The option {AutoscalerOptions.policy.key} names {name!r}, but the policies are {', '.join(sorted(known))}"
         )
-    return {name: known[name] for name in names}
+    return known[name]
 
 
 @keeping_last
 def unknown_policies(options: AutoscalerOptions, plugins: Mapping[str, ScalingPolicy]) -> str | None:
-    """Return what is wrong with the names of the policies of a job, None when all of them are known."""
+    """Return what is wrong with the name of the policy of a job, None when it is known."""
     try:
-        chosen_policies(options.policies, plugins)
+        chosen_policy(options.policy, plugins)
     except ConfigError as error:
         return str(error)
     return None
 
 
 _LIMITED: Final = "SCALING_LIMITED"
-_UNDECIDED: Final = frozenset({"NO_OPINION", "DOWN_UNSURE"})
+_UNDECIDED: Final = "NO_OPINION"
 
 
 @quick
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What the policies of a job come to.
+    """What the policy of a job comes to.
 
     Attributes:
-        plan: What to do, with the reasons of all policies.
+        plan: What to do, with its reasons.
         memories: What to hand back in the next pass.
         failures: What is to be told about policies that failed, by name.
         confirmed: What those policies propose, by name, that confirm their plans over several passes themselves.
@@ -128,7 +127,7 @@ class Chosen:
     @property
     def is_sure(self) -> bool:
         """Whether what stays as it is does so for a reason, and not for want of valid metrics."""
-        return not any(reason.code in _UNDECIDED for reason in self.plan.reasons)
+        return not any(reason.code == _UNDECIDED for reason in self.plan.reasons)
 
     def events(self, options: AutoscalerOptions) -> list[Event]:
         """Return what is to be told: policies that failed, and vertices that cannot grow to what they need."""
@@ -169,7 +168,7 @@ def choose(
     job: EvaluatedJob | None = None,
     confirmed: Mapping[str, Proposal] = NOTHING_CONFIRMED,
 ) -> Chosen:
-    """Ask the policies of a job in the order in which they are configured.
+    """Ask the policy of a job.
 
     Args:
         observe: Makes what they are shown, once one of them looks; each gets its own state.
@@ -183,46 +182,52 @@ def choose(
         ConfigError: There is no such policy, or a setting of the ``hpa_window`` filter is invalid.
         AutoscalerError: The default policy cannot size the job.
     """
-    policies, is_window_full = chosen_policies(options.policies, plugins), job is None or job.is_window_full
-    shown = _Once(lambda: _as_scheduled(observe(), policies, memories))
-    proposals, failures = list[Proposal](), {}
-    for name, policy in policies.items():
-        if name in confirmed:
-            proposals.append(confirmed[name])
-            continue
-        if not (is_window_full or needs_no_window(policy)):
-            proposals.append(abstention(name, _filling(name), memories.get(name, {})))
-            continue
+    name, memory = options.policy, memories.get(options.policy, {})
+    policy, is_window_full = chosen_policy(name, plugins), job is None or job.is_window_full
+    given = _Once(observe)
+    shown, plans = _under_schedule(given, options, memories)
+    failures = {}
+    if name in confirmed:
+        proposal = confirmed[name]
+    elif not (is_window_full or needs_no_window(policy)):
+        proposal = abstention(name, _filling(name), memory)
+    elif job and isinstance(policy, CapacityPolicy):
         # What cannot be sized by its rates is an error of the pass, as in the reference.
-        if job and isinstance(policy, CapacityPolicy):
-            proposals.append(policy.size(job, _ceilings(policies, shown)))
-            continue
-        proposal, problem = asked(name, policy, shown, memories.get(name, {}))
-        proposals.append(proposal)
+        vertices = shown().obs.vertices if plans else {}
+        proposal = policy.size(job, {v: vertex.max_parallelism for v, vertex in vertices.items()})
+    else:
+        proposal, problem = asked(name, policy, shown, memory)
         if problem is not None:
             failures[name] = problem
     sizes = _sizes(shown, job)
-    plan = combine(proposals, sizes, options.derived(_combination))
-    if at_once := _at_once(plan, proposals, policies):
-        plan = replace(plan, at_once=at_once)
+    plan = plan_of(proposal, sizes)
+    if needs_no_window(policy):
+        wanted = proposal.targets or {}
+        plan = replace(plan, at_once=frozenset(v for v, target in plan.targets.items() if wanted.get(v) == target))
+    if plans is not None:
+        plan = scheduled(plan, plans, given().obs)
     states = dict(plan.states)
     if options.hpa_filter_enabled:
         window = memories.get(WINDOW_FILTER, {})
         plan, states[WINDOW_FILTER] = hpa_window(plan, shown().obs, options.configuration, window)
     if job is not None:
         plan = raised(plan, _floors(job), sizes)
-    sure = {name: each for name, each in zip(policies, proposals, strict=True) if confirms_plans(policies[name])}
+    sure = {name: proposal} if confirms_plans(policy) else {}
+    wish = None if proposal.look_again_at is None else EarlyWish(proposal.policy, proposal.look_again_at)
     memories = {name: state for name, state in states.items() if state}
-    return Chosen(plan, memories, failures, sure, len(sure) == len(policies), _first_wish(proposals))
+    return Chosen(plan, memories, failures, sure, bool(sure), wish)
 
 
-def _combination(options: AutoscalerOptions) -> Combination:
-    return Combination(options.policies_combine)
-
-
-def _first_wish(proposals: Sequence[Proposal]) -> EarlyWish | None:
-    wishes = [EarlyWish(each.policy, each.look_again_at) for each in proposals if each.look_again_at is not None]
-    return min(wishes, key=lambda wish: wish.at, default=None)
+def _under_schedule(
+    shown: Callable[[], PolicyInput], options: AutoscalerOptions, memories: PolicyMemories
+) -> tuple[Callable[[], PolicyInput], Planned | None]:
+    """Return what shows a policy no more room than the schedules of its job leave, and what these say."""
+    if not options.schedule_plans or not_running(shown().obs):
+        return shown, None
+    plans = planned(replace(shown(), state=memories.get(SCHEDULE, {})))
+    given = shown()
+    bounded = replace(given, obs=plans.shown(given.obs))
+    return lambda: bounded, plans
 
 
 def asked(
@@ -266,16 +271,14 @@ def hear(
     Raises:
         ConfigError: There is no such policy.
     """
-    policies = chosen_policies(options.policies, plugins)
-    shown = _Once(lambda: _as_scheduled(observe(), policies, memories))
-    proposals = [
-        asked(name, policy, shown, memories.get(name, {}))[0]
-        for name, policy in policies.items()
-        if needs_no_window(policy)
-    ]
-    kept = {**memories, **{proposal.policy: proposal.state for proposal in proposals}}
-    reasons = tuple(reason for proposal in proposals for reason in proposal.reasons)
-    return Heard({name: state for name, state in kept.items() if state}, reasons)
+    name, memory = options.policy, memories.get(options.policy, {})
+    policy = chosen_policy(name, plugins)
+    if not needs_no_window(policy):
+        return Heard({name: state for name, state in memories.items() if state})
+    shown, _ = _under_schedule(_Once(observe), options, memories)
+    proposal, _ = asked(name, policy, shown, memory)
+    kept = {**memories, proposal.policy: proposal.state}
+    return Heard({name: state for name, state in kept.items() if state}, proposal.reasons)
 
 
 @keeping_last
@@ -285,26 +288,12 @@ def windowless(options: AutoscalerOptions, plugins: Mapping[str, ScalingPolicy])
     Raises:
         ConfigError: There is no such policy.
     """
-    policies = chosen_policies(options.policies, plugins)
-    return frozenset(name for name, policy in policies.items() if needs_no_window(policy))
+    policy = chosen_policy(options.policy, plugins)
+    return frozenset({options.policy} if needs_no_window(policy) else ())
 
 
 def _filling(policy: str) -> tuple[Reason, ...]:
     return (Reason(INCOMPLETE_WINDOW, f"{policy}: the metric window is not full yet"),)
-
-
-def _at_once(
-    plan: CombinedPlan, proposals: Sequence[Proposal], policies: Mapping[str, ScalingPolicy]
-) -> frozenset[VertexId]:
-    """Return the vertices that go where a policy wants them that needs no metric window."""
-    wanted = [
-        proposal.targets or {}
-        for proposal, policy in zip(proposals, policies.values(), strict=True)
-        if needs_no_window(policy)
-    ]
-    if not wanted:
-        return frozenset()
-    return frozenset(v for v, target in plan.targets.items() if any(each.get(v) == target for each in wanted))
 
 
 def _sizes(shown: Callable[[], PolicyInput], job: EvaluatedJob | None) -> dict[VertexId, int]:
@@ -323,26 +312,6 @@ def _floors(job: EvaluatedJob) -> dict[VertexId, int]:
     vertices = {v: job.topology.vertices[v] for v in given if v not in job.excluded}
     bounds = {v: limits_of(vertex, vertex.working_subtasks, settings).bound for v, vertex in vertices.items()}
     return {v: min(math.ceil(given[v] or 0.0), bound) for v, bound in bounds.items()}
-
-
-def _has_schedule(policies: Mapping[str, ScalingPolicy]) -> bool:
-    return isinstance(policies.get(SchedulePolicy.name), SchedulePolicy)
-
-
-def _ceilings(policies: Mapping[str, ScalingPolicy], shown: Callable[[], PolicyInput]) -> Mapping[VertexId, int]:
-    """Return what the schedule of a job allows its vertices at most; nothing for a job without one."""
-    vertices = shown().obs.vertices if _has_schedule(policies) else {}
-    return {vertex_id: vertex.max_parallelism for vertex_id, vertex in vertices.items()}
-
-
-def _as_scheduled(given: PolicyInput, policies: Mapping[str, ScalingPolicy], memories: PolicyMemories) -> PolicyInput:
-    """Leave policies no more room than the schedule of the job does, where it has one."""
-    if not _has_schedule(policies):
-        return given
-    try:
-        return replace(given, obs=capped(replace(given, state=memories.get(SchedulePolicy.name, {}))))
-    except AutoscalerError:
-        return given  # the policy itself fails for the same reason, and that is told
 
 
 def _checked(name: str, proposal: object, obs: JobObservation) -> Proposal:

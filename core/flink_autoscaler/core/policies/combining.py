@@ -1,10 +1,9 @@
-"""How proposals of several policies become one plan."""
+"""How the proposal of a policy becomes the plan for every vertex."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, Final
 
 from flink_autoscaler.core.model.events import Reason
@@ -18,34 +17,27 @@ from flink_autoscaler.core.model.policy_values import (
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.options.hpa import HpaOptions, behavior_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.policies.base.proposals import INVALID_METRICS, abstention, direction_from, direction_of
+from flink_autoscaler.core.policies.base.proposals import abstention, direction_from, direction_of
 from flink_autoscaler.core.policies.base.quantities import subtasks
 from flink_autoscaler.core.policies.hpa.behavior import Track, behave, behavior_reasons
+from flink_autoscaler.core.policies.schedule import SCHEDULE, Planned
 
 POLICY_FAILED: Final = "POLICY_FAILED"
-_UNSURE: Final = INVALID_METRICS | {POLICY_FAILED}
-
-
-class Combination(StrEnum):
-    """How several proposals become one plan."""
-
-    MAX = "max"
-    FIRST = "first"
 
 
 @quick
 @dataclass(frozen=True, slots=True)
 class CombinedPlan:
-    """What all policies together would do.
+    """What the policy would do.
 
     Attributes:
         targets: Parallelism of every vertex, also of those that stay as they are.
         direction: NONE when nothing changes.
-        reasons: Those of all policies in their order, then what became of them; at least one.
-        states: What each policy is to be handed back in the next pass, by its name.
+        reasons: Those of the policy, then what became of them; at least one.
+        states: What is to be handed back in the next pass, by the name of who remembers it.
         capacity: Records/s by vertex that the targets were sized for, where known.
         sizings: Of the vertices that go where a policy that sizes all of them at once wants them.
-        unknown: Vertices that no policy has an opinion on.
+        unknown: Vertices that the policy has no opinion on.
         at_once: Vertices that go where a policy wants them that needs no metric window: what exists for those that do
             is skipped for these.
     """
@@ -58,6 +50,30 @@ class CombinedPlan:
     sizings: Mapping[VertexId, VertexSizing] = field(default_factory=dict)
     unknown: frozenset[VertexId] = frozenset()
     at_once: frozenset[VertexId] = frozenset()
+
+
+def scheduled(plan: CombinedPlan, planned: Planned, obs: JobObservation) -> CombinedPlan:
+    """Return the plan within the bounds that schedules set now, whatever the policy wants."""
+    bounded = {
+        v: planned.bounded(vertex, plan.targets[v])
+        for v, vertex in obs.vertices.items()
+        if v in plan.targets and (v in planned.floors or v in planned.ceilings)
+    }
+    moved = {v: target for v, target in bounded.items() if target != plan.targets[v]}
+    targets = {**plan.targets, **moved}
+    reasons = [
+        Reason("PLAN_BOUNDS", f"{obs.vertices[v].name}: {plan.targets[v]} -> {target} as planned", v)
+        for v, target in moved.items()
+    ]
+    return replace(
+        plan,
+        targets=targets,
+        direction=direction_of(obs, targets),
+        reasons=(*plan.reasons, *planned.reasons, *reasons),
+        states={**plan.states, SCHEDULE: planned.state},
+        sizings={v: sizing for v, sizing in plan.sizings.items() if v not in moved},
+        unknown=plan.unknown - moved.keys(),
+    )
 
 
 def raised(plan: CombinedPlan, floors: Mapping[VertexId, int], current: Mapping[VertexId, int]) -> CombinedPlan:
@@ -83,77 +99,31 @@ def raised(plan: CombinedPlan, floors: Mapping[VertexId, int], current: Mapping[
     )
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    target: int
-    capacity: float | None
-    sizing: VertexSizing | None
-
-    def rank(self) -> tuple[int, float]:
-        return self.target, -1.0 if self.capacity is None else self.capacity
-
-
-def combine(
-    proposals: Sequence[Proposal], current: Mapping[VertexId, int], combination: Combination = Combination.MAX
-) -> CombinedPlan:
-    """Return the plan.
-
-    ``max`` takes the greatest target of each vertex from all policies that do not abstain, as the Kubernetes
-    HorizontalPodAutoscaler does with several metrics; ``first`` takes the targets of the first of them. In both, no
-    vertex goes down where a policy blocks that, or where one abstained because its metrics were invalid.
+def plan_of(proposal: Proposal, current: Mapping[VertexId, int]) -> CombinedPlan:
+    """Return what a proposal means for every vertex; where the policy blocks that, none goes down.
 
     Args:
-        proposals: In the order of configuration; of a policy that raised, an abstention with that as its reason.
-        current: Parallelism of the vertices that they are about.
-        combination: How to choose.
+        proposal: Of a policy; of one that raised, an abstention with that as its reason.
+        current: Parallelism of the vertices that it is about.
     """
-    opinions = [proposal for proposal in proposals if proposal.targets is not None]
-    chosen = _chosen(opinions[:1] if combination is Combination.FIRST else opinions)
-    objections = _objections(proposals) if any(choice.target < current[v] for v, choice in chosen.items()) else ()
-    settled = {v: choice for v, choice in chosen.items() if not objections or choice.target >= current[v]}
-    targets = {**current, **{v: choice.target for v, choice in settled.items()}}
-    said = [reason for proposal in proposals for reason in proposal.reasons]
-    nothing = () if opinions else (Reason("NO_OPINION", "no policy has an opinion"),)
+    sizings = proposal.sizings or {}
+    wanted = {v: sizings[v].target if v in sizings else target for v, target in (proposal.targets or {}).items()}
+    falling = {v for v, target in wanted.items() if target < current[v]} if proposal.blocks_down else set[VertexId]()
+    targets = {**current, **{v: target for v, target in wanted.items() if v not in falling}}
+    reasons = list(proposal.reasons)
+    if falling:
+        reasons.append(Reason("DOWN_BLOCKED", f"{proposal.policy}: no scale-down now"))
+    if proposal.targets is None:
+        reasons.append(Reason("NO_OPINION", "the policy has no opinion"))
     return CombinedPlan(
         targets=targets,
         direction=direction_from(current, targets),
-        reasons=(*said, *objections, *nothing),
-        states={proposal.policy: proposal.state for proposal in proposals},
-        capacity={v: choice.capacity for v, choice in settled.items() if choice.capacity is not None},
-        sizings={v: choice.sizing for v, choice in settled.items() if choice.sizing is not None},
-        unknown=frozenset(current.keys() - chosen.keys()),
+        reasons=tuple(reasons),
+        states={proposal.policy: proposal.state},
+        capacity={v: rate for v, rate in proposal.capacity.items() if v in wanted and v not in falling},
+        sizings={v: sizing for v, sizing in sizings.items() if v in wanted and v not in falling},
+        unknown=frozenset(current.keys() - wanted.keys()),
     )
-
-
-def _chosen(opinions: Sequence[Proposal]) -> dict[VertexId, _Choice]:
-    """Return the greatest target of each vertex, with the greatest capacity that it was sized for."""
-    chosen: dict[VertexId, _Choice] = {}
-    for proposal in opinions:
-        sizings = proposal.sizings or {}
-        for vertex_id, target in (proposal.targets or {}).items():
-            sizing = sizings.get(vertex_id)
-            wanted = target if sizing is None else sizing.target
-            choice, other = _Choice(wanted, proposal.capacity.get(vertex_id), sizing), chosen.get(vertex_id)
-            chosen[vertex_id] = choice if other is None else max(other, choice, key=_Choice.rank)
-    return chosen
-
-
-def _objections(proposals: Sequence[Proposal]) -> tuple[Reason, ...]:
-    """Return why nothing may go down; empty when nothing speaks against it."""
-    blocking = [proposal.policy for proposal in proposals if proposal.blocks_down]
-    unsure = [proposal.policy for proposal in proposals if not proposal.targets and _is_unsure(proposal)]
-    objections = []
-    if blocking:
-        objections.append(Reason("DOWN_BLOCKED", f"{', '.join(blocking)}: no scale-down now"))
-    if unsure:
-        text = f"{', '.join(unsure)}: abstained without valid metrics, so nothing is scaled down"
-        objections.append(Reason("DOWN_UNSURE", text))
-    return tuple(objections)
-
-
-def _is_unsure(proposal: Proposal) -> bool:
-    return any(reason.code in _UNSURE for reason in proposal.reasons)
 
 
 def failed(policy: str, error: str, state: Mapping[str, Any]) -> Proposal:

@@ -19,7 +19,7 @@ _ALERTMANAGER: Final = (
     "(docs/guide/notifications.md)"
 )
 _CAPACITY: Final = (
-    "job.autoscaler.policies: capacity, the default, which sizes a job by what its vertices can do and what arrives"
+    "job.autoscaler.policy: capacity, the default, which sizes a job by what its vertices can do and what arrives"
 )
 _JOB: Final = "job.autoscaler."
 _LEGACY: Final = "kubernetes.operator."
@@ -33,6 +33,9 @@ REMOVED_KEYS: Final[Mapping[str, str]] = {
     "autoscaler.notifications.limit-per-hour": _ALERTMANAGER,
     "autoscaler.notifications.rules.<n>.quiet-hours": _ALERTMANAGER,
     "autoscaler.notifications.rules.<n>.timezone": _ALERTMANAGER,
+    f"{_JOB}policies": "job.autoscaler.policy, the name of one policy; schedule.plans holds for each",
+    f"{_JOB}policies.combine": "job.autoscaler.policy, the name of one policy",
+    f"{_JOB}policies.shadow": "job.autoscaler.policy.shadow",
     f"{_JOB}capacity.mode": "job.autoscaler.utilization.target for a smaller or larger job",
     f"{_JOB}backlog-time.up.backlog": _CAPACITY,
     f"{_JOB}backlog-time.up.utilization": _CAPACITY,
@@ -52,6 +55,7 @@ REMOVED_PLUGINS: Final[Mapping[tuple[str, str], str]] = {
     ("flink_autoscaler.task_manager_providers", "process"): _COMMAND_PROVIDER,
     (_POLICIES, "backlog-time"): _CAPACITY,
     (_POLICIES, "threshold"): _CAPACITY,
+    (_POLICIES, "schedule"): "job.autoscaler.schedule.plans, which holds for every policy",
 }
 """By group of entry points and name: what to use instead."""
 

@@ -127,13 +127,13 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_installed_plugins_take_part_in_a_pass(embedding: Embedding, plugin: str) -> None:
-    report = embedding.scale(policies=plugin)
+    report = embedding.scale(policy=plugin)
 
     assert report.outcome.phase is PassPhase.COLLECTING
 
 
 def test_a_policy_that_is_not_installed_is_an_invalid_configuration(embedding: Embedding) -> None:
-    report = embedding.scale(policies="mine")
+    report = embedding.scale(policy="mine")
 
     assert report.outcome.phase is PassPhase.INVALID_CONFIG
 

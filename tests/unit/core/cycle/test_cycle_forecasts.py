@@ -34,7 +34,7 @@ PROFILE = LoadProfile(
     q50=(1.0,) * 672, q90=(3.0,) * 672, weeks=5, level=200.0, growth=1.0, asof=0.0, wape=0.1, exceed=0.1
 )
 RESULT = ProfileResult("a cluster/a job", SINGLE_SOURCE, 0.0, PROFILE)
-WITH_FORECAST = {"policies": "proactive", "forecast.enabled": "true"}
+WITH_FORECAST = {"policy": "proactive", "forecast.enabled": "true"}
 
 
 def a_driver(options: Mapping[str, str] = WITH_FORECAST, result: ProfileResult | None = RESULT) -> JobDriver:
@@ -69,7 +69,7 @@ def test_a_proactive_job_is_made_ready_for_what_is_forecast() -> None:
     assert "FORECAST_DISABLED" not in codes(outcome)
 
 
-@pytest.mark.parametrize("options", [{"policies": "proactive"}, {"policies": "capacity;schedule"}, {}])
+@pytest.mark.parametrize("options", [{"policy": "proactive"}, {"policy": "capacity"}, {}])
 def test_without_the_option_profiles_change_nothing(options: Mapping[str, str]) -> None:
     with_profile, without = (enough(a_driver(options, result)) for result in (RESULT, None))
 
@@ -156,7 +156,7 @@ def test_forecasts_outlive_a_restart_and_a_change_of_the_graph() -> None:
 def test_switching_forecasts_off_forgets_them() -> None:
     driver = a_driver()
     enough(driver)
-    driver.context = a_context({**SINGLE_SOURCE_OPTIONS, "policies": "proactive"})
+    driver.context = a_context({**SINGLE_SOURCE_OPTIONS, "policy": "proactive"})
 
     state = go_on(driver, 4).state
     assert set(state.policies) == {"proactive"}
@@ -174,9 +174,8 @@ def test_a_state_that_cannot_be_read_begins_anew() -> None:
     assert list(forecast_states(outcome.state.forecast["sources"])) == [SINGLE_SOURCE]
 
 
-@pytest.mark.parametrize("policies", ["capacity", "capacity;schedule"])
-def test_forecasts_that_nobody_looks_at_are_told_once(policies: str) -> None:
-    driver = a_driver({"policies": policies, "forecast.enabled": "true"}, None)
+def test_forecasts_that_nobody_looks_at_are_told_once() -> None:
+    driver = a_driver({"policy": "capacity", "forecast.enabled": "true"}, None)
 
     outcomes = [go_on(driver, minute) for minute in (1, 2, 3, 4)]
 
@@ -188,7 +187,7 @@ def test_forecasts_that_nobody_looks_at_are_told_once(policies: str) -> None:
 
 def test_a_policy_that_judges_profiles_by_itself_sees_all_that_are_fresh() -> None:
     wrong = replace(RESULT, profile=replace(PROFILE, wape=0.9))
-    driver = a_driver({"policies": "slo", "forecast.enabled": "true"}, wrong)
+    driver = a_driver({"policy": "slo", "forecast.enabled": "true"}, wrong)
 
     outcomes = [go_on(driver, minute) for minute in (1, 2, 3, 4, 5)]
 
@@ -212,7 +211,7 @@ def test_a_policy_that_judges_profiles_by_itself_sees_all_that_are_fresh() -> No
 def test_a_policy_that_judges_profiles_by_itself_is_told_why_there_is_none(
     result: ProfileResult | None, text: str
 ) -> None:
-    driver = a_driver({"policies": "slo", "forecast.enabled": "true"}, result)
+    driver = a_driver({"policy": "slo", "forecast.enabled": "true"}, result)
 
     outcomes = [go_on(driver, minute) for minute in (1, 2, 3, 4, 5)]
 
@@ -222,7 +221,7 @@ def test_a_policy_that_judges_profiles_by_itself_is_told_why_there_is_none(
 
 def test_a_plugin_may_look_at_forecasts() -> None:
     driver = JobDriver(
-        a_context({**SINGLE_SOURCE_OPTIONS, **WITH_FORECAST, "policies": "mine"}),
+        a_context({**SINGLE_SOURCE_OPTIONS, **WITH_FORECAST, "policy": "mine"}),
         plugins=Plugins(policies={"mine": CapacityPolicy()}),
     )
 
@@ -232,7 +231,7 @@ def test_a_plugin_may_look_at_forecasts() -> None:
 def test_an_option_of_forecasts_that_cannot_be_read_is_told_before_anything_is_done() -> None:
     invalid = a_driver({**WITH_FORECAST, "forecast.tau": "soon"})
     contradiction = a_driver({**WITH_FORECAST, "forecast.wape.enable": "0.3"})
-    off = a_driver({"policies": "proactive", "forecast.tau": "soon"})
+    off = a_driver({"policy": "proactive", "forecast.tau": "soon"})
 
     phases = [enough(driver).phase for driver in (invalid, contradiction, off)]
 

@@ -62,7 +62,7 @@ class Wants:
 
 def a_driver(policy: Any, options: Mapping[str, str] | None = None, state: JobState | None = None) -> JobDriver:
     """Make a job with one plug-in policy, which has the name ``mine``."""
-    context = a_context({**OPTIONS, "policies": "mine", **(options or {})})
+    context = a_context({**OPTIONS, "policy": "mine", **(options or {})})
     return JobDriver(context, state or JobState(), Plugins(policies={"mine": policy}))
 
 
@@ -177,7 +177,7 @@ def test_a_waiting_scale_down_is_forgotten_only_for_a_reason(target: int | None,
 
 def test_a_busy_vertex_is_not_scaled_down_by_a_policy() -> None:
     driver = JobDriver(
-        a_context({**OPTIONS, "policies": "mine"}),
+        a_context({**OPTIONS, "policy": "mine"}),
         plugins=Plugins(policies={"mine": Wants(2)}),
     )
 
@@ -209,7 +209,6 @@ def test_a_plan_for_a_job_of_unknown_rates_is_carried_out() -> None:
     """A source that reads nothing has no processing rate; a schedule raises it all the same."""
     history = {SINGLE_SOURCE: (history_entry(1, 2, 4, rate=200.0, expected=400.0),)}
     options = {
-        "policies": "schedule",
         "schedule.plans": "min-parallelism=8",
         "scaling.effectiveness.detection.enabled": "true",
     }
@@ -235,7 +234,7 @@ def test_a_policy_that_fails_changes_nothing_and_is_told() -> None:
 
 
 def test_an_unknown_policy_is_an_invalid_configuration_from_the_first_pass_on() -> None:
-    outcome = a_driver(Wants(6), {"policies": "mine;yours"}).run(MINUTE, single_source(1, rate=1.0, busy_ms=1.0))
+    outcome = a_driver(Wants(6), {"policy": "yours"}).run(MINUTE, single_source(1, rate=1.0, busy_ms=1.0))
 
     assert outcome.phase is PassPhase.INVALID_CONFIG
     [reason] = outcome.decision.reasons
@@ -246,11 +245,10 @@ def test_an_unknown_policy_is_an_invalid_configuration_from_the_first_pass_on() 
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        pytest.param({"policies": "hpa;ds2;hpa"}, "'hpa;ds2;hpa', but has to name at least one policy", id="twice"),
-        pytest.param({"policies": "[]"}, "but has to name at least one policy", id="none"),
-        pytest.param({"policies.combine": "min"}, "job.autoscaler.policies.combine", id="combination"),
-        pytest.param({"policies": "varga", "hpa.tolerance": "-1"}, "job.autoscaler.hpa.tolerance", id="shared"),
-        pytest.param({"policies": "schedule", "schedule.plans": "x"}, "job.autoscaler.schedule.plans", id="plans"),
+        pytest.param({"policy": "hpa;ds2"}, "for key 'job.autoscaler.policy': expected the name of one", id="two"),
+        pytest.param({"policy": " "}, "for key 'job.autoscaler.policy': expected the name of one", id="none"),
+        pytest.param({"policy": "varga", "hpa.tolerance": "-1"}, "job.autoscaler.hpa.tolerance", id="shared"),
+        pytest.param({"schedule.plans": "x"}, "job.autoscaler.schedule.plans", id="plans"),
     ],
 )
 def test_settings_of_policies_are_checked(options: dict[str, str], problem: str) -> None:
@@ -258,7 +256,7 @@ def test_settings_of_policies_are_checked(options: dict[str, str], problem: str)
 
 
 def test_settings_of_policies_that_nobody_uses_are_not_checked() -> None:
-    options = options_with({"policies": "ds2;mine", "hpa.tolerance": "-1"})
+    options = options_with({"policy": "mine", "hpa.tolerance": "-1"})
 
     assert validate(options) is None
     assert unknown_policies(options, {"mine": Wants(1)}) is None
@@ -268,8 +266,8 @@ def test_settings_of_policies_that_nobody_uses_are_not_checked() -> None:
     ("options", "expected"),
     [
         pytest.param({}, False, id="nothing set"),
-        pytest.param({"policies": "capacity", "policies.combine": "first"}, False, id="the default set"),
-        pytest.param({"policies": "capacity;hpa"}, True, id="one more"),
+        pytest.param({"policy": "capacity"}, False, id="the default set"),
+        pytest.param({"policy": "hpa"}, True, id="another one"),
         pytest.param({"hpa.filter.enabled": "true"}, True, id="a window for the plan"),
     ],
 )
@@ -297,10 +295,10 @@ def test_the_default_remembers_nothing_of_its_own() -> None:
 
 
 # A source that is always busy with 200 records/s of parallelism 4, while 100 more arrive each second.
-@pytest.mark.parametrize("name", [name for name in POLICIES if name != "schedule"])
+@pytest.mark.parametrize("name", POLICIES)
 def test_every_built_in_policy_decides_about_a_job_in_passes(name: str) -> None:
     options = {
-        "policies": f"{name};schedule",
+        "policy": name,
         "varga.lag-threshold": "100",
         "backlog-processing.lag-threshold": "10 min",
     }
@@ -322,14 +320,12 @@ def _policy_texts(outcome: PassOutcome) -> list[str]:
     return [reason.text for reason in outcome.decision.reasons if reason.code not in others]
 
 
-def test_policies_and_the_default_agree_about_a_bottleneck_downstream() -> None:
+def test_the_default_raises_a_bottleneck_downstream() -> None:
     options = {**OPTIONS, "improvement.saturated-vertex-guard": "false"}
     readings = [_widening(minute) for minute in (1, 2, 3)]
 
     default = JobDriver(a_context(options)).run_each_minute(readings)
-    same = JobDriver(a_context({**options, "policies": "capacity;schedule"})).run_each_minute(readings)
-
-    assert default.wanted == same.wanted == {PIPELINE_SOURCE: 4, PIPELINE_MAP: 7}
+    assert default.wanted == {PIPELINE_SOURCE: 4, PIPELINE_MAP: 7}
 
 
 def _widening(minute: int) -> Any:

@@ -33,7 +33,7 @@ def slow_fetchers(**options: str) -> FetchingJob:
 
 @pytest.mark.parametrize("policy", ["capacity", "ds2", "proactive", pytest.param("slo", marks=SLO_IS_BLIND)])
 def test_lag_that_grows_while_the_source_waits_shows_its_capacity(policy: str) -> None:
-    job = slow_fetchers(policies=policy)
+    job = slow_fetchers(policy=policy)
 
     job.run(40)
 
@@ -79,7 +79,7 @@ def test_lag_behind_backpressure_shows_nothing_of_the_source() -> None:
 
 @pytest.mark.parametrize("policy", ["capacity", "slo"])
 def test_burst_and_a_rising_load_show_nothing(policy: str) -> None:
-    job = FetchingJob(1000.0, mapped=500.0, options={**OPTIONS, "policies": policy})
+    job = FetchingJob(1000.0, mapped=500.0, options={**OPTIONS, "policy": policy})
     job.run(16)
     before = job.parallelism
 
@@ -104,7 +104,7 @@ BLIND = [*product(POLICIES, [1.0, 0.87]), ("slo", 1.0), pytest.param("slo", 0.87
 
 @pytest.mark.parametrize(("policy", "busy"), BLIND)
 def test_backpressured_source_of_unknown_lag_falls_behind(policy: str, busy: float) -> None:
-    job = blind_job(map_limit=busy, options={"policies": policy})
+    job = blind_job(map_limit=busy, options={"policy": policy})
 
     job.run(90)
 
@@ -149,7 +149,7 @@ def test_what_is_left_of_a_topic_that_was_read_is_no_backlog(policy: str) -> Non
     job = FetchingJob(
         0.0,
         partitions=64,
-        options={**OPTIONS, "policies": policy, "scale-down.interval": "0"},
+        options={**OPTIONS, "policy": policy, "scale-down.interval": "0"},
         parallelism=(16, 16),
         stuck=64.0,
     )
@@ -172,7 +172,7 @@ def test_backlog_that_prevents_a_scale_down_is_named() -> None:
 @pytest.mark.parametrize("rate", [0.0, 20.0, 100.0])
 @pytest.mark.xfail(strict=True, reason="slo learns no capacity from little busy time")
 def test_slo_makes_an_idle_job_small(rate: float) -> None:
-    options = {**OPTIONS, "policies": "slo"}
+    options = {**OPTIONS, "policy": "slo"}
     job = FetchingJob(rate, mapped=2000.0, options=options, parallelism=(8, 8))
 
     job.run(6 * 60)

@@ -178,7 +178,7 @@ class CountingPolicy:
 @pytest.mark.parametrize("confirms", [True, False])
 def test_a_policy_that_confirms_its_plans_itself_is_not_asked_again(confirms: bool) -> None:
     policy = CountingPolicy(confirms)
-    driver = JobDriver(a_context({**OPTIONS, "policies": "counting"}), plugins=Plugins(policies={"counting": policy}))
+    driver = JobDriver(a_context({**OPTIONS, "policy": "counting"}), plugins=Plugins(policies={"counting": policy}))
     driver.run_each_minute([steady(minute) for minute in range(1, 8)])
     asked = policy.asked
 
@@ -188,22 +188,9 @@ def test_a_policy_that_confirms_its_plans_itself_is_not_asked_again(confirms: bo
     assert (policy.asked - asked == 1) is confirms
 
 
-def test_beside_others_the_proposal_of_a_policy_that_confirms_its_plans_stands() -> None:
-    policy = CountingPolicy(confirms_plans=True)
-    context = a_context({**OPTIONS, "policies": "counting;capacity"})
-    driver = JobDriver(context, plugins=Plugins(policies={"counting": policy}))
-    driver.run_each_minute([steady(minute) for minute in range(1, 8)])
-    asked = policy.asked
-
-    outcome = driver.run(8 * MINUTE, steady(8, pending=600.0))
-
-    assert isinstance(outcome.decision, Rescale)
-    assert policy.asked - asked == 1
-
-
 def test_a_pass_without_a_plan_is_evaluated_once() -> None:
     policy = CountingPolicy(confirms_plans=False)
-    driver = JobDriver(a_context({**OPTIONS, "policies": "counting"}), plugins=Plugins(policies={"counting": policy}))
+    driver = JobDriver(a_context({**OPTIONS, "policy": "counting"}), plugins=Plugins(policies={"counting": policy}))
     driver.run_each_minute([steady(minute) for minute in range(1, 8)])
     asked = policy.asked
 
@@ -375,7 +362,7 @@ numbers = st.sampled_from([0, -1, 1, 2**31, 2**53, 2**63, -(2**63), 10**400, 5 *
 @settings(max_examples=150)
 @given(data=st.data())
 def test_no_instant_and_no_parallelism_of_a_cluster_ends_a_pass_with_an_exception(data: st.DataObject) -> None:
-    driver = JobDriver(a_context({**OPTIONS, "policies": "capacity;schedule"}))
+    driver = JobDriver(a_context({**OPTIONS, "policy": "capacity", "schedule.plans": "min-parallelism=2"}))
 
     for minute in range(1, 9):
         reading = steady(minute, busy_ms=1000.0)

@@ -36,12 +36,11 @@ class Suspects:
 
 
 def after_two_passes(
-    *policies: Suspects, interval_ms: int = 0, early: str = "", options: Mapping[str, str] = MappingProxyType({})
+    policy: Suspects, interval_ms: int = 0, early: str = "", options: Mapping[str, str] = MappingProxyType({})
 ) -> PassOutcome:
     """Return what the second pass over a job of parallelism 4 comes to, in minute 2."""
-    names = {"policies": ";".join(policy.name for policy in policies)}
-    context = a_context({**SINGLE_SOURCE_OPTIONS, "metrics.window": "10 min", **names, **options})
-    plugins = Plugins(policies={policy.name: policy for policy in policies})
+    context = a_context({**SINGLE_SOURCE_OPTIONS, "metrics.window": "10 min", "policy": policy.name, **options})
+    plugins = Plugins(policies={policy.name: policy})
     driver = JobDriver(context, plugins=plugins)
     driver.run(MINUTE, single_source(1, rate=200.0, busy_ms=500.0))
     request = PassRequest(context, driver.state, 2 * MINUTE, early=early)
@@ -90,12 +89,6 @@ def test_no_pass_is_asked_for(policy: Suspects, options: dict[str, str]) -> None
     assert "SEEN" in codes(outcome)
     assert outcome.look_again is None
     assert "LOOKS_AGAIN" not in codes(outcome)
-
-
-def test_of_several_policies_the_first_counts() -> None:
-    outcome = after_two_passes(Suspects(40.0, name="late"), Suspects(20.0, name="soon"), Suspects(None, name="no"))
-
-    assert outcome.look_again == LookAgain(2 * MINUTE + 20_000, "soon", 12)
 
 
 def test_an_instant_that_is_none_is_a_failure_of_the_policy() -> None:

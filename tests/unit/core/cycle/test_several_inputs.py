@@ -59,7 +59,7 @@ class Passes:
 
     def __init__(self, job: Job, policy: str, options: Mapping[str, str] | None = None) -> None:
         self._job = job
-        self._driver = JobDriver(a_context({**OPTIONS, "policies": policy, **(options or {})}))
+        self._driver = JobDriver(a_context({**OPTIONS, "policy": policy, **(options or {})}))
         self._minutes = 0
         self._loads = 0.0  # load of each minute so far, added up
         self._lag = 0.0  # minutes of the usual load

@@ -30,7 +30,7 @@ from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, absten
 from flink_autoscaler.core.ports.passes import PassOutcome
 from flink_autoscaler.core.ports.plugins import Plugins
 
-OPTIONS = {**SINGLE_SOURCE_OPTIONS, "policies.shadow": "second"}
+OPTIONS = {**SINGLE_SOURCE_OPTIONS, "policy.shadow": "second"}
 
 
 @dataclass
@@ -108,7 +108,7 @@ def test_it_is_asked_when_it_would_be_in_charge(is_windowless: bool, asked: int)
 REFERENCE = {"compat": "reference"}
 CHARGES = {
     "capacity": {},
-    "hpa": {"policies": "hpa"},
+    "hpa": {"policy": "hpa"},
     "the reference": REFERENCE,
     "the reference with a dry run": {**REFERENCE, "dry-run": "true"},
 }
@@ -147,7 +147,7 @@ def test_one_that_fails_is_told_and_harms_nothing() -> None:
 
 
 def test_one_that_does_not_exist_is_told_and_harms_nothing() -> None:
-    outcome = run(a_driver(Second(6), {"policies.shadow": "typo"}), 3)
+    outcome = run(a_driver(Second(6), {"policy.shadow": "typo"}), 3)
 
     assert outcome.phase is PassPhase.EXECUTED
     assert outcome.shadow is not None
@@ -156,7 +156,7 @@ def test_one_that_does_not_exist_is_told_and_harms_nothing() -> None:
 
 
 def test_the_default_policy_can_be_the_second_one() -> None:
-    driver = a_driver(Second(4), {"policies": "second", "policies.shadow": "capacity"})
+    driver = a_driver(Second(4), {"policy": "second", "policy.shadow": "capacity"})
 
     outcome = run(driver, 3, busy_ms=950.0)
 
@@ -186,7 +186,7 @@ def test_one_that_is_put_in_charge_goes_on_with_what_it_has_learned() -> None:
     policy = Second(4)
     driver = a_driver(policy)
     run(driver, 4)
-    driver.context = a_context({**SINGLE_SOURCE_OPTIONS, "policies": "second"})
+    driver.context = a_context({**SINGLE_SOURCE_OPTIONS, "policy": "second"})
 
     outcome = driver.run(5 * MINUTE, single_source(5, rate=200.0, busy_ms=500.0))
 
@@ -197,7 +197,7 @@ def test_one_that_is_put_in_charge_goes_on_with_what_it_has_learned() -> None:
 def test_one_that_steps_aside_goes_on_with_what_it_has_learned() -> None:
     policy = Second(4)
     driver = a_driver(policy)
-    driver.context = a_context({**SINGLE_SOURCE_OPTIONS, "policies": "second"})
+    driver.context = a_context({**SINGLE_SOURCE_OPTIONS, "policy": "second"})
     run(driver, 4)
     driver.context = a_context(OPTIONS)
 

@@ -85,7 +85,7 @@ def test_a_source_goes_to_its_partitions_at_once(busy: float, aggregator: str) -
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("busy", [0.9, 0.5, 0.25], ids=["too busy", "just right", "half busy"])
 def test_no_policy_leaves_a_source_above_its_partitions(policy: str, busy: float) -> None:
-    assert 1 <= parallelism_after(decided({"policies": policy}, busy)) <= PARTITIONS
+    assert 1 <= parallelism_after(decided({"policy": policy}, busy)) <= PARTITIONS
 
 
 def test_a_source_far_below_its_need_goes_below_its_partitions_by_what_its_working_subtasks_can_do() -> None:

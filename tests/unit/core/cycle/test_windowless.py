@@ -51,11 +51,12 @@ class Sees:
         return Proposal(self.name, targets, direction_of(given.obs, targets), {}, 1.0, reason, state=state)
 
 
-def a_driver(*policies: Sees, **options: str) -> JobDriver:
-    """Make a job with policies, whose window is full in minute 15."""
-    names = {"policies": ";".join(policy.name for policy in policies)}
-    context = a_context({**OPTIONS, **names, **{key.replace("_", "-"): value for key, value in options.items()}})
-    return JobDriver(context, plugins=Plugins(policies={policy.name: policy for policy in policies}))
+def a_driver(policy: Sees, **options: str) -> JobDriver:
+    """Make a job with a policy, whose window is full in minute 15."""
+    context = a_context(
+        {**OPTIONS, "policy": policy.name, **{key.replace("_", "-"): value for key, value in options.items()}}
+    )
+    return JobDriver(context, plugins=Plugins(policies={policy.name: policy}))
 
 
 def source(minute: float, **changes: object) -> JobReading:
@@ -68,7 +69,7 @@ def codes(outcome: PassOutcome) -> list[str]:
 
 
 def with_option(driver: JobDriver, options: Mapping[str, str]) -> None:
-    driver.context = a_context({**OPTIONS, "policies": "sees", **options})
+    driver.context = a_context({**OPTIONS, "policy": "sees", **options})
 
 
 def test_a_policy_that_needs_no_window_decides_with_the_second_sample() -> None:
@@ -206,18 +207,6 @@ def test_what_it_has_seen_survives_a_decision_that_cannot_be_carried_out() -> No
     assert outcome.undecided is not None
     assert outcome.undecided.policies == {"sees": {"asked": 1}}
     assert outcome.undecided.overrides == {}
-
-
-def test_beside_a_policy_that_waits_for_the_window_nothing_goes_down() -> None:
-    other = Sees(1, needs_no_window=False, name="other")
-    down, up = (a_driver(Sees(target), other) for target in (1, 6))
-
-    held, done = (driver.run_each_minute([source(1), source(2)]) for driver in (down, up))
-
-    assert held.wanted == {}
-    assert "DOWN_UNSURE" in codes(held)
-    assert done.wanted == {SINGLE_SOURCE: 6}
-    assert other.seen == []
 
 
 def test_it_is_handed_what_it_remembers_after_the_job_graph_has_changed() -> None:

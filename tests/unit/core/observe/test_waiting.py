@@ -56,8 +56,7 @@ def test_a_finished_vertex_does_not_wait() -> None:
     [
         pytest.param({"compat": "reference"}, set(), id="nobody asks"),
         pytest.param({}, {V}, id="of sources, for their limits"),
-        pytest.param({"policies": "varga"}, {V, vertex_id(2)}, id="a policy that may ask"),
-        pytest.param({"policies": "capacity;ds2"}, {V, vertex_id(2)}, id="one of two policies may ask"),
+        pytest.param({"policy": "varga"}, {V, vertex_id(2)}, id="a policy that may ask"),
     ],
 )
 def test_a_sample_has_them_for_those_that_somebody_asks_for(options: dict[str, str], kept: set[str]) -> None:

@@ -164,7 +164,7 @@ def test_a_value_that_is_too_long_is_refused_with_its_key_and_beginning(option: 
     ],
 )
 def test_thousands_of_digits_are_refused_as_any_other_value(key: str, text: str) -> None:
-    options = AutoscalerOptions({key: text, "job.autoscaler.enabled": "true", "job.autoscaler.policies": "hpa"})
+    options = AutoscalerOptions({key: text, "job.autoscaler.enabled": "true", "job.autoscaler.policy": "hpa"})
 
     problems = [str(error) for error in unreadable_options(options)] or [validate(options) or ""]
 

@@ -18,11 +18,11 @@ from flink_autoscaler.core.model.events import EventType, Reason
 from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import PolicyInput, Proposal
 from flink_autoscaler.core.options.option import OptionSet
-from flink_autoscaler.core.options.policies import COMBINATIONS, OPTIONS_OF
+from flink_autoscaler.core.options.policies import OPTIONS_OF
 from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, planned_sizing
 from flink_autoscaler.core.policies.choosing import POLICIES, Chosen, choose
-from flink_autoscaler.core.policies.combining import WINDOW_FILTER, Combination
+from flink_autoscaler.core.policies.combining import WINDOW_FILTER
 
 OBS = observation(vertex("source", parallelism=4), vertex("map", parallelism=8))
 
@@ -66,8 +66,8 @@ def chosen(
     options: Mapping[str, str] | None = None,
     memories: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Chosen:
-    """Ask plug-ins in their order."""
-    options = {"policies": ";".join(policies), **(options or {})}
+    """Ask the first of some plug-ins."""
+    options = {"policy": next(iter(policies)), **(options or {})}
     return choose(lambda: given(OBS, options), options_with(options), policies, memories or {})
 
 
@@ -75,32 +75,20 @@ def codes(asked: Chosen) -> list[str]:
     return [reason.code for reason in asked.plan.reasons]
 
 
-def test_several_policies_come_to_the_greatest_of_each_vertex() -> None:
-    asked = chosen({"a": Wants({"source": 6, "map": 7}), "b": Wants({"source": 5, "map": 9})})
-
-    assert asked.plan.targets == {"source": 6, "map": 9}
-
-
-def test_the_first_policy_with_an_opinion_wins_where_that_is_chosen() -> None:
-    policies = {"a": Wants(None), "b": Wants({"source": 5, "map": 9}), "c": Wants({"source": 6, "map": 10})}
-
-    assert chosen(policies, {"policies.combine": "first"}).plan.targets == {"source": 5, "map": 9}
-
-
 def test_reasons_say_whose_they_are() -> None:
-    asked = chosen({"a": Wants({"map": 9}), "b": Wants({"map": 10})})
+    asked = chosen({"a": Wants({"map": 9})})
 
-    assert [reason.text for reason in asked.plan.reasons] == ["a: I want it", "b: I want it"]
+    assert [reason.text for reason in asked.plan.reasons] == ["a: I want it"]
     assert {(reason.code, reason.vertex_id) for reason in asked.plan.reasons} == {("WANTED", "map")}
 
 
-def test_each_policy_is_handed_back_what_it_returned() -> None:
-    a, b = Wants({"map": 9}, state={"seen": (1, 2)}), Wants(None)
+def test_a_policy_is_handed_back_what_it_returned() -> None:
+    policy = Wants({"map": 9}, state={"seen": (1, 2)})
 
-    memories = chosen({"a": a, "b": b}, memories={"b": {"kept": 1}, "gone": {"x": 1}}).memories
+    memories = chosen({"a": policy}, memories={"a": {"kept": 1}, "gone": {"x": 1}}).memories
 
     assert memories == {"a": {"seen": [1, 2]}}
-    assert (a.seen[0].state, b.seen[0].state) == ({}, {"kept": 1})
+    assert policy.seen[0].state == {"kept": 1}
     assert json.loads(json.dumps(memories)) == memories
 
 
@@ -121,21 +109,17 @@ def fails() -> Proposal:
     ],
 )
 def test_a_policy_that_fails_abstains_and_is_told(policy: Any, problem: str) -> None:
-    down, up = {"source": 4, "map": 2}, {"source": 9, "map": 8}
+    asked = chosen({"bad": policy}, memories={"bad": {"kept": 1}})
 
-    lowered = chosen({"bad": policy, "good": Wants(down)}, memories={"bad": {"kept": 1}})
-    raised = chosen({"bad": policy, "good": Wants(up)})
-
-    assert lowered.plan.targets == {"source": 4, "map": 8}
-    assert raised.plan.targets == up
-    assert codes(lowered)[0] == "POLICY_FAILED"
-    assert problem in lowered.failures["bad"]
-    assert lowered.memories == {"bad": {"kept": 1}}
-    assert not lowered.is_sure
-    [event] = lowered.events(options_with())
+    assert asked.plan.targets == {"source": 4, "map": 8}
+    assert codes(asked)[0] == "POLICY_FAILED"
+    assert problem in asked.failures["bad"]
+    assert asked.memories == {"bad": {"kept": 1}}
+    assert not asked.is_sure
+    [event] = asked.events(options_with())
     assert (event.type, event.reason) == (EventType.WARNING, "PluginProblem")
     assert "policy bad failed" in event.message
-    assert lowered.events(options_with({"compat": "reference"})) == []
+    assert asked.events(options_with({"compat": "reference"})) == []
 
 
 def test_a_vertex_that_cannot_grow_is_told() -> None:
@@ -151,12 +135,11 @@ def test_a_vertex_that_cannot_grow_is_told() -> None:
 def test_what_stays_for_want_of_metrics_is_not_sure() -> None:
     assert chosen({"a": Wants({"map": 8})}).is_sure
     assert not chosen({"a": Wants(None)}).is_sure
-    assert not chosen({"a": Wants(None), "b": Wants({"map": 3})}).is_sure
 
 
 def test_an_unknown_policy_is_an_error_that_names_the_known_ones() -> None:
     with pytest.raises(ConfigError, match=r"'hpaa', but the policies are capacity, .*, mine, .*, varga"):
-        chosen({"mine": Wants(None)}, {"policies": "mine;hpaa"})
+        chosen({"mine": Wants(None)}, {"policy": "hpaa"})
 
 
 def test_a_plug_in_replaces_a_built_in_policy_of_its_name() -> None:
@@ -165,19 +148,21 @@ def test_a_plug_in_replaces_a_built_in_policy_of_its_name() -> None:
 
 def test_a_schedule_limits_what_others_propose() -> None:
     policy = Wants({"source": 4})
-    options = {"policies": "schedule;other", "schedule.plans": "vertex=map, max-parallelism=10"}
-
-    chosen({"other": policy}, options)
+    chosen({"other": policy}, {"schedule.plans": "vertex=map, max-parallelism=10"})
 
     shown = policy.seen[0].obs.vertices
     assert (shown["source"].max_parallelism, shown["map"].max_parallelism) == (128, 10)
 
 
-def test_a_schedule_that_cannot_be_read_stops_nobody_else() -> None:
-    asked = chosen({"other": Wants({"map": 9})}, {"policies": "schedule;other", "schedule.plans": "sometimes"})
+@pytest.mark.parametrize("wanted", [None, {"source": 1, "map": 20}])
+def test_a_schedule_holds_whatever_a_policy_wants(wanted: Mapping[str, int] | None) -> None:
+    plans = {"schedule.plans": "vertex=map, max-parallelism=6; vertex=source, min-parallelism=5"}
 
-    assert asked.plan.targets["map"] == 9
-    assert set(asked.failures) == {"schedule"}
+    asked = chosen({"other": Wants(wanted)}, plans)
+
+    assert asked.plan.targets == {"source": 5, "map": 6}
+    assert {"PLAN_HOLDS", "PLAN_BOUNDS"} <= set(codes(asked))
+    assert set(asked.memories) == {"schedule"}
 
 
 def test_the_window_of_hpa_holds_for_the_plan_where_it_is_switched_on() -> None:
@@ -210,7 +195,6 @@ def test_a_plan_is_followed_within_steps_and_limits(target: int, expected: tuple
 def test_every_built_in_policy_has_the_name_and_the_options_that_are_declared_for_it() -> None:
     assert set(POLICIES) == set(OPTIONS_OF)
     assert all(issubclass(kind, OptionSet) for kinds in OPTIONS_OF.values() for kind in kinds)
-    assert tuple(Combination) == COMBINATIONS
 
 
 def _example() -> dict[str, Any]:
@@ -229,8 +213,8 @@ TestPerSubtaskPolicy = EXAMPLE["TestPerSubtaskPolicy"]
 def test_the_example_of_the_guide_decides_as_a_plug_in() -> None:
     policy = EXAMPLE["PerSubtaskPolicy"]()
     shown = observation(vertex("source", parallelism=4, rate_in=2_500.0))
-    options = options_with({"policies": "per-subtask"})
+    options = options_with({"policy": "per-subtask"})
 
-    asked = choose(lambda: given(shown, {"policies": "per-subtask"}), options, {"per-subtask": policy}, {})
+    asked = choose(lambda: given(shown, {"policy": "per-subtask"}), options, {"per-subtask": policy}, {})
 
     assert asked.plan.targets == {"source": 3}

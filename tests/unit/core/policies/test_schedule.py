@@ -1,24 +1,22 @@
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import ClassVar
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 import yaml
 from hypothesis import given as hypothesis_given
 from hypothesis import strategies as st
-from policy_setup import codes, given, observation, vertex
+from policy_setup import given, observation, vertex
 
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.policy_values import JobObservation, Outage, Proposal, ProposalDirection
 from flink_autoscaler.core.options.calendar import Period
 from flink_autoscaler.core.options.option import ValueParseError
 from flink_autoscaler.core.options.schedule_plans import SchedulePlan, format_plans, parse_plans
-from flink_autoscaler.core.policies.combining import combine
-from flink_autoscaler.core.policies.schedule import SchedulePolicy, capped
-from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
-from flink_autoscaler.core.ports.plugins import ScalingPolicy
+from flink_autoscaler.core.policies.combining import plan_of, scheduled
+from flink_autoscaler.core.policies.schedule import Planned, planned
 
 BERLIN = ZoneInfo("Europe/Berlin")
 OFFICE = "days=mon-fri, from=09:00, to=18:00, timezone=Europe/Berlin, min-parallelism=8"
@@ -37,30 +35,21 @@ def a_job(now: float, parallelism: int = 4) -> JobObservation:
     )
 
 
-def proposed(plans: str, obs: JobObservation, *, downtime: Outage | None = None, **options: str) -> Proposal:
-    settings = {"schedule.plans": plans, **options}
-    return SchedulePolicy().propose(given(obs, settings, downtime=downtime or Outage(0.0, 0.0)))
+def bounds(
+    plans: str, obs: JobObservation, *, downtime: Outage | None = None, state: Mapping[str, Any] | None = None
+) -> Planned:
+    return planned(given(obs, {"schedule.plans": plans}, downtime=downtime or Outage(0.0, 0.0), state=state))
 
 
-class TestSchedulePolicy(ScalingPolicyContract):
-    needs = ()
-    patience = 2
-    expected: ClassVar[Set[ProposalDirection]] = frozenset(
-        {ProposalDirection.UP, ProposalDirection.DOWN, ProposalDirection.MIXED}
-    )
-
-    def make_policy(self) -> ScalingPolicy:
-        return SchedulePolicy()
-
-    def config(self) -> Mapping[str, str]:
-        return {"job.autoscaler.schedule.plans": "min-parallelism=6; max-parallelism=20"}
+def sizes(plans: str, obs: JobObservation, *, downtime: Outage | None = None, **wanted: int) -> dict[str, int]:
+    """Return what becomes of what a policy wants; of a vertex that it does not name, of what that has."""
+    within, current = bounds(plans, obs, downtime=downtime), {v: each.parallelism for v, each in obs.vertices.items()}
+    proposal = Proposal("any", wanted, ProposalDirection.NONE, {}, 1.0, (Reason("WHY", "because"),))
+    return dict(scheduled(plan_of(proposal, current), within, obs).targets)
 
 
-class TestSchedulePolicyWithRates(TestSchedulePolicy):
-    expected = frozenset({ProposalDirection.UP})
-
-    def config(self) -> Mapping[str, str]:
-        return {"job.autoscaler.schedule.plans": "vertex=*1, min-rate=15000"}
+def codes(plans: Planned) -> set[str]:
+    return {reason.code for reason in plans.reasons}
 
 
 @pytest.mark.parametrize(
@@ -197,87 +186,84 @@ def test_a_yaml_list_of_maps_becomes_text() -> None:
 )
 def test_plans_that_make_no_sense_are_refused(text: str) -> None:
     with pytest.raises(ValueParseError, match=r"job.autoscaler.schedule.plans"):
-        proposed(text, a_job(0.0))
+        bounds(text, a_job(0.0))
 
 
-def test_a_floor_raises_the_job_and_blocks_scale_downs() -> None:
-    proposal = proposed(OFFICE, a_job(at("2024-01-03T12:00:00")))
+def test_a_floor_raises_the_job() -> None:
+    obs = a_job(at("2024-01-03T12:00:00"))
 
-    assert proposal.targets == {"source": 8, "map": 8}
-    assert proposal.direction is ProposalDirection.UP
-    assert proposal.blocks_down
-    assert {"PLAN_HOLDS", "SCALE_UP"} <= codes(proposal)
-
-
-def test_a_floor_below_the_job_keeps_it() -> None:
-    proposal = proposed(OFFICE, a_job(at("2024-01-03T12:00:00"), parallelism=12))
-
-    assert proposal.targets == {"source": 12, "map": 12}
-    assert proposal.blocks_down
+    assert sizes(OFFICE, obs) == {"source": 8, "map": 8}
+    assert sizes(OFFICE, obs, source=12, map=2) == {"source": 12, "map": 8}
+    assert codes(bounds(OFFICE, obs)) == {"PLAN_HOLDS"}
 
 
-def test_without_a_plan_it_abstains() -> None:
-    proposal = proposed(OFFICE, a_job(at("2024-01-03T20:00:00")))
+def test_a_job_above_a_floor_may_go_down_to_it() -> None:
+    obs = a_job(at("2024-01-03T12:00:00"), parallelism=12)
 
-    assert proposal.targets is None
-    assert not proposal.blocks_down
-    assert codes(proposal) == {"NO_PLAN"}
+    assert sizes(OFFICE, obs) == {"source": 12, "map": 12}
+    assert sizes(OFFICE, obs, source=2, map=10) == {"source": 8, "map": 10}
+
+
+def test_without_a_plan_nothing_is_bounded() -> None:
+    obs = a_job(at("2024-01-03T20:00:00"))
+
+    assert bounds(OFFICE, obs).reasons == ()
+    assert sizes(OFFICE, obs, source=1) == {"source": 1, "map": 4}
+    assert bounds(OFFICE, obs).shown(obs) == obs
 
 
 def test_bounds_of_a_vertex_go_before_a_floor() -> None:
     obs = observation(vertex(max_parallelism=6), now=at("2024-01-03T12:00:00"))
 
-    assert proposed(OFFICE, obs).targets == {"source": 6}
+    assert sizes(OFFICE, obs) == {"source": 6}
 
 
 @pytest.mark.parametrize(
     ("instant", "code"),
-    [("2024-01-03T08:58:29", "NO_PLAN"), ("2024-01-03T08:58:30", "PLAN_BEGINS"), ("2024-01-03T09:00:00", "PLAN_HOLDS")],
+    [
+        ("2024-01-03T08:58:29", set()),
+        ("2024-01-03T08:58:30", {"PLAN_BEGINS"}),
+        ("2024-01-03T09:00:00", {"PLAN_HOLDS"}),
+    ],
 )
-def test_a_floor_holds_earlier_by_the_time_of_a_rescale(instant: str, code: str) -> None:
+def test_a_floor_holds_earlier_by_the_time_of_a_rescale(instant: str, code: set[str]) -> None:
     outage = Outage(mean=40.0, q90=60.0, delay=30.0)
 
-    assert code in codes(proposed(OFFICE, a_job(at(instant)), downtime=outage))
+    assert codes(bounds(OFFICE, a_job(at(instant)), downtime=outage)) == code
 
 
 def test_a_ceiling_does_not_hold_earlier() -> None:
     plan = "from=09:00, timezone=Europe/Berlin, max-parallelism=2"
     outage = Outage(mean=40.0, q90=60.0, delay=30.0)
 
-    early = proposed(plan, a_job(at("2024-01-03T08:59:00")), downtime=outage)
-
-    assert early.targets == {"source": 4, "map": 4}
-    assert proposed(plan, a_job(at("2024-01-03T09:00:00"))).targets == {"source": 2, "map": 2}
+    assert sizes(plan, a_job(at("2024-01-03T08:59:00")), downtime=outage) == {"source": 4, "map": 4}
+    assert sizes(plan, a_job(at("2024-01-03T09:00:00"))) == {"source": 2, "map": 2}
 
 
 @pytest.mark.parametrize(
-    ("plans", "expected", "blocks_down"),
+    ("plans", "expected"),
     [
-        pytest.param("min-parallelism=6; min-parallelism=8", 8, True, id="the largest floor"),
-        pytest.param("max-parallelism=3; max-parallelism=2", 2, False, id="the smallest ceiling"),
-        pytest.param("min-parallelism=6; max-parallelism=2", 6, True, id="the floor wins"),
-        pytest.param("min-parallelism=2; max-parallelism=3", 3, False, id="a ceiling is not blocked by a floor"),
+        pytest.param("min-parallelism=6; min-parallelism=8", 8, id="the largest floor"),
+        pytest.param("max-parallelism=3; max-parallelism=2", 2, id="the smallest ceiling"),
+        pytest.param("min-parallelism=6; max-parallelism=2", 6, id="the floor wins"),
+        pytest.param("min-parallelism=2; max-parallelism=3", 3, id="a ceiling above a floor"),
     ],
 )
-def test_plans_that_overlap(plans: str, expected: int, blocks_down: bool) -> None:
-    proposal = proposed(plans, a_job(0.0))
-
-    assert proposal.targets == {"source": expected, "map": expected}
-    assert proposal.blocks_down is blocks_down
+def test_plans_that_overlap(plans: str, expected: int) -> None:
+    assert sizes(plans, a_job(0.0)) == {"source": expected, "map": expected}
 
 
 def test_a_plan_may_be_about_some_vertices() -> None:
-    assert proposed("vertex=so*, min-parallelism=8", a_job(0.0)).targets == {"source": 8, "map": 4}
+    assert sizes("vertex=so*, min-parallelism=8", a_job(0.0)) == {"source": 8, "map": 4}
 
 
 def test_a_rate_is_a_floor_on_what_a_source_reads() -> None:
-    proposal = proposed("min-rate=5600", a_job(0.0))
-
-    assert proposal.targets == {"source": 16, "map": 8}  # 500 and 2,000 records/s per subtask, of which 0.7 are used
+    # 500 and 2,000 records/s per subtask, of which 0.7 are used
+    assert sizes("min-rate=5600", a_job(0.0)) == {"source": 16, "map": 8}
 
 
 def test_a_rate_below_what_arrives_raises_nothing() -> None:
-    assert proposed("min-rate=500", a_job(0.0)).direction is ProposalDirection.NONE
+    assert sizes("min-rate=500", a_job(0.0)) == {"source": 4, "map": 4}
 
 
 def test_a_rate_of_one_source_comes_on_top_of_what_others_read() -> None:
@@ -288,58 +274,44 @@ def test_a_rate_of_one_source_comes_on_top_of_what_others_read() -> None:
         edges={("source 1", "join"): 1.0, ("source 2", "join"): 1.0},
     )
 
-    assert proposed("vertex=source 1, min-rate=2100", obs).targets == {"source 1": 12, "source 2": 4, "join": 8}
+    assert sizes("vertex=source 1, min-rate=2100", obs) == {"source 1": 12, "source 2": 4, "join": 8}
 
 
 def test_a_rate_uses_what_was_known_before_the_job_was_idle() -> None:
-    busy = proposed("min-rate=5600", a_job(0.0))
+    busy = bounds("min-rate=5600", a_job(0.0))
     idle = [replace(each, rate_in=0.0, true_rate=None, busy=0.0) for each in a_job(60.0).vertices.values()]
-    edges = {("source", "map"): 2.0}
+    obs = observation(*idle, edges={("source", "map"): 2.0}, now=60.0)
 
-    later = SchedulePolicy().propose(
-        given(observation(*idle, edges=edges, now=60.0), {"schedule.plans": "min-rate=5600"}, state=busy.state)
-    )
-
-    assert later.targets == busy.targets
+    assert bounds("min-rate=5600", obs, state=busy.state).floors == busy.floors == {"source": 16, "map": 8}
 
 
-def test_a_rate_for_which_nothing_is_known_blocks_scale_downs() -> None:
+def test_a_vertex_for_whose_rate_nothing_is_known_keeps_what_it_has() -> None:
     obs = observation(vertex(true_rate=None))
 
-    proposal = proposed("min-rate=5600", obs)
-
-    assert proposal.targets == {"source": 4}
-    assert proposal.blocks_down
-    assert "METRIC_MISSING" in codes(proposal)
+    assert sizes("min-rate=5600", obs, source=2) == {"source": 4}
+    assert sizes("min-rate=5600; max-parallelism=2", obs) == {"source": 4}
+    assert "METRIC_MISSING" in codes(bounds("min-rate=5600", obs))
 
 
-def test_a_vertex_whose_rate_is_not_known_is_not_lowered_to_a_ceiling() -> None:
-    obs = observation(vertex(true_rate=None))
-
-    assert proposed("min-rate=5600; max-parallelism=2", obs).targets == {"source": 4}
-
-
-def test_what_others_propose_keeps_below_a_ceiling_with_the_capped_observation() -> None:
+def test_policies_see_the_room_that_plans_leave() -> None:
     obs = a_job(0.0)
-    settings = given(obs, {"schedule.plans": "vertex=map, max-parallelism=6; vertex=source, max-parallelism=2"})
+    plans = "vertex=map, max-parallelism=6, min-parallelism=3; vertex=source, max-parallelism=2"
 
-    limits = {v: each.max_parallelism for v, each in capped(settings).vertices.items()}
+    shown = bounds(plans, obs).shown(obs).vertices
 
-    assert limits == {"source": 2, "map": 6}
-    assert capped(given(obs)) == obs
+    assert {v: (each.min_parallelism, each.max_parallelism) for v, each in shown.items()} == {
+        "source": (1, 2),
+        "map": (3, 6),
+    }
+
+
+def test_no_vertex_is_seen_below_its_least_parallelism() -> None:
+    obs = a_job(0.0)
+
+    assert bounds("min-parallelism=8", obs).shown(obs).vertices["map"].min_parallelism == 4
 
 
 def test_a_ceiling_is_not_below_the_least_parallelism() -> None:
     obs = observation(vertex(min_parallelism=3))
 
-    limits = capped(given(obs, {"schedule.plans": "max-parallelism=2"}))
-
-    assert limits.vertices["source"].max_parallelism == 3
-
-
-def test_a_schedule_is_a_floor_under_what_others_propose() -> None:
-    obs = a_job(0.0, parallelism=10)
-    others = Proposal("other", {"source": 5, "map": 12}, ProposalDirection.MIXED, {}, 1.0, (Reason("WHY", "because"),))
-
-    current = {vertex_id: vertex.parallelism for vertex_id, vertex in obs.vertices.items()}
-    assert combine([others, proposed("min-parallelism=8", obs)], current).targets == {"source": 10, "map": 12}
+    assert bounds("max-parallelism=2", obs).shown(obs).vertices["source"].max_parallelism == 3

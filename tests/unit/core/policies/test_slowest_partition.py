@@ -26,7 +26,7 @@ HOT = SourceLag("*", "kafka", 6_000.0, 16, hot="orders-3", most=5_000.0)
 def last_of(policy: str, lag: SourceLag, passes: int) -> PassOutcome:
     """Return the last pass over a pipeline of two vertices, 50 records/s per subtask, at which 100 arrive."""
     state = JobState()
-    context = a_context({**OPTIONS, "policies": policy})
+    context = a_context({**OPTIONS, "policy": policy})
     for minute in range(1, passes + 1):
         reading = pipeline(minute, pending=0.0, rate=100.0, busy_ms=(500.0, 500.0))
         outcome = advance(PassRequest(context, state, minute * 60_000, lags=(lag,)), reading, ClusterReading())

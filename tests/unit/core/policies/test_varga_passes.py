@@ -24,7 +24,7 @@ from flink_autoscaler.core.ports.passes import PassOutcome
 RATE = 30_000.0
 SUBTASKS = 8
 OPTIONS: Mapping[str, str] = {
-    "policies": "varga",
+    "policy": "varga",
     "varga.hardened": "false",
     "hpa.behavior": "kubernetes",
     "metrics.window": "2 min",

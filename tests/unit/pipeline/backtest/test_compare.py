@@ -142,7 +142,7 @@ def test_run_that_fails_says_why_and_stops_no_other() -> None:
 
 
 def test_configuration_that_does_nothing_is_a_problem() -> None:
-    plan = replace(PLAN, candidates=(Candidate("typo", {"job.autoscaler.policies": "capacitor"}),))
+    plan = replace(PLAN, candidates=(Candidate("typo", {"job.autoscaler.policy": "capacitor"}),))
 
     comparison = compared(plan, InlineRunner().outcomes(plan))
 

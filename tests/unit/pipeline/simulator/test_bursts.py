@@ -33,7 +33,7 @@ def spiky(hours: int = HOURS) -> BacktestResult:
     )
     hour = [1_000.0] * CALM + [1_800.0] * SPIKE
     workload = Workload("spiky", 60.0, tuple((rate,) for rate in hour * hours))
-    return run(Simulation(JobModel.chain(vertices), workload, {"job.autoscaler.policies": "slo"}))
+    return run(Simulation(JobModel.chain(vertices), workload, {"job.autoscaler.policy": "slo"}))
 
 
 def test_spikes_that_come_again_are_no_longer_answered_once_they_are_known() -> None:
@@ -61,7 +61,7 @@ def test_a_job_that_was_late_with_a_size_does_not_try_it_again_and_again() -> No
 @pytest.mark.long
 def test_a_load_out_of_nothing_is_held_and_not_followed_once_it_is_known() -> None:
     load = made("sparse", 0, 1.5 * DAY)
-    result = run(Simulation(chain(load), load, {"job.autoscaler.policies": "slo"}))
+    result = run(Simulation(chain(load), load, {"job.autoscaler.policy": "slo"}))
     then = result.trace.part(0.5 * DAY, 1.5 * DAY)
 
     assert len([each for each in result.decisions if each.instant > 0.5 * DAY]) <= 3
@@ -72,7 +72,7 @@ def test_a_load_out_of_nothing_is_held_and_not_followed_once_it_is_known() -> No
 def test_a_day_whose_scale_downs_lasted_makes_the_next_ones_sooner() -> None:
     level, burst, rounds = [14_000.0] * 270, [26_600.0] * 30, 7
     load = Workload("bursts", 60.0, tuple((rate,) for rate in (level + burst) * rounds + level))
-    result = run(Simulation(chain(load), load, {"job.autoscaler.policies": "slo"}))
+    result = run(Simulation(chain(load), load, {"job.autoscaler.policy": "slo"}))
     sizes = [(each.instant / 60, sum(each.wanted.values())) for each in result.decisions]
     downs = [at for (_, before), (at, after) in pairwise(sizes) if after < before]
     ends = [turn * (len(level) + len(burst)) for turn in range(1, rounds + 1)]
@@ -85,9 +85,7 @@ def test_a_day_whose_scale_downs_lasted_makes_the_next_ones_sooner() -> None:
 def test_a_job_whose_error_budget_pays_for_no_further_rescales_is_kept_as_large_as_its_bursts_are() -> None:
     level, burst, rounds, known = [14_000.0] * 450, [26_600.0] * 30, 4, 20 * HOUR
     load = Workload("bursts", 60.0, tuple((rate,) for rate in (level + burst) * rounds))
-    result = run(
-        Simulation(chain(load), load, {"job.autoscaler.policies": "slo"}, terms=RescaleTerms(180.0, replay=5.0))
-    )
+    result = run(Simulation(chain(load), load, {"job.autoscaler.policy": "slo"}, terms=RescaleTerms(180.0, replay=5.0)))
     sizes = [(each.instant, max(each.wanted.values())) for each in result.decisions]
     first_days, then = result.trace.part(0.0, known), result.trace.part(known, load.duration)
 

@@ -19,7 +19,7 @@ def stepped(**options: str) -> BacktestResult:
     rows = tuple((1_000.0 if second < 7_180 else 2_000.0,) for second in range(0, 10_800, 20))
     job, workload = JobModel.chain(vertices), Workload("step", 20.0, rows)
     given = {PREFIX + key.replace("_", "-"): text for key, text in options.items()}
-    return run(Simulation(job, workload, {PREFIX + "policies": "slo", **given}))
+    return run(Simulation(job, workload, {PREFIX + "policy": "slo", **given}))
 
 
 def test_slo_is_less_late_with_early_passes_and_asks_for_few() -> None:

@@ -54,7 +54,7 @@ def test_one_key_keeps_one_subtask_busy_whatever_their_number() -> None:
 @pytest.mark.parametrize("noise", [0.0, 0.02])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_one_scale_up_that_brings_nothing_is_the_last_one(policy: str, noise: float) -> None:
-    result, outcomes = two_hours({"policies": policy}, reports=ReportSettings(noise=noise))
+    result, outcomes = two_hours({"policy": policy}, reports=ReportSettings(noise=noise))
 
     before, after = sizes(result)  # and no more
     (reason,) = skew_of(outcomes[-1])
@@ -64,7 +64,7 @@ def test_one_scale_up_that_brings_nothing_is_the_last_one(policy: str, noise: fl
 
 
 def test_the_reason_has_the_figures() -> None:
-    result, outcomes = two_hours({"policies": "capacity"})
+    result, outcomes = two_hours({"policy": "capacity"})
 
     (reason,) = skew_of(outcomes[-1])
     assert reason.text == (
@@ -78,7 +78,7 @@ def test_the_reason_has_the_figures() -> None:
 
 @pytest.mark.parametrize("policy", ["capacity", "slo"])
 def test_a_rescale_that_brought_nothing_is_not_confirmed(policy: str) -> None:
-    _, outcomes = two_hours({"policies": policy})
+    _, outcomes = two_hours({"policy": policy})
 
     ends = {"RescaleConfirmed", "RescaleIneffective"}
     (told,) = [event for outcome in outcomes for event in outcome.events if event.reason in ends]
@@ -87,7 +87,7 @@ def test_a_rescale_that_brought_nothing_is_not_confirmed(policy: str) -> None:
 
 
 def test_a_rescale_that_brought_something_is_confirmed() -> None:
-    _, outcomes = two_hours({"policies": "capacity"}, hot_key=0.0, rate=7000.0)
+    _, outcomes = two_hours({"policy": "capacity"}, hot_key=0.0, rate=7000.0)
 
     told = {event.reason for outcome in outcomes for event in outcome.events}
     assert "RescaleConfirmed" in told
@@ -96,27 +96,27 @@ def test_a_rescale_that_brought_something_is_confirmed() -> None:
 
 @pytest.mark.xfail(strict=True, reason="the policy goes on believing for minutes that more subtasks do more")
 def test_slo_sees_no_head_room_in_a_job_that_falls_behind() -> None:
-    _, outcomes = two_hours({"policies": "slo"})
+    _, outcomes = two_hours({"policy": "slo"})
 
     said = [dict(reason.figures) for each in outcomes for reason in each.decision.reasons if reason.code == "SLO_SIZE"]
     assert [size for size in said if size["lag"] > 30.0 and size["headroom"] > 0.0] == []
 
 
 def test_the_reference_scales_up_as_before() -> None:
-    result, outcomes = two_hours({"policies": "capacity", "compat": "reference"})
+    result, outcomes = two_hours({"policy": "capacity", "compat": "reference"})
 
     assert sizes(result)[-1] == 128
     assert skew_of(outcomes[-1]) == []
 
 
 def test_what_feeds_the_hot_vertex_is_not_made_larger_for_what_it_cannot_take() -> None:
-    result, _ = two_hours({"policies": "varga"})
+    result, _ = two_hours({"policy": "varga"})
 
     assert result.rescales[-1].after == result.rescales[0].after
 
 
 def test_a_job_without_a_hot_key_is_scaled_as_ever() -> None:
-    result, outcomes = two_hours({"policies": "capacity"}, hot_key=0.0, rate=7000.0)
+    result, outcomes = two_hours({"policy": "capacity"}, hot_key=0.0, rate=7000.0)
 
     assert sizes(result)[-1] >= 7
     assert not any(skew_of(outcome) for outcome in outcomes)

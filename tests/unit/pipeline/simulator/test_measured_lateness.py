@@ -21,7 +21,7 @@ def test_lateness_between_two_samples_is_measured() -> None:
     workload = Workload("steps", 60.0, tuple((rate,) for rate in load))
     terms = RescaleTerms(60.0, replay=5.0)
 
-    result = run(Simulation(JobModel.chain(vertices), workload, {"job.autoscaler.policies": "slo"}, terms=terms))
+    result = run(Simulation(JobModel.chain(vertices), workload, {"job.autoscaler.policy": "slo"}, terms=terms))
 
     last = result.decisions[-1]
     (price,) = (each for each in last.decision.reasons if each.code == "SLO_PRICE")

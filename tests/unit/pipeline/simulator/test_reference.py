@@ -26,7 +26,7 @@ BARE = {
 AT_ONCE = {**BARE, "scale-down.interval": "0", "scale-down.max-factor": "1"}
 MEAN = {
     **AT_ONCE,
-    "policies": "varga",
+    "policy": "varga",
     "varga.hardened": "false",
     "varga.mask-rescale": "true",
     "hpa.behavior": "kubernetes",

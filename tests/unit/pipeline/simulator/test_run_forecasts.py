@@ -19,7 +19,7 @@ OPTIONS = {
     PREFIX + "metrics.window": "5 min",
     PREFIX + "stabilization.interval": "1 min",
     PREFIX + "catch-up.duration": "15 min",
-    PREFIX + "policies": "proactive",
+    PREFIX + "policy": "proactive",
     PREFIX + "scaling.parallelism-alignment.mode": "OFF",
 }
 WITH_FORECAST = {**OPTIONS, PREFIX + "forecast.enabled": "true"}

@@ -18,7 +18,7 @@ AFTER_THE_LAUNCH = 28
 def day(small_rescales: str) -> BacktestResult:
     """Simulate the first day of a job whose load trebles between night and noon."""
     load = made("week-sine", 0, DAY)
-    options = {"job.autoscaler.policies": "slo", "job.autoscaler.slo.small-rescales": small_rescales}
+    options = {"job.autoscaler.policy": "slo", "job.autoscaler.slo.small-rescales": small_rescales}
     return run(Simulation(chain(load), load, options))
 
 
@@ -32,7 +32,7 @@ def test_a_slow_rise_is_followed_in_steps_of_more_than_half_the_size() -> None:
 
 def test_a_launch_is_met_in_large_steps_that_leave_little_too_much() -> None:
     load = made("launch", 0, DAY)
-    result = run(Simulation(chain(load), load, {"job.autoscaler.policies": "slo"}))
+    result = run(Simulation(chain(load), load, {"job.autoscaler.policy": "slo"}))
 
     assert len(result.rescales) <= 4
     assert result.trace.slots[-1] <= 1.2 * AFTER_THE_LAUNCH

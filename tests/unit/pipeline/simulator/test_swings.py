@@ -23,7 +23,7 @@ def test_a_swing_that_is_known_is_no_surprise_and_is_followed_in_time() -> None:
             surprised.append((at - MONDAY_MS) / 1000 / HOUR)
 
     load = made("sine", 0, HOURS * HOUR)
-    result = run(Simulation(chain(load), load, {"job.autoscaler.policies": "slo"}), watch)
+    result = run(Simulation(chain(load), load, {"job.autoscaler.policy": "slo"}), watch)
     sizes = [max(each.wanted.values()) for each in result.decisions if each.instant > KNOWN * HOUR]
     then = result.trace.part(KNOWN * HOUR, HOURS * HOUR)
 

@@ -21,7 +21,7 @@ def test_a_job_that_is_cheaper_to_rescale_in_five_minutes_stays_and_says_what_it
         waits.update((instant, each) for each in outcome.decision.reasons if each.code == "SLO_WAITS")
 
     load = made("sine", 0, 4 * HOUR)
-    result = run(Simulation(chain(load), load, {"job.autoscaler.policies": "slo"}), watch)
+    result = run(Simulation(chain(load), load, {"job.autoscaler.policy": "slo"}), watch)
     rescaled = {each.instant for each in result.decisions}
     figures = [dict(each.figures) for each in waits.values()]
 

@@ -17,7 +17,7 @@ from flink_autoscaler.stores import HeapStateStore
 STEP_MS = 10_000
 OPTIONS = {
     "job.autoscaler.enabled": "true",
-    "job.autoscaler.policies": "picky",
+    "job.autoscaler.policy": "picky",
     "autoscaler.engine.kind": "inline",
     "autoscaler.standalone.control-loop.interval": "10 s",
     "autoscaler.clusters.0.slots": "elastic",

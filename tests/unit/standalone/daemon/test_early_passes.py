@@ -195,7 +195,7 @@ def wired(urls: dict[str, str], policy: str, parts: ExitStack) -> tuple[Wiring, 
         "autoscaler.engine.kind": "inline",
         "autoscaler.standalone.state-store.type": "MEMORY",
         "job.autoscaler.enabled": "true",
-        "job.autoscaler.policies": policy,
+        "job.autoscaler.policy": policy,
         "job.autoscaler.early-pass.delay": "5 s",
         "autoscaler.clusters.1.options.job.autoscaler.improvement.early-passes": "false",
     }

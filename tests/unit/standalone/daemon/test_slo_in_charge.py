@@ -17,7 +17,7 @@ SOURCE_RATE = 100_000.0
 """Records/s that a source can read."""
 
 OPTIONS = {
-    "job.autoscaler.policies": "slo",
+    "job.autoscaler.policy": "slo",
     "job.autoscaler.slo.lag": "60 s",
     "job.autoscaler.restart.time": "20 s",
     "job.autoscaler.vertex.max-parallelism": "16",

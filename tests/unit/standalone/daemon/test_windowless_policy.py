@@ -129,7 +129,7 @@ def parts() -> Iterator[ExitStack]:
 
 
 def test_in_charge_it_rescales_with_the_second_sample(flink: FakeFlink, parts: ExitStack, plugin: str) -> None:
-    bench = Bench(flink, parts, policies=plugin)
+    bench = Bench(flink, parts, policy=plugin)
     bench.run(1)
     before = bench.rescales
 
@@ -144,7 +144,7 @@ def test_in_charge_it_rescales_with_the_second_sample(flink: FakeFlink, parts: E
 def test_what_it_remembers_goes_on_while_its_rescale_is_followed(
     flink: FakeFlink, parts: ExitStack, plugin: str
 ) -> None:
-    bench = Bench(flink, parts, policies=plugin)
+    bench = Bench(flink, parts, policy=plugin)
 
     bench.run(4)
 
@@ -153,7 +153,7 @@ def test_what_it_remembers_goes_on_while_its_rescale_is_followed(
 
 
 def test_in_shadow_mode_it_changes_nothing(flink: FakeFlink, parts: ExitStack, plugin: str) -> None:
-    bench = Bench(flink, parts, policies_shadow=plugin)
+    bench = Bench(flink, parts, policy_shadow=plugin)
 
     bench.run(4)
 
@@ -164,9 +164,7 @@ def test_in_shadow_mode_it_changes_nothing(flink: FakeFlink, parts: ExitStack, p
 
 def test_a_policy_in_shadow_mode_that_is_not_installed_harms_nothing(flink: FakeFlink, parts: ExitStack) -> None:
     bench = Bench(flink, parts)
-    bench.job.configuration["job.autoscaler.policies.shadow"] = (
-        "eager"  # only the job itself can name what is not there
-    )
+    bench.job.configuration["job.autoscaler.policy.shadow"] = "eager"  # only the job itself can name what is not there
 
     bench.run(3)
 

@@ -134,7 +134,7 @@ def test_daemon_without_pyarrow_says_so_once_and_passes_go_on(
     (tmp_path / "broken" / "pyarrow" / "__init__.py").write_text("raise ImportError('libarrow.so: cannot open')")
     monkeypatch.syspath_prepend(tmp_path / "broken")
     with DaemonProcess(tmp_path, "crippled") as crippled:
-        start(crippled, flink, tmp_path / "history", job__autoscaler__policies="capacity")
+        start(crippled, flink, tmp_path / "history", job__autoscaler__policy="capacity")
         assert_passes_go_on(crippled)
         crippled.configure({"main": flink.url, "other": flink.url}, **HISTORY)
         crippled.reload()

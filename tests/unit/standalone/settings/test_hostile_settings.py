@@ -101,7 +101,7 @@ def test_problems_beyond_a_hundred_are_counted(tmp_path: Path) -> None:
             "autoscaler.clusters.0.auth.keytab ({file} line 4)",
             id="NUL in the path of a cluster",
         ),
-        pytest.param('job.autoscaler.policies: "a\\0"', "job.autoscaler.policies ({file} line 1)", id="NUL for jobs"),
+        pytest.param('job.autoscaler.policy: "a\\0"', "job.autoscaler.policy ({file} line 1)", id="NUL for jobs"),
     ],
 )
 def test_characters_that_are_none_are_told_with_their_place(tmp_path: Path, text: str, place: str) -> None:

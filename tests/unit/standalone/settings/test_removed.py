@@ -48,7 +48,7 @@ def test_a_removed_key_of_a_job_is_refused_by_both_of_its_prefixes(tmp_path: Pat
 
 @pytest.mark.parametrize("name", [name for group, name in REMOVED_PLUGINS if group == POLICIES])
 def test_a_removed_policy_is_refused_with_what_to_use_instead(name: str, tmp_path: Path) -> None:
-    told = refusal(f"job.autoscaler.policies: {name}\n{CLUSTER}", tmp_path)
+    told = refusal(f"job.autoscaler.policy: {name}\n{CLUSTER}", tmp_path)
 
     assert f"'{name}' was removed; use {REMOVED_PLUGINS[POLICIES, name]}" in told
 

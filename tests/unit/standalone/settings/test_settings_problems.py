@@ -260,21 +260,21 @@ def test_a_name_that_no_plugin_has_is_refused() -> None:
 
 def test_a_policy_that_nobody_knows_is_refused_with_its_place(tmp_path: Path) -> None:
     text = """
-job.autoscaler.policies: [capacity, slow]
+job.autoscaler.policy: slow
 autoscaler.clusters:
   - {name: a, url: "http://a"}
   - name: b
     url: http://b
-    options: {job.autoscaler.policies.shadow: slo2}
+    options: {job.autoscaler.policy.shadow: slo2}
 """
 
     problems = problems_of(file=a_file(tmp_path, text))
 
     assert len(problems) == 2
-    assert "job.autoscaler.policies" in problems[0]
+    assert "job.autoscaler.policy" in problems[0]
     assert "no policy is called 'slow'; known: capacity, ds2" in problems[0]
     assert problems[0].endswith("did you mean 'slo'?")
-    assert "autoscaler.clusters.1.options.job.autoscaler.policies.shadow = 'slo2'" in problems[1]
+    assert "autoscaler.clusters.1.options.job.autoscaler.policy.shadow = 'slo2'" in problems[1]
 
 
 def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:

@@ -118,5 +118,5 @@ def test_the_plan_of_slo_promises_a_lag() -> None:
     plan = plan_for(720, "slo")
 
     assert plan.lag_limit == 60.0
-    assert plan.options["job.autoscaler.policies"] == "slo"
+    assert plan.options["job.autoscaler.policy"] == "slo"
     assert plan_for(300).lag_limit is None

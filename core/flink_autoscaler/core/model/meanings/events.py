@@ -189,7 +189,7 @@ _LIMITED: Final = Chapter(
         Meaning(
             "ForecastUnused",
             "Forecasts are on and no policy looks at them.",
-            "Choose `proactive` or `slo` in `policies`.",
+            "Choose `proactive` or `slo` in `policy`.",
         ),
     ),
 )

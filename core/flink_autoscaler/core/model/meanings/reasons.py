@@ -329,7 +329,7 @@ _ERRORS: Final = Chapter(
 _POLICIES: Final = Chapter(
     Kind.REASON,
     "Reasons: policies",
-    "What policies of `policies` say for what they want, and how their opinions become one plan.",
+    "What the policy says for what it wants, and how that becomes a plan.",
     (
         Meaning("SCALE_UP", "The policy wants more; the text says why."),
         Meaning("SCALE_DOWN", "The policy wants less; the text says why."),
@@ -341,7 +341,6 @@ _POLICIES: Final = Chapter(
         Meaning("EARLY_PASS", "The pass came before it was due, because a policy of the job named had asked for it."),
         Meaning("NO_OPINION", "No policy of the job has an opinion in this pass.", "See what each of them says."),
         Meaning("DOWN_BLOCKED", "A policy lets nothing go down now."),
-        Meaning("DOWN_UNSURE", "A policy abstained for want of valid metrics, and without it nothing goes down."),
         Meaning("POLICY_FAILED", "A policy failed and abstains; nothing goes down without it.", "Ask who wrote it."),
         Meaning("METRIC_MISSING", "A metric that the policy needs is not there; it abstains."),
         Meaning("INCOMPLETE_WINDOW", "Not all metrics of the window are there; the policy abstains."),
@@ -372,9 +371,9 @@ _POLICIES: Final = Chapter(
         Meaning("RATE_LIMITED", "hpa: the rate limits allow a part of the change now."),
         Meaning("OUT_OF_BOUNDS", "hpa: the parallelism is outside of the bounds of the vertex and is brought back."),
         Meaning("VARGA_ADVICE", "varga: the metric against its target, and what that advises."),
-        Meaning("PLAN_HOLDS", "schedule: the plan that holds now."),
-        Meaning("PLAN_BEGINS", "schedule: a plan that begins so soon that the rescale has to begin now."),
-        Meaning("NO_PLAN", "schedule: no plan holds now."),
+        Meaning("PLAN_HOLDS", "The plan of `schedule.plans` that holds now."),
+        Meaning("PLAN_BEGINS", "A plan of `schedule.plans` that begins so soon that the rescale has to begin now."),
+        Meaning("PLAN_BOUNDS", "What the policy wants is brought within what is planned for this time."),
         Meaning("FORECAST_HIGHER", "proactive: more is expected soon than arrives now, and is sized for."),
         Meaning("FORECAST_ABSENT", "proactive: there is no forecast to rely on; sized for what arrives now."),
         Meaning(
@@ -385,7 +384,7 @@ _POLICIES: Final = Chapter(
         Meaning(
             "FORECAST_UNUSED",
             "Forecasts are on and no policy of the job looks at them.",
-            "Choose the policy `proactive` or `slo` in `policies`.",
+            "Choose the policy `proactive` or `slo` in `policy`.",
         ),
     ),
 )

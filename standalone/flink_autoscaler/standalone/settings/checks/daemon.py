@@ -214,11 +214,10 @@ def _option_problems(scope: _Scope, texts: _Read, values: Mapping[str, Value]) -
 def _policy_problems(
     scope: _Scope, options: AutoscalerOptions, known: Sequence[str], values: Mapping[str, Value]
 ) -> Iterator[str]:
-    """Check the names of policies; a job whose policies nobody knows is never scaled."""
-    shadow = (options.policies_shadow,) if options.policies_shadow else ()
-    chosen = {AutoscalerOptions.policies.key: options.policies, AutoscalerOptions.policies_shadow.key: shadow}
-    for key, names in chosen.items():
-        for name in (name for name in names if name not in known):
+    """Check the names of policies; a job whose policy nobody knows is never scaled."""
+    chosen = {AutoscalerOptions.policy.key: options.policy, AutoscalerOptions.policy_shadow.key: options.policy_shadow}
+    for key, name in chosen.items():
+        if name and name not in known:
             place = _place_of_option(key, scope, values)
             removed = removed_plugin(POLICIES, name)
             unknown = f"no policy is called '{name}'; known: {', '.join(known)}{nearest(name, known)}"

@@ -117,11 +117,11 @@ job.autoscaler.memory.tuning.enabled: true
         "What says how much a job needs. `capacity`, the default, compares what vertices can process with what "
         "arrives. Guides: [Policies](../guide/policies.md), [Policies compared](../guide/policies-compared.md).",
         """\
-job.autoscaler.policies: capacity;schedule
+job.autoscaler.policy: capacity
 job.autoscaler.schedule.plans:
   - {days: mon-fri, from: 07:00, to: 19:00, timezone: Europe/Berlin, min-parallelism: 8}
 """,
-        _job("policies", "early-pass.", "proactive.", "schedule."),
+        _job("policy", "early-pass.", "proactive.", "schedule."),
     ),
     OptionChapter(
         "Lag and other numbers",
@@ -138,7 +138,7 @@ job.autoscaler.lag.max-age: 2 min
         "Policy ds2",
         "DS2, as published and hardened.",
         """\
-job.autoscaler.policies: ds2
+job.autoscaler.policy: ds2
 job.autoscaler.ds2.activation-intervals: 3
 """,
         _job("ds2."),
@@ -147,7 +147,7 @@ job.autoscaler.ds2.activation-intervals: 3
         "Policy hpa",
         "The algorithm of Kubernetes' HorizontalPodAutoscaler, per vertex or per job.",
         """\
-job.autoscaler.policies: hpa
+job.autoscaler.policy: hpa
 job.autoscaler.hpa.scale-down.window: 10 min
 """,
         _job("hpa."),
@@ -156,7 +156,7 @@ job.autoscaler.hpa.scale-down.window: 10 min
         "Policy varga",
         "After Varga, Balassi and Kiss: utilization and lag of the whole job.",
         """\
-job.autoscaler.policies: varga
+job.autoscaler.policy: varga
 job.autoscaler.varga.lag-threshold: 100000
 """,
         _job("varga."),
@@ -165,7 +165,7 @@ job.autoscaler.varga.lag-threshold: 100000
         "Forecasts",
         "Being there before the load is. Guide: [Forecasts](../guide/forecast.md).",
         """\
-job.autoscaler.policies: proactive
+job.autoscaler.policy: proactive
 job.autoscaler.forecast.enabled: true
 job.autoscaler.forecast.timezone: Europe/Berlin
 """,

@@ -7,7 +7,7 @@ from core_builders import MINUTE, JobDriver, a_context, single_source
 
 from flink_autoscaler.core.model.decision import PassPhase, Rescale
 
-OPTIONS = {"policies": "hpa", "metrics.window": "2 min"}
+OPTIONS = {"policy": "hpa", "metrics.window": "2 min"}
 
 
 def phases(options: dict[str, str], minutes: int) -> list[PassPhase]:
