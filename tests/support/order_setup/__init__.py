@@ -20,7 +20,8 @@ from fake_flink import FakeFlink, FakeJob, chain
 from flink_autoscaler.core.model.state import JobState
 from flink_autoscaler.standalone.cli.main import app
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass
-from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
+from flink_autoscaler.standalone.daemon.wiring import Wiring
+from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
 from flink_autoscaler.standalone.observability.announcer import Announcer
 from flink_autoscaler.standalone.observability.gauges import Gauges
 from flink_autoscaler.standalone.observability.health import Health

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -22,7 +22,6 @@ from flink_autoscaler.standalone.cli.command import (
 from flink_autoscaler.standalone.cli.output import print_document, print_error, print_table, write_out
 
 if TYPE_CHECKING:
-    from flink_autoscaler.core.ports.deployment import JobListFetcher
     from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
     from flink_autoscaler.stores.sql.database.database import Database
     from flink_autoscaler.stores.sql.known_jobs import Adoption, AdoptionResult
@@ -149,7 +148,7 @@ def import_state(
     """
     if not from_job_keys:
         raise typer.BadParameter("say what to import: --from-job-keys")
-    from flink_autoscaler.standalone.daemon.wiring import chosen_clusters
+    from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
     from flink_autoscaler.standalone.ha.databases import open_database
     from flink_autoscaler.standalone.settings.schema.settings import JobKeyMode
     from flink_autoscaler.stores.sql.known_jobs import AdoptionResult, adopt
@@ -255,13 +254,13 @@ def _require_no_leader(database: Database, name: str, action: str) -> None:
 
 def _listed_jobs(settings: Settings, clusters: Sequence[Cluster]) -> tuple[list[Adoption], bool]:
     """Return the jobs of all clusters with both keys, and whether all of them could be listed."""
-    from flink_autoscaler.standalone.daemon.wiring import list_jobs
+    from flink_autoscaler.standalone.fetchers.listing import Listing
     from flink_autoscaler.stores.sql.known_jobs import Adoption
 
     listed: list[Adoption] = []
     is_complete = True
-    with ExitStack() as parts:
-        for cluster, jobs in list_jobs(clusters, _fetchers(settings, parts)):
+    with Listing(settings) as listing:
+        for cluster, jobs in listing.jobs(clusters):
             listed += [
                 Adoption(job.job_id, job.job_key, cluster.name, settings.ha.name)
                 for job in jobs.jobs
@@ -271,19 +270,6 @@ def _listed_jobs(settings: Settings, clusters: Sequence[Cluster]) -> tuple[list[
                 print_error(f"{subject}: {problem}")
                 is_complete = False
     return listed, is_complete
-
-
-def _fetchers(settings: Settings, parts: ExitStack) -> Callable[[Cluster], JobListFetcher]:
-    from flink_autoscaler.clients.flink.client_cache import ClientCache
-    from flink_autoscaler.clients.http.event_loop import EventLoopThread
-    from flink_autoscaler.standalone.daemon.wiring import build_fetcher
-
-    loop = EventLoopThread()
-    parts.callback(loop.close)
-    clients = ClientCache(loop)
-    parts.callback(clients.close)
-    offered = {"settings": settings, "loop": loop, "clients": clients, "job_key": settings.job_key}
-    return lambda cluster: build_fetcher(cluster, offered)
 
 
 def _unambiguous(listed: Sequence[Adoption]) -> Iterator[Adoption]:

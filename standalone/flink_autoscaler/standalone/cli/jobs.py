@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from flink_autoscaler.clients.flink.rest import FlinkRestClient
     from flink_autoscaler.core.model.topology import VertexDetails
     from flink_autoscaler.core.options.context import JobAutoScalerContext
-    from flink_autoscaler.standalone.daemon.wiring import Wiring
+    from flink_autoscaler.standalone.fetchers.listing import Listing
 
 app = typer.Typer()
 
@@ -33,15 +33,14 @@ def jobs(
     """List the jobs of all clusters: as they are now, or with --url as the daemon found them in its last passes."""
     if url is not None:
         return _print_remote(url, cluster, as_json=as_json)
-    from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters, list_jobs
-    from flink_autoscaler.standalone.settings.schema.clusters import EngineKind
+    from flink_autoscaler.standalone.fetchers.listing import Listing, chosen_clusters
 
     prepared = given.prepare(is_dry_run=True)
     documents: list[dict[str, Any]] = []
     is_complete = True
-    with Wiring(prepared, engine=EngineKind.INLINE) as wiring:
-        for listed, job_list in list_jobs(chosen_clusters(prepared, cluster), wiring.fetcher):
-            documents += _job_documents(wiring, listed.name, job_list.jobs)
+    with Listing(prepared) as listing:
+        for listed, job_list in listing.jobs(chosen_clusters(prepared, cluster)):
+            documents += _job_documents(listing, listed.name, job_list.jobs)
             for subject, problem in {**job_list.problems, **job_list.unreadable}.items():
                 print_error(f"{subject}: {problem}")
                 is_complete = False
@@ -162,15 +161,17 @@ def is_enabled(context: JobAutoScalerContext) -> bool | None:
         return None
 
 
-def _job_documents(wiring: Wiring, cluster: str, contexts: Sequence[JobAutoScalerContext]) -> Iterable[dict[str, Any]]:
+def _job_documents(
+    listing: Listing, cluster: str, contexts: Sequence[JobAutoScalerContext]
+) -> Iterable[dict[str, Any]]:
     import asyncio
 
-    clients = {endpoint: wiring.clients(endpoint) for endpoint in {context.endpoint for context in contexts}}
+    clients = {endpoint: listing.clients(endpoint) for endpoint in {context.endpoint for context in contexts}}
 
     async def all_vertices() -> list[tuple[VertexDetails, ...]]:
         return await asyncio.gather(*(_vertices(clients[context.endpoint], context) for context in contexts))
 
-    for context, vertices in zip(contexts, wiring.loop.run(all_vertices()), strict=True):
+    for context, vertices in zip(contexts, listing.loop.run(all_vertices()), strict=True):
         greatest = max((vertex.parallelism for vertex in vertices), default=None)
         facts = {
             "enabled": is_enabled(context),

@@ -103,7 +103,8 @@ def once(
         raise mistake("--ca-file, --user, --token-file and the like go with --url; a file says it per cluster")
     from concurrent.futures import ThreadPoolExecutor
 
-    from flink_autoscaler.standalone.daemon.wiring import WHY_NOT_SPARK, Wiring, chosen_clusters
+    from flink_autoscaler.standalone.daemon.wiring import WHY_NOT_SPARK, Wiring
+    from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
     from flink_autoscaler.standalone.settings.schema.clusters import EngineKind
 
     prepared = given.prepare(is_dry_run=dry_run)
@@ -128,7 +129,7 @@ def once(
 
 def _look(given: GivenSettings, urls: GivenUrls, *, cluster: str | None, job: str | None, as_json: bool) -> int:
     """Look at clusters given by their URLs; see :mod:`flink_autoscaler.standalone.readiness`."""
-    from flink_autoscaler.standalone.daemon.wiring import chosen_clusters
+    from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
     from flink_autoscaler.standalone.readiness.given import given_clusters, settings_of
     from flink_autoscaler.standalone.readiness.looking import look_at
     from flink_autoscaler.standalone.readiness.report import error_lines, look_document, look_lines

@@ -7,7 +7,7 @@ import os
 import socket
 import uuid
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from flink_autoscaler.core.cycle.recording import RecordStore
 from flink_autoscaler.core.errors import ConfigError, StoreError
@@ -24,7 +24,7 @@ from flink_autoscaler.standalone.ha.databases import (
     watched,
 )
 from flink_autoscaler.standalone.ha.leadership import RENEWALS, GuardedEventHandler, Leadership, LeaseLeadership
-from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.settings.schema.settings import JDBC, Settings, needs_database
 from flink_autoscaler.stores.heap import HeapForecastStore, HeapOrderBook, HeapRecordStore, HeapTombstones
 from flink_autoscaler.stores.outbox import HeapOutbox
 
@@ -33,12 +33,6 @@ if TYPE_CHECKING:
     from flink_autoscaler.standalone.records.writer import PassRecorder
     from flink_autoscaler.stores.sql.database.database import Database, Fence
     from flink_autoscaler.stores.sql.sole_use import SoleUse
-
-HEAP: Final = "heap"
-"""Name of the plug-in that keeps states in memory."""
-
-JDBC: Final = "jdbc"
-"""Name of the plug-ins that keep states and events in the database of the settings."""
 
 
 class Storage:
@@ -244,8 +238,3 @@ class Storage:
         )
         self._on_close(recorder.close)
         return recorder
-
-
-def needs_database(settings: Settings) -> bool:
-    """Tell whether the settings name something that is in the database."""
-    return settings.ha.enabled or JDBC in (settings.standalone.state_store, *settings.event_handler_names)

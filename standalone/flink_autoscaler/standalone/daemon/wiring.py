@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, closing
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,15 +14,13 @@ from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.core.autoscaler import JobAutoScaler
 from flink_autoscaler.core.border import Border
-from flink_autoscaler.core.errors import ConfigError, PluginError
+from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders, Signed
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.core.ports.deployment import (
     AutoScalerEventHandler,
     EvaluationEngine,
-    JobList,
     JobListFetcher,
     ScalingRealizer,
 )
@@ -38,15 +35,16 @@ from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
 from flink_autoscaler.standalone.daemon.providers import NONE as NO_PROVIDER
 from flink_autoscaler.standalone.daemon.providers import Supplies
 from flink_autoscaler.standalone.daemon.service_events import ServiceEvents
-from flink_autoscaler.standalone.daemon.storage import HEAP, Storage
+from flink_autoscaler.standalone.daemon.storage import Storage
 from flink_autoscaler.standalone.daemon.vanished import VanishedJobs
 from flink_autoscaler.standalone.extras import missing_library
+from flink_autoscaler.standalone.fetchers.listing import build_fetcher
 from flink_autoscaler.standalone.ha.leadership import GuardedRealizer
 from flink_autoscaler.standalone.lags.book import LagBook
 from flink_autoscaler.standalone.lags.sources import build_sources
 from flink_autoscaler.standalone.notifications.notifier import Notifier
 from flink_autoscaler.standalone.settings.schema.clusters import EngineKind
-from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
+from flink_autoscaler.standalone.settings.schema.settings import HEAP, Cluster, Settings
 from flink_autoscaler.standalone.web.recent_events import RecentEvents
 
 if TYPE_CHECKING:
@@ -55,9 +53,6 @@ if TYPE_CHECKING:
     from flink_autoscaler.standalone.history.status import HistoryStatus
 
 log = structlog.get_logger(__name__)
-
-MOST_AT_ONCE: Final = 16
-"""Clusters that are asked at the same time."""
 
 WHY_NOT_SPARK: Final = "a single pass does not wait for Spark to start"
 
@@ -348,43 +343,6 @@ def standing_orders(settings: Settings) -> Orders:
     if not settings.dry_run:
         return NO_ORDERS
     return Orders(dry_run=Signed("the configuration", "autoscaler.dry-run is true", 0))
-
-
-def build_fetcher(cluster: Cluster, offered: Mapping[str, object]) -> JobListFetcher:
-    """Build the fetcher that a cluster asks for; ``cluster`` is offered besides. May raise :class:`ConfigError`."""
-    offered = {**offered, "cluster": cluster}
-    fetcher: JobListFetcher = make_plugin(PluginGroup.FETCHERS, cluster.settings.type, offered, cluster=cluster.name)
-    return fetcher
-
-
-def list_jobs(
-    clusters: Sequence[Cluster], fetcher_of: Callable[[Cluster], JobListFetcher]
-) -> Iterator[tuple[Cluster, JobList]]:
-    """Yield the jobs of every cluster, of at least one, in the order of the clusters; fetchers are closed here.
-
-    A cluster that cannot be listed has its error among the problems of an empty list.
-    """
-    with ThreadPoolExecutor(min(len(clusters), MOST_AT_ONCE)) as pool:
-        yield from zip(clusters, pool.map(partial(_listed, fetcher_of), clusters), strict=True)
-
-
-def _listed(fetcher_of: Callable[[Cluster], JobListFetcher], cluster: Cluster) -> JobList:
-    with Border() as border, closing(fetcher_of(cluster)) as fetcher:  # the fetcher may be somebody else's
-        return fetcher.fetch()
-    return JobList((), problems={f"cluster {cluster.name}": border.error or PluginError("no list")})
-
-
-def chosen_clusters(settings: Settings, name: str | None) -> tuple[Cluster, ...]:
-    """Return the clusters with a name, or all of them without one.
-
-    Raises:
-        ConfigError: No cluster has the name.
-    """
-    clusters = settings.effective_clusters()
-    known = [cluster.name for cluster in clusters]
-    if name is not None and name not in known:
-        raise ConfigError(f"there is no cluster '{name}'; known: {', '.join(known)}{nearest(name, known)}")
-    return tuple(cluster for cluster in clusters if name in (None, cluster.name))
 
 
 def _close_quietly(close: Callable[[], object]) -> None:

@@ -10,11 +10,12 @@ from typing import Final, Protocol
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
 from flink_autoscaler.clients.http.posting import Posted, post
 from flink_autoscaler.core.border import Border
-from flink_autoscaler.core.errors import AutoscalerError, ConfigError, NotLeaderError
+from flink_autoscaler.core.errors import AutoscalerError, NotLeaderError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.standalone.fetchers.access import Access
 from flink_autoscaler.standalone.history.own_process import OwnProcess, OwnProcessError
 from flink_autoscaler.standalone.notifications import apprise_process
+from flink_autoscaler.standalone.notifications.addresses import url_of
 from flink_autoscaler.standalone.notifications.apprise_process import Message
 from flink_autoscaler.standalone.notifications.messages import (
     SIGNATURE,
@@ -85,18 +86,6 @@ class Target(Protocol):
 def make_target(settings: TargetSettings, loop: EventLoopThread) -> Target:
     """Return a target as it is configured; ``loop`` runs its requests and belongs to the caller."""
     return AppriseTarget(settings) if settings.type is TargetType.APPRISE else WebhookTarget(settings, loop)
-
-
-def url_of(settings: TargetSettings, keys: str) -> str:
-    """Return where a target is, read anew; ``keys`` stands before the names of options in messages.
-
-    Raises:
-        ConfigError: It is not where the settings say, or they do not say.
-    """
-    pointed = from_either(keys, "url", variable=settings.url_env_variable, file=settings.url_file)
-    if (url := pointed or settings.url) is None:
-        raise ConfigError(f"{keys}url is not set, nor is {keys}url-file or {keys}url-env-variable")
-    return url
 
 
 class WebhookTarget:

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.settings.schema.settings import JDBC, Settings
 
 FILE: Final = "autoscaler.db"
 _NAME: Final = "flink-autoscaler"
-_JDBC: Final = "jdbc"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +77,9 @@ def store_to_read(settings: Settings, environment: Mapping[str, str]) -> Setting
 
 def _with_file(settings: Settings, path: Path) -> Settings:
     """Return the settings with state in a file, and events too, unless it was said where they go."""
-    standalone = {"state_store": _JDBC, "jdbc_url": f"jdbc:sqlite:{path.absolute()}"}
+    standalone = {"state_store": JDBC, "jdbc_url": f"jdbc:sqlite:{path.absolute()}"}
     changes: dict[str, object] = {"standalone": settings.standalone.model_copy(update=standalone)}
     is_events_open = "event_handlers" not in settings.model_fields_set
     if is_events_open and "event_handler" not in settings.standalone.model_fields_set:
-        changes["event_handlers"] = (_JDBC,)
+        changes["event_handlers"] = (JDBC,)
     return settings.model_copy(update=changes)

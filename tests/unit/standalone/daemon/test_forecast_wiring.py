@@ -9,7 +9,8 @@ from fake_flink import FakeFlink
 from watching.wired import settings_of
 
 from flink_autoscaler.core.model.load_profile import LoadProfile, ProfileResult
-from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
+from flink_autoscaler.standalone.daemon.wiring import Wiring
+from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 
 KEY = "main/orders"

@@ -5,7 +5,7 @@ import pytest
 from flink_autoscaler.core.errors import AutoscalerError, ConnectError, PluginError
 from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.core.ports.deployment import JobList
-from flink_autoscaler.standalone.daemon.wiring import list_jobs
+from flink_autoscaler.standalone.fetchers.listing import list_jobs
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 

@@ -18,7 +18,8 @@ from watching.process import DaemonProcess
 from watching.wired import settings_of
 
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
-from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
+from flink_autoscaler.standalone.daemon.wiring import Wiring
+from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_cluster.waiting import wait_until
 

@@ -13,7 +13,8 @@ from watching.wired import settings_of
 
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
-from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
+from flink_autoscaler.standalone.daemon.wiring import Wiring
+from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
 from flink_autoscaler.standalone.ha.leadership import LeadershipState
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings

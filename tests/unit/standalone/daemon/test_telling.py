@@ -26,7 +26,8 @@ from flink_autoscaler.core.model.supervision import Quarantined, RescaleRecord, 
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.standalone.daemon.cluster_pass import PassReport
 from flink_autoscaler.standalone.daemon.event_handlers import EventHandlers
-from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
+from flink_autoscaler.standalone.daemon.wiring import Wiring
+from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.state.store import SqlStateStore

@@ -9,7 +9,8 @@ from watching import LogLines
 from flink_autoscaler.core.errors import ConfigError, StoreError
 from flink_autoscaler.realizers import LogOnlyRealizer, RescaleApiRealizer
 from flink_autoscaler.standalone.daemon.plugins import build
-from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
+from flink_autoscaler.standalone.daemon.wiring import Wiring
+from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 

@@ -13,7 +13,8 @@ from history_setup import part_files
 from watching import LogLines
 from watching.wired import settings_of
 
-from flink_autoscaler.standalone.daemon.wiring import Wiring, chosen_clusters
+from flink_autoscaler.standalone.daemon.wiring import Wiring
+from flink_autoscaler.standalone.fetchers.listing import chosen_clusters
 
 PASSES = 3
 LARGEST = 2**63 - 1

@@ -25,10 +25,9 @@ from flink_autoscaler.standalone.cli.orders.view import remembered
 from flink_autoscaler.standalone.cli.output import one_line, print_error, write_out
 from flink_autoscaler.standalone.daemon.event_handlers import EventHandlers
 from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
-from flink_autoscaler.standalone.daemon.storage import JDBC
 from flink_autoscaler.standalone.ha.databases import open_database
 from flink_autoscaler.standalone.records.seen import seen_job
-from flink_autoscaler.standalone.settings.schema.settings import LOGGING, JobKeyMode, Settings
+from flink_autoscaler.standalone.settings.schema.settings import JDBC, LOGGING, JobKeyMode, Settings
 from flink_autoscaler.standalone.web.client import key_of, tell
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.known_jobs import KnownJob, known_jobs, supervision_of, supervisions_of

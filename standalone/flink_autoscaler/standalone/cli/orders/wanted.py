@@ -9,10 +9,10 @@ from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.job import JobKey
 from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Vector
 from flink_autoscaler.standalone.cli.command import GivenSettings
-from flink_autoscaler.standalone.daemon.storage import JDBC
 from flink_autoscaler.standalone.ha.databases import open_database
 from flink_autoscaler.standalone.records.codec import PassRecord, decode
 from flink_autoscaler.standalone.records.explain import wanted_of
+from flink_autoscaler.standalone.settings.schema.settings import JDBC
 from flink_autoscaler.stores.sql.known_jobs import supervisions_of
 from flink_autoscaler.stores.sql.records import SqlRecordStore
 from flink_autoscaler.stores.sql.schema import require_current

@@ -14,16 +14,15 @@ from flink_autoscaler.core.options.option import PREFIX as JOB_PREFIX
 from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.core.options.policies import OPTIONS_OF
 from flink_autoscaler.standalone.daemon.plugins import PluginGroup, plugin_names, unknown_plugin
-from flink_autoscaler.standalone.daemon.storage import HEAP, needs_database
-from flink_autoscaler.standalone.lags.sources import lag_problems
 from flink_autoscaler.standalone.settings.checks.clusters import cluster_problems
+from flink_autoscaler.standalone.settings.checks.lags import lag_problems
 from flink_autoscaler.standalone.settings.checks.metrics import metric_problems
 from flink_autoscaler.standalone.settings.checks.notifications import notification_problems
 from flink_autoscaler.standalone.settings.removed import removed_plugin
 from flink_autoscaler.standalone.settings.schema.clusters import ProviderSettings
 from flink_autoscaler.standalone.settings.schema.options import allowed, daemon_keys, job_keys
 from flink_autoscaler.standalone.settings.schema.schedules import AUTO, OFF
-from flink_autoscaler.standalone.settings.schema.settings import Settings
+from flink_autoscaler.standalone.settings.schema.settings import HEAP, Settings, needs_database
 from flink_autoscaler.standalone.settings.secrets import named
 from flink_autoscaler.standalone.settings.sources.layer import Value
 from flink_autoscaler.standalone.settings.sources.nesting import cluster_numbers

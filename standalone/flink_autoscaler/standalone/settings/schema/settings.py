@@ -36,6 +36,12 @@ from flink_autoscaler.standalone.settings.schema.types import (
     option,
 )
 
+HEAP = "heap"
+"""Name of the plug-in that keeps states in memory."""
+
+JDBC = "jdbc"
+"""Name of the plug-ins that keep states and events in the database of the settings."""
+
 LOGGING = "logging"
 """Name of the plug-in that writes events to the log."""
 
@@ -374,3 +380,8 @@ class Settings(DaemonSettings):
             job_defaults=job_defaults,
             settings=cluster,
         )
+
+
+def needs_database(settings: Settings) -> bool:
+    """Tell whether the settings name something that is in the database."""
+    return settings.ha.enabled or JDBC in (settings.standalone.state_store, *settings.event_handler_names)
