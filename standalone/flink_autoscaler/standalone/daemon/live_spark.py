@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
@@ -17,12 +18,15 @@ def live_spark_settings(settings: Settings) -> SparkSettings:
     """Return how Spark evaluates the clusters that may be meant for it."""
     engine = settings.engine
     clusters = settings.effective_clusters()
-    on_spark = [cluster.interval for cluster in clusters if cluster.engine is not EngineKind.INLINE]
+    on_spark = [cluster for cluster in clusters if cluster.engine is not EngineKind.INLINE]
+    cut_after = max(LEAST_CUT, min([MOST_CUT, *(cluster.interval / 2 for cluster in on_spark)]))
+    if [cluster.settings.type for cluster in on_spark] == ["flink"]:
+        cut_after = math.inf  # one endpoint alone keeps nobody waiting
     return SparkSettings(
         master=engine.spark_master,
         driver_memory=f"{engine.driver_memory >> 20}m",
         concurrent_passes=max(1, len(on_spark)),
-        cut_after=max(LEAST_CUT, min([MOST_CUT, *(interval / 2 for interval in on_spark)])),
+        cut_after=cut_after,
         python_files=engine.python_files,
         conf=engine.spark_config,
     )
