@@ -36,7 +36,7 @@ OPTIONS = {
 }
 
 # One subtask of "work" takes 1 ms per record: 1,800 records/s need three of them, 150 need one.
-BUSY = job.ScalingJob(name="rises-and-falls", curve="0:1800,60:1800,61:150", cost_micros=1000, splits=8)
+BUSY = job.ScalingJob(name="rises-and-falls", curve="0:1800,120:1800,121:150", cost_micros=1000, splits=8)
 
 
 def overrides_for(cluster: FlinkCluster, engine: str) -> list[str]:
@@ -108,8 +108,8 @@ def test_parallelism_follows_the_load_up_and_down(cluster: FlinkCluster, engine:
     settings = settings_for(cluster, engine)
     with Wiring(settings) as wiring:
         passes = wiring.cluster_pass(settings.effective_clusters()[0])
-        engines = pass_until(passes, lambda _: work_parallelism() >= 3, timeout=240)
-        engines |= pass_until(passes, lambda _: work_parallelism() == 1, timeout=240)
+        engines = pass_until(passes, lambda _: work_parallelism() >= 3, timeout=400)
+        engines |= pass_until(passes, lambda _: work_parallelism() == 1, timeout=400)
 
     assert work_parallelism() == 1
     assert engines == {engine}
