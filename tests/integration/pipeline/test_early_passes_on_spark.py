@@ -47,7 +47,7 @@ def test_what_a_policy_asks_for_on_spark_brings_a_pass_forward_that_spark_evalua
         "autoscaler__log__level": "info",
         "autoscaler__standalone__control-loop.interval": "8 s",
         "job__autoscaler__early-pass__delay": "5 s",
-        "job__autoscaler__policies": anxious_policy.install(tmp_path),
+        "job__autoscaler__policy": anxious_policy.install(tmp_path),
     }
     with FakeFlink() as flink, DaemonProcess(tmp_path) as daemon:
         flink.add_job("orders", chain(sources=1, vertices=2, parallelism=2), start_ms=1, running_at_ms=1)

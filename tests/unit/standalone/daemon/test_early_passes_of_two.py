@@ -20,7 +20,7 @@ OPTIONS = {
     "autoscaler__standalone__control-loop.interval": "7 s",
     "job__autoscaler__flink__rest-client__timeout": "1 s",
     "job__autoscaler__early-pass__delay": "5 s",
-    "job__autoscaler__policies": anxious_policy.NAME,
+    "job__autoscaler__policy": anxious_policy.NAME,
 }
 
 
