@@ -53,7 +53,7 @@ class HeapOutbox:
                 if not any(_is_same(each, notice, now) for each in self._kept):
                     self._kept.append(_Kept(notice, now))
 
-    def claim(self, target: str, seconds: float, most: int = MOST_SENT) -> Batch | float:
+    def claim(self, target: str, seconds: float) -> Batch | float:
         """Claim what is to be sent now; else return the seconds until there may be something."""
         with self._lock:
             now = self._clock()
@@ -61,7 +61,7 @@ class HeapOutbox:
             free = [each for each in waiting if each.claimed_until <= now]
             if not free:
                 return min((each.claimed_until - now for each in waiting), default=math.inf)
-            claim, chosen = uuid.uuid4().hex, free[:most]
+            claim, chosen = uuid.uuid4().hex, free[:MOST_SENT]
             for each in chosen:
                 each.claim, each.claimed_until = claim, now + seconds
             return Batch(claim, tuple(each.notice.text for each in chosen))

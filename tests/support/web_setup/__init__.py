@@ -53,15 +53,17 @@ _OPTIONS: Final = {
 
 
 @contextmanager
-def hanging(url: str, count: int) -> Iterator[None]:
-    """Open connections to a server that nobody goes on with."""
+def hanging(url: str, count: int) -> Iterator[list[socket.socket]]:
+    """Open connections to a server that nobody goes on with, and give them, oldest first."""
     parts = urlsplit(url)
     with ExitStack() as opened:
+        clients = []
         for number in range(count):
             client = opened.enter_context(socket.create_connection((parts.hostname, parts.port), timeout=10))
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
             client.sendall(_LEFT_UNFINISHED[number % len(_LEFT_UNFINISHED)])
-        yield
+            clients.append(client)
+        yield clients
 
 
 class WebSite:

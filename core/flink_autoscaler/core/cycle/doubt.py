@@ -81,7 +81,7 @@ class SecondLook:
 
     def __call__(self, plan: Plan, chosen: Chosen) -> Looked:
         """Return what is left of a plan: all of it, or nothing where it hangs on a sample."""
-        if chosen.is_confirmed or plan.changes.keys() <= plan.at_once:
+        if chosen.confirmed or plan.changes.keys() <= plan.at_once:
             return Looked(plan, chosen.memories)
         planned = {vertex_id: change.new for vertex_id, change in plan.changes.items()}
         is_comparable = True

@@ -112,12 +112,10 @@ def interrupted(end: PassEnd, request: PassRequest) -> PassEnd:
     capacity = request.context.capacity
     if capacity is None or not capacity.lost or is_reactive(request.context):
         return end
-    text = f"he cluster lost {capacity.lost} of its {capacity.taskmanagers + capacity.lost} TaskManagers"
-    reason = Reason("TASKMANAGER_LOST", f"t{text}")
-    interval = request.context.options.scaling_event_interval
-    event = Event(
-        EventType.WARNING, "TaskManagerLost", f"T{text}; the job starts again with what is left", None, interval
-    )
+    lost = f"lost {capacity.lost} of its {capacity.taskmanagers + capacity.lost} TaskManagers"
+    reason = Reason("TASKMANAGER_LOST", f"the cluster {lost}")
+    text = f"The cluster {lost}; the job starts again with what is left"
+    event = Event(EventType.WARNING, "TaskManagerLost", text, None, request.context.options.scaling_event_interval)
     decision = replace(end.decision, reasons=(*end.decision.reasons, reason))
     return replace(end, decision=decision, events=(*end.events, event))
 

@@ -204,12 +204,10 @@ def _number_notes(numbers: Sequence[tuple[Vertex, OutsideNumber]], options: Auto
     for vertex, number in numbers:
         if number.value is None:
             _, name, code = _METRICS[number.kind]
-            what = (
-                f"he {name} of {vertex.name} is unknown, so nothing is scaled down: {number.origin}: {number.problem}"
-            )
+            what = f"{name} of {vertex.name} is unknown, so nothing is scaled down: {number.origin}: {number.problem}"
             key = f"{number.kind}{vertex.vertex_id}"
-            event = _warning("NumberUnknown", f"T{what}", key, options.scaling_event_interval)
-            yield _Note(Reason(code, f"t{what}", vertex.vertex_id), event)
+            event = _warning("NumberUnknown", f"The {what}", key, options.scaling_event_interval)
+            yield _Note(Reason(code, f"the {what}", vertex.vertex_id), event)
 
 
 def _with_values(

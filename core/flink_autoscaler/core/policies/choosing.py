@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from flink_autoscaler.core.border import Border
 from flink_autoscaler.core.errors import ConfigError, PluginError
 from flink_autoscaler.core.last import keeping_last
 from flink_autoscaler.core.model.events import Event, EventType, Reason
-from flink_autoscaler.core.model.metrics import FlinkMetric, VertexId
+from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import (
     EarlyWish,
     JobObservation,
@@ -111,17 +112,15 @@ class Chosen:
     Attributes:
         plan: What to do, with its reasons.
         memories: What to hand back in the next pass.
-        failures: What is to be told about policies that failed, by name.
-        confirmed: What those policies propose, by name, that confirm their plans over several passes themselves.
-        is_confirmed: Whether all policies of the job do.
-        look_again: Which of them wants to look again first, and when; None where none does.
+        failures: What is to be told where it failed, by its name.
+        confirmed: What it proposes, by its name, where it confirms its plans over several passes itself.
+        look_again: That it wants to look again, and when; None where it does not.
     """
 
     plan: CombinedPlan
     memories: PolicyMemories
     failures: Mapping[str, str]
     confirmed: Mapping[str, Proposal] = field(default_factory=dict)
-    is_confirmed: bool = False
     look_again: EarlyWish | None = None
 
     @property
@@ -142,21 +141,6 @@ class Chosen:
         return events
 
 
-class _Once:
-    """Makes what policies are shown when one of them looks, once for all of them."""
-
-    __slots__ = ("_made", "_make")
-
-    def __init__(self, make: Callable[[], PolicyInput]) -> None:
-        self._make = make
-        self._made: PolicyInput | None = None
-
-    def __call__(self) -> PolicyInput:
-        if self._made is None:
-            self._made = self._make()
-        return self._made
-
-
 NOTHING_CONFIRMED: Final[Mapping[str, Proposal]] = MappingProxyType({})
 
 
@@ -171,12 +155,12 @@ def choose(
     """Ask the policy of a job.
 
     Args:
-        observe: Makes what they are shown, once one of them looks; each gets its own state.
+        observe: Makes what it is shown, once it looks.
         options: Of the job.
         plugins: Policies that did not come with the autoscaler, by name.
-        memories: What they returned in the last pass.
+        memories: What was handed back in the last pass.
         job: As it was evaluated, by which the default policy sizes it; None for an observation made by hand.
-        confirmed: What policies propose, by name, that are not asked.
+        confirmed: What the policy proposes, by its name, where it is not asked.
 
     Raises:
         ConfigError: There is no such policy, or a setting of the ``hpa_window`` filter is invalid.
@@ -184,7 +168,7 @@ def choose(
     """
     name, memory = options.policy, memories.get(options.policy, {})
     policy, is_window_full = chosen_policy(name, plugins), job is None or job.is_window_full
-    given = _Once(observe)
+    given = cache(observe)
     shown, plans = _under_schedule(given, options, memories)
     failures = {}
     if name in confirmed:
@@ -215,7 +199,7 @@ def choose(
     sure = {name: proposal} if confirms_plans(policy) else {}
     wish = None if proposal.look_again_at is None else EarlyWish(proposal.policy, proposal.look_again_at)
     memories = {name: state for name, state in states.items() if state}
-    return Chosen(plan, memories, failures, sure, bool(sure), wish)
+    return Chosen(plan, memories, failures, sure, wish)
 
 
 def _under_schedule(
@@ -275,7 +259,7 @@ def hear(
     policy = chosen_policy(name, plugins)
     if not needs_no_window(policy):
         return Heard({name: state for name, state in memories.items() if state})
-    shown, _ = _under_schedule(_Once(observe), options, memories)
+    shown, _ = _under_schedule(cache(observe), options, memories)
     proposal, _ = asked(name, policy, shown, memory)
     kept = {**memories, proposal.policy: proposal.state}
     return Heard({name: state for name, state in kept.items() if state}, proposal.reasons)
@@ -305,13 +289,12 @@ def _sizes(shown: Callable[[], PolicyInput], job: EvaluatedJob | None) -> dict[V
 
 def _floors(job: EvaluatedJob) -> dict[VertexId, int]:
     """Return the least parallelism that others than Flink gave for vertices, as far as their bounds allow it."""
-    if not job.reading.origins:  # nobody else gave anything
-        return {}
-    metric, settings = FlinkMetric.LEAST_PARALLELISM, SizingSettings.of_job(job)
-    given = {v: values[metric].total for v, values in job.reading.aggregates.items() if metric in values}
-    vertices = {v: job.topology.vertices[v] for v in given if v not in job.excluded}
-    bounds = {v: limits_of(vertex, vertex.working_subtasks, settings).bound for v, vertex in vertices.items()}
-    return {v: min(math.ceil(given[v] or 0.0), bound) for v, bound in bounds.items()}
+    settings = SizingSettings.of_job(job)
+    given = {v: floor for v, floor in job.context.restriction.floors.items() if v not in job.excluded}
+    vertices = {v: job.topology.vertices[v] for v in given}
+    return {
+        v: min(given[v], limits_of(vertex, vertex.working_subtasks, settings).bound) for v, vertex in vertices.items()
+    }
 
 
 def _checked(name: str, proposal: object, obs: JobObservation) -> Proposal:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+import structlog
+
 from flink_autoscaler.clients.flink.decode import JobOverview
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.core.border import awaited
@@ -17,6 +19,7 @@ from flink_autoscaler.core.errors import AutoscalerError, ConfigError
 from flink_autoscaler.core.model.job import Headroom, JobKey, JobStatus, effective_status
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.standalone.settings.removed import removed_key
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
 from flink_autoscaler.standalone.settings.sources.job_layers import (
     Own,
@@ -25,6 +28,8 @@ from flink_autoscaler.standalone.settings.sources.job_layers import (
     with_own_options,
     with_reported,
 )
+
+log = structlog.get_logger(__name__)
 
 REFRESH_AFTER: Final = 300.0
 """Seconds after which the configuration of a job is asked for again, even though the job has not changed."""
@@ -153,6 +158,8 @@ class JobContexts:
             self._own_options.read(client, job, before.own.options if before else {}),
         )
         configuration = with_own_options(with_reported(self._cluster.job_defaults, reported), own.options)
+        if before is None or before.configuration != configuration:
+            self._tell_removed(job, configuration)
         read_at = self._clock() - (0.0 if before else SPREAD * REFRESH_AFTER * _share(job.job_id))
         known = _Known(configuration, own, read_at, job.last_modification_ms)
         if own.is_sure or own.options or not _is_disabled(configuration):
@@ -160,6 +167,12 @@ class JobContexts:
         # The job may enable the autoscaler itself, and a disabled one deletes what it knows about the job. So it
         # counts as enabled, and the job as not running: together that leaves everything as it is.
         return replace(known, configuration={**configuration, AutoscalerOptions.enabled.key: "true"}, is_certain=False)
+
+    def _tell_removed(self, job: JobOverview, configuration: Mapping[str, str]) -> None:
+        """Say which options of a job no longer count: nobody can refuse what is in the configuration of Flink."""
+        for key in configuration:
+            if (problem := removed_key(key)) is not None:
+                log.warning("job_option_removed", cluster=self._cluster.name, job=job.name, key=key, problem=problem)
 
 
 def _share(job_id: str) -> float:

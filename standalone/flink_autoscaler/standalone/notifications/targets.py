@@ -15,7 +15,6 @@ from flink_autoscaler.core.model.job import Endpoint
 from flink_autoscaler.standalone.fetchers.access import Access
 from flink_autoscaler.standalone.history.own_process import OwnProcess, OwnProcessError
 from flink_autoscaler.standalone.notifications import apprise_process
-from flink_autoscaler.standalone.notifications.addresses import url_of
 from flink_autoscaler.standalone.notifications.apprise_process import Message
 from flink_autoscaler.standalone.notifications.messages import (
     SIGNATURE,
@@ -25,7 +24,7 @@ from flink_autoscaler.standalone.notifications.messages import (
     signature_of,
     title_of,
 )
-from flink_autoscaler.standalone.notifications.redaction import redacted
+from flink_autoscaler.standalone.notifications.redaction import redacted, url_of
 from flink_autoscaler.standalone.settings.schema.notifications import TargetSettings, TargetType
 from flink_autoscaler.standalone.settings.secrets import from_either
 

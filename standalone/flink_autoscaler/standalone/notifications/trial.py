@@ -17,8 +17,8 @@ from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.events import Event, EventType
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
-from flink_autoscaler.standalone.notifications.addresses import url_of
 from flink_autoscaler.standalone.notifications.messages import CloudEvent, cloud_event
+from flink_autoscaler.standalone.notifications.redaction import url_of
 from flink_autoscaler.standalone.notifications.targets import make_target
 from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.settings.schema.notifications import TargetSettings

@@ -46,7 +46,7 @@ class SqlOutbox:
         """Keep notices that are no repetitions. May raise :class:`StoreError`; they may be kept nevertheless then."""
         self._database.run(lambda connection: self._add(connection, notices), fence=self._fence)
 
-    def claim(self, target: str, seconds: float, most: int = MOST_SENT) -> Batch | float:
+    def claim(self, target: str, seconds: float) -> Batch | float:
         """Claim what is to be sent now; else return the seconds until there may be something.
 
         Raises:
@@ -56,7 +56,7 @@ class SqlOutbox:
         wait = self._database.run(lambda connection: self._wait(connection, target), read_only=True)
         if wait > 0:
             return wait
-        return self._database.run(lambda connection: self._claim(connection, target, seconds, most), fence=self._fence)
+        return self._database.run(lambda connection: self._claim(connection, target, seconds), fence=self._fence)
 
     def settle(self, claim: str) -> None:
         """Take note that what was claimed was sent, or is given up. May raise :class:`StoreError`."""
@@ -113,10 +113,10 @@ class SqlOutbox:
         free_ms = connection.scalar(select(func.min(_ROW.claimed_until_ms)).where(self._waits(target)))
         return math.inf if free_ms is None else (free_ms - now_ms) / 1000
 
-    def _claim(self, connection: Connection, target: str, seconds: float, most: int) -> Batch | float:
+    def _claim(self, connection: Connection, target: str, seconds: float) -> Batch | float:
         now_ms = self._database.now_ms(connection)
         is_free = and_(self._waits(target), _ROW.claimed_until_ms <= now_ms)
-        chosen = connection.scalars(select(_ROW.id).where(is_free).order_by(_ROW.id).limit(most)).all()
+        chosen = connection.scalars(select(_ROW.id).where(is_free).order_by(_ROW.id).limit(MOST_SENT)).all()
         claim = uuid.uuid4().hex
         values = {"claim": claim, "claimed_until_ms": now_ms + round(seconds * 1000)}
         # Asked once more for each row: another transaction may have claimed it since.

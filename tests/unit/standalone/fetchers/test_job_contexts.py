@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from fake_flink import Canned, FakeFlink, FakeJob, Fault, chain
+from watching import LogLines
 
 from flink_autoscaler.clients.flink.client_cache import ClientCache
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
@@ -329,3 +330,16 @@ def test_facts_about_the_jobs_are_in_every_context(flink: FakeFlink, reading: Re
     (context,), _ = reading.read(flink, labels={"yarn_queue": "prod"}, headroom=headroom, taskmanager_cpu=1.5)
 
     assert (context.labels, context.headroom, context.taskmanager_cpu) == ({"yarn_queue": "prod"}, headroom, 1.5)
+
+
+def test_options_that_were_removed_are_told_once_where_a_job_still_has_them(flink: FakeFlink, reading: Reading) -> None:
+    flink.add_job("orders", user_config={**ON, "job.autoscaler.policies": "slo", "input": "topic"})
+
+    with LogLines() as lines:
+        reading.read(flink)
+        reading.now += REFRESH_AFTER
+        reading.read(flink)
+
+    (told,) = lines.of("job_option_removed")
+    assert (told["cluster"], told["job"], told["key"]) == ("main", "orders", "job.autoscaler.policies")
+    assert "use job.autoscaler.policy" in told["problem"]

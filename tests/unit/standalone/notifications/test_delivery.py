@@ -12,7 +12,7 @@ from store_contracts.outbox import CLAIM
 from watching import LogLines
 
 from flink_autoscaler.core.errors import NotLeaderError, StoreError
-from flink_autoscaler.core.model.notices import MOST_SENT, Batch, Notice
+from flink_autoscaler.core.model.notices import Batch, Notice
 from flink_autoscaler.standalone.notifications.counts import TargetCounts, TargetStatus
 from flink_autoscaler.standalone.notifications.delivery import LONGEST_PAUSE, LOOK, STORE_PAUSE, Delivery
 from flink_autoscaler.standalone.notifications.messages import CloudEvent
@@ -47,9 +47,9 @@ class FlakyOutbox(HeapOutbox):
 
     is_away = False
 
-    def claim(self, target: str, seconds: float, most: int = MOST_SENT) -> Batch | float:
+    def claim(self, target: str, seconds: float) -> Batch | float:
         self._check()
-        return super().claim(target, seconds, most)
+        return super().claim(target, seconds)
 
     def settle(self, claim: str) -> None:
         self._check()

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.meanings import CHAPTERS, Kind
 from flink_autoscaler.core.options.option import nearest
-from flink_autoscaler.standalone.notifications.addresses import url_of
 from flink_autoscaler.standalone.notifications.apprise_process import service_of
+from flink_autoscaler.standalone.notifications.redaction import url_of
 from flink_autoscaler.standalone.settings.checks.clusters import EntrySection, access_problems, access_warnings
 from flink_autoscaler.standalone.settings.schema.clusters import AuthKind
 from flink_autoscaler.standalone.settings.schema.notifications import RuleSettings, TargetSettings, TargetType
