@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 from flink_autoscaler.pipeline.spark.settings import SparkSettings
@@ -21,7 +20,7 @@ def live_spark_settings(settings: Settings) -> SparkSettings:
     on_spark = [cluster for cluster in clusters if cluster.engine is not EngineKind.INLINE]
     cut_after = max(LEAST_CUT, min([MOST_CUT, *(cluster.interval / 2 for cluster in on_spark)]))
     if [cluster.settings.type for cluster in on_spark] == ["flink"]:
-        cut_after = math.inf  # one endpoint alone keeps nobody waiting
+        cut_after = engine.job_deadline  # one endpoint alone keeps nobody waiting, unless Spark itself hangs
     return SparkSettings(
         master=engine.spark_master,
         driver_memory=f"{engine.driver_memory >> 20}m",
