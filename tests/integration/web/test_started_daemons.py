@@ -14,7 +14,6 @@ from fake_flink import FakeFlink, chain
 from fake_flink.load import overloaded, working
 from pictures.browser import chromium, text_of, type_into
 from selenium.webdriver import Keys
-from selenium.webdriver.common.by import By
 from watching.process import DaemonProcess
 
 from flink_cluster.waiting import wait_until
@@ -210,7 +209,7 @@ def test_a_pause_from_the_page_of_a_started_daemon_stops_its_next_rescale(
             type_into(page, "form[data-order=resume] button", Keys.ENTER)
             wait_until("the rescale", lambda: flink.paths("PUT"), 20.0)
         complaints = complaints_of(page)
-        title = page.find_element(By.TAG_NAME, "h1").text
+        title = text_of(page, "h1")
 
     assert (while_paused, complaints, title) == ([], [], "main/orders")
 
