@@ -13,7 +13,7 @@ import pytest
 from axe import findings
 from backtest_setup import a_history, job_rows
 from history_setup import NOON_MS
-from pictures.browser import chromium
+from pictures.browser import chromium, text_of
 from selenium.webdriver import Chrome, Keys
 from selenium.webdriver.common.by import By
 from web_setup import TOKEN, WebSite
@@ -208,7 +208,7 @@ def test_what_is_known_of_a_cluster_that_is_away_is_greyed(page: Chrome, web: We
         shown(page, web, "/", SIZES[0], "light")
         assert faded(page, rows)
         assert all(faded(page, rows))
-        assert "as of" in page.find_element(By.CSS_SELECTOR, "table.jobs").text
+        assert "as of" in text_of(page, "table.jobs")
 
         shown(page, web, "/job?job=main/orders", SIZES[0], "light")
         assert faded(page, "table.old td.number")
