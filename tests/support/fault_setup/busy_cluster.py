@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -76,11 +76,14 @@ class BusyCluster:
         whole_lines = self._log.read_text().splitlines()
         return [Put(**json.loads(line)) for line in whole_lines]
 
-    def wait_for_puts(self, count: int, *, timeout: float = 120.0, job: str | None = None) -> None:
-        """Wait until so many more PUTs have arrived, for one job or for any."""
+    def wait_for_puts(
+        self, count: int, *, timeout: float = 120.0, job: str | None = None, context: Callable[[], str] = str
+    ) -> None:
+        """Wait until so many more PUTs have arrived, for one job or for any; an error ends with the context."""
 
         def arrived() -> int:
             return sum(job in (None, put.job) for put in self.puts())
 
         before = arrived()
-        wait_until(f"{count} PUTs", lambda: arrived() >= before + count, timeout, interval=0.02)
+        description = f"{count} PUTs for {job or 'any job'}"
+        wait_until(description, lambda: arrived() >= before + count, timeout, interval=0.02, context=context)

@@ -118,7 +118,7 @@ class Site:
         with self.daemon(version) as daemon:
             daemon.start()
             for job in ("orders", "clicks"):
-                self.cluster.wait_for_puts(rescales, job=job)
+                self.cluster.wait_for_puts(rescales, job=job, context=lambda: daemon.text()[-4000:])
             yield daemon
             assert daemon.stop() == 0
             assert daemon.lines("state_set_aside") == []
