@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -155,7 +156,7 @@ def _look(given: GivenSettings, urls: GivenUrls, *, cluster: str | None, job: st
 def _needs(reports: Sequence[PassReport], settings: Settings) -> dict[str, tuple[Finding, ...]]:
     """Return what jobs of these passes need before they can be scaled, by job; ended jobs are left out."""
     from flink_autoscaler.standalone.daemon.providers import NONE
-    from flink_autoscaler.standalone.readiness.job_checks import needs_of
+    from flink_autoscaler.standalone.readiness.checks import needs_of
 
     provided = {each.name for each in settings.effective_clusters() if each.settings.provider.type != NONE}
     return {
@@ -243,7 +244,7 @@ def _cluster_document(report: PassReport, needs: Mapping[str, tuple[Finding, ...
         "seconds": round(report.seconds, 3),
         "engine": None if report.engine is None else {"engine": report.engine.engine, "reason": report.engine.reason},
         "jobs": [
-            {**_job_document(context, report), "needs": [each.document for each in needs.get(context.job_key, ())]}
+            {**_job_document(context, report), "needs": [asdict(each) for each in needs.get(context.job_key, ())]}
             for context in report.jobs
         ],
         "failures": {job_key: _text(error) for job_key, error in report.failures.items()},

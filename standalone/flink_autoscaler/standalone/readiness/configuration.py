@@ -8,9 +8,9 @@ from itertools import chain
 from typing import Final
 
 from flink_autoscaler.standalone.fetchers.job_keys import printable
+from flink_autoscaler.standalone.readiness.checks import ENABLING_LINE
 from flink_autoscaler.standalone.readiness.findings import Finding, Place, Weight
 from flink_autoscaler.standalone.readiness.given import GivenCluster
-from flink_autoscaler.standalone.readiness.job_checks import ENABLING_LINE
 from flink_autoscaler.standalone.readiness.looking import ClusterLook
 from flink_autoscaler.standalone.readiness.report import cluster_sentence, finding_lines, shared_lines
 
@@ -72,7 +72,7 @@ def configuration_text(file: str, clusters: Sequence[GivenCluster], looks: Seque
 
 def _entry(cluster: GivenCluster, look: ClusterLook) -> Iterator[str]:
     yield f"# {cluster_sentence(look.facts)}"
-    yield from (f"# {line}" for line in finding_lines(_important(look.findings), indent=""))
+    yield from (f"# {line}" for line in finding_lines(_important(look.facts.findings), indent=""))
     yield f"- name: {_scalar(cluster.name)}"
     yield f"  url: {_scalar(cluster.url)}"
     yield from (f"  {key}: {_scalar(text)}" for key, text in cluster.options.items())
@@ -87,8 +87,9 @@ def _job_comments(look: ClusterLook) -> Iterator[str]:
     else:
         yield f"# Jobs: {', '.join(names[:_MOST_JOBS])}{', ...' if len(names) > _MOST_JOBS else ''}"
     # What the daemon's own file is about to set is not needed any more.
+    done = (Place.DAEMON, ENABLING_LINE)
     needs = {
-        job.context.job_key: tuple(each for each in _important(job.findings) if not _is_done_here(each))
+        job.context.job_key: [each for each in _important(job.findings) if (each.place, each.line) != done]
         for job in look.jobs
     }
     yield from (f"# {line}" for line in shared_lines(needs))
@@ -102,10 +103,6 @@ def _job_comments(look: ClusterLook) -> Iterator[str]:
 
 def _important(findings: Sequence[Finding]) -> list[Finding]:
     return [finding for finding in findings if finding.weight is not Weight.NOTE]
-
-
-def _is_done_here(finding: Finding) -> bool:
-    return finding.fix is not None and finding.fix.place is Place.DAEMON and finding.fix.line == ENABLING_LINE
 
 
 def _scalar(text: str) -> str:
