@@ -27,21 +27,18 @@ from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import (
     INCOMPLETE_WINDOW,
     abstention,
+    not_running,
 )
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
-from flink_autoscaler.core.policies.base.whole_job import not_running
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
 from flink_autoscaler.core.policies.combining import (
-    WINDOW_FILTER,
     CombinedPlan,
     failed,
-    hpa_window,
     plan_of,
     raised,
     scheduled,
 )
 from flink_autoscaler.core.policies.ds2.policy import Ds2Policy
-from flink_autoscaler.core.policies.hpa.policy import HpaPolicy
 from flink_autoscaler.core.policies.proactive import ProactivePolicy
 from flink_autoscaler.core.policies.schedule import SCHEDULE, Planned, planned
 from flink_autoscaler.core.policies.slo.policy import SloPolicy
@@ -53,7 +50,6 @@ _ALL: Final[tuple[ScalingPolicy, ...]] = (
     CapacityPolicy(),
     Ds2Policy(),
     ProactivePolicy(),
-    HpaPolicy(),
     VargaPolicy(),
     SloPolicy(),
 )
@@ -163,7 +159,7 @@ def choose(
         confirmed: What the policy proposes, by its name, where it is not asked.
 
     Raises:
-        ConfigError: There is no such policy, or a setting of the ``hpa_window`` filter is invalid.
+        ConfigError: There is no such policy.
         AutoscalerError: The default policy cannot size the job.
     """
     name, memory = options.policy, memories.get(options.policy, {})
@@ -190,15 +186,11 @@ def choose(
         plan = replace(plan, at_once=frozenset(v for v, target in plan.targets.items() if wanted.get(v) == target))
     if plans is not None:
         plan = scheduled(plan, plans, given().obs)
-    states = dict(plan.states)
-    if options.hpa_filter_enabled:
-        window = memories.get(WINDOW_FILTER, {})
-        plan, states[WINDOW_FILTER] = hpa_window(plan, shown().obs, options.configuration, window)
     if job is not None:
         plan = raised(plan, _floors(job), sizes)
     sure = {name: proposal} if confirms_plans(policy) else {}
     wish = None if proposal.look_again_at is None else EarlyWish(proposal.policy, proposal.look_again_at)
-    memories = {name: state for name, state in states.items() if state}
+    memories = {name: state for name, state in plan.states.items() if state}
     return Chosen(plan, memories, failures, sure, wish)
 
 

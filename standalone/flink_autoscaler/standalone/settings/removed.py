@@ -22,6 +22,10 @@ _CAPACITY: Final = (
     "job.autoscaler.policy: capacity, the default, which sizes a job by what its vertices can do and what arrives"
 )
 _JOB: Final = "job.autoscaler."
+_VARGA: Final = (
+    "job.autoscaler.policy: varga, which follows busy time and lag with tolerance, windows and rate limits of its own"
+)
+_VARGA_ALWAYS: Final = "job.autoscaler.policy: varga as it is, without that option"
 _LEGACY: Final = "kubernetes.operator."
 _POLICIES: Final = "flink_autoscaler.policies"
 
@@ -48,6 +52,27 @@ REMOVED_KEYS: Final[Mapping[str, str]] = {
     f"{_JOB}threshold.up.duration": _CAPACITY,
     f"{_JOB}threshold.down.utilization": _CAPACITY,
     f"{_JOB}threshold.down.duration": _CAPACITY,
+    f"{_JOB}hpa.unit": _VARGA,
+    f"{_JOB}hpa.behavior": f"{_JOB}varga.scale-up.policies and {_JOB}varga.scale-down.window",
+    f"{_JOB}hpa.sync-period": f"{_JOB}varga.sync-period",
+    f"{_JOB}hpa.tolerance": f"{_JOB}varga.tolerance",
+    f"{_JOB}hpa.tolerance.up": f"{_JOB}varga.tolerance, which holds for both directions",
+    f"{_JOB}hpa.tolerance.down": f"{_JOB}varga.tolerance, which holds for both directions",
+    f"{_JOB}hpa.lag-per-subtask": f"{_JOB}varga.lag-threshold and {_JOB}varga.lag-rate-target",
+    f"{_JOB}hpa.scale-up.window": f"{_JOB}varga.scale-up.window",
+    f"{_JOB}hpa.scale-up.policies": f"{_JOB}varga.scale-up.policies",
+    f"{_JOB}hpa.scale-up.select": f"{_JOB}varga.scale-up.select",
+    f"{_JOB}hpa.scale-down.window": f"{_JOB}varga.scale-down.window",
+    f"{_JOB}hpa.scale-down.policies": f"{_JOB}varga.scale-down.policies",
+    f"{_JOB}hpa.scale-down.select": f"{_JOB}varga.scale-down.select",
+    f"{_JOB}hpa.filter.enabled": _VARGA,
+    f"{_JOB}varga.hardened": _VARGA_ALWAYS,
+    f"{_JOB}varga.mask-rescale": _VARGA_ALWAYS,
+    f"{_JOB}varga.catch-up-hold": _VARGA_ALWAYS,
+    f"{_JOB}varga.drain-term": _VARGA_ALWAYS,
+    f"{_JOB}varga.utilization-agg": f"{_VARGA_ALWAYS}: the busiest vertex counts",
+    f"{_JOB}varga.max-ratio": f"{_JOB}varga.scale-up.policies",
+    f"{_JOB}varga.deriv-window": f"{_VARGA_ALWAYS}: over the last minute",
 }
 """By key, ``<n>`` for a number in a list: what to use instead."""
 
@@ -55,6 +80,7 @@ REMOVED_PLUGINS: Final[Mapping[tuple[str, str], str]] = {
     ("flink_autoscaler.task_manager_providers", "process"): _COMMAND_PROVIDER,
     (_POLICIES, "backlog-time"): _CAPACITY,
     (_POLICIES, "threshold"): _CAPACITY,
+    (_POLICIES, "hpa"): _VARGA,
     (_POLICIES, "schedule"): "job.autoscaler.schedule.plans, which holds for every policy",
 }
 """By group of entry points and name: what to use instead."""

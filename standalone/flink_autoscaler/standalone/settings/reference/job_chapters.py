@@ -144,20 +144,12 @@ job.autoscaler.ds2.activation-intervals: 3
         _job("ds2."),
     ),
     OptionChapter(
-        "Policy hpa",
-        "The algorithm of Kubernetes' HorizontalPodAutoscaler, per vertex or per job.",
-        """\
-job.autoscaler.policy: hpa
-job.autoscaler.hpa.scale-down.window: 10 min
-""",
-        _job("hpa."),
-    ),
-    OptionChapter(
         "Policy varga",
-        "After Varga, Balassi and Kiss: utilization and lag of the whole job.",
+        "After Varga, Balassi and Kiss: utilization and lag, followed as a HorizontalPodAutoscaler does it.",
         """\
 job.autoscaler.policy: varga
 job.autoscaler.varga.lag-threshold: 100000
+job.autoscaler.varga.scale-down.window: 10 min
 """,
         _job("varga."),
     ),
