@@ -44,8 +44,7 @@ def jobs(
             for subject, problem in {**job_list.problems, **job_list.unreadable}.items():
                 print_error(f"{subject}: {problem}")
                 is_complete = False
-    is_complete &= _add_left_alone(given, documents)
-    is_complete &= _add_wanted(given, documents)
+    is_complete &= _add_orders(given, documents)
     if as_json:
         print_document({"jobs": documents})
     else:
@@ -109,33 +108,23 @@ def _left_alone_text(job: Mapping[str, Any]) -> str:
     )
 
 
-def _add_left_alone(given: GivenSettings, documents: Sequence[dict[str, Any]]) -> bool:
-    """Add for what each job is left alone; where the database does not tell, say so and return False."""
+def _add_orders(given: GivenSettings, documents: Sequence[dict[str, Any]]) -> bool:
+    """Add for what each job is left alone, and what is wanted of each vertex; say so and return False where unknown."""
     from flink_autoscaler.core.errors import AutoscalerError
-    from flink_autoscaler.standalone.cli.orders.service import left_alone_now
+    from flink_autoscaler.standalone.cli.orders.service import service_if_any
     from flink_autoscaler.standalone.cli.orders.view import left_alone_document
 
     try:
-        reasons = left_alone_now(given)
+        with service_if_any(given) as service:
+            standing = [] if service is None else service.in_force(None)
+            running = [document["job_key"] for document in documents if document["vertices"]]
+            wanted = {} if service is None else service.wanted(running)
     except AutoscalerError as error:
-        print_error(f"what jobs are left alone for is not known: {error}")
+        print_error(f"what jobs are left alone for, and what is wanted of them, is not known: {error}")
         return False
+    reasons = {each.job_key: each.left_alone for each in standing}
     for document in documents:
         document["left_alone"] = left_alone_document(reasons.get(document["job_key"], ()))
-    return True
-
-
-def _add_wanted(given: GivenSettings, documents: Sequence[dict[str, Any]]) -> bool:
-    """Add what is wanted of each vertex; where the database does not tell, say so and return False."""
-    from flink_autoscaler.core.errors import AutoscalerError
-    from flink_autoscaler.standalone.cli.orders.wanted import wanted_now
-
-    try:
-        wanted = wanted_now(given, [document["job_key"] for document in documents if document["vertices"]])
-    except AutoscalerError as error:
-        print_error(f"what is wanted of the jobs is not known: {error}")
-        return False
-    for document in documents:
         for vertex in document["vertices"]:
             vertex["wanted"] = wanted.get(document["job_key"], {}).get(vertex["vertex_id"])
     return True
