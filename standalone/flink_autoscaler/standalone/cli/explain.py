@@ -21,7 +21,7 @@ from flink_autoscaler.standalone.cli.command import (
     read_instant,
     valued,
 )
-from flink_autoscaler.standalone.cli.output import print_document, progress, whole_file, write_out
+from flink_autoscaler.standalone.cli.output import print_document, print_sections, progress, whole_file, write_out
 
 if TYPE_CHECKING:
     from flink_autoscaler.core.model.job import JobKey
@@ -71,9 +71,9 @@ def explain(
     Reads what the daemon has recorded in the database; passes that came to nothing new are recorded now and then.
     With --url the daemon itself is asked, which knows them without a database, too.
     """
-    from flink_autoscaler.standalone.cli.explain_view import print_explanation
     from flink_autoscaler.standalone.records import explain as explaining
     from flink_autoscaler.standalone.records.document import explanation_document
+    from flink_autoscaler.standalone.records.explanation_text import explanation_sections
 
     record, newest = _found(given, job, at, cluster) if url is None else _fetched(url, job, at)
     if export is not None:
@@ -86,7 +86,8 @@ def explain(
     if as_json:
         print_document(explanation_document(explained))
     else:
-        print_explanation(explained, vertex, now_ms=None if at else round(time.time() * 1000))
+        now_ms = None if at else round(time.time() * 1000)
+        print_sections(explanation_sections(explained, vertex, now_ms=now_ms))
     return 0
 
 
@@ -156,8 +157,8 @@ def job_key_of(known: Collection[JobKey], job: str, cluster: str | None = None) 
 def _found(given: GivenSettings, job: str, at: str | None, cluster: str | None) -> tuple[PassRecord, PassRecord]:
     """Return the pass that was asked for and the newest one of the job."""
     from flink_autoscaler.core.errors import StoreError
-    from flink_autoscaler.standalone.cli.explain_view import moment
     from flink_autoscaler.standalone.records.codec import decode
+    from flink_autoscaler.standalone.records.explanation_text import moment
 
     prepared = given.prepare_stored()
     at_ms = None if at is None else read_instant(at, time.time())
@@ -189,8 +190,8 @@ def _fetched(url: str, job: str, at: str | None) -> tuple[PassRecord, PassRecord
 
 
 def _export(record: PassRecord, path: Path) -> None:
-    from flink_autoscaler.standalone.cli.explain_view import moment
     from flink_autoscaler.standalone.records.codec import to_document
+    from flink_autoscaler.standalone.records.explanation_text import moment
 
     with whole_file(path, replaces=True, option="--export") as stream:
         stream.write((json.dumps(to_document(record), indent=1, allow_nan=False) + "\n").encode())
@@ -219,7 +220,7 @@ def _replay(record: PassRecord) -> int:
     """Do a recorded pass again and compare; return the exit code."""
     from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
     from flink_autoscaler.core.model.decision import Rescale
-    from flink_autoscaler.standalone.cli.explain_view import moment
+    from flink_autoscaler.standalone.records.explanation_text import moment
     from flink_autoscaler.standalone.records.replay import differences, replayed
 
     found = list(differences(record, replayed(record, installed_plugins())))

@@ -104,21 +104,13 @@ class JobFacts:
     checkpoints: CheckpointFacts | None = None
     age: float | None = None
 
-    @property
-    def is_enabled(self) -> bool | None:
-        """Whether the job is looked after; None when its configuration does not say true or false."""
-        try:
-            return self.context.options.enabled
-        except ValueParseError:
-            return None
-
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """What is to be known beyond its cluster, by weight; little more where its configuration is invalid."""
         problem = _problem(self)
         if problem is not None:
             text = f"the configuration of the job cannot be used: {problem}"
-            enabling = () if self.is_enabled is None else _enabled(self)
+            enabling = () if self.context.is_enabled is None else _enabled(self)
             return (Finding("INVALID_CONFIG", NEEDED, text), *enabling)
         found = [finding for check in _JOB_CHECKS for finding in check(self)]
         vertices = () if self.topology is None else self.topology.vertices.values()
@@ -228,7 +220,7 @@ def _problem(facts: JobFacts) -> str | None:
 
 def _enabled(facts: JobFacts) -> Iterator[Finding]:
     option = AutoscalerOptions.enabled
-    if facts.is_enabled:
+    if facts.context.is_enabled:
         return
     place, line = Place.DAEMON, ENABLING_LINE
     text = "the autoscaler is not enabled for the job"

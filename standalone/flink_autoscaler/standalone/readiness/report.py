@@ -209,7 +209,7 @@ def _job_document(job: JobFacts, cluster: ClusterFacts) -> dict[str, Any]:
         "job_key": job.context.job_key,
         "job_id": job.context.job_id,
         "status": job.context.status.value,
-        "enabled": job.is_enabled,
+        "enabled": job.context.is_enabled,
         "ready": is_ready((*cluster.findings, *job.findings)),
         "findings": [masked(asdict(finding)) for finding in job.findings],
         "vertices": _vertex_documents(job),
