@@ -5,30 +5,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from flink_autoscaler.core.options.declare import count_from, number_from, one_of, option, positive_duration
+from flink_autoscaler.core.options.declare import number_from, one_of, option
 from flink_autoscaler.core.options.ds2 import Ds2Options
 from flink_autoscaler.core.options.option import OptionSet
 from flink_autoscaler.core.options.schedule_plans import parse_plans
 from flink_autoscaler.core.options.slo import SloOptions
 from flink_autoscaler.core.options.varga import VargaOptions
-
-
-class EarlyPassOptions(OptionSet):
-    """How soon and how often policies may look again before a pass is due."""
-
-    early_pass_delay = option(
-        "early-pass.delay",
-        positive_duration,
-        "15 s",
-        "Time after a pass before which a policy that suspects an overload has no early one; never less than 5 s and "
-        "the interval in which Flink gathers metrics. Of two passes in a row at most one is early.",
-    )
-    early_pass_per_hour = option(
-        "early-pass.per-hour",
-        count_from(0),
-        "12",
-        "Early passes that a job may ask for within an hour; 0 for none.",
-    )
 
 
 class ProactiveBase(StrEnum):
@@ -120,7 +102,6 @@ class PolicyOptions(
     VargaOptions,
     ProactiveOptions,
     Ds2Options,
-    EarlyPassOptions,
     ChoiceOptions,
 ):
     """The choice of policies, and what each of them goes by; declared from the last of these classes to the first."""

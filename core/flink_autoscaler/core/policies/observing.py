@@ -57,7 +57,6 @@ def policy_input(job: EvaluatedJob) -> PolicyInput:
         samples=LatestSamples(job),
         is_window_full=job.is_window_full,
         profiles=job.profiles,
-        is_early=job.is_early,
     )
 
 

@@ -21,6 +21,7 @@ _ALERTMANAGER: Final = (
 _CAPACITY: Final = (
     "job.autoscaler.policy: capacity, the default, which sizes a job by what its vertices can do and what arrives"
 )
+_SHORTER_INTERVAL: Final = "a shorter autoscaler.standalone.control-loop.interval"
 _JOB: Final = "job.autoscaler."
 _VARGA: Final = (
     "job.autoscaler.policy: varga, which follows busy time and lag with tolerance, windows and rate limits of its own"
@@ -37,6 +38,10 @@ REMOVED_KEYS: Final[Mapping[str, str]] = {
     "autoscaler.notifications.limit-per-hour": _ALERTMANAGER,
     "autoscaler.notifications.rules.<n>.quiet-hours": _ALERTMANAGER,
     "autoscaler.notifications.rules.<n>.timezone": _ALERTMANAGER,
+    f"{_JOB}early-pass.delay": _SHORTER_INTERVAL,
+    f"{_JOB}early-pass.per-hour": _SHORTER_INTERVAL,
+    f"{_JOB}improvement.early-passes": _SHORTER_INTERVAL,
+    f"{_JOB}rescale.reversal.window": "job.autoscaler.rescale.budget.per-day and scale-down.economics.enabled",
     f"{_JOB}policies": "job.autoscaler.policy, the name of one policy; schedule.plans holds for each",
     f"{_JOB}policies.combine": "job.autoscaler.policy, the name of one policy",
     f"{_JOB}policies.shadow": "job.autoscaler.policy.shadow",

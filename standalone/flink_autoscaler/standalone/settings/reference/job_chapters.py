@@ -121,7 +121,7 @@ job.autoscaler.policy: capacity
 job.autoscaler.schedule.plans:
   - {days: mon-fri, from: 07:00, to: 19:00, timezone: Europe/Berlin, min-parallelism: 8}
 """,
-        _job("policy", "early-pass.", "proactive.", "schedule."),
+        _job("policy", "proactive.", "schedule."),
     ),
     OptionChapter(
         "Lag and other numbers",
