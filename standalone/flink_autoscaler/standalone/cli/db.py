@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 app = command_group(
     "flink-autoscaler db upgrade --config autoscaler.yaml",
     text="Look after the database.",
-    short_help="Look after the database: upgrade, downgrade, status, check, import, set-aside, restore.",
+    short_help="Look after the database: upgrade, downgrade, status, check, import, set-aside.",
 )
 
 _UPGRADE_TIMEOUT: Final = 3600.0
@@ -179,12 +179,12 @@ def set_aside(
     job: Annotated[str | None, valued("--job", metavar="JOB", text="Only those of the job with this key.")] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List stored values that could not be read and were kept aside, and whether this version can read them.
+    """List stored values that could not be read and were kept aside.
 
-    A job goes on without such a value. What this version reads again, db restore puts back.
+    A job goes on without such a value. It stays in the table fa_set_aside, to the letter.
     """
     from flink_autoscaler.stores.sql.schema import require_current
-    from flink_autoscaler.stores.sql.state.set_aside import values_set_aside
+    from flink_autoscaler.stores.sql.state.rows import values_set_aside
 
     with given.database() as database:
         require_current(database, upgrades_at_start=False)
@@ -193,43 +193,9 @@ def set_aside(
         print_document({"set_aside": [{**asdict(each), "at": each.at.isoformat()} for each in found]})
         return 0
     rows = [
-        (
-            *(str(each.id), each.job_key, each.state_type, f"{each.at:%Y-%m-%d %H:%M:%S}"),
-            *("yes" if each.unreadable is None else f"no: {each.unreadable}", each.problem),
-        )
-        for each in found
+        (str(each.id), each.job_key, each.state_type, f"{each.at:%Y-%m-%d %H:%M:%S}", each.problem) for each in found
     ]
-    print_table(("ID", "JOB", "STATE", "SINCE", "READABLE NOW", "PROBLEM"), rows, if_empty="nothing is set aside")
-    return 0
-
-
-@command(
-    app,
-    "flink-autoscaler db restore 17 --config autoscaler.yaml --dry-run",
-    codes="0 when it was restored, 1 when the database failed or a daemon works with it, 2 when it cannot be.",
-    short_help="Put a value back that was set aside.",
-)
-def restore(
-    number: Annotated[int, typer.Argument(metavar="ID", help="As db set-aside lists it.", show_default=False)],
-    given: GivenSettings,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
-) -> int:
-    """Put a value back to its place that could not be read once and can be now, such as after an upgrade.
-
-    What is stored there now is set aside instead, so that this can be undone. Stop the daemon before.
-    """
-    from flink_autoscaler.standalone.ha.databases import open_database
-    from flink_autoscaler.stores.sql.schema import require_current
-    from flink_autoscaler.stores.sql.state.set_aside import restore as put_back
-
-    prepared = given.prepare()
-    with closing(open_database(prepared)) as database:
-        require_current(database, upgrades_at_start=False)
-        if not dry_run:
-            _require_no_leader(database, prepared.ha.name, "restore")
-        value = put_back(database, number, is_dry_run=dry_run)
-    done = "would be restored" if dry_run else "restored; what was there is set aside"
-    write_out(f"{value.job_key}: {value.state_type} of {value.at:%Y-%m-%d %H:%M:%S} {done}\n")
+    print_table(("ID", "JOB", "STATE", "SINCE", "PROBLEM"), rows, if_empty="nothing is set aside")
     return 0
 
 

@@ -6,7 +6,7 @@ One table for every place that refuses them, so that who upgrades reads the same
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 _COMMAND_PROVIDER: Final = (
@@ -42,6 +42,10 @@ REMOVED_KEYS: Final[Mapping[str, str]] = {
     f"{_JOB}early-pass.per-hour": _SHORTER_INTERVAL,
     f"{_JOB}improvement.early-passes": _SHORTER_INTERVAL,
     f"{_JOB}rescale.reversal.window": "job.autoscaler.rescale.budget.per-day and scale-down.economics.enabled",
+    "autoscaler.standalone.jdbc.file-grace": (
+        "a backup of the database (docs/guide/database.md): nothing is scaled while the SQLite file is gone, and it is "
+        "not written anew"
+    ),
     f"{_JOB}policies": "job.autoscaler.policy, the name of one policy; schedule.plans holds for each",
     f"{_JOB}policies.combine": "job.autoscaler.policy, the name of one policy",
     f"{_JOB}policies.shadow": "job.autoscaler.policy.shadow",
@@ -90,6 +94,11 @@ REMOVED_PLUGINS: Final[Mapping[tuple[str, str], str]] = {
 }
 """By group of entry points and name: what to use instead."""
 
+REMOVED_COMMANDS: Final[Mapping[str, str]] = {
+    "db restore": "db set-aside, which lists the values: they stay in the table fa_set_aside (docs/guide/database.md)",
+}
+"""By the words of a command: what to use instead."""
+
 _INDEX: Final = re.compile(r"\.\d{1,4}\.", re.ASCII)
 
 
@@ -103,6 +112,14 @@ def removed_plugin(group: str, name: str) -> str | None:
     """Return what is wrong with the name of a plug-in that came with an earlier version; None for every other name."""
     instead = REMOVED_PLUGINS.get((group, name))
     return None if instead is None else f"'{name}' {_sentence(instead)}"
+
+
+def removed_command(words: Sequence[str]) -> str | None:
+    """Return what is wrong with a command line that begins with a command of an earlier version; None for others."""
+    for name, instead in REMOVED_COMMANDS.items():
+        if name.split() == list(words[: name.count(" ") + 1]):
+            return f"'{name}' {_sentence(instead)}"
+    return None
 
 
 def _sentence(instead: str) -> str:
