@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 import time
 from collections.abc import Collection
 from contextlib import closing
@@ -39,6 +41,9 @@ AtOption = Annotated[
 ]
 
 _SHOWN_JOBS: Final = 20
+_TOOLS: Final = Path(__file__).parents[4] / "tools"
+"""Where a clone has what is not in the wheel."""
+
 _HOW_TO_RECORD: Final = (
     "passes are recorded in a database, and there is none here: a daemon has one of its own, which its user finds "
     "with its STATE_DIRECTORY; for another set autoscaler.standalone.state-store.type: JDBC and "
@@ -107,7 +112,11 @@ def replay(
     record: Annotated[Path | None, valued("--record", metavar="FILE", text="Do an exported pass again.")] = None,
     vectors: Annotated[
         Path | None,
-        valued("--vectors", metavar="FILE", text="Recorded behaviour of the reference (JSON, .gz or not)."),
+        valued(
+            "--vectors",
+            metavar="FILE",
+            text="Recorded behaviour of the reference (JSON or .gz), in a clone.",
+        ),
     ] = None,
     output: Annotated[
         Path | None, valued("--output", metavar="FILE", text="Where to write what happened with --vectors (JSON).")
@@ -238,12 +247,16 @@ def _replay(record: PassRecord) -> int:
 def _replay_vectors(vectors: Path, output: Path) -> int:
     """Replay behaviour vectors and write what happened; return the exit code."""
     from flink_autoscaler.standalone.observability.logs import configure_logging
-    from flink_autoscaler.standalone.records.vector_replay import read_vectors, replay
 
+    sys.path.append(str(_TOOLS))
+    try:
+        tool = importlib.import_module("behaviour_vectors")
+    except ModuleNotFoundError as error:
+        raise mistake("--vectors: works in a clone of the project alone, with tools/behaviour_vectors") from error
     configure_logging(log_format="auto", level="error")
-    given = read_vectors(vectors)
+    given = tool.read_vectors(vectors)
     with whole_file(output, replaces=True) as stream, progress("replaying") as tell:
-        replayed = replay(given, progress=tell)
+        replayed = tool.replay(given, progress=tell)
         stream.write(json.dumps(replayed).encode())
     write_out(f"{len(replayed['cases'])} cases replayed, written to {output}\n")
     return 0

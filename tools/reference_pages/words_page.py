@@ -13,7 +13,7 @@ WORDS_PAGE: Final = Path("docs/reference/words.md")
 _HEAD: Final = """\
 # Words: phases, reasons, events
 
-<!-- Generated: python -m flink_autoscaler.standalone.settings.reference --write -->
+<!-- Generated: PYTHONPATH=tools python -m reference_pages --write -->
 
 Every word that the log, `events`, `explain`, `once` and the reports tell, what it means, and what to do. The same on
 the command line: `flink-autoscaler meaning DOES_NOT_PAY`. Options are named without `job.autoscaler.` in front; all of
