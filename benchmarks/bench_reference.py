@@ -53,18 +53,7 @@ DS2: Final[Options] = {
     "metrics.window": "2 min",
     "stabilization.interval": "0",
 }
-PUBLISHED_VARGA: Final[Options] = {
-    **AT_ONCE,
-    "policy": "varga",
-    "varga.hardened": "false",
-    "hpa.behavior": "kubernetes",
-}
-ZEROS: Final[Options] = {
-    **PUBLISHED_VARGA,
-    "improvement.supervised-rescales": "false",
-    "vertex.max-parallelism": "64",
-}
-HARDENED: Final[Options] = {**AT_ONCE, "policy": "varga"}
+VARGA: Final[Options] = {**AT_ONCE, "policy": "varga"}
 SOONER: Final[Options] = {**BARE, "metrics.window": "5 min", "stabilization.interval": "1 min"}
 FORECAST: Final[Options] = {"policy": "proactive", "forecast.enabled": "true"}
 WIDER: Final[Options] = {**FORECAST, "forecast.quantile": "0.95"}
@@ -111,13 +100,11 @@ WEEK_ROWS: Final = (
     Row("capacity, bare", _CAPACITY, {**BARE, **ASSUMED}),
     Row("capacity T = 60 s, as shipped", _CAPACITY_60, {"restart.time": "60 s"}),
     Row("capacity T = 60 s, bare", _CAPACITY_60, {**BARE, "restart.time": "60 s"}),
-    Row("varga as published, zeros", Figures(10395, 2642, 115, 130, 2093), ZEROS, feeds_zeros=True),
-    Row("varga masked, mean", Figures(3162, 131, 965, 1122, 8430), {**PUBLISHED_VARGA, "varga.mask-rescale": "true"}),
-    Row("varga hardened, 300 s", Figures(4568, 177, 10, 55, 46), {**HARDENED, "hpa.scale-down.window": "300 s"}),
+    Row("varga, 300 s", Figures(4568, 177, 10, 55, 46), {**VARGA, "varga.scale-down.window": "300 s"}),
     Row(
-        "varga hardened, 1 h",
+        "varga, 1 h",
         Figures(4904, 124, 0, 47, 30),
-        {**HARDENED, "metrics.window": "5 min", "stabilization.interval": "1 min"},
+        {**VARGA, "metrics.window": "5 min", "stabilization.interval": "1 min"},
     ),
     Row(
         "ds2 factor 0",

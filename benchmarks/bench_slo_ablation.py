@@ -110,7 +110,6 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     "rescale-price 1800 s": Variant({"slo.rescale-price": "1800 s"}),
     "rescale-price-up 60 s": Variant({"slo.rescale-price-up": "60 s"}),
     "up at once": Variant(apply=_at_once),
-    "no early passes": Variant({"improvement.early-passes": "false"}),
 }
 
 

@@ -29,7 +29,6 @@ OPTIONS = {
     "job.autoscaler.stabilization.interval": "2 s",
     "job.autoscaler.scale-down.interval": "0",
     "job.autoscaler.scale-down.economics.enabled": "false",
-    "job.autoscaler.rescale.reversal.window": "0",
     "job.autoscaler.restart.time": "3 s",
     "job.autoscaler.catch-up.duration": "30 s",
     "job.autoscaler.vertex.max-parallelism": "6",

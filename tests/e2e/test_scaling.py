@@ -31,7 +31,6 @@ OPTIONS = {
     "job.autoscaler.utilization.target": "0.7",
     "job.autoscaler.metrics.busy-time.aggregator": "AVG",
     "job.autoscaler.improvement.first-minute": "false",  # the rise lasts no longer than that
-    "job.autoscaler.rescale.reversal.window": "1 s",  # windows of seconds take a stall of a busy machine for the load
     "autoscaler.standalone.control-loop.interval": "2 s",
 }
 

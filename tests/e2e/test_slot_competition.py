@@ -29,7 +29,6 @@ OPTIONS = {
     # Only "work" takes part, so that the figures can be worked out in the head.
     "job.autoscaler.vertex.exclude.names": "Source: *;sink: *",
     "job.autoscaler.scale-down.economics.enabled": "false",
-    "job.autoscaler.rescale.reversal.window": "0",
 }
 
 # One subtask of "work" takes 1 ms per record: the one needs more than the seven that are allowed, the other only one.

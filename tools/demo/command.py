@@ -13,10 +13,10 @@ from rich.console import Console
 
 from demo.daemon import DEFAULT_ENGINE
 from demo.plan import DEFAULT_SECONDS, SLO, SLO_SECONDS, DemoPlan, PlanError, parse_policy, parse_seconds, plan_for
-from demo.prerequisites import missing_parts
-from demo.show import FLINK_VERSION, Show
+from demo.screen import print_summary
+from demo.show import Show
 from demo.stop_signals import StoppedError, StopSignals
-from demo.summary import print_summary, verdict
+from demo.story import Story
 from flink_cluster.errors import HarnessError
 
 _PLAIN_WIDTH = 140
@@ -40,10 +40,6 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     except PlanError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2
-    if missing := missing_parts(FLINK_VERSION):
-        for part in missing:
-            print(f"missing: {part.what}\n         on Debian: {part.command}", file=sys.stderr)
-        return 1
     directory = Path(tempfile.mkdtemp(prefix="flink-autoscaler-demo-"))
     show = Show(plan, directory, _console(), engine)
     try:
@@ -94,3 +90,13 @@ def _tidy(show: Show, *, is_kept: bool) -> None:
         shutil.rmtree(part, ignore_errors=True)
     if is_kept:
         show.console.print(f"logs of the daemon and of Flink: {show.directory}", markup=False, soft_wrap=True)
+
+
+def verdict(story: Story, missing: list[str]) -> str:
+    """Return the one line that says whether it worked."""
+    if missing:
+        return f"FAILED: {'; '.join(missing)}"
+    ups = sum(rescale.is_up for rescale in story.rescales)
+    counts = [(ups, "scale-up"), (len(story.rescales) - ups, "scale-down")]
+    told = " and ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts)
+    return f"PASSED: Flink confirmed {told}, and the lag drained"

@@ -27,6 +27,9 @@ _OWN_VARIABLES = ("AUTOSCALER__", "JOB__AUTOSCALER__", "FLINK_CONF_DIR")
 DEFAULT_ENGINE = "spark"
 """What the daemon takes where nothing is configured."""
 
+PASSES = "flink_autoscaler_passes_total"
+"""Its counter of passes, as in :meth:`DaemonPages.totals`."""
+
 
 def configuration(rest_url: str, options: Mapping[str, str], engine: str) -> dict[str, object]:
     """Return the configuration of a daemon that looks after one cluster; of its own engine nothing is said."""
@@ -59,7 +62,7 @@ class DaemonProcess:
 
     def __enter__(self) -> Self:
         self.config_file.write_text(yaml.safe_dump(dict(self._config), sort_keys=False))
-        command = [str(_command()), "run", "--config", str(self.config_file)]
+        command = [sys.executable, "-m", "flink_autoscaler.standalone", "run", "--config", str(self.config_file)]
         self._guard = Guard()
         with self.log_file.open("ab") as log, (self._directory / "daemon.out").open("ab") as out:
             # A session of its own: Ctrl-C is for the demo, which stops everything in order.
@@ -97,13 +100,6 @@ class DaemonProcess:
         if not self.is_running:
             tail = "\n".join(self.log_file.read_text(errors="replace").splitlines()[-12:])
             raise HarnessError(f"the daemon ended with code {self._process.returncode}\n{tail}")
-
-
-def _command() -> Path:
-    command = Path(sys.executable).with_name("flink-autoscaler")
-    if not command.exists():
-        raise HarnessError(f"there is no {command}: the project is not installed for this Python; run make setup")
-    return command
 
 
 def _environment(directory: Path) -> dict[str, str]:

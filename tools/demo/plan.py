@@ -14,8 +14,6 @@ SLO_SECONDS = 720
 """Length with the policy ``slo``, which reckons in minutes."""
 
 CAPACITY, SLO = "capacity", "slo"
-SLO_LAG = 60.0
-"""Seconds of lag that are acceptable where the policy is ``slo``."""
 
 BASE_RATE = 150.0
 MIDDLE_RATE = 700.0
@@ -31,9 +29,8 @@ JOB_NAME = "orders"
 LEAD_IN = 5
 """Seconds at the base rate before the first second of the plan, in which the daemon gets going."""
 
-_DAY = 450
-_SHORTEST_DAY_WITH_STEPS = 240
-# Share of a day, records/s. Plateaus are several metric windows long.
+_SHORTEST_WITH_STEPS = 240
+# Share of the time, records/s. Plateaus are several metric windows long.
 _STEPS = (
     (0.0, BASE_RATE),
     (0.03, BASE_RATE),  # somebody waits for the first rescale; a metric window must fill before it anyway
@@ -56,15 +53,13 @@ class DemoPlan:
 
     Attributes:
         seconds: Length, without the lead-in.
-        curve: Arrivals in records/s from the lead-in on; one or more days that begin and end at the base rate.
-        options: What the daemon is told, with waits that fit the length of a day.
-        lag_limit: Seconds of lag above which the job is not to stay; None where nothing is promised.
+        curve: Arrivals in records/s from the lead-in on, which begin and end at the base rate.
+        options: What the daemon is told, with waits that fit the length.
     """
 
     seconds: int
     curve: Curve
     options: dict[str, str]
-    lag_limit: float | None = None
 
     @property
     def drained_lag(self) -> float:
@@ -114,28 +109,20 @@ def parse_seconds(text: str, default: int = DEFAULT_SECONDS) -> int:
 
 
 def plan_for(seconds: int, policy: str = CAPACITY) -> DemoPlan:
-    """Plan a demo: days of some minutes, or one day when there is not time for two."""
-    if policy == SLO:
-        return DemoPlan(seconds, _curve(seconds, days=1), _slo_options(), SLO_LAG)
-    days = max(1, seconds // _DAY)
-    return DemoPlan(seconds, _curve(seconds, days), _options(seconds / days))
+    """Plan a demo in which the load rises and falls once."""
+    shape = _STEPS if seconds >= _SHORTEST_WITH_STEPS else _ONE_STEP
+    curve = Curve(((-float(LEAD_IN), BASE_RATE), *((round(share * seconds, 1), rate) for share, rate in shape)))
+    return DemoPlan(seconds, curve, _slo_options() if policy == SLO else _options(seconds))
 
 
-def _curve(seconds: int, days: int) -> Curve:
-    day = seconds / days
-    shape = _STEPS if day >= _SHORTEST_DAY_WITH_STEPS else _ONE_STEP
-    points = tuple((round((number + share) * day, 1), rate) for number in range(days) for share, rate in shape)
-    return Curve(((-float(LEAD_IN), BASE_RATE), *points))
-
-
-def _options(day: float) -> dict[str, str]:
-    """Return what is set for the job, with waits that are to a day as the defaults are to a real one."""
+def _options(seconds: float) -> dict[str, str]:
+    """Return what is set for the job, with waits that are to the time as the defaults are to a day."""
     return {
         "job.autoscaler.enabled": "true",
-        "job.autoscaler.metrics.window": _seconds(day * 0.07, 12, 30),
-        "job.autoscaler.stabilization.interval": _seconds(day * 0.025, 4, 10),
-        "job.autoscaler.scale-down.interval": _seconds(day * 0.065, 10, 30),
-        "job.autoscaler.catch-up.duration": _seconds(day * 0.2, 30, 60),
+        "job.autoscaler.metrics.window": _seconds(seconds * 0.07, 12, 30),
+        "job.autoscaler.stabilization.interval": _seconds(seconds * 0.025, 4, 10),
+        "job.autoscaler.scale-down.interval": _seconds(seconds * 0.065, 10, 30),
+        "job.autoscaler.catch-up.duration": _seconds(seconds * 0.2, 30, 60),
         "job.autoscaler.restart.time": "3 s",
         "job.autoscaler.utilization.target": "0.7",
         "job.autoscaler.vertex.max-parallelism": str(SLOTS),
@@ -151,7 +138,7 @@ def _slo_options() -> dict[str, str]:
     return {
         "job.autoscaler.enabled": "true",
         "job.autoscaler.policy": SLO,
-        "job.autoscaler.slo.lag": f"{SLO_LAG:g} s",
+        "job.autoscaler.slo.lag": "60 s",
         "job.autoscaler.slo.rescale-price": "20 s",
         "job.autoscaler.slo.rescale-price-up": "10 s",
         "job.autoscaler.stabilization.interval": "5 s",

@@ -10,15 +10,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from demo.daemon import DEFAULT_ENGINE, DaemonPages, DaemonProcess, configuration
-from demo.daemon_log import Listening, LogReader
+from demo.daemon import DEFAULT_ENGINE, PASSES, DaemonPages, DaemonProcess, configuration
 from demo.job_watch import JobWatch
-from demo.live_view import LiveScreen
 from demo.plan import LEAD_IN, SLOTS, DemoPlan
-from demo.screen import Frame, PlainScreen, Screen
+from demo.screen import Frame, Screen
 from demo.stop_signals import StopSignals
-from demo.story import Story, shortfalls
-from demo.summary import engine_shortfalls, late_shortfalls
+from demo.story import LogReader, Story, shortfalls
 from flink_cluster import FlinkCluster
 from flink_cluster import job as scaling_job
 from flink_cluster.distribution import distribution
@@ -74,8 +71,10 @@ class Show:
             self._watch(self.story, watch, log, require_running)
             self.totals = pages.totals()
             signals.tidy_up()
-        found = shortfalls(self.story, self.plan.drained_lag) + engine_shortfalls(self.engine, self.totals)
-        return found + late_shortfalls(self.story, self.plan, self.start)
+        found = shortfalls(self.story, self.plan.drained_lag)
+        if self.engine == DEFAULT_ENGINE and not self.totals.get(f"{PASSES} on {DEFAULT_ENGINE}"):
+            found.append("no pass ran on Spark, as far as the daemon told")
+        return found
 
     def _say(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -97,7 +96,7 @@ class Show:
 
         def listening() -> str:
             daemon.require_running()
-            return next((fact.url for fact in log.new_facts() if isinstance(fact, Listening)), "")
+            return next((each["url"] for each in log.new_records() if each.get("event") == "http_listening"), "")
 
         def is_ready() -> bool:
             daemon.require_running()
@@ -116,11 +115,12 @@ class Show:
         return JobWatch(cluster.rest, scaling_job.submit(cluster, self.plan.job(start_ms)))
 
     def _watch(self, story: Story, watch: JobWatch, log: LogReader, require_running: Callable[[], None]) -> None:
-        with self.screen or _screen_for(self.console) as screen:
+        screen = self.screen or Screen(self.console)
+        with screen.opened():
             while True:
                 require_running()
-                for fact in log.new_facts():
-                    story.hear(fact)
+                for record in log.new_records():
+                    story.hear(record)
                 story.see(watch.look())
                 frame = self._frame(story)
                 screen.show(frame)
@@ -133,7 +133,3 @@ class Show:
         is_over = now >= self.start + self.plan.seconds
         missing = shortfalls(story, self.plan.drained_lag) if is_over else []
         return Frame(self.plan, story, self.start, now, self.engine, tuple(missing))
-
-
-def _screen_for(console: Console) -> Screen:
-    return LiveScreen(console) if console.is_terminal else PlainScreen(console)

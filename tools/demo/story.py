@@ -1,16 +1,51 @@
-"""What has happened so far: the quantities over time, the rescales, and whether it is what was promised."""
+"""What has happened so far: what the daemon says in its log, what Flink shows, and whether it is what was promised."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
 
-from demo.daemon_log import Change, Considered, Decision, Fact, Requested, Trouble
+Json = Mapping[str, Any]
 
 # Flink's metrics are up to 3 s old; over 8 s that is little.
 _ARRIVAL_SPAN = 8.0
 # In a restart the lag is unknown or, before splits are assigned, 0: one look proves nothing.
 _FINAL_SPAN = 6.0
+
+
+class LogReader:
+    """Gives the records that were added to the log file of a daemon since the last call."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._position = 0
+
+    def new_records(self) -> list[Json]:
+        """Return new records in the order of their lines; a line that is not finished waits for the next call."""
+        if not self._file.exists():
+            return []
+        with self._file.open("rb") as log:
+            log.seek(self._position)
+            added = log.read()
+        complete = added[: added.rfind(b"\n") + 1]
+        self._position += len(complete)
+        lines = complete.decode(errors="replace").splitlines()
+        return [record for line in lines if (record := parse_line(line)) is not None]
+
+
+def parse_line(line: str) -> Json | None:
+    """Return what a line says, with epoch seconds as ``at``; None for what the daemon has not written."""
+    try:
+        record = json.loads(line)
+        at = datetime.fromisoformat(record["timestamp"]).timestamp()
+    except (ValueError, KeyError, TypeError):
+        return None  # lines of the JVM, or half a line of a daemon that was killed
+    # What a library warns of is no trouble of the daemon.
+    return None if "logger" in record else {**record, "at": at}
 
 
 @dataclass(frozen=True)
@@ -28,6 +63,24 @@ class Look:
     parallelism: Mapping[str, int] | None = None
     lag: float | None = None
     taken: float | None = None
+
+
+@dataclass
+class Change:
+    """One vertex of a decision of the daemon.
+
+    Attributes:
+        at: Epoch seconds.
+        reason: Why, in one line.
+        confirmed: Seconds until Flink showed the vertex running with it; None while it has not.
+    """
+
+    at: float
+    vertex: str
+    before: int
+    after: int
+    reason: str
+    confirmed: float | None = None
 
 
 @dataclass(frozen=True)
@@ -51,34 +104,28 @@ class Rescale:
         return self.after > self.before
 
 
-@dataclass(frozen=True)
-class Note:
-    """One line of what happened."""
-
-    at: float
-    text: str
-
-
 @dataclass
 class Story:
-    """Collects looks at the job and facts from the daemon's log. Belongs to one thread.
+    """Collects looks at the job and records of the daemon's log. Belongs to one thread.
 
     Attributes:
         vertices: Name by vertex id; an id without a name stands for itself.
+        changes: What the daemon decided to change, in order.
+        notes: Instants in epoch seconds, and a line about what happened.
         parallelism: Real parallelism by vertex name, as last seen with every subtask running.
         wanted: Parallelism by vertex name that the daemon last requested; empty before the first time.
-        decisions: What the daemon decided to change, in order.
-        thinking: What the last pass came to.
+        phase: How far the last pass got, and its reasons; empty before the first one.
     """
 
     vertices: Mapping[str, str] = field(default_factory=dict)
     looks: list[Look] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
     rescales: list[Rescale] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
+    notes: list[tuple[float, str]] = field(default_factory=list)
     parallelism: dict[str, int] = field(default_factory=dict)
     wanted: dict[str, int] = field(default_factory=dict)
-    decisions: list[Decision] = field(default_factory=list)
-    thinking: Considered | None = None
+    phase: str = ""
+    reasons: tuple[str, ...] = ()
 
     def see(self, look: Look) -> None:
         """Add a look; a parallelism that differs from the one before is a confirmed rescale."""
@@ -86,23 +133,34 @@ class Story:
         for vertex, after in (look.parallelism or {}).items():
             before = self.parallelism.get(vertex, after)
             self.parallelism[vertex] = after
-            if before != after:
-                self._confirm(Rescale(look.at, vertex, before, after, self._last_change(vertex)))
+            if before == after:
+                continue
+            change = next((each for each in reversed(self.changes) if each.vertex == vertex), None)
+            if change is not None and change.after == after and change.confirmed is None:
+                change.confirmed = look.at - change.at
+            self.rescales.append(Rescale(look.at, vertex, before, after, change))
+            self.notes.append((look.at, f"confirmed: {vertex} runs with {after}, had {before}"))
 
-    def hear(self, fact: Fact) -> None:
+    def hear(self, record: Json) -> None:
         """Add what the daemon said."""
-        match fact:
-            case Decision(at, changes):
-                self.decisions.append(fact)
-                for change in changes:
-                    text = f"decided: {change.vertex} {change.before} -> {change.after} ({change.reason})"
-                    self.notes.append(Note(at, text))
-            case Requested(_, parallelism):
-                self.wanted.update({self.vertices.get(key, key): value for key, value in parallelism.items()})
-            case Considered():
-                self.thinking = fact
-            case Trouble(at, text):
-                self.notes.append(Note(at, f"warning: {text}"))
+        at, event = record["at"], record.get("event")
+        if record.get("level") in ("warning", "error", "critical"):
+            facts = [str(record[name]) for name in ("reason", "text", "error") if record.get(name)]
+            self.notes.append((at, f"warning: {': '.join([str(event), *facts])}"))
+        elif event == "scaling_report" and record["is_executed"]:
+            self._decide(at, record["vertices"])
+        elif event == "job_rescale_requested":
+            self.wanted.update({self.vertices.get(key, key): value for key, value in record["parallelism"].items()})
+        elif event in ("job_phase", "job_reasons", "job_reasons_flapping", "job_reasons_settled"):
+            self.phase, self.reasons = record["phase"], tuple(record["reasons"])
+
+    def _decide(self, at: float, vertices: list[Json]) -> None:
+        for vertex in vertices:
+            name, before, after = vertex["name"], vertex["current"], vertex["new"]
+            target_rate, capacity = _rate(vertex["target_rate"]), _rate(vertex["capacity"])
+            reason = f"input {target_rate}, capacity {capacity} with {before}"
+            self.changes.append(Change(at, name, before, after, reason))
+            self.notes.append((at, f"decided: {name} {before} -> {after} ({reason})"))
 
     @property
     def lag(self) -> float | None:
@@ -114,16 +172,6 @@ class Story:
         """The greatest lag of the last seconds; None when Flink did not tell it then."""
         recent = [look for look in self.looks if look.at >= self.looks[-1].at - _FINAL_SPAN]
         return max((look.lag for look in recent if look.lag is not None), default=None)
-
-    @property
-    def peak_lag(self) -> float | None:
-        """The greatest lag that Flink told."""
-        return max((look.lag for look in self.looks if look.lag is not None), default=None)
-
-    @property
-    def processed(self) -> float | None:
-        """Records that the job has taken from its source."""
-        return max((look.taken for look in self.looks if look.taken is not None), default=None)
 
     def arrivals(self) -> list[tuple[float, float]]:
         """Return instants and the records/s that arrived around them.
@@ -137,45 +185,19 @@ class Story:
                 total = look.lag + look.taken
                 if not points or total > points[-1][1]:
                     points.append((look.at, total))
-        return _slopes(points)
-
-    def _confirm(self, rescale: Rescale) -> None:
-        self.rescales.append(rescale)
-        text = f"confirmed: {rescale.vertex} runs with {rescale.after}, had {rescale.before}"
-        self.notes.append(Note(rescale.at, text))
-
-    def _last_change(self, vertex: str) -> Change | None:
-        changes = (change for decision in reversed(self.decisions) for change in decision.changes)
-        return next((change for change in changes if change.vertex == vertex), None)
-
-
-def _slopes(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    slopes: list[tuple[float, float]] = []
-    first = 0
-    for at, total in points:
-        while first + 1 < len(points) and points[first + 1][0] <= at - _ARRIVAL_SPAN:
-            first += 1
-        since, before = points[first]
-        if at - since >= _ARRIVAL_SPAN:
-            slopes.append((at, (total - before) / (at - since)))
-    return slopes
+        slopes: list[tuple[float, float]] = []
+        first = 0
+        for at, total in points:
+            while first + 1 < len(points) and points[first + 1][0] <= at - _ARRIVAL_SPAN:
+                first += 1
+            since, before = points[first]
+            if at - since >= _ARRIVAL_SPAN:
+                slopes.append((at, (total - before) / (at - since)))
+        return slopes
 
 
-def longest_above(looks: Sequence[Look], most: Callable[[float], float]) -> float:
-    """Return for how many seconds in a row more waited than may; an unknown lag goes on with what was.
-
-    Args:
-        looks: In order.
-        most: Records that may wait at an instant.
-    """
-    since, longest = None, 0.0
-    for look in looks:
-        if look.lag is not None and look.lag <= most(look.at):
-            since = None
-        elif look.lag is not None and since is None:
-            since = look.at
-        longest = max(longest, 0.0 if since is None else look.at - since)
-    return longest
+def _rate(value: float | str | None) -> str:
+    return "unknown" if value is None else f"{float(value):,.0f}/s"
 
 
 def shortfalls(story: Story, drained_lag: float) -> list[str]:

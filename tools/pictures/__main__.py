@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from demo.plan import DemoPlan, parse_seconds, plan_for
-from demo.screen import PlainScreen
 from demo.show import Show
 from demo.stop_signals import StoppedError, StopSignals
 from rich.console import Console
@@ -26,7 +25,7 @@ BUILD = PROJECT / "build" / "pictures"
 _PLAIN_WIDTH = 140
 _REPORT_WIDTH = 1100
 _SECONDS = "890"
-"""One rise and fall of the load: a point of a report's chart stands for a minute at least."""
+"""A point of a report's chart stands for a minute at least."""
 
 
 def main() -> int:
@@ -44,7 +43,7 @@ def main() -> int:
 
 def _make(directory: Path, signals: StopSignals) -> None:
     console = Console(width=_PLAIN_WIDTH)
-    screen = RecordingScreen(PlainScreen(console))
+    screen = RecordingScreen(console)
     history = directory / "history"
     show = Show(_with_history(history), directory, console, screen=screen)
     if missing := show.run(signals):
@@ -59,7 +58,7 @@ def _make(directory: Path, signals: StopSignals) -> None:
 
 
 def _with_history(history: Path) -> DemoPlan:
-    """Plan a demo with several days, of which the daemon keeps what it measured and decided."""
+    """Plan a demo of which the daemon keeps what it measured and decided."""
     plan = plan_for(parse_seconds(os.environ.get("DEMO_SECONDS", _SECONDS)))
     kept = {
         "autoscaler.history.enabled": "true",

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
-from demo.live_view import picture
-from demo.screen import Frame, PlainScreen
+from demo.screen import Frame, Screen, picture
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
@@ -49,29 +45,21 @@ def live_view_svg(frame: Frame) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 
-@dataclass
-class RecordingScreen:
-    """Prints lines as the demo does without a terminal, and keeps the picture after the last settled scale-up.
+class RecordingScreen(Screen):
+    """Shows what the demo does, and keeps the picture after the last settled scale-up.
 
     Attributes:
         svg: The live view; empty before a scale-up has settled.
     """
 
-    plain: PlainScreen
-    svg: str = ""
-    _ups_drawn: int = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Leave nothing to close."""
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self.svg = ""
+        self._ups_drawn = 0
 
     def show(self, frame: Frame) -> None:
-        """Print what is new; draw the frame when it is the one to keep."""
-        self.plain.show(frame)
+        """Show how things are now; draw the frame when it is the one to keep."""
+        super().show(frame)
         ups = [rescale for rescale in frame.story.rescales if rescale.is_up and rescale.change is not None]
         if len(ups) > self._ups_drawn and frame.now >= ups[-1].at + _SETTLED:
             self._ups_drawn = len(ups)

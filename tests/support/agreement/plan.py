@@ -66,7 +66,6 @@ _SHARED: Final = {
     "job.autoscaler.enabled": "true",
     "job.autoscaler.stabilization.interval": "10 s",
     "job.autoscaler.restart.time": "10 s",
-    "job.autoscaler.rescale.reversal.window": "1 min",
     "job.autoscaler.vertex.max-parallelism": str(SLOTS),
 }
 _OWN: Final[Mapping[str, Mapping[str, str]]] = {

@@ -40,7 +40,6 @@ OPTIONS: Final[Mapping[str, str]] = {
     "job.autoscaler.scale-down.interval": "0 s",
     "job.autoscaler.scale-down.max-factor": "1",
     "job.autoscaler.scale-down.economics.enabled": "false",
-    "job.autoscaler.rescale.reversal.window": "0 s",
     "job.autoscaler.rescale.budget.per-day": "0",
     "job.autoscaler.restart.time": "1 s",
     "job.autoscaler.catch-up.duration": "0 s",

@@ -30,7 +30,6 @@ OPTIONS: Mapping[str, str] = {
     "scale-down.interval": "0",
     "scale-down.max-factor": "1",
     "scale-down.economics.enabled": "false",
-    "rescale.reversal.window": "0",
     "vertex.max-parallelism": "12",
     "rescale.budget.per-day": "0",
 }

@@ -15,8 +15,6 @@ OUTPUT: Final = "cli/output.py"
 NOT_FOR_PEOPLE: Final = {
     # Writes lines that its own processors have escaped.
     "observability/logs.py",
-    # Compares a generated page with the sources; no daemon runs it.
-    "settings/reference/__main__.py",
 }
 CALLS: Final = {"print", "echo", "secho", "Console", "print_exc", "print_stack", "pprint"}
 """Functions that write to a terminal by themselves, by whatever module they are called."""

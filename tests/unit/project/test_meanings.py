@@ -12,7 +12,7 @@ from told_words import FoundWords, find_words
 
 from flink_autoscaler.core import errors
 from flink_autoscaler.core.model.decision import PassPhase
-from flink_autoscaler.core.model.meanings import CHAPTERS, Kind, Meaning, meanings_of
+from flink_autoscaler.core.model.meanings import Kind, Meaning, chapters, meanings_of
 from flink_autoscaler.core.model.supervision import Stage, SupervisionPhase
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import PREFIX
@@ -53,7 +53,7 @@ def used() -> dict[Kind, set[str]]:
 
 
 def declared(kind: Kind) -> list[Meaning]:
-    return [meaning for chapter in CHAPTERS if chapter.kind is kind for meaning in chapter.meanings]
+    return [meaning for chapter in chapters() if chapter.kind is kind for meaning in chapter.meanings]
 
 
 @pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.value)
@@ -107,14 +107,14 @@ def test_a_word_of_any_source_file_is_found(tmp_path: Path) -> None:
 
 
 def test_lines_are_sentences() -> None:
-    texts = [text for chapter in CHAPTERS for each in chapter.meanings for text in (each.means, each.advice) if text]
+    texts = [text for chapter in chapters() for each in chapter.meanings for text in (each.means, each.advice) if text]
 
     assert [text for text in texts if not text.endswith(".")] == []
 
 
 def options_named() -> Iterator[str]:
     """Options as they are named in the lines: below ``job.autoscaler.`` without their prefix."""
-    texts = [each.means + each.advice for chapter in CHAPTERS for each in chapter.meanings]
+    texts = [each.means + each.advice for chapter in chapters() for each in chapter.meanings]
     names = (name for text in texts for name in re.findall(r"`([a-z0-9.-]+)`", text))
     foreign = ("jobmanager.", "taskmanager.", "metrics.fetcher.", "execution.", "pipeline.")
     return (name for name in names if "." in name and not name.startswith(foreign))

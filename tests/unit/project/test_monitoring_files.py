@@ -17,7 +17,7 @@ from dashboards.panels import WIDTH
 from prometheus_server import quickened, require
 
 from flink_autoscaler.core.model.decision import PassPhase
-from flink_autoscaler.core.model.meanings import CHAPTERS, Kind
+from flink_autoscaler.core.model.meanings import Kind, chapters
 from flink_autoscaler.core.model.supervision import Stage, SupervisionPhase
 from flink_autoscaler.standalone.settings.loading import load_settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
@@ -29,7 +29,7 @@ SERVICES: dict[str, Any] = yaml.safe_load((PROJECT / "docker" / "docker-compose.
 GROUPS = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text())["groups"]
 ALERTS: dict[str, dict[str, Any]] = {rule["alert"]: rule for group in GROUPS for rule in group["rules"]}
 TESTS = yaml.safe_load((PROMETHEUS / "alerts-test.yml").read_text())["tests"]
-WORDS = {meaning.word for chapter in CHAPTERS if chapter.kind is Kind.REASON for meaning in chapter.meanings}
+WORDS = {meaning.word for chapter in chapters() if chapter.kind is Kind.REASON for meaning in chapter.meanings}
 VALUES = {
     "job_pass_phase": {phase.value for phase in PassPhase},
     "job_rescale_phase": {phase.value for phase in SupervisionPhase},

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import Enum, auto
 from typing import Final, NamedTuple, Protocol
@@ -232,14 +232,21 @@ def _patience(first: _Look, since: float, interval: float) -> float:
     return QUIET_PATIENCE if since > OLD * interval else STEADY_PATIENCE
 
 
-async def _interval(client: AsksForMetrics) -> float:
-    """Return the least seconds between two gatherings; 0 where there are none."""
-    configuration: dict[str, str] | AutoscalerError = {}
-    with suppress(TimeoutError):
-        async with asyncio.timeout(LONGEST_ANSWER):
-            configuration = await awaited(client.cluster_configuration(), ResponseError)
-    text = "" if isinstance(configuration, AutoscalerError) else configuration.get(FETCH_INTERVAL, "").strip()
+def gathering_interval(configuration: Mapping[str, str]) -> float:
+    """Return the least seconds between two gatherings of metrics by a JobManager; 0 where there are none.
+
+    The option is a number of milliseconds, or a duration since Flink 2.0; 0 switches it off (``MetricOptions``).
+    """
+    text = configuration.get(FETCH_INTERVAL, "").strip()
     try:
         return parse_duration(text).exact_seconds if text else DEFAULT_INTERVAL
     except ValueError:
         return DEFAULT_INTERVAL
+
+
+async def _interval(client: AsksForMetrics) -> float:
+    configuration: dict[str, str] | AutoscalerError = {}
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LONGEST_ANSWER):
+            configuration = await awaited(client.cluster_configuration(), ResponseError)
+    return gathering_interval({} if isinstance(configuration, AutoscalerError) else configuration)

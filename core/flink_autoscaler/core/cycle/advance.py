@@ -6,7 +6,6 @@ It runs unchanged in a Spark task, in the daemon and in a replay.
 from __future__ import annotations
 
 from flink_autoscaler.core.cycle.doubt import SecondLook
-from flink_autoscaler.core.cycle.early import early_reasons, look_again
 from flink_autoscaler.core.cycle.ending import (
     PassEnd,
     failed,
@@ -163,7 +162,6 @@ def _outcome(
         is_repair=watched.is_repair,
         excluded=end.excluded,
         shadow=found.shadow.proposal if found.shadow else None,
-        look_again=end.look_again,
         origins=origins,
     )
 
@@ -283,10 +281,9 @@ def _decided(
 ) -> tuple[Found, PassEnd]:
     """Decide, and say what there is to say about forecasts; what is remembered are the samples as they are."""
     decided, before = decide(job, plugins, look), found.request.state
-    wish = look_again(decided, job)
     decision = decided.decision
-    if more := (*early_reasons(found.request, wish), *forecast.reasons):
-        decision = replace(decision, reasons=(*decision.reasons, *more))
+    if forecast.reasons:
+        decision = replace(decision, reasons=(*decision.reasons, *forecast.reasons))
     state = decided.state
     if state.samples is not before.samples:
         state = replace(state, samples=before.samples)
@@ -296,7 +293,6 @@ def _decided(
         events=decided.events,
         report=decided.report,
         undecided=_undecided(before, decided.state, job, plugins) if isinstance(decision, Rescale) else None,
-        look_again=wish,
     )
     evaluation = Evaluation(decided.metrics, job.topology, job.restart_time, is_window_full=job.is_window_full)
     return replace(found, evaluation=evaluation), end

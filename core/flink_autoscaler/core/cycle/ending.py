@@ -9,7 +9,6 @@ from flink_autoscaler.core.cycle.wanted import wanted_now
 from flink_autoscaler.core.decide.limits.needs import need_of, waits_for_slots
 from flink_autoscaler.core.errors import AutoscalerError, ConfigError, NotReadyError
 from flink_autoscaler.core.model.decision import Hold, PassPhase, Rescale
-from flink_autoscaler.core.model.early import LookAgain
 from flink_autoscaler.core.model.events import Event, EventType, Reason, ScalingReport, exception_event
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import VertexId
@@ -44,7 +43,6 @@ class PassEnd:
     excluded: frozenset[VertexId] = frozenset()
     undecided: JobState | None = None
     gives: bool = False
-    look_again: LookAgain | None = None
 
 
 def without_reading(request: PassRequest) -> PassOutcome | None:

@@ -104,7 +104,6 @@ def evaluated(
         orders=request.orders,
         reading=reading,
         is_window_full=observed.is_window_full,
-        is_early=bool(request.early),
         aligned=aligned_sizes(observed.topology, options, assumed) if is_windowless else {},
     )
     if skewed := data_skews(job):

@@ -24,7 +24,7 @@ from flink_autoscaler.core.model.decision import Hold, Rescale
 from flink_autoscaler.core.model.events import Event, EventType, ScalingReport
 from flink_autoscaler.core.model.metrics import EvaluatedMetrics, ScalingMetric
 from flink_autoscaler.core.model.numbers import plain
-from flink_autoscaler.core.model.policy_values import EarlyWish, Proposal
+from flink_autoscaler.core.model.policy_values import Proposal
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.state import ConfigChanges, JobState, PolicyMemories, ScalingRecord
 from flink_autoscaler.core.observe.history import add_to_history
@@ -40,14 +40,13 @@ from flink_autoscaler.core.ports.plugins import Plugins
 @quick
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The result of :func:`decide`: the decision, what to remember, what to tell, and who wants to look again."""
+    """The result of :func:`decide`: the decision, what to remember, and what to tell."""
 
     decision: Hold | Rescale
     state: JobState
     metrics: EvaluatedMetrics
     events: tuple[Event, ...] = ()
     report: ScalingReport | None = None
-    look_again: EarlyWish | None = None
 
 
 class Looked(NamedTuple):
@@ -81,8 +80,7 @@ def decide(
         heard = hear(lambda: policy_input(job), options, plugins.policies, memories)
         return _held(replace(plan, reasons=(*plan.reasons, *heard.reasons)), job, heard.memories)
     chosen = choose(lambda: policy_input(job), options, plugins.policies, memories, job, confirmed)
-    decided = _decided(chosen, job, plugins, look)
-    return decided if chosen.look_again is None else replace(decided, look_again=chosen.look_again)
+    return _decided(chosen, job, plugins, look)
 
 
 def _decided(chosen: Chosen, job: EvaluatedJob, plugins: Plugins, look: Look | None) -> Decided:

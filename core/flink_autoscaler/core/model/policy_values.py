@@ -288,7 +288,6 @@ class PolicyInput:
             of this pass. What was before a restart of the job is for a policy to remember.
         is_window_full: Whether ``obs`` covers a whole metric window; else what there is of it.
         profiles: What the sources usually have to take, whether that is trusted or not; of those of which it is known.
-        is_early: Whether the pass came before it was due, since a policy had asked for that.
     """
 
     obs: JobObservation
@@ -300,7 +299,6 @@ class PolicyInput:
     samples: Sequence[JobSample] = ()
     is_window_full: bool = True
     profiles: LoadProfiles = field(default_factory=dict)
-    is_early: bool = False
 
 
 class ProposalDirection(StrEnum):
@@ -329,8 +327,6 @@ class Proposal:
         state: JSON values, handed back in the next pass.
         sizings: How each vertex was sized, of a policy that sizes all of them at once; None of others. These go before
             ``targets``: where a vertex is outside of its band, the others change with it.
-        look_again_at: When the policy wants to look again, epoch seconds, at the earliest; None to wait for the next
-            pass. It is a wish: how soon and how often it is granted, options of the job bound.
     """
 
     policy: str
@@ -342,14 +338,6 @@ class Proposal:
     blocks_down: bool = False
     state: Mapping[str, Any] = field(default_factory=dict)
     sizings: Mapping[VertexId, VertexSizing] | None = None
-    look_again_at: float | None = None
-
-
-class EarlyWish(NamedTuple):
-    """That a policy wants to look at a job again, and when at the earliest, epoch seconds."""
-
-    policy: str
-    at: float
 
 
 @dataclass(frozen=True, slots=True)

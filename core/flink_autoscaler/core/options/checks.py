@@ -95,7 +95,7 @@ def _check_policies(options: AutoscalerOptions) -> str | None:
     except ValueParseError as error:
         return str(error)
     used = [part for kind in OPTIONS_OF.get(name, ()) for part in kind.declared()]
-    parts: list[Option[Any]] = [_O.schedule_plans, _O.hpa_filter_enabled, *used]
+    parts: list[Option[Any]] = [_O.schedule_plans, *used]
     checks = (_within(part, None, None) for part in parts)
     return next((problem for check in checks if (problem := check(options)) is not None), None)
 

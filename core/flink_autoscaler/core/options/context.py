@@ -21,6 +21,7 @@ from flink_autoscaler.core.model.job import (
 from flink_autoscaler.core.model.syntax import Duration
 from flink_autoscaler.core.options.flink import FlinkOptions
 from flink_autoscaler.core.options.job import AutoscalerOptions
+from flink_autoscaler.core.options.option import ValueParseError
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,14 @@ class JobAutoScalerContext:
     def options(self) -> AutoscalerOptions:
         """The autoscaler's options of this job."""
         return AutoscalerOptions.of(self.configuration)
+
+    @property
+    def is_enabled(self) -> bool | None:
+        """Whether the job is looked after; None when its configuration does not say true or false."""
+        try:
+            return self.options.enabled
+        except ValueParseError:
+            return None
 
     @cached_property
     def flink_options(self) -> FlinkOptions:

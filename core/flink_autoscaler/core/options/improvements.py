@@ -98,11 +98,6 @@ class ImprovementOptions(OptionSet):
         "unknown-cluster-facts",
         "Slots, heap and garbage collection that a cluster does not tell are unknown; its jobs are evaluated without.",
     )
-    early_passes = improvement(
-        "early-passes",
-        "A policy that suspects an overload may have the next pass over the cluster brought forward, within "
-        "early-pass.delay and early-pass.per-hour.",
-    )
     cached_metric_names = improvement(
         "cached-metric-names",
         "Metric names are remembered for all vertices and read again every five minutes, and the details of a job "

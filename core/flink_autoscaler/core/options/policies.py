@@ -5,31 +5,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from flink_autoscaler.core.options.declare import count_from, number_from, one_of, option, positive_duration
+from flink_autoscaler.core.options.declare import number_from, one_of, option
 from flink_autoscaler.core.options.ds2 import Ds2Options
-from flink_autoscaler.core.options.hpa import HpaOptions
 from flink_autoscaler.core.options.option import OptionSet
 from flink_autoscaler.core.options.schedule_plans import parse_plans
 from flink_autoscaler.core.options.slo import SloOptions
 from flink_autoscaler.core.options.varga import VargaOptions
-
-
-class EarlyPassOptions(OptionSet):
-    """How soon and how often policies may look again before a pass is due."""
-
-    early_pass_delay = option(
-        "early-pass.delay",
-        positive_duration,
-        "15 s",
-        "Time after a pass before which a policy that suspects an overload has no early one; never less than 5 s and "
-        "the interval in which Flink gathers metrics. Of two passes in a row at most one is early.",
-    )
-    early_pass_per_hour = option(
-        "early-pass.per-hour",
-        count_from(0),
-        "12",
-        "Early passes that a job may ask for within an hour; 0 for none.",
-    )
 
 
 class ProactiveBase(StrEnum):
@@ -78,8 +59,7 @@ OPTIONS_OF: Final[dict[str, tuple[type[OptionSet], ...]]] = {
     DEFAULT_POLICY: (),
     "ds2": (Ds2Options,),
     "proactive": (ProactiveOptions, Ds2Options),
-    "hpa": (HpaOptions,),
-    "varga": (VargaOptions, HpaOptions),
+    "varga": (VargaOptions,),
     "slo": (SloOptions,),
 }
 """The options that each built-in policy looks at beside those that all share."""
@@ -103,8 +83,7 @@ class ChoiceOptions(OptionSet):
         "policy",
         _chosen,
         DEFAULT_POLICY,
-        "Name of the policy that says what the job needs: capacity, ds2, proactive, hpa, varga, slo, or that "
-        "of a plug-in.",
+        "Name of the policy that says what the job needs: capacity, ds2, proactive, varga, slo, or that of a plug-in.",
         allowed="the name of one policy",
     )
     policy_shadow = option(
@@ -113,7 +92,7 @@ class ChoiceOptions(OptionSet):
         "",
         "Name of a policy that is asked beside the one in charge, in shadow mode: nothing that it wants is done, but "
         "it is recorded, explained and reported. Unset: none.",
-        allowed="capacity, ds2, proactive, hpa, varga, slo, or a plug-in",
+        allowed="capacity, ds2, proactive, varga, slo, or a plug-in",
     )
 
 
@@ -121,10 +100,8 @@ class PolicyOptions(
     SloOptions,
     ScheduleOptions,
     VargaOptions,
-    HpaOptions,
     ProactiveOptions,
     Ds2Options,
-    EarlyPassOptions,
     ChoiceOptions,
 ):
     """The choice of policies, and what each of them goes by; declared from the last of these classes to the first."""
@@ -136,4 +113,4 @@ class PolicyOptions(
         Raises:
             ValueParseError: The choice cannot be read.
         """
-        return self.policy != DEFAULT_POLICY or self.hpa_filter_enabled or bool(self.policy_shadow)
+        return self.policy != DEFAULT_POLICY or bool(self.policy_shadow)

@@ -97,13 +97,6 @@ class SafetyOptions(OptionSet):
         "quarter of it to scale-ups.",
         allowed="at least 0",
     )
-    reversal_window = option(
-        "rescale.reversal.window",
-        syntax.parse_time,
-        "1 h",
-        "A scale-up so soon after a scale-down counts as a reversal; each one of the last day doubles the time for "
-        "which the next scale-down has to wait after the last rescale. 0 switches that off.",
-    )
     economics_enabled = option(
         "scale-down.economics.enabled",
         syntax.parse_bool,
@@ -235,7 +228,7 @@ class SafetyOptions(OptionSet):
     )
     calm = improvement(
         "calm",
-        "Rescales keep within a budget per day, reversals are damped, scale-downs have to pay, failed parallelism is "
+        "Rescales keep within a budget per day, scale-downs have to pay, failed parallelism is "
         "not tried again, network memory and free slots limit what is asked for, and a scale-up for which there are "
         "few slots waits for more.",
     )

@@ -1,59 +1,84 @@
-"""The options of the ``varga`` policy; windows, rate limits and tolerance are those of ``hpa``."""
+"""The options of the policy ``varga``, and the rules of a HorizontalPodAutoscaler that they make."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from flink_autoscaler.core.model import syntax
-from flink_autoscaler.core.options.declare import number_from, one_of, option, positive_duration, unset
+from flink_autoscaler.core.options.declare import number_from, one_of, option
 from flink_autoscaler.core.options.option import OptionSet
 
 
-class UtilizationAgg(StrEnum):
-    """How the use of a job follows from that of its vertices."""
+class RateUnit(StrEnum):
+    """What a rate limit counts: subtasks, or a share of those at the start of its period."""
 
-    MEAN = "mean"
-    MAX = "max"
+    PERCENT = "Percent"
+    PODS = "Pods"
+
+
+class Select(StrEnum):
+    """Which of several rate limits counts: that of the largest change, of the smallest, or none may change."""
+
+    MAX = "Max"
+    MIN = "Min"
+    DISABLED = "Disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """At most so much change within a period of seconds."""
+
+    unit: RateUnit
+    amount: int
+    period: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingRules:
+    """The rules of one direction.
+
+    Attributes:
+        window: Seconds of recommendations that have to agree.
+        limits: At least one.
+    """
+
+    window: float
+    limits: tuple[RateLimit, ...]
+    select: Select = Select.MAX
+
+
+_LIMIT: Final = re.compile(r"(\w++)\s++(\d++)\s*+/\s*+(\S.*+)", re.ASCII)
+_LIMITS_ALLOWED: Final = "Percent or Pods, a whole number above 0, a slash and a period; several separated by commas"
+
+
+def parse_rate_limits(text: str) -> tuple[RateLimit, ...]:
+    """Read ``Percent 100 / 15 s, Pods 4 / 15 s``.
+
+    Raises:
+        ValueError: It cannot be read, is empty, or has an amount or a period of 0.
+    """
+    limits = tuple(_rate_limit(part.strip()) for part in text.split(","))
+    if any(limit.amount < 1 or limit.period <= 0 for limit in limits):
+        raise ValueError("amounts and periods above 0")
+    return limits
+
+
+def _rate_limit(text: str) -> RateLimit:
+    match = _LIMIT.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{_LIMITS_ALLOWED}; {syntax.shortened(text)!r} is not")
+    unit, amount, period = match.groups()
+    return RateLimit(
+        syntax.parse_enum(unit, RateUnit), syntax.parse_int(amount), syntax.parse_time(period).exact_seconds
+    )
 
 
 class VargaOptions(OptionSet):
-    """Idleness and relative change of the lag."""
+    """Utilization and relative change of the lag, followed as a HorizontalPodAutoscaler does."""
 
-    varga_hardened = option(
-        "varga.hardened",
-        syntax.parse_bool,
-        "true",
-        "Default of varga.mask-rescale, catch-up-hold, drain-term, utilization-agg and max-ratio; false is the policy "
-        "as published, which grows while a job restarts and catches up, and is meant for comparison.",
-    )
-    varga_mask_rescale = unset(
-        "varga.mask-rescale",
-        syntax.parse_bool,
-        "Whether varga waits until all tasks have run for varga.deriv-window, and while nothing is read. Unset: as "
-        "varga.hardened.",
-    )
-    varga_catch_up_hold = unset(
-        "varga.catch-up-hold",
-        syntax.parse_bool,
-        "Whether varga keeps the parallelism while a backlog is worked off within catch-up.duration, and one metric "
-        "window longer. Unset: as varga.hardened.",
-    )
-    varga_drain_term = unset(
-        "varga.drain-term",
-        syntax.parse_bool,
-        "Whether varga adds what it takes to work off a backlog within catch-up.duration. Unset: as varga.hardened.",
-    )
-    varga_utilization_agg = unset(
-        "varga.utilization-agg",
-        one_of(UtilizationAgg),
-        "max: busy share of the busiest vertex; mean: all tasks together, without their idle share. Unset: max, mean "
-        "without varga.hardened.",
-    )
-    varga_max_ratio = unset(
-        "varga.max-ratio",
-        number_from(1.0),
-        "Most by which one evaluation multiplies the parallelism. Unset: 3, no limit without varga.hardened.",
-    )
     varga_utilization_target = option(
         "varga.utilization-target",
         number_from(0.01, 1.0),
@@ -72,10 +97,66 @@ class VargaOptions(OptionSet):
         "50000",
         "Records of lag, of all sources together, up to which varga looks at the utilization alone.",
     )
-    varga_deriv_window = option(
-        "varga.deriv-window",
-        positive_duration,
-        "60 s",
-        "Time over which varga measures the change of the lag, where passes are close enough; else it is the metric "
-        "window.",
+    varga_tolerance = option(
+        "varga.tolerance",
+        number_from(0.0),
+        "0.1",
+        "Relative distance of a metric from its target up to which varga leaves everything as it is.",
     )
+    varga_sync_period = option(
+        "varga.sync-period",
+        syntax.parse_time,
+        "15 s",
+        "Least time between two evaluations of varga; passes in between repeat the last one.",
+    )
+    varga_scale_up_window = option(
+        "varga.scale-up.window",
+        syntax.parse_time,
+        "0 s",
+        "Time whose least recommendation a scale-up does not exceed.",
+    )
+    varga_scale_up_policies = option(
+        "varga.scale-up.policies",
+        parse_rate_limits,
+        "Percent 1500 / 60 s",
+        "Rate limits of scale-ups, such as 'Percent 100 / 15 s, Pods 4 / 15 s'; a pod is a subtask. Since a rescale "
+        "stops the job, the default takes one step where those of Kubernetes take several.",
+        allowed=_LIMITS_ALLOWED,
+    )
+    varga_scale_up_select = option(
+        "varga.scale-up.select",
+        one_of(Select),
+        "Max",
+        "Which rate limit counts: that of the largest change, of the smallest, or no scale-up at all.",
+    )
+    varga_scale_down_window = option(
+        "varga.scale-down.window",
+        syntax.parse_time,
+        "1 h",
+        "Time whose greatest recommendation a scale-down does not fall short of.",
+    )
+    varga_scale_down_policies = option(
+        "varga.scale-down.policies",
+        parse_rate_limits,
+        "Percent 100 / 15 s",
+        "Rate limits of scale-downs, written like those of scale-ups.",
+        allowed=_LIMITS_ALLOWED,
+    )
+    varga_scale_down_select = option(
+        "varga.scale-down.select",
+        one_of(Select),
+        "Max",
+        "Which rate limit counts: that of the largest change, of the smallest, or no scale-down at all.",
+    )
+
+    @property
+    def varga_up(self) -> ScalingRules:
+        """The rules of scale-ups."""
+        window = self.varga_scale_up_window.exact_seconds
+        return ScalingRules(window, self.varga_scale_up_policies, self.varga_scale_up_select)
+
+    @property
+    def varga_down(self) -> ScalingRules:
+        """The rules of scale-downs."""
+        window = self.varga_scale_down_window.exact_seconds
+        return ScalingRules(window, self.varga_scale_down_policies, self.varga_scale_down_select)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,33 +14,15 @@ from flink_autoscaler.core.errors import ConfigError, PluginError
 from flink_autoscaler.core.last import keeping_last
 from flink_autoscaler.core.model.events import Event, EventType, Reason
 from flink_autoscaler.core.model.metrics import VertexId
-from flink_autoscaler.core.model.policy_values import (
-    EarlyWish,
-    JobObservation,
-    PolicyInput,
-    Proposal,
-)
+from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal
 from flink_autoscaler.core.model.quick import quick, replace
 from flink_autoscaler.core.model.state import PolicyMemories
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.policies.base.proposals import (
-    INCOMPLETE_WINDOW,
-    abstention,
-)
+from flink_autoscaler.core.policies.base.proposals import INCOMPLETE_WINDOW, abstention, not_running
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
-from flink_autoscaler.core.policies.base.whole_job import not_running
 from flink_autoscaler.core.policies.capacity import CapacityPolicy
-from flink_autoscaler.core.policies.combining import (
-    WINDOW_FILTER,
-    CombinedPlan,
-    failed,
-    hpa_window,
-    plan_of,
-    raised,
-    scheduled,
-)
+from flink_autoscaler.core.policies.combining import CombinedPlan, failed, plan_of, raised, scheduled
 from flink_autoscaler.core.policies.ds2.policy import Ds2Policy
-from flink_autoscaler.core.policies.hpa.policy import HpaPolicy
 from flink_autoscaler.core.policies.proactive import ProactivePolicy
 from flink_autoscaler.core.policies.schedule import SCHEDULE, Planned, planned
 from flink_autoscaler.core.policies.slo.policy import SloPolicy
@@ -53,7 +34,6 @@ _ALL: Final[tuple[ScalingPolicy, ...]] = (
     CapacityPolicy(),
     Ds2Policy(),
     ProactivePolicy(),
-    HpaPolicy(),
     VargaPolicy(),
     SloPolicy(),
 )
@@ -114,14 +94,12 @@ class Chosen:
         memories: What to hand back in the next pass.
         failures: What is to be told where it failed, by its name.
         confirmed: What it proposes, by its name, where it confirms its plans over several passes itself.
-        look_again: That it wants to look again, and when; None where it does not.
     """
 
     plan: CombinedPlan
     memories: PolicyMemories
     failures: Mapping[str, str]
     confirmed: Mapping[str, Proposal] = field(default_factory=dict)
-    look_again: EarlyWish | None = None
 
     @property
     def is_sure(self) -> bool:
@@ -163,7 +141,7 @@ def choose(
         confirmed: What the policy proposes, by its name, where it is not asked.
 
     Raises:
-        ConfigError: There is no such policy, or a setting of the ``hpa_window`` filter is invalid.
+        ConfigError: There is no such policy.
         AutoscalerError: The default policy cannot size the job.
     """
     name, memory = options.policy, memories.get(options.policy, {})
@@ -190,16 +168,11 @@ def choose(
         plan = replace(plan, at_once=frozenset(v for v, target in plan.targets.items() if wanted.get(v) == target))
     if plans is not None:
         plan = scheduled(plan, plans, given().obs)
-    states = dict(plan.states)
-    if options.hpa_filter_enabled:
-        window = memories.get(WINDOW_FILTER, {})
-        plan, states[WINDOW_FILTER] = hpa_window(plan, shown().obs, options.configuration, window)
     if job is not None:
         plan = raised(plan, _floors(job), sizes)
     sure = {name: proposal} if confirms_plans(policy) else {}
-    wish = None if proposal.look_again_at is None else EarlyWish(proposal.policy, proposal.look_again_at)
-    memories = {name: state for name, state in states.items() if state}
-    return Chosen(plan, memories, failures, sure, wish)
+    memories = {name: state for name, state in plan.states.items() if state}
+    return Chosen(plan, memories, failures, sure)
 
 
 def _under_schedule(
@@ -309,8 +282,6 @@ def _checked(name: str, proposal: object, obs: JobObservation) -> Proposal:
     for vertex_id, target in (proposal.targets or {}).items():
         if vertex_id not in obs.vertices or type(target) is not int or target < 1:
             raise PluginError(f"its target {target!r} for {vertex_id!r} is no parallelism of a vertex of the job")
-    if proposal.look_again_at is not None and not math.isfinite(proposal.look_again_at):
-        raise PluginError(f"it wants to look again at {proposal.look_again_at!r}, which is no instant")
     state: dict[str, Any] = json.loads(json.dumps(dict(proposal.state), allow_nan=False))
     reasons = tuple(replace(reason, text=f"{name}: {reason.text}") for reason in proposal.reasons)
     return replace(proposal, policy=name, reasons=reasons, state=state)

@@ -15,11 +15,7 @@ from flink_autoscaler.core.model.policy_values import (
     VertexSizing,
 )
 from flink_autoscaler.core.model.quick import quick, replace
-from flink_autoscaler.core.options.hpa import HpaOptions, behavior_of
-from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.policies.base.proposals import abstention, direction_from, direction_of
-from flink_autoscaler.core.policies.base.quantities import subtasks
-from flink_autoscaler.core.policies.hpa.behavior import Track, behave, behavior_reasons
 from flink_autoscaler.core.policies.schedule import SCHEDULE, Planned
 
 POLICY_FAILED: Final = "POLICY_FAILED"
@@ -135,41 +131,3 @@ def failed(policy: str, error: str, state: Mapping[str, Any]) -> Proposal:
         state: What it was handed, kept for the next pass.
     """
     return abstention(policy, (Reason(POLICY_FAILED, f"the policy {policy} failed: {error}"),), state)
-
-
-WINDOW_FILTER: Final = "hpa_window"
-"""The name under which :func:`hpa_window` is handed back what it remembers."""
-
-
-def hpa_window(
-    plan: CombinedPlan, obs: JobObservation, configuration: Mapping[str, str], state: Mapping[str, Any]
-) -> tuple[CombinedPlan, Mapping[str, Any]]:
-    """Return what is left of a plan, vertex by vertex, and what to remember.
-
-    It has to see every plan, also those that change nothing: what they say counts in its windows.
-
-    Args:
-        plan: What is wanted.
-        obs: The job.
-        configuration: Of the job; unless ``hpa.filter.enabled``, the plan stays as it is and nothing is remembered.
-        state: What it returned in the last pass; JSON values.
-
-    Raises:
-        ConfigError: A setting is invalid.
-    """
-    options = HpaOptions.of(configuration)
-    if not options.hpa_filter_enabled:
-        return plan, {}
-    behavior = behavior_of(options, AutoscalerOptions.of(configuration).metrics_window.exact_seconds)
-    targets, reasons, tracks = dict(plan.targets), list[Reason](), dict[str, Any]()
-    for vertex_id, wanted in plan.targets.items():
-        vertex = obs.vertices[vertex_id]
-        behaved = behave(wanted, vertex.parallelism, obs.now, Track.read(state.get(vertex_id)), behavior)
-        targets[vertex_id] = subtasks(behaved.number, vertex)
-        reasons += behavior_reasons(wanted, behaved, vertex_id)
-        tracks[vertex_id] = behaved.track.saved()
-    capacity = {v: rate * targets[v] / plan.targets[v] for v, rate in plan.capacity.items()}
-    direction = direction_of(obs, targets)
-    return replace(
-        plan, targets=targets, direction=direction, reasons=(*plan.reasons, *reasons), capacity=capacity
-    ), tracks

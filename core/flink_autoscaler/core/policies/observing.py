@@ -38,8 +38,8 @@ from flink_autoscaler.core.observe import metric_names
 from flink_autoscaler.core.observe.idle_subtasks import of_working_subtasks
 from flink_autoscaler.core.observe.waiting import waiting_shares
 from flink_autoscaler.core.observe.window import window_of
+from flink_autoscaler.core.policies.base.quantities import slope_of
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, limits_of
-from flink_autoscaler.core.policies.base.whole_job import slope_of
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 
 _MS: Final = 1000.0
@@ -57,7 +57,6 @@ def policy_input(job: EvaluatedJob) -> PolicyInput:
         samples=LatestSamples(job),
         is_window_full=job.is_window_full,
         profiles=job.profiles,
-        is_early=job.is_early,
     )
 
 

@@ -1,256 +1,305 @@
-"""``varga``: idleness and the relative change of the lag, with the behaviour of a HorizontalPodAutoscaler.
+"""``varga``: utilization and the relative change of the lag, followed by the rule of a HorizontalPodAutoscaler.
 
-After Varga, Balassi and Kiss, "Towards autoscaling of Apache Flink jobs" (Acta Univ. Sapientiae, Informatica 13(1),
-2021). The formulas and constants are those with which "Evaluating Stream Processing Autoscalers" (DEBS 2024) compares
-this policy with others. What makes it safe for jobs that stop for every rescale is ours; without ``varga.hardened`` it
-is left out, and a restart, whose metrics read 0, then looks like a flood.
+The metrics are those of Varga, Balassi and Kiss, "Towards autoscaling of Apache Flink jobs" (Acta Univ. Sapientiae,
+Informatica 13(1), 2021): busy time by its target and, where the lag is above a threshold, arriving records by records
+read. What the greater of the two advises goes through tolerance, stabilization windows and rate limits as in
+autoscaling/v2 (Kubernetes, "Horizontal Pod Autoscaling"); subtasks are the pods.
+
+A rescale stops a Flink job. Therefore nothing is concluded while tasks start and while a backlog is worked off in time,
+and a backlog that stands still is sized for: as published, the policy grows with every restart of its own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from flink_autoscaler.core.model.events import Reason
+from flink_autoscaler.core.model.metrics import VertexId
 from flink_autoscaler.core.model.policy_values import JobObservation, PolicyInput, Proposal
 from flink_autoscaler.core.model.quick import quick, replace
-from flink_autoscaler.core.options.hpa import Behavior, HpaOptions, behavior_of
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.core.options.varga import UtilizationAgg, VargaOptions
-from flink_autoscaler.core.policies.base.proposals import NOT_RUNNING, abstention, missing, not_usable
-from flink_autoscaler.core.policies.base.quantities import subtasks
-from flink_autoscaler.core.policies.base.whole_job import (
-    JOB,
-    Backlog,
-    Load,
-    Sample,
-    backlog_of,
-    limit_reason,
-    limiting,
-    load_of,
-    load_reasons,
+from flink_autoscaler.core.options.varga import RateLimit, RateUnit, ScalingRules, Select
+from flink_autoscaler.core.policies.base.proposals import (
+    abstention,
+    direction_of,
+    lag_unknown,
+    missing,
     not_running,
-    number_of,
-    number_reason,
-    proposal_of,
-    slope_of,
-    spread,
-    with_sample,
-    within,
-    without_busy_time,
+    not_usable,
 )
-from flink_autoscaler.core.policies.hpa.behavior import HpaMemory, behavior_reasons
-from flink_autoscaler.core.policies.hpa.policy import Tolerance, advised
+from flink_autoscaler.core.policies.base.quantities import GREATEST, lags_to_drain, rounded_up, slope_of, subtasks
 
+NAME: Final = "varga"
 _MAX_RATIO: Final = 3.0
+"""By which one evaluation multiplies the parallelism at most: a saturated job does not tell how much it lacks."""
+_SLOPE_WINDOW: Final = 60.0
+"""Seconds over which the change of the lag is taken, as published, and for which all tasks have to have run."""
+_NOISE: Final = 1e-9
+_PERCENT: Final = 100
+_BEHIND: Final = "BEHIND"
+_CATCHING_UP: Final = "CATCHING_UP"
+
+Timed = tuple[float, int]  # an instant, and a recommended number or a change
 
 
 @quick
 @dataclass(frozen=True, slots=True)
-class VargaSettings:
-    """The settings by their options' names, those that are unset filled in; durations in seconds."""
+class ScalingHistory:
+    """The parallelism of a job at the last look, recommendations that can still matter, and what was added or removed.
 
-    mask_rescale: bool
-    catch_up_hold: bool
-    drain_term: bool
-    is_mean: bool
-    max_ratio: float
-    utilization_target: float
-    lag_rate_target: float
-    lag_threshold: float
-    deriv_window: float
-    budget: float
-    sync_period: float
-    tolerance: Tolerance
-    behavior: Behavior
+    Both are ordered, oldest first.
+    """
 
-    @classmethod
-    def read(cls, configuration: Mapping[str, str]) -> Self:
-        """Read them.
-
-        Raises:
-            ValueParseError: A setting cannot be read.
-        """
-        own, hpa, shared = (
-            VargaOptions.of(configuration),
-            HpaOptions.of(configuration),
-            AutoscalerOptions.of(configuration),
-        )
-        is_hard = own.varga_hardened
-        agg = own.varga_utilization_agg or (UtilizationAgg.MAX if is_hard else UtilizationAgg.MEAN)
-        return cls(
-            mask_rescale=_either(own.varga_mask_rescale, is_hard),
-            catch_up_hold=_either(own.varga_catch_up_hold, is_hard),
-            drain_term=_either(own.varga_drain_term, is_hard),
-            is_mean=agg is UtilizationAgg.MEAN,
-            max_ratio=own.varga_max_ratio or (_MAX_RATIO if is_hard else math.inf),
-            utilization_target=own.varga_utilization_target,
-            lag_rate_target=own.varga_lag_rate_target,
-            lag_threshold=own.varga_lag_threshold,
-            deriv_window=own.varga_deriv_window.exact_seconds,
-            budget=shared.catch_up_duration.exact_seconds,
-            sync_period=hpa.hpa_sync_period.exact_seconds,
-            tolerance=Tolerance.of(hpa),
-            behavior=behavior_of(hpa, shared.metrics_window.exact_seconds),
-        )
+    seen_at: float
+    size: int
+    recommendations: tuple[Timed, ...]
+    changes: tuple[Timed, ...] = ()
 
 
-def _either(own: bool | None, default: bool) -> bool:
-    return default if own is None else own
+def apply_behavior(
+    desired: int, current: int, now: float, history: ScalingHistory | None, options: AutoscalerOptions
+) -> tuple[int, int, ScalingHistory]:
+    """Return what stabilization windows leave of a recommendation, what rate limits leave of that, and the history.
+
+    Args:
+        desired: What is recommended, within its bounds.
+        current: What there is.
+        now: Epoch seconds.
+        history: What the last call returned; None for the first.
+        options: Windows and limits. Where nobody looked for the longest of the windows, the history begins anew.
+
+    Raises:
+        ValueParseError: A setting cannot be read.
+    """
+    up, down = options.varga_up, options.varga_down
+    forget_after = max(up.window, down.window, options.metrics_window.exact_seconds)
+    if history is None or not 0 <= now - history.seen_at <= forget_after:
+        history = ScalingHistory(now, current, ((now, current),))
+    # What has changed since was asked for at the last look; nobody looks while the job restarts.
+    change = ((history.seen_at, current - history.size),) if current != history.size else ()
+    longest = max(limit.period for limit in (*up.limits, *down.limits))
+    history = replace(history, seen_at=now, size=current, changes=_after((*history.changes, *change), now - longest))
+    recommendations = (*history.recommendations, (now, desired))
+    low = min([desired, *(value for _, value in _after(recommendations, now - up.window))])
+    high = max([desired, *(value for _, value in _after(recommendations, now - down.window))])
+    stabilized = min(max(current, low), high)
+    number = _limited(stabilized, history, up if stabilized > current else down)
+    kept = _that_matter(recommendations, now, up.window, down.window)
+    return stabilized, number, replace(history, recommendations=kept)
+
+
+def _after(entries: tuple[Timed, ...], at: float) -> tuple[Timed, ...]:
+    return tuple(entry for entry in entries if entry[0] > at)
+
+
+def _limited(stabilized: int, history: ScalingHistory, rules: ScalingRules) -> int:
+    """Move no farther than the rate limits of a direction allow; limits that lie behind mean to stay."""
+    current, sign = history.size, 1 if stabilized > history.size else -1
+    if rules.select is Select.DISABLED:
+        return current
+    reaches = [sign * _reach(limit, history, sign) for limit in rules.limits]
+    reach = sign * (max(reaches) if rules.select is Select.MAX else min(reaches))
+    return min(stabilized, max(current, reach)) if sign > 0 else max(stabilized, min(current, reach))
+
+
+def _reach(limit: RateLimit, history: ScalingHistory, sign: int) -> int:
+    """Return how far a limit lets the parallelism go; what may be added and what may go are both rounded up."""
+    moved = sum(max(0, sign * change) for _, change in _after(history.changes, history.seen_at - limit.period))
+    start = history.size - sign * moved
+    if limit.unit is RateUnit.PODS:
+        return start + sign * limit.amount
+    percent = start * (_PERCENT + sign * limit.amount)
+    return -(-percent // _PERCENT) if sign > 0 else percent // _PERCENT
+
+
+def _that_matter(recommendations: tuple[Timed, ...], now: float, up: float, down: float) -> tuple[Timed, ...]:
+    """Keep what can still be the least or the greatest recommendation of a window."""
+    kept: list[Timed] = []
+    for at, value in reversed(recommendations):
+        is_greatest = at > now - down and all(value > later for _, later in kept)
+        is_least = at > now - up and all(value < later for _, later in kept)
+        if is_greatest or is_least:
+            kept.append((at, value))
+    return tuple(reversed(kept))
 
 
 @quick
 @dataclass(frozen=True, slots=True)
 class VargaMemory:
-    """What is remembered about a job graph.
+    """What is remembered about a job; of another job graph only when it stopped, and its lags.
 
     Attributes:
-        hpa: What ``hpa`` would remember.
+        backlog_at: When the job was last seen with a backlog.
+        synced_at: When it was evaluated last, to ``targets`` and ``blocks_down``.
         stopped_at: When not all tasks were seen running last; None for never.
-        lags: Of ``varga.deriv-window``, oldest first.
+        lags: Instants and records of lag, of the last minute, oldest first.
     """
 
-    hpa: HpaMemory
+    history: ScalingHistory | None = None
+    backlog_at: float | None = None
+    synced_at: float | None = None
+    targets: Mapping[VertexId, int] | None = None
+    blocks_down: bool = False
     stopped_at: float | None = None
-    lags: tuple[Sample, ...] = ()
+    lags: tuple[tuple[float, float], ...] = ()
 
     @classmethod
     def read(cls, state: Mapping[str, Any], obs: JobObservation) -> VargaMemory:
         """Read what :meth:`as_json` wrote; empty for a state that cannot be read."""
         try:
-            lags = tuple((float(at), float(lag)) for at, lag in state["lags"])
-            return cls(HpaMemory.read(state["hpa"], obs), state["stopped_at"], lags)
-        except (KeyError, TypeError, ValueError):
-            return cls(HpaMemory.read({}, obs))
+            memory = cls(stopped_at=state["stopped_at"], lags=tuple((float(at), float(n)) for at, n in state["lags"]))
+            saved = state["hpa"]
+            if frozenset(saved["vertices"]) != frozenset(obs.vertices):
+                return memory
+            job = saved["tracks"].get("job")
+            return replace(
+                memory,
+                history=None if job is None else _history(job),
+                backlog_at=saved["backlog_at"],
+                synced_at=saved["synced_at"],
+                targets=dict(saved["targets"]),
+                blocks_down=saved["blocks_down"],
+            )
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return cls()
 
-    def as_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        return {"hpa": self.hpa.as_json(), "stopped_at": self.stopped_at, "lags": [list(each) for each in self.lags]}
+    def as_json(self, obs: JobObservation) -> dict[str, Any]:
+        """Return it as JSON values, with the vertices that it is about."""
+        hpa = {
+            "vertices": sorted(obs.vertices),
+            "tracks": {} if self.history is None else {"job": _saved(self.history)},
+            "backlog_at": self.backlog_at,
+            "synced_at": self.synced_at,
+            "targets": dict(self.targets or {}),
+            "blocks_down": self.blocks_down,
+        }
+        return {"hpa": hpa, "stopped_at": self.stopped_at, "lags": [list(each) for each in self.lags]}
 
-    def noticed(self, obs: JobObservation, backlog: Backlog, settings: VargaSettings) -> VargaMemory:
+    def updated(self, obs: JobObservation, backlog: Backlog, threshold: float) -> VargaMemory:
         """Return what is remembered after a look at the job."""
-        window = settings.deriv_window
-        return VargaMemory(
-            hpa=self.hpa.noticed(obs, is_behind=backlog.lag > settings.lag_threshold),
+        # Samples of the future, which a clock that was set left, go.
+        recent = ((at, lag) for at, lag in self.lags if obs.now - _SLOPE_WINDOW <= at < obs.now)
+        return replace(
+            self,
+            backlog_at=obs.now if backlog.lag > threshold else self.backlog_at,
             stopped_at=obs.now if not_running(obs) else self.stopped_at,
-            lags=with_sample(self.lags, obs.now, backlog.lag, window) if backlog.is_known else (),
+            lags=(*recent, (obs.now, backlog.lag)) if backlog.is_known else (),
         )
 
-    def ran_for(self, obs: JobObservation) -> float:
-        """Return for how many seconds all tasks have been running, as far as is known."""
-        starts = [at for at in (self.stopped_at, obs.last_restart_at) if at is not None and at <= obs.now]
-        return obs.now - max(starts, default=0.0)
+
+def _history(saved: Mapping[str, Any]) -> ScalingHistory:
+    read = [tuple((float(at), int(n)) for at, n in saved[key]) for key in ("recommendations", "changes")]
+    return ScalingHistory(float(saved["seen_at"]), int(saved["size"]), read[0], read[1])
 
 
-_NO_RATE: Final = 1.0
-"""Stands for a rate of 0 under the change of the lag, as in published queries: so a restart looks like a flood."""
-
-_GREATEST_SHOWN: Final = 1e6
+def _saved(history: ScalingHistory) -> dict[str, Any]:
+    timed = {"recommendations": history.recommendations, "changes": history.changes}
+    lists = {name: [[float(at), value] for at, value in entries] for name, entries in timed.items()}
+    return {"seen_at": float(history.seen_at), "size": history.size, **lists}
 
 
 @quick
 @dataclass(frozen=True, slots=True)
-class MetricAdvice:
-    """What metrics advise for a job.
+class Backlog:
+    """What the sources of a job have before them: records, their change and what is read, records/s.
 
-    Attributes:
-        number: For all vertices.
-        is_growing: Whether a vertex needs more than it has.
+    What is not known of a source counts as nothing; ``is_known`` tells whether every source reports its lag.
     """
+
+    lag: float
+    slope: float
+    rate: float
+    is_known: bool
+
+
+def backlog_of(obs: JobObservation) -> Backlog:
+    """Return what all sources of a job have before them together."""
+    sources = [vertex for vertex in obs.vertices.values() if vertex.is_source]
+    return Backlog(
+        lag=min(sum(lags_to_drain(obs).values()), GREATEST),
+        slope=max(-GREATEST, min(sum(vertex.lag_slope or 0.0 for vertex in sources), GREATEST)),
+        rate=min(sum(vertex.rate_in or 0.0 for vertex in sources), GREATEST),
+        is_known=all(vertex.lag_records is not None for vertex in sources),
+    )
+
+
+def advised(current: int, ratio: float, tolerance: float) -> int:
+    """Return the number, of whatever bounds, at which a metric that is ``ratio`` times its target would be at it."""
+    return current if abs(ratio - 1.0) <= tolerance + _NOISE else rounded_up(current * ratio)
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What metrics advise for a job: a number for all vertices, and whether one of them needs more than it has."""
 
     number: int
     is_growing: bool
     reasons: tuple[Reason, ...] = ()
 
 
-def lag_rate(backlog: Backlog, threshold: float) -> float:
-    """Return arriving records by records read, negative where the lag is not above the threshold."""
-    ratio = 1.0 + backlog.slope / (backlog.rate or _NO_RATE)
-    return ratio if backlog.lag > threshold else -ratio
-
-
-def drain_rate(backlog: Backlog, budget: float) -> float:
-    """Return by what a job has to grow to keep up and to be rid of its backlog within ``budget`` seconds.
-
-    Without a budget, by what it has to grow to keep up.
-    """
-    extra = backlog.lag / budget if budget > 0 else 0.0
-    return 1.0 + (backlog.slope + extra) / (backlog.rate or _NO_RATE)
-
-
-def wish_of(obs: JobObservation, backlog: Backlog, settings: VargaSettings) -> MetricAdvice | tuple[Reason, ...]:
+def advice_of(obs: JobObservation, backlog: Backlog, options: AutoscalerOptions) -> Advice | tuple[Reason, ...]:
     """Return the greater of what the two metrics advise, or what is missing.
 
-    Without the first, the second can only raise.
+    Without the first, the second can only raise. Up to its threshold the lag advises nothing.
     """
-    use = _use(obs, settings)
-    lag = _lag(obs, backlog, settings)
-    if isinstance(use, MetricAdvice):
-        return MetricAdvice(max(use.number, lag.number), use.is_growing or lag.is_growing, use.reasons + lag.reasons)
-    return MetricAdvice(lag.number, True, use + lag.reasons) if lag.is_growing else use
-
-
-def _use(obs: JobObservation, settings: VargaSettings) -> MetricAdvice | tuple[Reason, ...]:
-    return _mean_use(obs, settings) if settings.is_mean else _greatest_use(obs, settings)
-
-
-def _mean_use(obs: JobObservation, settings: VargaSettings) -> MetricAdvice | tuple[Reason, ...]:
-    """Follow the share of time that all subtasks of all vertices together are not idle."""
-    lacking = tuple(missing(vertex, "idle time") for vertex in obs.vertices.values() if vertex.idle is None)
+    lag = _by_lag(obs, backlog, options) if backlog.lag > options.varga_lag_threshold else Advice(0, False)
+    lacking = tuple(missing(vertex, "busy time") for vertex in obs.vertices.values() if vertex.busy is None)
     if lacking:
-        return lacking
-    idle = sum(vertex.parallelism * (vertex.idle or 0.0) for vertex in obs.vertices.values())
-    use = 1.0 - idle / sum(vertex.parallelism for vertex in obs.vertices.values())
-    return _followed(obs, use / settings.utilization_target, settings, "utilization")
+        return Advice(lag.number, True, lacking + lag.reasons) if lag.is_growing else lacking
+    use = _by_utilization(obs, options)
+    return Advice(max(use.number, lag.number), use.is_growing or lag.is_growing, use.reasons + lag.reasons)
 
 
-def _greatest_use(obs: JobObservation, settings: VargaSettings) -> MetricAdvice | tuple[Reason, ...]:
+def _by_utilization(obs: JobObservation, options: AutoscalerOptions) -> Advice:
     """Follow the vertex that needs most. Its own bounds count: one that cannot grow asks for nothing."""
-    if lacking := without_busy_time(obs):
-        return lacking
-    busy = {v: vertex.busy or 0.0 for v, vertex in obs.vertices.items()}
-    ratios = {v: min(share / settings.utilization_target, settings.max_ratio) for v, share in busy.items()}
-    wishes = {
-        v: subtasks(advised(vertex.parallelism, ratios[v], settings.tolerance), vertex)
-        for v, vertex in obs.vertices.items()
-    }
-    return MetricAdvice(
-        number=max(wishes.values()),
-        is_growing=any(wish > obs.vertices[v].parallelism for v, wish in wishes.items()),
-        reasons=(_reason("utilization", max(ratios.values()), number_of(obs), max(wishes.values())),),
-    )
+    target, highest, number, is_growing = options.varga_utilization_target, 0.0, 0, False
+    for vertex in obs.vertices.values():
+        ratio = min((vertex.busy or 0.0) / target, _MAX_RATIO)
+        wanted = subtasks(advised(vertex.parallelism, ratio, options.varga_tolerance), vertex)
+        highest, number = max(highest, ratio), max(number, wanted)
+        is_growing = is_growing or wanted > vertex.parallelism
+    return Advice(number, is_growing, (_advice_reason("utilization", highest, _widest(obs), number),))
 
 
-def _lag(obs: JobObservation, backlog: Backlog, settings: VargaSettings) -> MetricAdvice:
-    """Follow the change of the lag, and where told so what it takes to be rid of it."""
-    is_drained = settings.drain_term and backlog.lag > settings.lag_threshold
-    rate = drain_rate(backlog, settings.budget) if is_drained else lag_rate(backlog, settings.lag_threshold)
-    wish = _followed(obs, rate / settings.lag_rate_target, settings, "lag rate")
-    bottleneck = None if settings.is_mean else limiting(obs, settings.utilization_target)
-    if wish.is_growing and bottleneck is not None:
-        return MetricAdvice(number_of(obs), False, (*wish.reasons, limit_reason(bottleneck)))
-    return wish
+def _by_lag(obs: JobObservation, backlog: Backlog, options: AutoscalerOptions) -> Advice:
+    """Follow the change of the lag, and what it takes to be rid of it."""
+    current, vertices = _widest(obs), obs.vertices.values()
+    drain_time = options.catch_up_duration.exact_seconds
+    drain_rate = backlog.lag / drain_time if drain_time > 0 else 0.0
+    change = 1.0 + (backlog.slope + drain_rate) / backlog.rate
+    ratio = max(0.0, min(change / options.varga_lag_rate_target, _MAX_RATIO))
+    least, most = min(each.min_parallelism for each in vertices), max(each.max_parallelism for each in vertices)
+    number = min(max(least, advised(current, ratio, options.varga_tolerance)), most)
+    reason = _advice_reason("lag rate", ratio, current, number)
+    known = [vertex for vertex in vertices if vertex.busy is not None]
+    busiest = max(known, key=lambda vertex: vertex.busy or 0.0, default=None)
+    is_limiting = busiest is not None and (busiest.busy or 0.0) >= options.varga_utilization_target
+    if number > current and busiest and is_limiting and busiest.parallelism >= busiest.max_parallelism:
+        # What the bottleneck cannot feed needs no more.
+        text = f"{busiest.name} is the bottleneck at its greatest parallelism {busiest.max_parallelism}"
+        return Advice(current, False, (reason, Reason("SCALING_LIMITED", text, busiest.vertex_id)))
+    return Advice(number, number > current, (reason,))
 
 
-def _followed(obs: JobObservation, ratio: float, settings: VargaSettings, metric: str) -> MetricAdvice:
-    current, ratio = number_of(obs), min(ratio, settings.max_ratio)
-    number = within(obs, advised(current, ratio, settings.tolerance))
-    return MetricAdvice(number, number > current, (_reason(metric, ratio, current, number),))
-
-
-def _reason(metric: str, ratio: float, current: int, number: int) -> Reason:
-    shown = max(-_GREATEST_SHOWN, min(ratio, _GREATEST_SHOWN))
-    text = f"{metric} is {shown:.3g} times its target, which advises {number} instead of {current}"
-    figures = (("ratio", shown), ("current", float(current)), ("target", float(number)))
+def _advice_reason(metric: str, ratio: float, current: int, number: int) -> Reason:
+    text = f"{metric} is {ratio:.3g} times its target, which advises {number} instead of {current}"
+    figures = (("ratio", ratio), ("current", float(current)), ("target", float(number)))
     return Reason("VARGA_ADVICE", text, None, figures)
+
+
+def _widest(obs: JobObservation) -> int:
+    """Return the parallelism of a job: that of its widest vertex."""
+    return max(vertex.parallelism for vertex in obs.vertices.values())
 
 
 class VargaPolicy:
     """Follows how busy a job is, and how fast its lag changes where that is large."""
 
-    name = "varga"
+    name = NAME
 
     def propose(self, given: PolicyInput) -> Proposal:
         """Return what it would do.
@@ -258,59 +307,94 @@ class VargaPolicy:
         Raises:
             ConfigError: A setting is invalid.
         """
-        obs, settings = given.obs, VargaSettings.read(given.config)
+        obs, options = given.obs, AutoscalerOptions.of(given.config)
         backlog = backlog_of(obs)
-        memory = VargaMemory.read(given.state, obs).noticed(obs, backlog, settings)
-        state = memory.as_json()
-        if why_not := _why_not(obs, backlog, memory, settings):
-            return abstention(self.name, why_not, state)
-        if again := memory.hpa.repeated(self.name, obs, settings.sync_period, state):
-            return again
-        slope = slope_of(memory.lags, settings.deriv_window)
+        memory = VargaMemory.read(given.state, obs).updated(obs, backlog, options.varga_lag_threshold)
+        state = memory.as_json(obs)
+        if why_not := _why_not(obs, backlog, memory):
+            return abstention(NAME, why_not, state)
+        if memory.synced_at is not None and 0 <= obs.now - memory.synced_at < options.varga_sync_period.exact_seconds:
+            text = f"as {obs.now - memory.synced_at:.0f} s ago (varga.sync-period)"
+            targets = {v: subtasks((memory.targets or {}).get(v, x.parallelism), x) for v, x in obs.vertices.items()}
+            return _proposal(obs, targets, (Reason("BETWEEN_SYNCS", text),), state, blocks_down=memory.blocks_down)
+        slope = slope_of(memory.lags, _SLOPE_WINDOW)
         backlog = backlog if slope is None else replace(backlog, slope=slope)
-        load = _load(obs, backlog, memory.hpa, settings)
-        wish = wish_of(obs, backlog, settings) if load.is_telling else MetricAdvice(number_of(obs), is_growing=False)
-        if not isinstance(wish, MetricAdvice):
-            return abstention(self.name, wish, state)
-        wish = replace(wish, reasons=(*load_reasons(obs, load, backlog), *wish.reasons))
-        return self._decided(obs, wish, memory, settings, blocks_down=load is Load.CATCHING_UP)
-
-    def _decided(
-        self,
-        obs: JobObservation,
-        wish: MetricAdvice,
-        memory: VargaMemory,
-        settings: VargaSettings,
-        *,
-        blocks_down: bool,
-    ) -> Proposal:
-        """Go as far toward a wish as windows and rate limits allow."""
-        current = number_of(obs)
-        behaved = memory.hpa.behaved(JOB, wish.number, current, obs.now, settings.behavior)
-        targets = spread(obs, behaved.number, is_growing=wish.is_growing)
-        hpa = memory.hpa.decided(obs.now, {JOB: behaved.track}, targets, blocks_down=blocks_down)
-        summary = number_reason(current, behaved.number, "utilization and change of the lag")
-        reasons = (summary, *wish.reasons, *behavior_reasons(wish.number, behaved))
-        state = replace(memory, hpa=hpa).as_json()
-        return proposal_of(self.name, obs, targets, reasons, state, blocks_down=blocks_down)
+        phase = _phase(obs, backlog, memory, options)
+        is_telling = phase is None or phase.code == _BEHIND
+        advice = advice_of(obs, backlog, options) if is_telling else Advice(_widest(obs), False)
+        if not isinstance(advice, Advice):
+            return abstention(NAME, advice, state)
+        blocks_down = phase is not None and phase.code == _CATCHING_UP
+        said = (*lag_unknown(obs), *(() if phase is None else (phase,)), *advice.reasons)
+        return _followed(obs, replace(advice, reasons=said), memory, options, blocks_down=blocks_down)
 
 
-def _why_not(obs: JobObservation, backlog: Backlog, memory: VargaMemory, settings: VargaSettings) -> tuple[Reason, ...]:
-    """Return why nothing can be said about a job; empty when something can. As published, a restart is no reason."""
-    is_masked = settings.mask_rescale
-    reasons = tuple(reason for reason in not_usable(obs) if is_masked or reason.code != NOT_RUNNING)
+def _why_not(obs: JobObservation, backlog: Backlog, memory: VargaMemory) -> tuple[Reason, ...]:
+    """Return why nothing can be said about a job; empty when something can."""
     sources = (vertex for vertex in obs.vertices.values() if vertex.is_source)
-    reasons += tuple(missing(vertex, "rate") for vertex in sources if vertex.rate_in is None)
-    if is_masked and memory.ran_for(obs) < settings.deriv_window:
-        reasons += (Reason("WARM_UP", "not all tasks have been running for varga.deriv-window"),)
-    if is_masked and backlog.rate == 0.0:
+    lacking = tuple(missing(vertex, "rate") for vertex in sources if vertex.rate_in is None)
+    reasons = not_usable(obs) + lacking
+    starts = [at for at in (memory.stopped_at, obs.last_restart_at) if at is not None and at <= obs.now]
+    if obs.now - max(starts, default=0.0) < _SLOPE_WINDOW:
+        reasons += (Reason("WARM_UP", "not all tasks have been running for a minute"),)
+    if backlog.rate == 0.0 and not lacking:
         reasons += (Reason("NO_THROUGHPUT", "the sources read nothing"),)
     return reasons
 
 
-def _load(obs: JobObservation, backlog: Backlog, memory: HpaMemory, settings: VargaSettings) -> Load:
-    """Return what the use of the job can be taken for; as published, it is always taken for steady."""
-    if not settings.catch_up_hold:
-        return Load.STEADY
-    is_behind = backlog.lag > settings.lag_threshold
-    return load_of(obs, backlog, is_behind=is_behind, backlog_at=memory.backlog_at, budget=settings.budget)
+def _phase(obs: JobObservation, backlog: Backlog, memory: VargaMemory, options: AutoscalerOptions) -> Reason | None:
+    """Return what the backlog makes of the metrics; None where they say how large the job has to be.
+
+    With a backlog that is not worked off in time they may be a reason to grow. While it is, and while the window
+    still has samples of that, they say nothing.
+    """
+    figures = (("lag", backlog.lag), ("lag_slope", backlog.slope))
+    if backlog.lag > options.varga_lag_threshold:
+        if backlog.slope < 0 and backlog.lag <= -backlog.slope * options.catch_up_duration.exact_seconds:
+            text = "the job works off its backlog in time; how busy it is says nothing meanwhile"
+            return Reason(_CATCHING_UP, text, None, figures)
+        return Reason(_BEHIND, "the backlog is not worked off in time; nothing is scaled down meanwhile", None, figures)
+    window = max(obs.window[1] - obs.window[0], 1.0)
+    if memory.backlog_at is None or abs(obs.now - memory.backlog_at) >= window:
+        return None
+    return Reason("SETTLING", "the metric window still has samples of working off a backlog", None, figures)
+
+
+def _followed(
+    obs: JobObservation, advice: Advice, memory: VargaMemory, options: AutoscalerOptions, *, blocks_down: bool
+) -> Proposal:
+    """Go as far toward an advice as windows and rate limits allow."""
+    current = _widest(obs)
+    stabilized, number, history = apply_behavior(advice.number, current, obs.now, memory.history, options)
+    targets = {
+        v: subtasks(number if advice.is_growing else min(number, vertex.parallelism), vertex)
+        for v, vertex in obs.vertices.items()
+    }
+    memory = replace(memory, history=history, synced_at=obs.now, targets=targets, blocks_down=blocks_down)
+    change = f"parallelism stays {current}" if number == current else f"{current} -> {number}"
+    code = "NO_CHANGE" if number == current else "SCALE_UP" if number > current else "SCALE_DOWN"
+    figures = (("current", float(current)), ("target", float(number)))
+    reasons = [Reason(code, f"{change}: utilization and change of the lag", None, figures), *advice.reasons]
+    if stabilized != advice.number:
+        text = f"{advice.number} is advised; recommendations of the window make it {stabilized}"
+        reasons.append(Reason("STABILIZED", text))
+    if number != stabilized:
+        text = f"{stabilized} is advised; rate limits allow {number} now"
+        reasons.append(Reason("RATE_LIMITED", text))
+    return _proposal(obs, targets, reasons, memory.as_json(obs), blocks_down=blocks_down)
+
+
+def _proposal(
+    obs: JobObservation,
+    targets: Mapping[VertexId, int],
+    reasons: Iterable[Reason],
+    state: Mapping[str, Any],
+    *,
+    blocks_down: bool,
+) -> Proposal:
+    """Make a proposal; the capacity of a vertex is what its subtasks do now, times their number."""
+    rates = {v: obs.vertices[v].true_rate for v in targets}
+    sized = {v: rate / obs.vertices[v].parallelism * targets[v] for v, rate in rates.items() if rate is not None}
+    capacity = {v: rate for v, rate in sized.items() if math.isfinite(rate)}
+    direction = direction_of(obs, targets)
+    return Proposal(NAME, targets, direction, capacity, 1.0, tuple(reasons), blocks_down=blocks_down, state=state)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from flink_autoscaler.core.errors import AutoscalerError
 from flink_autoscaler.core.model.decision import Evaluation, Hold, PassPhase, Rescale, RestartBasis
-from flink_autoscaler.core.model.early import LookAgain
 from flink_autoscaler.core.model.events import Event, Reason, ScalingReport
 from flink_autoscaler.core.model.job import JobKey, SlotNeed
 from flink_autoscaler.core.model.load_profile import ProfileResult
@@ -54,7 +53,6 @@ class PassRequest:
         profiles: What is known about the usual load of the sources, as much of it as matters now.
         outages: Milliseconds that rescales took other jobs of the cluster away, one figure per job; empty once the job
             was measured often enough itself.
-        early: Who has had this pass brought forward, for people; empty for one that comes when it is due.
         lags: What others than Flink say about the lag of sources, in the order in which they are believed.
         numbers: What they say about arrival rates and least parallelisms, in the same order.
     """
@@ -68,7 +66,6 @@ class PassRequest:
     recorded: Recorded | None = None
     profiles: Mapping[VertexId, ProfileResult] = field(default_factory=dict)
     outages: tuple[int, ...] = ()
-    early: str = ""
     lags: tuple[SourceLag, ...] = ()
     numbers: tuple[OutsideNumber, ...] = ()
 
@@ -132,7 +129,6 @@ class PassOutcome:
         engine: Where the job was read and evaluated; None where there was nothing to read.
         waits_for: The slots that the job waits for; None where it waits for none, or nobody knows.
         shadow: What the second policy of the job would do; None where it has none, or it was not asked.
-        look_again: When a policy wants the next pass at the earliest, before it is due; None where none does.
         origins: Where the values of this pass came from, as far as it was not Flink's REST API.
     """
 
@@ -163,7 +159,6 @@ class PassOutcome:
     engine: EngineUse | None = None
     waits_for: SlotNeed | None = None
     shadow: ShadowProposal | None = None
-    look_again: LookAgain | None = None
     origins: Origins = field(default_factory=dict)
 
 
@@ -186,7 +181,6 @@ class EvaluatedJob:
         demand: What is expected to arrive at the sources; None when that is not known.
         is_window_full: Whether the metrics are those of a whole window; else only policies that need none are asked.
         profiles: What the sources usually have to take, as far as that can be used.
-        is_early: Whether the pass came before it was due.
         aligned: Every parallelism that alignment can come to, ascending, by vertex; without those whose targets it
             leaves as they are. Known where a policy needs no window.
         outage: What the next rescale is expected to cost; None where nobody has asked for that yet.
@@ -206,7 +200,6 @@ class EvaluatedJob:
     demand: DemandForecast | None = None
     is_window_full: bool = True
     profiles: LoadProfiles = field(default_factory=dict)
-    is_early: bool = False
     aligned: Mapping[VertexId, Sequence[int]] = field(default_factory=dict)
     outage: Outage | None = None
     skewed: Mapping[VertexId, Reason] = field(default_factory=dict)

@@ -280,14 +280,11 @@ class ScalingPolicy(Protocol):
       learns from ``history`` and the parallelism that it sees;
     - it is handed back what it remembers when the job graph has changed, and when its own rescale was refused;
     - its plans skip what exists for policies that go by a window: ``scale-down.interval``, ``scale-down.max-factor``,
-      the guard of saturated vertices, economics, the damping of reversals, and the second look without single samples.
+      the guard of saturated vertices, economics, and the second look without single samples.
       Pauses, quarantine, budget, bounds, alignment, network memory, quota, headroom, slots, pins and the supervision of
       rescales hold for them as for all others.
 
     Beside policies that need a window, nothing goes down before these are asked, too.
-
-    A policy that suspects what the next sample would tell says so with ``Proposal.look_again_at``: the next pass is
-    brought forward, within the bounds of ``early-pass.delay`` and ``early-pass.per-hour``.
     """
 
     @property

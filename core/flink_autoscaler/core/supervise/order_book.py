@@ -6,6 +6,7 @@ Who gives an order is told at once what the pass would refuse: both ask the same
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, TypeGuard
 
@@ -29,6 +30,53 @@ _DIRECTIONS: Final = {
     PauseScope.DOWN: "Scaling down",
     PauseScope.BOTH: "Scaling",
 }
+
+
+NEEDS_REASON: Final = frozenset({"pause", "pin", "rollback", "reset"})
+"""Orders that are kept with a reason, for those who come later."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderCommand:
+    """What a person orders about a job, on the command line or over the API.
+
+    Attributes:
+        order: ``pause``, ``resume``, ``pin``, ``unpin``, ``dry-run``, ``live``, ``rollback`` or ``reset``.
+        direction: Of a pause.
+        lasts_ms: Of a pause, in milliseconds; None lasts until somebody resumes the job.
+        vertices: Of a pin: parallelism by pattern; of an unpin: any number, and all pins where it is empty.
+        is_forced: Whether to pin although the job cannot have it.
+    """
+
+    order: str
+    direction: PauseScope = PauseScope.BOTH
+    lasts_ms: int | None = None
+    vertices: Mapping[str, int] = field(default_factory=dict)
+    is_forced: bool = False
+
+    def given(self, orders: Orders, signed: Signed, supervision: Supervision, seen: PinnedJob | None) -> Ordered:
+        """Return what it makes of the orders of a job.
+
+        Args:
+            orders: Those of the job.
+            signed: Who gives it.
+            supervision: What the daemon remembers about the job's rescales.
+            seen: The job as its latest recorded pass saw it; None where that does not tell.
+        """
+        match self.order:
+            case "pause":
+                return pause(orders, signed, direction=self.direction, lasts_ms=self.lasts_ms)
+            case "resume":
+                return resume(orders, signed, supervision)
+            case "pin":
+                return pin(orders, signed, self.vertices, seen, is_forced=self.is_forced)
+            case "unpin":
+                return unpin(orders, signed, list(self.vertices))
+            case "rollback":
+                return rollback(orders, signed, supervision)
+            case "reset":
+                return reset(orders, signed, supervision)
+        return dry_run(orders, signed, supervision, is_on=self.order == "dry-run")
 
 
 def pause(orders: Orders, signed: Signed, *, direction: PauseScope, lasts_ms: int | None) -> Ordered:

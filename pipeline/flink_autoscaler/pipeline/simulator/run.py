@@ -14,7 +14,6 @@ from flink_autoscaler.core.cycle.ending import without_reading
 from flink_autoscaler.core.evaluate.restart_time import ENOUGH
 from flink_autoscaler.core.forecast.pass_forecast import Profiles, profiles_around
 from flink_autoscaler.core.model.decision import Hold, Rescale
-from flink_autoscaler.core.model.early import EarlyPasses
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.model.load_profile import ProfileResult, bucket_start
 from flink_autoscaler.core.model.metrics import VertexId
@@ -120,7 +119,6 @@ class BacktestResult:
         errors: Passes that an error ended, by text.
         rejected: Requests that came while a rescale was under way.
         final: What the autoscaler would remember.
-        early_passes: Passes that policies had brought forward.
     """
 
     measures: Measures
@@ -131,7 +129,6 @@ class BacktestResult:
     errors: Mapping[str, int]
     rejected: int
     final: JobState
-    early_passes: int = 0
 
 
 Watch = Callable[[PassOutcome, JobAutoScalerContext, int], None]
@@ -172,7 +169,6 @@ class _Run:
         self._decisions: list[SimulatedDecision] = []
         self._holds: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
-        self._granted, self._early_passes = EarlyPasses(), 0
         self._chance = random.Random(backtest.reports.seed)  # noqa: S311 - a simulation has to be repeatable
 
     def _first_size(self) -> dict[VertexId, int]:
@@ -184,29 +180,16 @@ class _Run:
         """Go through the whole workload."""
         end, interval = self._given.workload.duration, self._given.interval
         for number in range(1, math.ceil(end / interval) + 1):
-            outcome = self._pass_at(min(end, number * interval + self._late()))
-            self._have_early_pass(outcome, min(end, (number + 1) * interval))
+            self._pass_at(min(end, number * interval + self._late()))
         return self._result()
 
-    def _pass_at(self, instant: float, early: str = "") -> PassOutcome:
+    def _pass_at(self, instant: float) -> None:
         """Go on to an instant and do a pass there."""
         for due in self._reporter.updates(instant):
             self._flow_until(due)
             self._reporter.update()
         self._flow_until(instant)
-        outcome = self._look(early)
-        self._take(outcome)
-        return outcome
-
-    def _have_early_pass(self, outcome: PassOutcome, due: float) -> None:
-        """Do a pass before the next one that is due, as the daemon does where a policy asks for it."""
-        if outcome.look_again is None:
-            return
-        now_ms, due_ms = self._reporter.at_ms(self._job.fluid.now), self._reporter.at_ms(due)
-        early, self._granted = self._granted.after({JOB_KEY: outcome.look_again}, now_ms=now_ms, due_ms=due_ms)
-        if early is not None:
-            self._early_passes += 1
-            self._pass_at((early.at_ms - self._given.start_ms) / 1000, early.asked_by)
+        self._take(self._look())
 
     def _late(self) -> float:
         """Return by how many seconds a pass is late."""
@@ -216,13 +199,13 @@ class _Run:
     def _flow_until(self, instant: float) -> None:
         flow_until(self._job, self._given.workload, instant, self._trace, dt=self._given.dt)
 
-    def _look(self, early: str) -> PassOutcome:
+    def _look(self) -> PassOutcome:
         """Do one pass as the daemon does, with the answers of the simulated cluster."""
         now_ms = self._reporter.at_ms(self._job.fluid.now)
         profiles = self._profiles(now_ms / 1000)
         outages = self._given.known_outages
         request = PassRequest(
-            self._context_now(), self._state, now_ms, self._memory, profiles=profiles, outages=outages, early=early
+            self._context_now(), self._state, now_ms, self._memory, profiles=profiles, outages=outages
         )
         reading = self._reporter.read(self._memory, with_facts=facts_wanted(request) is not FactsWanted.NOTHING)
         outcome = without_reading(request)
@@ -271,7 +254,6 @@ class _Run:
             dict(self._errors),
             job.rejected,
             self._state,
-            self._early_passes,
         )
 
 

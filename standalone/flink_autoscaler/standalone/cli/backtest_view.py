@@ -26,6 +26,17 @@ _MOST_JOBS: Final = 20
 """Jobs whose tables are printed; JSON and the report have all."""
 
 _MOST_LINES: Final = 10
+_FORMATS: Final = {
+    "slot_hours": ",.1f",
+    "rescales": "d",
+    "lag_p95": ".0f",
+    "lag_p99": ".0f",
+    "lag_max": ".0f",
+    "over_slo": ",.1f",
+    "score": ",.1f",
+}
+"""Figures of a run and how they are shown."""
+
 _TITLES: Final = ("SLOT-HOURS", "CHANGE", "UP/DOWN", "LAG P95", "P99", "MAX", "MIN OVER SLO", "SCORE")
 
 
@@ -106,7 +117,9 @@ def _document(each: Recommendation) -> dict[str, Any]:
         "changes": dict(each.changes),
         "present": None if present is None else asdict(present),
         "expected": None if expected is None else asdict(expected),
-        "difference": None if present is None or expected is None else _differences(present, expected),
+        "difference": None
+        if present is None or expected is None
+        else {name: getattr(expected, name) - getattr(present, name) for name in _FORMATS},
         "chosen_on_days": each.chosen_on / DAY,
         "judged_on_days": each.judged_on / DAY,
         "is_judged_on_unseen_days": each.is_unseen,
@@ -115,25 +128,20 @@ def _document(each: Recommendation) -> dict[str, Any]:
     }
 
 
-def _differences(present: Measures, expected: Measures) -> dict[str, float]:
-    names = ("slot_hours", "rescales", "lag_p95", "lag_p99", "lag_max", "over_slo", "score")
-    return {name: getattr(expected, name) - getattr(present, name) for name in names}
-
-
 def _expected(each: Recommendation) -> tuple[str, ...]:
+    names = ("slot_hours", "rescales", "lag_p99", "over_slo", "score")
     present, expected = each.present, each.expected
     if present is None or expected is None:
-        return ("-",) * 5
-    pairs = (
-        (present.slot_hours, expected.slot_hours, ",.1f"),
-        (present.rescales, expected.rescales, "d"),
-        (present.lag_p99, expected.lag_p99, ".0f"),
-        (present.over_slo / 60, expected.over_slo / 60, ",.1f"),
-        (present.score, expected.score, ",.1f"),
+        return ("-",) * len(names)
+    return tuple(
+        f"{_shown(present, name)} → {_shown(expected, name)}" if each.changes else _shown(present, name)
+        for name in names
     )
-    if not each.changes:
-        return tuple(format(now, form) for now, _, form in pairs)
-    return tuple(f"{now:{form}} → {then:{form}}" for now, then, form in pairs)
+
+
+def _shown(figures: Measures | Total, name: str) -> str:
+    value = getattr(figures, name)
+    return format(value / 60 if name == "over_slo" else value, _FORMATS[name])  # minutes are what people read
 
 
 def _totals_table(totals: Sequence[Total], bounds: Bounds | None) -> Rows:
@@ -154,14 +162,10 @@ def _job_table(job: JobComparison) -> Rows:
 
 def _cells(figures: Measures | Total, first: float | None) -> tuple[str, ...]:
     return (
-        f"{figures.slot_hours:,.1f}",
+        _shown(figures, "slot_hours"),
         _change(figures.slot_hours, first),
         f"{figures.ups}/{figures.downs}",
-        f"{figures.lag_p95:.0f}",
-        f"{figures.lag_p99:.0f}",
-        f"{figures.lag_max:.0f}",
-        f"{figures.over_slo / 60:,.1f}",
-        f"{figures.score:,.1f}",
+        *(_shown(figures, name) for name in ("lag_p95", "lag_p99", "lag_max", "over_slo", "score")),
     )
 
 

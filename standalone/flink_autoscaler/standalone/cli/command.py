@@ -27,6 +27,7 @@ EXIT_CONFIG: Final = 2
 EXIT_INTERRUPTED: Final = 130
 
 TIME: Final = "an age such as '7 d', or 2026-01-31T12:00"
+_DATE: Final = re.compile(r"\d{4}-", re.ASCII)
 _AGE: Final = re.compile(r"(?:\d++(?:\.\d++)?+\s*+[a-zA-Zµ]++\s*+)++", re.ASCII)
 
 
@@ -298,11 +299,11 @@ def read_instant(text: str, now: float, option: str = "--at") -> int:
     try:
         if age is not None:
             return round((now - syntax.parse_time(age[0]).exact_seconds) * 1000)
-        return round(datetime.fromisoformat(stripped).timestamp() * 1000)
-    except (ValueError, OverflowError, OSError) as error:
-        raise mistake(
-            f"{option} '{text}': expected an age such as '10m ago', or a date and time such as 2026-01-31T12:00"
-        ) from error
+        if _DATE.match(stripped):
+            return round(datetime.fromisoformat(stripped).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        pass
+    raise mistake(f"{option} '{text}': expected an age such as '24h', or a date and time such as 2026-01-31T12:00")
 
 
 def read_seconds(option: str, text: str, example: str) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Final
@@ -19,19 +19,17 @@ from flink_autoscaler.standalone.cli.command import (
     mistake,
     valued,
 )
-from flink_autoscaler.standalone.cli.output import print_document, print_error, print_table, write_out
+from flink_autoscaler.standalone.cli.output import print_document, print_error, print_table, show, write_out
 
 if TYPE_CHECKING:
     from flink_autoscaler.standalone.settings.schema.settings import Cluster, Settings
     from flink_autoscaler.stores.sql.database.database import Database
     from flink_autoscaler.stores.sql.known_jobs import Adoption, AdoptionResult
-    from flink_autoscaler.stores.sql.schema import SchemaStatus
-    from flink_autoscaler.stores.sql.state.set_aside import SetAside
 
 app = command_group(
     "flink-autoscaler db upgrade --config autoscaler.yaml",
     text="Look after the database.",
-    short_help="Look after the database: upgrade, downgrade, status, check, import, set-aside, restore.",
+    short_help="Look after the database: upgrade, downgrade, status, check, import, set-aside.",
 )
 
 _UPGRADE_TIMEOUT: Final = 3600.0
@@ -100,7 +98,10 @@ def status(given: GivenSettings, as_json: JsonOption = False) -> int:
         derived = {name: getattr(found, name) for name in ("is_current", "is_newer", "is_damaged", "problem")}
         print_document({"database": database.name, **asdict(found), **derived})
     else:
-        _print_status(database.name, found)
+        remedy = "; run flink-autoscaler db upgrade" if found.can_be_upgraded else ""
+        state = found.problem + remedy if found.problem else "current"
+        lines = {"database": database.name, "revision": found.current or "none", "needed": found.head, "state": state}
+        write_out("".join(f"{name:<10}{text}\n" for name, text in lines.items()))
     return 0 if found.is_current else 1
 
 
@@ -118,11 +119,8 @@ def check(given: GivenSettings, as_json: JsonOption = False) -> int:
 
     with given.database() as database:
         findings = list(diagnose(database))
-    if as_json:
-        print_document({"checks": [asdict(finding) for finding in findings]})
-    else:
-        rows = [(finding.check, finding.level.value, finding.text) for finding in findings]
-        print_table(("CHECK", "RESULT", "FOUND"), rows)
+    columns = {"CHECK": "check", "RESULT": "level", "FOUND": "text"}
+    show("checks", list(map(asdict, findings)), columns, as_json=as_json)
     return 1 if any(finding.level is Level.ERROR for finding in findings) else 0
 
 
@@ -162,12 +160,11 @@ def import_state(
         require_current(database, upgrades_at_start=False)
         if not dry_run:
             _require_no_leader(database, prepared.ha.name, "import")
-        listed, is_complete = _listed_jobs(prepared, clusters)
-        candidates = list(_unambiguous(listed))
+        candidates, is_complete = _candidates(prepared, clusters)
         results = [(each, adopt(database, each, is_dry_run=dry_run)) for each in candidates]
     _print_adoptions(results, is_dry_run=dry_run)
     is_refused = any(result is AdoptionResult.REFUSED for _, result in results)
-    return 0 if is_complete and not is_refused and len(candidates) == len(listed) else 1
+    return 0 if is_complete and not is_refused else 1
 
 
 @command(
@@ -182,12 +179,12 @@ def set_aside(
     job: Annotated[str | None, valued("--job", metavar="JOB", text="Only those of the job with this key.")] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List stored values that could not be read and were kept aside, and whether this version can read them.
+    """List stored values that could not be read and were kept aside.
 
-    A job goes on without such a value. What this version reads again, db restore puts back.
+    A job goes on without such a value. It stays in the table fa_set_aside, to the letter.
     """
     from flink_autoscaler.stores.sql.schema import require_current
-    from flink_autoscaler.stores.sql.state.set_aside import values_set_aside
+    from flink_autoscaler.stores.sql.state.rows import values_set_aside
 
     with given.database() as database:
         require_current(database, upgrades_at_start=False)
@@ -196,51 +193,10 @@ def set_aside(
         print_document({"set_aside": [{**asdict(each), "at": each.at.isoformat()} for each in found]})
         return 0
     rows = [
-        (str(each.id), each.job_key, each.state_type, f"{each.at:%Y-%m-%d %H:%M:%S}", _readable(each), each.problem)
-        for each in found
+        (str(each.id), each.job_key, each.state_type, f"{each.at:%Y-%m-%d %H:%M:%S}", each.problem) for each in found
     ]
-    print_table(("ID", "JOB", "STATE", "SINCE", "READABLE NOW", "PROBLEM"), rows, if_empty="nothing is set aside")
+    print_table(("ID", "JOB", "STATE", "SINCE", "PROBLEM"), rows, if_empty="nothing is set aside")
     return 0
-
-
-@command(
-    app,
-    "flink-autoscaler db restore 17 --config autoscaler.yaml --dry-run",
-    codes="0 when it was restored, 1 when the database failed or a daemon works with it, 2 when it cannot be.",
-    short_help="Put a value back that was set aside.",
-)
-def restore(
-    number: Annotated[int, typer.Argument(metavar="ID", help="As db set-aside lists it.", show_default=False)],
-    given: GivenSettings,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
-) -> int:
-    """Put a value back to its place that could not be read once and can be now, such as after an upgrade.
-
-    What is stored there now is set aside instead, so that this can be undone. Stop the daemon before.
-    """
-    from flink_autoscaler.standalone.ha.databases import open_database
-    from flink_autoscaler.stores.sql.schema import require_current
-    from flink_autoscaler.stores.sql.state.set_aside import restore as put_back
-
-    prepared = given.prepare()
-    with closing(open_database(prepared)) as database:
-        require_current(database, upgrades_at_start=False)
-        if not dry_run:
-            _require_no_leader(database, prepared.ha.name, "restore")
-        value = put_back(database, number, is_dry_run=dry_run)
-    done = "would be restored" if dry_run else "restored; what was there is set aside"
-    write_out(f"{value.job_key}: {value.state_type} of {value.at:%Y-%m-%d %H:%M:%S} {done}\n")
-    return 0
-
-
-def _readable(value: SetAside) -> str:
-    return "yes" if value.unreadable is None else f"no: {value.unreadable}"
-
-
-def _print_status(name: str, found: SchemaStatus) -> None:
-    write_out(f"database  {name}\nrevision  {found.current or 'none'}\nneeded    {found.head}\n")
-    remedy = "; run flink-autoscaler db upgrade" if found.can_be_upgraded else ""
-    write_out(f"state     {found.problem + remedy if found.problem else 'current'}\n")
 
 
 def _require_no_leader(database: Database, name: str, action: str) -> None:
@@ -252,13 +208,16 @@ def _require_no_leader(database: Database, name: str, action: str) -> None:
         raise StoreError(f"the daemon {owner} works with this database: stop it, then {action}")
 
 
-def _listed_jobs(settings: Settings, clusters: Sequence[Cluster]) -> tuple[list[Adoption], bool]:
-    """Return the jobs of all clusters with both keys, and whether all of them could be listed."""
+def _candidates(settings: Settings, clusters: Sequence[Cluster]) -> tuple[list[Adoption], bool]:
+    """Return the jobs of all clusters with both keys, and whether these are all jobs.
+
+    Job ids that several clusters use, as application clusters with high availability do, are left out.
+    """
     from flink_autoscaler.standalone.fetchers.listing import Listing
     from flink_autoscaler.stores.sql.known_jobs import Adoption
 
     listed: list[Adoption] = []
-    is_complete = True
+    problems: dict[str, object] = {}
     with Listing(settings) as listing:
         for cluster, jobs in listing.jobs(clusters):
             listed += [
@@ -266,22 +225,16 @@ def _listed_jobs(settings: Settings, clusters: Sequence[Cluster]) -> tuple[list[
                 for job in jobs.jobs
                 if job.job_id is not None and job.job_id != job.job_key
             ]
-            for subject, problem in {**jobs.problems, **jobs.unreadable}.items():
-                print_error(f"{subject}: {problem}")
-                is_complete = False
-    return listed, is_complete
-
-
-def _unambiguous(listed: Sequence[Adoption]) -> Iterator[Adoption]:
-    """Leave out job ids that several clusters use, as application clusters with high availability do."""
+            problems |= {**jobs.problems, **jobs.unreadable}
     counts = Counter(each.job_id for each in listed)
-    for each in listed:
-        if counts[each.job_id] == 1:
-            yield each
-        else:
-            print_error(
-                f"{each.job_key}: several clusters have the job id {each.job_id}; say with --cluster whose state it is"
-            )
+    problems |= {
+        each.job_key: f"several clusters have the job id {each.job_id}; say with --cluster whose state it is"
+        for each in listed
+        if counts[each.job_id] > 1
+    }
+    for subject, problem in problems.items():
+        print_error(f"{subject}: {problem}")
+    return [each for each in listed if counts[each.job_id] == 1], not problems
 
 
 def _print_adoptions(results: Sequence[tuple[Adoption, AdoptionResult]], *, is_dry_run: bool) -> None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from dataclasses import asdict
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
-from flink_autoscaler.standalone.cli.command import GivenSettings, command, mistake, valued
+from flink_autoscaler.standalone.cli.command import GivenSettings, command, mistake, read_instant, valued
 from flink_autoscaler.standalone.cli.output import json_text, one_line, print_error, print_table, write_error, write_out
 
 if TYPE_CHECKING:
-    from flink_autoscaler.core.model.events import EventType, VertexReport
-    from flink_autoscaler.core.model.metrics import VertexId
+    from flink_autoscaler.core.model.events import EventType
     from flink_autoscaler.stores.sql.database.database import Database
     from flink_autoscaler.stores.sql.events.log import EventFilter, StoredEvent
 
@@ -25,9 +24,6 @@ app = typer.Typer()
 POLL_INTERVAL: Final = 1.0
 AWAY_INTERVAL: Final = 5.0
 """Seconds between attempts to reach a database that is away."""
-
-_DATE: Final = re.compile(r"\d{4}-")
-_UNIT: Final = re.compile(r"\d+\s*[a-zA-Zµ]+")
 
 
 @command(
@@ -83,27 +79,12 @@ def events(
 
 
 def read_since(text: str, now: datetime) -> datetime:
-    """Return the instant that ``24h`` or ``2026-01-31T12:00`` means, as local time without a zone.
-
-    Args:
-        text: A duration with its unit, or a date with or without time and zone; without a zone it is local.
-        now: Local time without a zone.
+    """Return the instant that ``24h`` or ``2026-01-31T12:00`` means, as ``now`` local time without a zone.
 
     Raises:
         ConfigError: It is neither.
     """
-    from flink_autoscaler.core.model import syntax
-
-    stripped = text.strip()
-    try:
-        if _DATE.match(stripped):
-            moment = datetime.fromisoformat(stripped)
-            return moment if moment.tzinfo is None else moment.astimezone().replace(tzinfo=None)
-        if _UNIT.fullmatch(stripped):
-            return now - timedelta(seconds=syntax.parse_time(stripped).exact_seconds)
-    except (ValueError, OverflowError):
-        pass
-    raise mistake(f"--since '{text}': expected a duration such as 24h, or a date and time such as 2026-01-31T12:00")
+    return datetime.fromtimestamp(read_instant(text, now.timestamp(), "--since") / 1000)
 
 
 def _event_type(text: str | None) -> EventType | None:
@@ -166,34 +147,27 @@ def _cells(event: StoredEvent) -> tuple[str, ...]:
 def _document(event: StoredEvent) -> dict[str, Any]:
     from flink_autoscaler.standalone.observability.logs import masked
 
-    return {
-        "id": event.id,
-        "created_at": event.created_at.astimezone().isoformat(),
-        "updated_at": event.updated_at.astimezone().isoformat(),
-        "job_key": _writable(event.job_key),
+    document = {
+        **{name: getattr(event, name) for name in ("id", "created_at", "updated_at", "job_key")},
         "type": event.event_type,
-        "reason": event.reason,
-        "count": event.count,
-        "key": event.key,
-        "message": _writable(masked(event.message)),
+        **{name: getattr(event, name) for name in ("reason", "count", "key")},
+        "message": masked(event.message),
         "figures": dict(event.figures.figures),
         "is_executed": event.figures.is_executed,
-        "vertices": [_vertex(*each) for each in event.figures.vertices.items()],
+        "vertices": [{"vertex_id": key, **asdict(vertex)} for key, vertex in event.figures.vertices.items()],
     }
+    return {name: _json(value) for name, value in document.items()}
 
 
-def _vertex(vertex_id: VertexId, vertex: VertexReport) -> dict[str, Any]:
-    rates = {name: getattr(vertex, name) for name in ("capacity", "expected_capacity", "target_rate")}
-    known = {name: rate if math.isfinite(rate) else None for name, rate in rates.items()}
-    return {
-        "vertex_id": vertex_id,
-        "name": _writable(vertex.name),
-        "current": vertex.current,
-        "new": vertex.new,
-        **known,
-    }
-
-
-def _writable(text: str) -> str:
-    """Replace what UTF-8 has no form for: damaged rows are shown as far as possible."""
-    return text.encode(errors="replace").decode()
+def _json(value: Any) -> Any:
+    """Return a value in terms of JSON: what is not finite is null, and damaged rows are shown as far as possible."""
+    if isinstance(value, datetime):
+        return value.astimezone().isoformat()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _json(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return list(map(_json, value))
+    # UTF-8 has no form for half a character.
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 import time
 from collections.abc import Collection
 from contextlib import closing
@@ -21,7 +23,7 @@ from flink_autoscaler.standalone.cli.command import (
     read_instant,
     valued,
 )
-from flink_autoscaler.standalone.cli.output import print_document, progress, whole_file, write_out
+from flink_autoscaler.standalone.cli.output import print_document, print_sections, progress, whole_file, write_out
 
 if TYPE_CHECKING:
     from flink_autoscaler.core.model.job import JobKey
@@ -39,6 +41,9 @@ AtOption = Annotated[
 ]
 
 _SHOWN_JOBS: Final = 20
+_TOOLS: Final = Path(__file__).parents[4] / "tools"
+"""Where a clone has what is not in the wheel."""
+
 _HOW_TO_RECORD: Final = (
     "passes are recorded in a database, and there is none here: a daemon has one of its own, which its user finds "
     "with its STATE_DIRECTORY; for another set autoscaler.standalone.state-store.type: JDBC and "
@@ -71,9 +76,9 @@ def explain(
     Reads what the daemon has recorded in the database; passes that came to nothing new are recorded now and then.
     With --url the daemon itself is asked, which knows them without a database, too.
     """
-    from flink_autoscaler.standalone.cli.explain_view import print_explanation
     from flink_autoscaler.standalone.records import explain as explaining
     from flink_autoscaler.standalone.records.document import explanation_document
+    from flink_autoscaler.standalone.records.explanation_text import explanation_sections
 
     record, newest = _found(given, job, at, cluster) if url is None else _fetched(url, job, at)
     if export is not None:
@@ -86,7 +91,8 @@ def explain(
     if as_json:
         print_document(explanation_document(explained))
     else:
-        print_explanation(explained, vertex, now_ms=None if at else round(time.time() * 1000))
+        now_ms = None if at else round(time.time() * 1000)
+        print_sections(explanation_sections(explained, vertex, now_ms=now_ms))
     return 0
 
 
@@ -106,7 +112,11 @@ def replay(
     record: Annotated[Path | None, valued("--record", metavar="FILE", text="Do an exported pass again.")] = None,
     vectors: Annotated[
         Path | None,
-        valued("--vectors", metavar="FILE", text="Recorded behaviour of the reference (JSON, .gz or not)."),
+        valued(
+            "--vectors",
+            metavar="FILE",
+            text="Recorded behaviour of the reference (JSON or .gz), in a clone.",
+        ),
     ] = None,
     output: Annotated[
         Path | None, valued("--output", metavar="FILE", text="Where to write what happened with --vectors (JSON).")
@@ -156,8 +166,8 @@ def job_key_of(known: Collection[JobKey], job: str, cluster: str | None = None) 
 def _found(given: GivenSettings, job: str, at: str | None, cluster: str | None) -> tuple[PassRecord, PassRecord]:
     """Return the pass that was asked for and the newest one of the job."""
     from flink_autoscaler.core.errors import StoreError
-    from flink_autoscaler.standalone.cli.explain_view import moment
     from flink_autoscaler.standalone.records.codec import decode
+    from flink_autoscaler.standalone.records.explanation_text import moment
 
     prepared = given.prepare_stored()
     at_ms = None if at is None else read_instant(at, time.time())
@@ -189,8 +199,8 @@ def _fetched(url: str, job: str, at: str | None) -> tuple[PassRecord, PassRecord
 
 
 def _export(record: PassRecord, path: Path) -> None:
-    from flink_autoscaler.standalone.cli.explain_view import moment
     from flink_autoscaler.standalone.records.codec import to_document
+    from flink_autoscaler.standalone.records.explanation_text import moment
 
     with whole_file(path, replaces=True, option="--export") as stream:
         stream.write((json.dumps(to_document(record), indent=1, allow_nan=False) + "\n").encode())
@@ -219,7 +229,7 @@ def _replay(record: PassRecord) -> int:
     """Do a recorded pass again and compare; return the exit code."""
     from flink_autoscaler.clients.flink.pass_plugins import installed_plugins
     from flink_autoscaler.core.model.decision import Rescale
-    from flink_autoscaler.standalone.cli.explain_view import moment
+    from flink_autoscaler.standalone.records.explanation_text import moment
     from flink_autoscaler.standalone.records.replay import differences, replayed
 
     found = list(differences(record, replayed(record, installed_plugins())))
@@ -237,12 +247,16 @@ def _replay(record: PassRecord) -> int:
 def _replay_vectors(vectors: Path, output: Path) -> int:
     """Replay behaviour vectors and write what happened; return the exit code."""
     from flink_autoscaler.standalone.observability.logs import configure_logging
-    from flink_autoscaler.standalone.records.vector_replay import read_vectors, replay
 
+    sys.path.append(str(_TOOLS))
+    try:
+        tool = importlib.import_module("behaviour_vectors")
+    except ModuleNotFoundError as error:
+        raise mistake("--vectors: works in a clone of the project alone, with tools/behaviour_vectors") from error
     configure_logging(log_format="auto", level="error")
-    given = read_vectors(vectors)
+    given = tool.read_vectors(vectors)
     with whole_file(output, replaces=True) as stream, progress("replaying") as tell:
-        replayed = replay(given, progress=tell)
+        replayed = tool.replay(given, progress=tell)
         stream.write(json.dumps(replayed).encode())
     write_out(f"{len(replayed['cases'])} cases replayed, written to {output}\n")
     return 0

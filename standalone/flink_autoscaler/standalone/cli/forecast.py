@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -20,7 +20,7 @@ from flink_autoscaler.standalone.cli.command import (
     read_instant,
     valued,
 )
-from flink_autoscaler.standalone.cli.output import print_document, print_error, print_table, write_out
+from flink_autoscaler.standalone.cli.output import print_error, show, write_out
 
 if TYPE_CHECKING:
     from flink_autoscaler.core.model.load_profile import ProfileResult
@@ -35,8 +35,16 @@ app = command_group(
 
 Document = dict[str, Any]
 
-_FORMATS: Final = {"weeks": "d", "level": ".6g", "growth": ".3f", "wape": ".1%", "exceed": ".1%"}
-"""Figures of a profile in a table."""
+_COLUMNS: Final = {
+    "JOB": "job_key",
+    "SOURCE": "source_id",
+    "WEEKS": "weeks:d",
+    "LEVEL": "level:.6g",
+    "GROWTH": "growth:.3f",
+    "ERROR": "wape:.1%",
+    "EXCEEDED": "exceed:.1%",
+    "PROBLEM": "problem",
+}
 
 
 @command(
@@ -113,10 +121,10 @@ def show_profiles(
         with _store(settings) as store:
             store.save(_noted(make(), shown))
     shown.sort(key=lambda document: (document["job_key"], document["source_id"]))
-    if as_json:
-        print_document({"forecasts": shown})
-    else:
-        _print_table(shown)
+    show("forecasts", shown, _COLUMNS, as_json=as_json)
+    if not as_json:
+        made = sum(each["problem"] is None for each in shown)
+        write_out(f"{made} profiles made, {len(shown) - made} sources without one\n")
     if not shown:
         print_error("there are no samples in that time; history info shows what there is")
     return 0 if shown else EXIT_FAILED
@@ -150,18 +158,3 @@ def _document(result: ProfileResult) -> Document:
         **{name: None if result.profile is None else getattr(result.profile, name) for name in names},
         "problem": result.problem,
     }
-
-
-def _print_table(documents: Sequence[Document]) -> None:
-    rows = [
-        (
-            each["job_key"],
-            each["source_id"],
-            *("-" if each[name] is None else format(each[name], form) for name, form in _FORMATS.items()),
-            each["problem"] or "-",
-        )
-        for each in documents
-    ]
-    print_table(("JOB", "SOURCE", "WEEKS", "LEVEL", "GROWTH", "ERROR", "EXCEEDED", "PROBLEM"), rows)
-    made = sum(each["problem"] is None for each in documents)
-    write_out(f"{made} profiles made, {len(documents) - made} sources without one\n")

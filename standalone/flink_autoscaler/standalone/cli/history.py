@@ -25,8 +25,8 @@ from flink_autoscaler.standalone.cli.output import (
     first_of,
     print_document,
     print_error,
-    print_table,
     progress,
+    show,
     whole_file,
     write_error,
     write_out,
@@ -34,7 +34,6 @@ from flink_autoscaler.standalone.cli.output import (
 
 if TYPE_CHECKING:
     from flink_autoscaler.pipeline.history.catalog import HistoryInfo
-    from flink_autoscaler.pipeline.history.compact import Maintained
     from flink_autoscaler.pipeline.history.export import Format
     from flink_autoscaler.pipeline.history.schema import HistoryTable
 
@@ -49,6 +48,18 @@ _STANDARD_OUTPUT: Final = "-"
 _SHOWN_PROBLEMS: Final = 10
 _LARGE_ROWS: Final = 400_000
 """Rows of a compacted file: a process that ends afterwards may take more memory than a daemon."""
+
+
+_COLUMNS: Final = {
+    "TABLE": "name",
+    "ROWS": "rows:,",
+    "FILES": "files",
+    "SIZE": "size",
+    "FIRST DAY": "first",
+    "LAST DAY": "last",
+    "CLUSTERS": "clusters",
+    "VERSIONS": "versions",
+}
 
 
 @command(
@@ -125,7 +136,13 @@ def compact(
     )
     with opened_history(prepared, asked) as storage, progress("compacting folders") as tell:
         done = maintain(storage, upkeep, tell)
-    _print_maintained(done, is_dry_run=dry_run)
+    would = "would be " if dry_run else ""
+    write_out(f"{done.before} small files {would}replaced by {done.after}\n")
+    # How many is not known before it is done.
+    if not dry_run:
+        write_out(f"{done.duplicates} rows dropped that had been written twice\n")
+    write_out(f"{done.expired} days of tables {would}removed\n")
+    write_out(f"{done.leftovers} files of interrupted processes {would}removed\n")
     _print_problems(done.damaged, "cannot be read and stay as they are")
     return 1 if done.damaged else 0
 
@@ -208,21 +225,9 @@ def _format(asked: str | None, output: str) -> Format:
 def _print_info(found: HistoryInfo) -> None:
     from rich.filesize import decimal
 
-    titles = ("TABLE", "ROWS", "FILES", "SIZE", "FIRST DAY", "LAST DAY", "CLUSTERS", "VERSIONS")
-    rows = [
-        (
-            each.name,
-            f"{each.rows:,}",
-            str(each.files),
-            decimal(each.bytes),
-            *(day.isoformat() if day else "-" for day in (each.first, each.last)),
-            ", ".join(each.clusters) or "-",
-            ", ".join(map(str, each.versions)) or "-",
-        )
-        for each in found.tables
-    ]
     write_out(f"{found.root}\n")
-    print_table(titles, rows)
+    documents = [{**document, "size": decimal(document["bytes"])} for document in _document(found)["tables"]]
+    show("tables", documents, _COLUMNS)
     replaced = sum(each.replaced for each in found.tables)
     if replaced or found.staged:
         write_out(f"being written or left behind: {found.staged + replaced} files; history compact removes them\n")
@@ -231,23 +236,12 @@ def _print_info(found: HistoryInfo) -> None:
 def _document(found: HistoryInfo) -> dict[str, Any]:
     tables = [
         {
-            **asdict(table),
-            "first": table.first and table.first.isoformat(),
-            "last": table.last and table.last.isoformat(),
+            **asdict(each),
+            **{name: day and day.isoformat() for name, day in (("first", each.first), ("last", each.last))},
         }
-        for table in found.tables
+        for each in found.tables
     ]
     return {"path": found.root, "tables": tables, "staged": found.staged}
-
-
-def _print_maintained(done: Maintained, *, is_dry_run: bool) -> None:
-    would = "would be " if is_dry_run else ""
-    write_out(f"{done.before} small files {would}replaced by {done.after}\n")
-    # How many is not known before it is done.
-    if not is_dry_run:
-        write_out(f"{done.duplicates} rows dropped that had been written twice\n")
-    write_out(f"{done.expired} days of tables {would}removed\n")
-    write_out(f"{done.leftovers} files of interrupted processes {would}removed\n")
 
 
 def _print_problems(problems: Sequence[str], what: str) -> None:

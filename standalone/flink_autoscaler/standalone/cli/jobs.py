@@ -32,7 +32,11 @@ def jobs(
 ) -> int:
     """List the jobs of all clusters: as they are now, or with --url as the daemon found them in its last passes."""
     if url is not None:
-        return _print_remote(url, cluster, as_json=as_json)
+        from flink_autoscaler.standalone.web.client import jobs_of
+
+        found = jobs_of(url, cluster=cluster)
+        _print(found, [_as_listed(job) for job in found], as_json=as_json)
+        return 0
     from flink_autoscaler.standalone.fetchers.listing import Listing, chosen_clusters
 
     prepared = given.prepare(is_dry_run=True)
@@ -44,32 +48,21 @@ def jobs(
             for subject, problem in {**job_list.problems, **job_list.unreadable}.items():
                 print_error(f"{subject}: {problem}")
                 is_complete = False
-    is_complete &= _add_left_alone(given, documents)
-    is_complete &= _add_wanted(given, documents)
-    if as_json:
-        print_document({"jobs": documents})
-    else:
-        print_table(*job_table(documents), if_empty="no jobs")
+    is_complete &= _add_orders(given, documents)
+    _print(documents, documents, as_json=as_json)
     return 0 if is_complete else 1
 
 
-def _print_remote(url: str, cluster: str | None, *, as_json: bool) -> int:
-    from flink_autoscaler.standalone.web.client import jobs_of
-
-    found = jobs_of(url, cluster=cluster)
-    documents = [
-        {
-            **{name: job[name] for name in ("job_key", "job_id", "status", "labels", "enabled", "parallelism")},
-            "left_alone": [{"what": each["text"], "ends": ""} for each in job["left_alone"]],
-            "wanted": job["wanted"],
-        }
-        for job in found
-    ]
+def _print(found: Sequence[Mapping[str, Any]], listed: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     if as_json:
         print_document({"jobs": found})
     else:
-        print_table(*job_table(documents), if_empty="no jobs")
-    return 0
+        print_table(*job_table(listed), if_empty="no jobs")
+
+
+def _as_listed(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a job, as the daemon tells of it, as one of the table."""
+    return {**job, "left_alone": [{"what": each["text"], "ends": ""} for each in job["left_alone"]]}
 
 
 def job_table(jobs: Sequence[Mapping[str, Any]]) -> Rows:
@@ -109,33 +102,23 @@ def _left_alone_text(job: Mapping[str, Any]) -> str:
     )
 
 
-def _add_left_alone(given: GivenSettings, documents: Sequence[dict[str, Any]]) -> bool:
-    """Add for what each job is left alone; where the database does not tell, say so and return False."""
+def _add_orders(given: GivenSettings, documents: Sequence[dict[str, Any]]) -> bool:
+    """Add for what each job is left alone, and what is wanted of each vertex; say so and return False where unknown."""
     from flink_autoscaler.core.errors import AutoscalerError
-    from flink_autoscaler.standalone.cli.orders.service import left_alone_now
+    from flink_autoscaler.standalone.cli.orders.service import service_if_any
     from flink_autoscaler.standalone.cli.orders.view import left_alone_document
 
     try:
-        reasons = left_alone_now(given)
+        with service_if_any(given) as service:
+            standing = [] if service is None else service.in_force(None)
+            running = [document["job_key"] for document in documents if document["vertices"]]
+            wanted = {} if service is None else service.wanted(running)
     except AutoscalerError as error:
-        print_error(f"what jobs are left alone for is not known: {error}")
+        print_error(f"what jobs are left alone for, and what is wanted of them, is not known: {error}")
         return False
+    reasons = {each.job_key: each.left_alone for each in standing}
     for document in documents:
         document["left_alone"] = left_alone_document(reasons.get(document["job_key"], ()))
-    return True
-
-
-def _add_wanted(given: GivenSettings, documents: Sequence[dict[str, Any]]) -> bool:
-    """Add what is wanted of each vertex; where the database does not tell, say so and return False."""
-    from flink_autoscaler.core.errors import AutoscalerError
-    from flink_autoscaler.standalone.cli.orders.wanted import wanted_now
-
-    try:
-        wanted = wanted_now(given, [document["job_key"] for document in documents if document["vertices"]])
-    except AutoscalerError as error:
-        print_error(f"what is wanted of the jobs is not known: {error}")
-        return False
-    for document in documents:
         for vertex in document["vertices"]:
             vertex["wanted"] = wanted.get(document["job_key"], {}).get(vertex["vertex_id"])
     return True
@@ -151,16 +134,6 @@ def job_document(context: JobAutoScalerContext) -> dict[str, Any]:
     }
 
 
-def is_enabled(context: JobAutoScalerContext) -> bool | None:
-    """Tell whether a job is looked after; None when its configuration does not say true or false."""
-    from flink_autoscaler.core.options.option import ValueParseError
-
-    try:
-        return context.options.enabled
-    except ValueParseError:
-        return None
-
-
 def _job_documents(
     listing: Listing, cluster: str, contexts: Sequence[JobAutoScalerContext]
 ) -> Iterable[dict[str, Any]]:
@@ -172,17 +145,16 @@ def _job_documents(
         return await asyncio.gather(*(_vertices(clients[context.endpoint], context) for context in contexts))
 
     for context, vertices in zip(contexts, listing.loop.run(all_vertices()), strict=True):
-        greatest = max((vertex.parallelism for vertex in vertices), default=None)
-        facts = {
-            "enabled": is_enabled(context),
-            "parallelism": greatest,
-            "vertices": [*map(_vertex_document, vertices)],
+        yield {
+            "cluster": cluster,
+            **job_document(context),
+            "enabled": context.is_enabled,
+            "parallelism": max((vertex.parallelism for vertex in vertices), default=None),
+            "vertices": [
+                {"vertex_id": each.vertex_id, "name": each.name, "parallelism": each.parallelism, "wanted": None}
+                for each in vertices
+            ],
         }
-        yield {"cluster": cluster, **job_document(context), **facts}
-
-
-def _vertex_document(vertex: VertexDetails) -> dict[str, Any]:
-    return {"vertex_id": vertex.vertex_id, "name": vertex.name, "parallelism": vertex.parallelism, "wanted": None}
 
 
 async def _vertices(client: FlinkRestClient, context: JobAutoScalerContext) -> tuple[VertexDetails, ...]:

@@ -70,7 +70,9 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except _UsageError as error:
-        print_error(" ".join(error.format_message().split()))
+        from flink_autoscaler.standalone.settings.removed import removed_command
+
+        print_error(removed_command(sys.argv[1:]) or " ".join(error.format_message().split()))
         code = EXIT_CONFIG
     except typer.Abort:
         code = EXIT_INTERRUPTED

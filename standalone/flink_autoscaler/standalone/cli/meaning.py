@@ -57,8 +57,8 @@ def _text(kind: Kind, entry: Meaning) -> str:
 def _unknown(word: str) -> str:
     from difflib import get_close_matches
 
-    from flink_autoscaler.core.model.meanings import CHAPTERS
+    from flink_autoscaler.core.model.meanings import chapters
 
-    known = {each.word.casefold(): each.word for chapter in CHAPTERS for each in chapter.meanings}
+    known = {each.word.casefold(): each.word for chapter in chapters() for each in chapter.meanings}
     close = get_close_matches(word.casefold(), known, n=1)
     return f"nothing is told by the word {word!r}" + (f"; did you mean {known[close[0]]!r}?" if close else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -11,7 +12,6 @@ from flink_autoscaler.standalone.cli.command import GivenSettings, JsonOption, c
 from flink_autoscaler.standalone.cli.output import print_document, print_table, write_out
 
 if TYPE_CHECKING:
-    from flink_autoscaler.standalone.notifications.trial import Trial
     from flink_autoscaler.standalone.settings.schema.notifications import NotificationSettings, TargetSettings
 
 app = typer.Typer()
@@ -45,8 +45,15 @@ def notify(
     prepared = given.prepare()
     targets = _chosen(prepared.notifications, target or [])
     trials = tried(targets, prepared.ha.name)
-    _print(trials, as_json=as_json)
-    return 0 if all(trial.error is None for trial in trials) else 1
+    documents = [{**asdict(trial), "is_sent": trial.error is None} for trial in trials]
+    sent = sum(document["is_sent"] for document in documents)
+    if as_json:
+        print_document({"targets": documents})
+    else:
+        rows = [(trial.name, trial.type, trial.place, trial.error or "sent") for trial in trials]
+        print_table(("TARGET", "TYPE", "WHERE", "RESULT"), rows)
+        write_out(f"{sent} of {len(trials)} sent\n")
+    return 0 if sent == len(trials) else 1
 
 
 def _chosen(settings: NotificationSettings, names: Sequence[str]) -> list[TargetSettings]:
@@ -62,13 +69,3 @@ def _chosen(settings: NotificationSettings, names: Sequence[str]) -> list[Target
                 f"--target '{name}': there is no such target; known: {', '.join(known)}{nearest(name, known)}"
             )
     return [target for target in settings.targets if target.name in (names or known)]
-
-
-def _print(trials: Sequence[Trial], *, as_json: bool) -> None:
-    if as_json:
-        print_document({"targets": [{**trial.document(), "is_sent": trial.error is None} for trial in trials]})
-        return
-    rows = [(trial.name, trial.type, trial.place, trial.error or "sent") for trial in trials]
-    print_table(("TARGET", "TYPE", "WHERE", "RESULT"), rows)
-    sent = sum(trial.error is None for trial in trials)
-    write_out(f"{sent} of {len(trials)} sent\n")

@@ -9,11 +9,11 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from flink_autoscaler.standalone.cli.command import mistake
 
@@ -63,6 +63,40 @@ def print_table(titles: Row, rows: Sequence[Row], *, if_empty: str | None = None
         write_error(f"{if_empty}\n")
         return
     _console(_WIDTH_WITHOUT_TERMINAL).print(table_of(titles, rows))
+
+
+def show(
+    name: str,
+    documents: Sequence[Mapping[str, Any]],
+    columns: Mapping[str, str],
+    *,
+    as_json: bool = False,
+    if_empty: str | None = None,
+) -> None:
+    """Print documents, as JSON below a name or as a table.
+
+    Args:
+        name: Of the list in JSON.
+        documents: All with the same fields.
+        columns: Title to the field that the column shows, with a format behind a colon where there is one. What is not
+            known, or empty, is a dash.
+        as_json: Which of the two.
+        if_empty: Told on standard error instead of a table without rows.
+    """
+    if as_json:
+        print_document({name: documents})
+        return
+    fields = [each.partition(":") for each in columns.values()]
+    rows = [tuple(_cell(document[field], form) for field, _, form in fields) for document in documents]
+    print_table(tuple(columns), rows, if_empty=if_empty)
+
+
+def _cell(value: Any, form: str) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple | dict):
+        value = ", ".join(map(str, value))
+    return "-" if value is None or value == "" else format(value, form)
 
 
 def table_text(titles: Row, rows: Sequence[Row]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,7 +22,7 @@ from flink_autoscaler.standalone.cli.command import (
     mistake,
     valued,
 )
-from flink_autoscaler.standalone.cli.jobs import is_enabled, job_document
+from flink_autoscaler.standalone.cli.jobs import job_document
 from flink_autoscaler.standalone.cli.output import (
     Row,
     Rows,
@@ -117,11 +118,14 @@ def once(
             reports = list(pool.map(lambda each: each.run(), passes))
     if not all(report.is_acting for report in reports):
         write_error("another daemon leads: this pass only looked on, and nothing of it was carried out\n")
+    needs = _needs(reports, prepared)
     if as_json:
-        print_document(pass_document(reports, _needs(reports, prepared)))
+        print_document(pass_document(reports, needs))
     else:
+        from flink_autoscaler.standalone.readiness.report import shared_lines
+
         print_table(*pass_table(reports), if_empty="no jobs")
-        _print_needs(_needs(reports, prepared))
+        write_out("".join(f"{line}\n" for line in shared_lines(needs)))
         for use in dict.fromkeys(report.engine for report in reports if report.engine is not None):
             write_error(f"evaluated on: {use.engine} ({use.reason})\n")
     return 0 if _is_complete(reports, job) else 1
@@ -155,7 +159,7 @@ def _look(given: GivenSettings, urls: GivenUrls, *, cluster: str | None, job: st
 def _needs(reports: Sequence[PassReport], settings: Settings) -> dict[str, tuple[Finding, ...]]:
     """Return what jobs of these passes need before they can be scaled, by job; ended jobs are left out."""
     from flink_autoscaler.standalone.daemon.providers import NONE
-    from flink_autoscaler.standalone.readiness.job_checks import needs_of
+    from flink_autoscaler.standalone.readiness.checks import needs_of
 
     provided = {each.name for each in settings.effective_clusters() if each.settings.provider.type != NONE}
     return {
@@ -164,12 +168,6 @@ def _needs(reports: Sequence[PassReport], settings: Settings) -> dict[str, tuple
         for context in report.jobs
         if not context.status.is_terminal
     }
-
-
-def _print_needs(needs: Mapping[str, tuple[Finding, ...]]) -> None:
-    from flink_autoscaler.standalone.readiness.report import shared_lines
-
-    write_out("".join(f"{line}\n" for line in shared_lines(needs)))
 
 
 def _selection(pattern: str | None) -> Callable[[JobAutoScalerContext], bool]:
@@ -243,7 +241,7 @@ def _cluster_document(report: PassReport, needs: Mapping[str, tuple[Finding, ...
         "seconds": round(report.seconds, 3),
         "engine": None if report.engine is None else {"engine": report.engine.engine, "reason": report.engine.reason},
         "jobs": [
-            {**_job_document(context, report), "needs": [each.document for each in needs.get(context.job_key, ())]}
+            {**_job_document(context, report), "needs": [asdict(each) for each in needs.get(context.job_key, ())]}
             for context in report.jobs
         ],
         "failures": {job_key: _text(error) for job_key, error in report.failures.items()},
@@ -256,7 +254,7 @@ def _job_document(context: JobAutoScalerContext, pass_report: PassReport) -> dic
     from flink_autoscaler.standalone.daemon.cluster_pass import problems
     from flink_autoscaler.standalone.observability.logs import masked
 
-    job = {"enabled": is_enabled(context), **job_document(context)}
+    job = {"enabled": context.is_enabled, **job_document(context)}
     report = pass_report.reports.get(context.job_key)
     if report is None:
         return job

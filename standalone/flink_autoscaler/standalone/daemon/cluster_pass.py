@@ -15,7 +15,6 @@ from flink_autoscaler.core.autoscaler import JobAutoScaler, JobPassReport
 from flink_autoscaler.core.border import Border, ToldOnce, attempted
 from flink_autoscaler.core.errors import AutoscalerError, NotReadyError, StoreError
 from flink_autoscaler.core.model.decision import PassPhase
-from flink_autoscaler.core.model.early import EarlyPass, LookAgain
 from flink_autoscaler.core.model.job import JobKey, name_key
 from flink_autoscaler.core.model.orders import NO_ORDERS, Orders
 from flink_autoscaler.core.options.context import JobAutoScalerContext
@@ -81,12 +80,6 @@ class PassReport:
         """Whether cluster and jobs could be read and nothing failed."""
         is_whole = self.error is None and not self.failures and not self.gaps
         return is_whole and not any(problems(each) for each in self.reports.values())
-
-    @property
-    def wishes(self) -> dict[JobKey, LookAgain]:
-        """Jobs that a policy wants to look at again before the next pass is due; none where nothing is carried out."""
-        wishes = {job_key: each.outcome.look_again for job_key, each in self.reports.items() if self.is_acting}
-        return {job_key: wish for job_key, wish in wishes.items() if wish is not None}
 
     @property
     def stuck(self) -> int:
@@ -180,17 +173,11 @@ class ClusterPass:
             beside=self._beside,
         )
 
-    def run(self, early: EarlyPass | None = None) -> PassReport:
-        """Look at every job of the cluster once. Never raises; failures are in the report.
-
-        Args:
-            early: Why this is done before it is due; None where it is due.
-        """
+    def run(self) -> PassReport:
+        """Look at every job of the cluster once. Never raises; failures are in the report."""
         started = time.monotonic()
         with bound_contextvars(cluster=self.cluster):
-            found = attempted(
-                partial(self._run, early)
-            )  # a fetcher or an engine that breaks its contract must not end the passes
+            found = attempted(self._run)  # a fetcher or an engine that breaks its contract must not end the passes
             report = PassReport(self.cluster, error=found) if isinstance(found, AutoscalerError) else found
         return replace(report, began=started, seconds=time.monotonic() - started)
 
@@ -213,7 +200,7 @@ class ClusterPass:
         self._completion.close()
         self._fetcher.close()
 
-    def _run(self, early: EarlyPass | None) -> PassReport:
+    def _run(self) -> PassReport:
         term = self._leadership.term()
         now_ms = self._around.now_ms()
         orders = self._read_orders(now_ms)
@@ -223,7 +210,6 @@ class ClusterPass:
         self._tell_shared_names(selected)
         failures = dict(job_list.unreadable)
         asked = self._requests(selected, failures, term, now_ms, orders)
-        asked = asked if early is None else [replace(request, early=early.asked_by) for request in asked]
         requests = self._ledger.limit(self._around.lags.added(self._with_profiles(asked, now_ms)), failures)
         outcomes = self._ledger.settle(requests, self._engine.evaluate(requests), failures) if requests else ()
         requests, outcomes = _without(failures, requests, outcomes)

@@ -15,7 +15,6 @@ from apscheduler.events import EVENT_JOB_MAX_INSTANCES, JobSubmissionEvent
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from flink_autoscaler.core.model.early import EarlyPass, EarlyPasses
 from flink_autoscaler.pipeline.inline.garbage import Garbage
 from flink_autoscaler.standalone.daemon.clock_steps import ClockWatch, Every
 from flink_autoscaler.standalone.daemon.cluster_pass import ClusterPass, PassReport
@@ -43,25 +42,8 @@ class Watch:
     interval: float
 
 
-@dataclass
-class _Schedule:
-    """When the passes of a cluster begin.
-
-    Attributes:
-        watch: What they run.
-        early: The pass that comes before the next one that is due; None where none does.
-        due: When that one is due, while an early pass comes before it.
-    """
-
-    watch: Watch
-    early: EarlyPass | None = None
-    due: datetime | None = None
-
-
 class Daemon:
     """Runs the passes of all clusters, each on its own schedule.
-
-    Where a policy suspects an overload, a cluster has one pass more between two that are due.
 
     A pass that takes longer than its interval is not started a second time: what was due meanwhile is left out, and
     the daemon says so. No exception ends a schedule, and no step of the clock holds one up. Clusters come, change and
@@ -87,8 +69,7 @@ class Daemon:
         self._on_report = on_report
         self._changed = threading.Condition()
         self._watches = {watch.passes.cluster: watch for watch in watches}
-        self._scheduled: dict[str, _Schedule] = {}
-        self._early: dict[str, EarlyPasses] = {}
+        self._scheduled: dict[str, Watch] = {}
         self._running: set[str] = set()
         # What follows the pass that runs: another watch of the cluster, or nothing.
         self._successors: dict[str, Watch | None] = {}
@@ -154,7 +135,7 @@ class Daemon:
 
     def _follow(self, cluster: str, successor: Watch | None) -> list[Watch]:
         """Let a watch be followed by another one, or by none, and return those that have left."""
-        for identity in [key for key, each in self._scheduled.items() if each.watch.passes.cluster == cluster]:
+        for identity in [key for key, each in self._scheduled.items() if each.passes.cluster == cluster]:
             del self._scheduled[identity]
             self._scheduler.remove_job(identity)
         never_begun = self._successors.pop(cluster, None)
@@ -170,7 +151,6 @@ class Daemon:
         if successor is not None:
             self._begin(replace(successor, announcer=before.announcer), before.passes)
             return before
-        self._early.pop(cluster, None)
         self._gauges.forget_cluster(cluster)
         before.passes.forget_jobs()
         self._unfinished = {name: passes for name, passes in self._unfinished.items() if not passes.is_idle()}
@@ -194,8 +174,8 @@ class Daemon:
     def _schedule(self, watch: Watch) -> None:
         # A name of its own: what is left of an earlier schedule of the cluster does not count as an overrun.
         identity = f"{next(self._generations)}:{watch.passes.cluster}"
-        self._scheduled[identity] = _Schedule(watch)
-        self._add(identity, self._run_pass, watch.interval, identity, watch, executor=_PASSES)
+        self._scheduled[identity] = watch
+        self._add(identity, self._run_pass, watch.interval, watch, executor=_PASSES)
 
     def _add(self, identity: str, function: Callable[..., None], interval: float, *args: object, executor: str) -> None:
         self._scheduler.add_job(
@@ -210,22 +190,19 @@ class Daemon:
             next_run_time=datetime.now(UTC),
         )
 
-    def _run_pass(self, identity: str, watch: Watch) -> None:
+    def _run_pass(self, watch: Watch) -> None:
         cluster = watch.passes.cluster
         with self._changed:
             if self._watches.get(cluster) is not watch:  # replaced since it was due
                 return
             self._running.add(cluster)
-            early = self._begun_early(identity)
         report: PassReport | None = None
         try:
-            report = watch.passes.run(early)
+            report = watch.passes.run()
             if not self._is_abandoned:
                 watch.announcer.announce(report)
                 self._on_report(report)
                 self._note_duration(report, watch.interval)
-                if early is None:
-                    self._bring_forward(identity, report)
         except Exception:
             # The schedule goes on whatever a plug-in's text, name or number did to the announcement.
             log.exception("pass_failed", cluster=cluster)
@@ -233,39 +210,6 @@ class Daemon:
             self._end_pass(cluster)
             report = None
             self._garbage.after_pass()
-
-    def _begun_early(self, identity: str) -> EarlyPass | None:
-        """Return why the pass that begins is early, None where it is not; the one that is due stays due."""
-        schedule = self._scheduled.get(identity)
-        if schedule is None or schedule.early is None or schedule.due is None or self._is_stopping:
-            return None
-        early, due = schedule.early, schedule.due
-        schedule.early = schedule.due = None
-        if due <= datetime.now(UTC):  # it could not begin in time, and takes the place of the one that was due
-            return None
-        self._scheduler.modify_job(identity, next_run_time=due)
-        return early
-
-    def _bring_forward(self, identity: str, report: PassReport) -> None:
-        """Have a pass before the next one that is due, where a policy asks for it and that is granted."""
-        with self._changed:
-            schedule = self._scheduled.get(identity)
-            if schedule is None or not report.wishes or self._is_stopping:
-                return
-            job = self._scheduler.get_job(identity)
-            if job is None:  # it is stopping at this moment
-                return
-            now, due, past = datetime.now(UTC), job.next_run_time, self._early.get(report.cluster, EarlyPasses())
-            early, self._early[report.cluster] = past.after(
-                report.wishes, now_ms=_ms(now), due_ms=_ms(due), took_ms=round(report.seconds * 1000)
-            )
-            if early is None:
-                return
-            schedule.early, schedule.due = early, due
-            at = datetime.fromtimestamp(early.at_ms / 1000, UTC)
-            self._scheduler.modify_job(identity, next_run_time=at)
-        seconds = round((due - at).total_seconds(), 3)
-        log.info("pass_brought_forward", cluster=report.cluster, seconds=seconds, asked_by=early.asked_by)
 
     def _end_pass(self, cluster: str) -> None:
         left = []
@@ -281,10 +225,9 @@ class Daemon:
 
     def _on_overrun(self, event: JobSubmissionEvent) -> None:
         with self._changed:
-            schedule = self._scheduled.get(event.job_id)
-            if schedule is None:
+            watch = self._scheduled.get(event.job_id)
+            if watch is None:
                 return
-            watch = schedule.watch
             cluster = watch.passes.cluster
             self._gauges.record_overrun(cluster)
             is_news = cluster not in self._late
@@ -296,7 +239,3 @@ class Daemon:
         if report.cluster in self._late and report.seconds < interval:
             self._late.discard(report.cluster)
             log.info("pass_in_time_again", cluster=report.cluster, seconds=round(report.seconds, 3), interval=interval)
-
-
-def _ms(instant: datetime) -> int:
-    return round(instant.timestamp() * 1000)

@@ -165,7 +165,7 @@ class Storage:
                 self._sole_use.claim()
 
         def look() -> None:
-            database.rescue()
+            database.save_journal()
             require_writable(database)
             database.checkpoint()
             if self._sole_use is not None and not self.is_shared:

@@ -74,8 +74,7 @@ def database_settings(settings: StandaloneSettings, environment: Mapping[str, st
     if settings.jdbc_url is None:
         raise ConfigError("autoscaler.standalone.jdbc.url is not set, so there is no database")
     password = _password(settings, environment)
-    grace = settings.jdbc_file_grace
-    return DatabaseSettings(settings.jdbc_url, settings.jdbc_username, password, file_grace=grace)
+    return DatabaseSettings(settings.jdbc_url, settings.jdbc_username, password)
 
 
 def _password(settings: StandaloneSettings, environment: Mapping[str, str]) -> str | None:

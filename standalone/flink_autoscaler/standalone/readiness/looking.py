@@ -3,52 +3,60 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
-from flink_autoscaler.clients.flink.capacity import with_capacity
+from flink_autoscaler.clients.flink.capacity import read_capacity, with_capacity
 from flink_autoscaler.clients.flink.client_cache import ClientCache
+from flink_autoscaler.clients.flink.collector import read_job
 from flink_autoscaler.clients.flink.decode import JobOverview
+from flink_autoscaler.clients.flink.freshness import gathering_interval
+from flink_autoscaler.clients.flink.kept import wall_ms
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
 from flink_autoscaler.clients.http.event_loop import EventLoopThread
-from flink_autoscaler.core.errors import AutoscalerError
+from flink_autoscaler.core.border import attempted
+from flink_autoscaler.core.errors import (
+    AutoscalerError,
+    FlinkRestError,
+    MissingMetricError,
+    NotReadyError,
+    RefusedError,
+)
 from flink_autoscaler.core.model.job import Capacity, JobStatus
+from flink_autoscaler.core.model.metrics import FlinkMetric
+from flink_autoscaler.core.model.reading import JobReading
+from flink_autoscaler.core.model.rescale_facts import CheckpointFacts
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.topology import JobDetails, JobTopology, build_topology
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
+from flink_autoscaler.core.ports.passes import PassRequest
 from flink_autoscaler.standalone.fetchers.access import Access
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
-from flink_autoscaler.standalone.readiness.cluster_checks import cluster_findings, fetch_interval
-from flink_autoscaler.standalone.readiness.facts import ClusterFacts, JobFacts
-from flink_autoscaler.standalone.readiness.findings import Finding
-from flink_autoscaler.standalone.readiness.job_checks import job_findings
-from flink_autoscaler.standalone.readiness.reading import (
-    Waiting,
-    patience_for,
-    read_cluster_facts,
-    read_job_facts,
-    read_metric_facts,
-)
+from flink_autoscaler.standalone.readiness.checks import ClusterFacts, JobFacts
 from flink_autoscaler.standalone.settings.schema.settings import Cluster
+from flink_autoscaler.standalone.settings.sources.job_layers import own_options
+
+T = TypeVar("T")
+Waiting = Callable[[float], None]
+"""Told the seconds that metrics are waited for at most, when an answer lacked some; from another thread."""
 
 MOST_AT_ONCE: Final = 16
 """Clusters, and jobs of one cluster, that are looked at at the same time."""
 
+BEYOND_INTERVAL: Final = 5.0
+"""Seconds: Flink gathers metrics when asked, at most once per interval, and answers with what it had before."""
 
-@dataclass(frozen=True, slots=True)
-class JobLook:
-    """A job that has not ended, and what it needs beyond its cluster."""
+AFTER_NAMES: Final = 6.0
+"""Seconds that values, or names that are still missing, get after the first names: a rate takes 5 s to have one."""
 
-    facts: JobFacts
-    findings: tuple[Finding, ...]
-
-    @property
-    def context(self) -> JobAutoScalerContext:
-        """Who it is."""
-        return self.facts.context
+_AGAIN_AFTER: Final = 1.0
+_NOT_FOUND: Final = 404
+_BACKPRESSURE: Final = "backPressuredTimeMsPerSecond"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +64,6 @@ class ClusterLook:
     """A cluster that was looked at.
 
     Attributes:
-        findings: About the cluster as a whole.
         jobs: In the cluster's order.
         ended: Jobs that will not run again.
         failures: Why nothing is known about other jobs, by job key.
@@ -65,8 +72,7 @@ class ClusterLook:
 
     cluster: Cluster
     facts: ClusterFacts = field(default_factory=ClusterFacts)
-    findings: tuple[Finding, ...] = ()
-    jobs: tuple[JobLook, ...] = ()
+    jobs: tuple[JobFacts, ...] = ()
     ended: tuple[JobAutoScalerContext, ...] = ()
     failures: Mapping[str, AutoscalerError] = field(default_factory=dict)
     error: AutoscalerError | None = None
@@ -85,7 +91,7 @@ def look_at(
     Args:
         clusters: Of type flink.
         with_metrics: Whether to read metrics, too, and to wait until Flink has gathered them.
-        on_waiting: Told the seconds that metrics are waited for at most, perhaps several times, from another thread.
+        on_waiting: See :data:`Waiting`.
 
     Returns:
         One look per cluster, in their order; that one cannot be reached is in it.
@@ -117,39 +123,142 @@ def _look_at(
 async def _looked(
     cluster: Cluster, client: FlinkRestClient, job_list: JobList, on_waiting: Waiting | None
 ) -> ClusterLook:
-    facts, listed = await asyncio.gather(read_cluster_facts(client), client.job_listing())
-    ended = tuple(context for context in job_list.jobs if context.status.is_terminal)
-    alive = [context for context in job_list.jobs if not context.status.is_terminal]
-    facts = replace(facts, capacity=_capacity(cluster, facts))
+    version, configuration, capacity, listed = await asyncio.gather(
+        _or_none(client.flink_version()),
+        _or_none(client.cluster_configuration()),
+        read_capacity(client),
+        client.job_listing(),
+    )
+    # Whether the cluster grows by itself is to be told also where it has no job.
+    nobody = JobAutoScalerContext(cluster.name, None, JobStatus.UNKNOWN, configuration or {}, cluster.endpoint)
+    known = with_capacity(nobody, capacity, is_fixed=None).capacity if isinstance(capacity, Capacity) else None
     by_id = {job.job_id: job for job in listed.jobs}
     places = asyncio.Semaphore(MOST_AT_ONCE)
+    interval = gathering_interval(configuration or {})
+    patience = interval + BEYOND_INTERVAL if interval > 0 else 0.0
 
-    async def look(context: JobAutoScalerContext) -> JobLook:
+    async def look(context: JobAutoScalerContext) -> JobFacts:
         async with places:
-            return await _job(client, context, facts, by_id.get(context.job_id or ""), on_waiting)
+            return await read_facts(client, context, by_id.get(context.job_id or ""), patience, on_waiting)
 
-    jobs = await asyncio.gather(*map(look, alive))
-    return ClusterLook(cluster, facts, cluster_findings(facts), tuple(jobs), ended, job_list.unreadable)
-
-
-def _capacity(cluster: Cluster, facts: ClusterFacts) -> Capacity | None:
-    """Return the figures of a cluster, with whether it grows by itself, also where it has no job."""
-    if facts.capacity is None:
-        return None
-    nobody = JobAutoScalerContext(cluster.name, None, JobStatus.UNKNOWN, facts.configuration or {}, cluster.endpoint)
-    return with_capacity(nobody, facts.capacity, is_fixed=None).capacity
+    ended = tuple(context for context in job_list.jobs if context.status.is_terminal)
+    jobs = await asyncio.gather(*(look(each) for each in job_list.jobs if not each.status.is_terminal))
+    return ClusterLook(cluster, ClusterFacts(version, configuration, known), tuple(jobs), ended, job_list.unreadable)
 
 
-async def _job(
+async def read_facts(
     client: FlinkRestClient,
     context: JobAutoScalerContext,
-    cluster: ClusterFacts,
     listed: JobOverview | None,
+    patience: float,
     on_waiting: Waiting | None,
-) -> JobLook:
-    facts = await read_job_facts(client, context, cluster, listed)
-    if on_waiting is not None:
-        patience = patience_for(fetch_interval(cluster))
-        metrics = await read_metric_facts(client, facts, patience=patience, on_waiting=on_waiting)
-        facts = replace(facts, metrics=metrics)
-    return JobLook(facts, job_findings(facts))
+) -> JobFacts:
+    """Return what is to be known about a job; what cannot be read is None.
+
+    Args:
+        client: Of the JobManager.
+        context: The job.
+        listed: Its entry in the list of jobs.
+        patience: Seconds to wait for metrics at most; 0 asks once.
+        on_waiting: See :data:`Waiting`; None reads no metrics.
+    """
+    job_id = context.job_id or ""
+    reported, user, refusal, checkpoints = await asyncio.gather(
+        _or_none(client.job_configuration(job_id)),
+        _or_none(client.job_user_config(job_id)),
+        _refusal(client, job_id),
+        _or_none(_checkpoints(client, job_id)),
+    )
+    if on_waiting is not None and context.status is JobStatus.RUNNING:
+        reading = await read_metrics(client, context, patience, on_waiting)
+    else:
+        reading = JobReading(await _or_none(client.job_details(job_id)), error=NotReadyError("not asked for metrics"))
+    return JobFacts(
+        context,
+        reported=reported,
+        own=None if user is None else own_options(user),
+        job_type=None if listed is None else listed.job_type,
+        scheduler=None if listed is None else listed.scheduler_type,
+        topology=_topology(reading.details),
+        reading=reading if isinstance(reading.error, MissingMetricError | None) else None,
+        refusal=refusal,
+        checkpoints=checkpoints,
+        age=_age(reading.details),
+    )
+
+
+async def read_metrics(
+    client: FlinkRestClient, context: JobAutoScalerContext, patience: float, on_waiting: Waiting
+) -> JobReading:
+    """Return what a pass reads of a job that runs, and the backpressure of its other vertices. Never raises.
+
+    Flink gathers metrics when it is asked for some, so that its first answer is empty. Then it is asked again until
+    all are there, for as long as it takes to gather them. The arguments are those of :func:`read_facts`.
+    """
+    # What is wrong with the options of the job is no reason not to look at it.
+    request = PassRequest(replace(context, configuration={}), JobState(), now_ms=wall_ms())
+    loop = asyncio.get_running_loop()
+    end, has_names = loop.time() + patience, False
+    while True:
+        reading = await read_job(client, request)
+        is_complete = reading.error is None and all(reading.aggregates.values())
+        if is_complete or loop.time() >= end or not isinstance(reading.error, NotReadyError | None):
+            return await _with_backpressure(client, reading)
+        if not has_names and reading.memory.names:
+            has_names, end = True, min(end, loop.time() + AFTER_NAMES)
+        on_waiting(patience)
+        await asyncio.sleep(_AGAIN_AFTER)
+
+
+async def _with_backpressure(client: FlinkRestClient, reading: JobReading) -> JobReading:
+    """Add what passes need of sources alone; people want to see which vertex is held up."""
+    metric = FlinkMetric.BACKPRESSURE_TIME
+    others = {key: (_BACKPRESSURE,) for key, values in reading.aggregates.items() if values and metric not in values}
+    found = await _or_none(client.all_vertex_metrics(reading.details.job_id, others)) if reading.details else None
+    more = {key: {metric: each[_BACKPRESSURE]} for key, each in (found or {}).items() if _BACKPRESSURE in each}
+    return replace(
+        reading, aggregates={key: {**values, **more.get(key, {})} for key, values in reading.aggregates.items()}
+    )
+
+
+async def _or_none(answer: Awaitable[T]) -> T | None:
+    try:
+        return await answer
+    except FlinkRestError:
+        return None
+
+
+async def _refusal(client: FlinkRestClient, job_id: str) -> str | None:
+    """Return why requirements are not told, by the text of Flink's exception without its class and stack.
+
+    Empty when they are told, None when that says nothing about the job.
+    """
+    try:
+        await client.resource_requirements(job_id)
+    except RefusedError as error:
+        lines = (line.partition("UnsupportedOperationException") for line in error.body.splitlines())
+        return next((rest.lstrip(": ").strip() or "not supported" for _, found, rest in lines if found), None)
+    except FlinkRestError:
+        return None
+    return ""
+
+
+async def _checkpoints(client: FlinkRestClient, job_id: str) -> CheckpointFacts:
+    try:
+        interval_ms = await client.checkpoint_interval(job_id)
+    except RefusedError as error:
+        if error.status != _NOT_FOUND:
+            raise
+        interval_ms = None
+    return CheckpointFacts(interval_ms=interval_ms, is_enabled=interval_ms is not None)
+
+
+def _topology(details: JobDetails | None) -> JobTopology | None:
+    found = None if details is None else attempted(partial(build_topology, details))
+    return found if isinstance(found, JobTopology) else None
+
+
+def _age(details: JobDetails | None) -> float | None:
+    if details is None or details.now_ms is None or details.running_at_ms is None:
+        return None
+    return max(0.0, (details.now_ms - details.running_at_ms) / 1000)

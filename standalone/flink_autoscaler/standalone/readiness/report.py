@@ -1,33 +1,74 @@
-"""What was found about clusters and jobs as lines for a terminal, and as a document for JSON."""
+"""What was found about clusters and jobs as a document for JSON, and as lines for a terminal."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from textwrap import wrap
 from typing import Any, Final
+from urllib.parse import urlsplit
 
-from flink_autoscaler.core.model.job import Capacity
-from flink_autoscaler.core.model.metrics import FlinkMetric, VertexId
+from flink_autoscaler.core.errors import AutoscalerError, RefusedError, ResponseError
+from flink_autoscaler.core.model.metrics import FlinkMetric
 from flink_autoscaler.core.model.topology import Vertex
 from flink_autoscaler.standalone.fetchers.job_keys import printable
 from flink_autoscaler.standalone.observability.logs import masked
-from flink_autoscaler.standalone.readiness.advice import with_advice
-from flink_autoscaler.standalone.readiness.facts import ClusterFacts, JobFacts
+from flink_autoscaler.standalone.readiness.checks import ClusterFacts, JobFacts, is_ready
 from flink_autoscaler.standalone.readiness.findings import Finding, Weight
-from flink_autoscaler.standalone.readiness.job_checks import enabled_or_none, is_ready
-from flink_autoscaler.standalone.readiness.looking import ClusterLook, JobLook
+from flink_autoscaler.standalone.readiness.looking import ClusterLook
 
-_TITLES: Final = ("VERTEX", "PARALLELISM", "MAX", "BUSY", "BACKPRESSURED", "RECORDS/S", "LAG")
-_LEFT: Final = 1
-"""Columns that are aligned on the left; the others are numbers."""
-
-_UNKNOWN: Final = "-"
+_BAD_REQUEST: Final = 400
+_NOT_FOUND: Final = 404
 _SHOWN_JOBS: Final = 3
 _LABEL: Final = 8
 _WIDTH: Final = 118
 """Characters of a line."""
+
+_COLUMNS: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
+    "VERTEX": ("name", str),
+    "PARALLELISM": ("parallelism", str),
+    "MAX": ("max_parallelism", str),
+    "BUSY": ("busy", "{:.0%}".format),
+    "BACKPRESSURED": ("backpressured", "{:.0%}".format),
+    "RECORDS/S": ("records_per_second", "{:.0f}".format),
+    "LAG": ("lag", "{:.0f}".format),
+}
+"""Title to the field of a vertex and how it is shown."""
+
+_ADVICE: Final = {
+    "connection refused": "nothing listens there: does the JobManager run, and is this its REST port (rest.port, 8081 "
+    "unless set), on an address that others reach (rest.bind-address)?",
+    "the host name is not known": "correct the host of the URL, or give its address",
+    "no complete answer within": "is the JobManager reachable from this machine, or is a firewall or a wrong address "
+    "in the way?",
+    "the connection was": "is this the REST port of a JobManager, and not its RPC port (6123)?",
+    "No route to host": "is the address right, and the machine on?",
+    "Network is unreachable": "is there a network, and is the address right?",
+    "the issuer of its certificate": "here --ca-file FILE names it",
+    "certificate is self-signed": "here --ca-file FILE names it",
+    "demands a client certificate": "here with --certificate-file and --key-file",
+    "a user and a password": "here with --user NAME and --password-env or --password-file",
+    "a token (": "here with --token-env or --token-file",
+    "wants to know who asks": "here with --user and --password-env, or with --token-env",
+}
+"""By what errors of the connection say; "here" is the command line."""
+
+
+def with_advice(error: AutoscalerError, url: str) -> str:
+    """Return the text of an error on one line, with what to do about it where the text does not say so."""
+    text = " ".join(str(error).split())
+    advice = next((advice for words, advice in _ADVICE.items() if words in text), "")
+    if isinstance(error, RefusedError) and error.status == _NOT_FOUND:
+        advice = "is there something wrong with the path of the URL?"
+    elif isinstance(error, ResponseError) and "expected JSON" not in text:
+        advice = "is this the REST port of a JobManager?"
+    # A server that expects TLS answers with bare 400, or not at all.
+    is_like_tls = "the connection was" in text or (isinstance(error, RefusedError) and error.status == _BAD_REQUEST)
+    may_want_tls = is_like_tls and urlsplit(url).scheme == "http"
+    tls = "if the server wants https, the URL has to begin with https://" if may_want_tls else ""
+    return "; ".join(filter(None, [text, advice, tls]))
 
 
 def look_lines(looks: Iterable[ClusterLook]) -> Iterator[str]:
@@ -44,73 +85,71 @@ def error_lines(looks: Iterable[ClusterLook]) -> list[str]:
     """Return a line for everything that could not be looked at, with what to do about it."""
     lines = []
     for look in looks:
-        url = look.cluster.shown_url
-        if look.error is not None:
-            lines.append(f"cluster {look.cluster.name}: {with_advice(look.error, url)}")
-        lines += [f"{job_key}: {with_advice(error, url)}" for job_key, error in look.failures.items()]
+        failures = {**({f"cluster {look.cluster.name}": look.error} if look.error else {}), **look.failures}
+        lines += [f"{subject}: {with_advice(error, look.cluster.shown_url)}" for subject, error in failures.items()]
     return [_clean(line) for line in lines]
 
 
 def cluster_sentence(facts: ClusterFacts) -> str:
     """Return what a cluster is, such as ``Flink 2.3.0, scheduler adaptive, 2 TaskManagers, 16 slots, 8 free``."""
-    version = "a Flink of unknown version" if facts.version is None else f"Flink {facts.version}"
-    scheduler = (facts.configuration or {}).get("jobmanager.scheduler", "") or "not set"
-    known = "" if facts.configuration is None else f", scheduler {scheduler}"
-    return _clean(f"{version}{known}{_slots(facts.capacity)}")
-
-
-def _slots(capacity: Capacity | None) -> str:
-    if capacity is None:
-        return ""
-    plural = "" if capacity.taskmanagers == 1 else "s"
-    return f", {capacity.taskmanagers} TaskManager{plural}, {capacity.slots} slots, {capacity.free_slots} free"
+    parts = ["a Flink of unknown version" if facts.version is None else f"Flink {facts.version}"]
+    if facts.configuration is not None:
+        parts.append(f"scheduler {facts.configuration.get('jobmanager.scheduler') or 'not set'}")
+    if facts.capacity is not None:
+        count = facts.capacity.taskmanagers
+        parts.append(f"{count} TaskManager{'' if count == 1 else 's'}, {facts.capacity.slots} slots")
+        parts.append(f"{facts.capacity.free_slots} free")
+    return _clean(", ".join(parts))
 
 
 def finding_lines(findings: Iterable[Finding], *, indent: str = "  ") -> Iterator[str]:
     """Yield the lines of every finding; what is to be written stands on a line of its own, however long."""
     below = indent + " " * _LABEL
     for finding in findings:
-        label = f"{indent}{finding.weight.value + ':':<{_LABEL}}"
         yield from wrap(
             _clean(finding.text),
             _WIDTH,
-            initial_indent=label,
+            initial_indent=f"{indent}{finding.weight.value + ':':<{_LABEL}}",
             subsequent_indent=below,
             break_long_words=False,
             break_on_hyphens=False,
         )
-        if finding.fix is not None:
-            yield f"{below}{_clean(finding.fix.text)}"
+        if finding.place is not None:
+            yield f"{below}{_clean(f'in {finding.place}: {finding.line}')}"
 
 
-def shared_lines(needs: Mapping[str, tuple[Finding, ...]]) -> Iterator[str]:
+def shared_lines(needs: Mapping[str, Sequence[Finding]], *, indent: str = "", everybody: int = 0) -> Iterator[str]:
     """Yield what jobs need, each need once with the jobs that have it.
 
     Args:
         needs: By job key.
+        indent: Of the lines.
+        everybody: How many jobs are called *all jobs*; 0 for none.
     """
     jobs: dict[Finding, list[str]] = {}
     for job_key, findings in needs.items():
         for finding in findings:
             jobs.setdefault(finding, []).append(job_key)
     for finding, job_keys in jobs.items():
-        yield _clean(f"{_named(job_keys)}:")
-        yield from finding_lines([finding])
+        more = f" and {len(job_keys) - _SHOWN_JOBS} more" if len(job_keys) > _SHOWN_JOBS else ""
+        named = f"{', '.join(job_keys[:_SHOWN_JOBS])}{more}"
+        yield _clean(f"{indent}{'all jobs' if len(job_keys) == everybody else named}:")
+        yield from finding_lines([finding], indent=f"{indent}  ")
 
 
 def _cluster_lines(look: ClusterLook) -> Iterator[str]:
     yield f"{look.cluster.name}  {look.cluster.shown_url}  {cluster_sentence(look.facts)}"
-    yield from finding_lines(look.findings)
-    shared = _shared(look.jobs)
+    yield from finding_lines(look.facts.findings)
+    # What several jobs have to be told that none of them needs is told once for all of them.
+    counts = Counter(each for job in look.jobs for each in job.findings if each.weight is not Weight.NEEDED)
+    shared = {finding for finding, count in counts.items() if count > 1}
     for job in look.jobs:
         yield ""
-        yield from _job_lines(job, look, shared)
+        yield from _job_lines(job, look.facts, shared)
     if shared:
         yield ""
-        keys = {each: [job.context.job_key for job in look.jobs if each in job.findings] for each in shared}
-        for finding, job_keys in keys.items():
-            yield _clean(f"  {'all jobs' if len(job_keys) == len(look.jobs) else _named(job_keys)}:")
-            yield from finding_lines([finding], indent="    ")
+        told = {job.context.job_key: [each for each in job.findings if each in shared] for job in look.jobs}
+        yield from shared_lines(told, indent="  ", everybody=len(look.jobs))
     if look.ended:
         names = ", ".join(f"{each.job_name} ({each.status.value})" for each in look.ended)
         yield ""
@@ -119,73 +158,28 @@ def _cluster_lines(look: ClusterLook) -> Iterator[str]:
         yield "  No job runs here."
 
 
-def _shared(jobs: Sequence[JobLook]) -> list[Finding]:
-    """Return what several jobs have to be told that none of them needs: it is told once for all of them."""
-    counts = Counter(each for job in jobs for each in job.findings if each.weight is not Weight.NEEDED)
-    return [finding for finding, count in counts.items() if count > 1]
-
-
-def _named(job_keys: Sequence[str]) -> str:
-    more = f" and {len(job_keys) - _SHOWN_JOBS} more" if len(job_keys) > _SHOWN_JOBS else ""
-    return f"{', '.join(job_keys[:_SHOWN_JOBS])}{more}"
-
-
-def _job_lines(job: JobLook, look: ClusterLook, shared: Collection[Finding]) -> Iterator[str]:
-    yield _clean(f"  {job.context.job_key}  {job.context.status.value}  {_verdict(job, look)}")
-    yield from (f"    {line}" for line in _vertex_lines(job.facts))
+def _job_lines(job: JobFacts, cluster: ClusterFacts, shared: Collection[Finding]) -> Iterator[str]:
+    count = sum(finding.weight is Weight.NEEDED for finding in (*cluster.findings, *job.findings))
+    verdict = (
+        f"needs {count} thing{'' if count == 1 else 's'} before it can be scaled" if count else "ready to be scaled"
+    )
+    where = "" if is_ready(cluster.findings) else ", with what the cluster needs"
+    yield _clean(f"  {job.context.job_key}  {job.context.status.value}  {verdict}{where}")
+    rows = [tuple(_COLUMNS), *(_vertex_row(document) for document in _vertex_documents(job))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, *numbers in rows if job.topology is not None else ():
+        cells = (f"{cell:>{width}}" for cell, width in zip(numbers, widths[1:], strict=True))
+        yield f"    {'  '.join((f'{name:<{widths[0]}}', *cells))}".rstrip()
     yield from finding_lines([each for each in job.findings if each not in shared], indent="    ")
 
 
-def _verdict(job: JobLook, look: ClusterLook) -> str:
-    count = sum(finding.weight is Weight.NEEDED for finding in (*look.findings, *job.findings))
-    if count == 0:
-        return "ready to be scaled"
-    of_cluster = any(finding.weight is Weight.NEEDED for finding in look.findings)
-    where = ", with what the cluster needs" if of_cluster else ""
-    return f"needs {count} thing{'' if count == 1 else 's'} before it can be scaled{where}"
-
-
-def _vertex_lines(facts: JobFacts) -> Iterator[str]:
-    if facts.topology is None:
-        return
-    rows = [_TITLES, *(_vertex_row(facts, vertex) for vertex in facts.topology.vertices.values())]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_TITLES))]
-    for row in rows:
-        cells = zip(row, widths, range(len(row)), strict=True)
-        padded = (f"{cell:<{width}}" if at < _LEFT else f"{cell:>{width}}" for cell, width, at in cells)
-        yield "  ".join(padded).rstrip()
-
-
-def _vertex_row(facts: JobFacts, vertex: Vertex) -> tuple[str, ...]:
-    busy, backpressured, rate, lag = _numbers(facts, vertex)
-    return (
-        _clean(vertex.name),
-        str(vertex.parallelism),
-        str(vertex.max_parallelism) if vertex.max_parallelism > 0 else _UNKNOWN,
-        _UNKNOWN if busy is None else f"{busy:.0%}",
-        _UNKNOWN if backpressured is None else f"{backpressured:.0%}",
-        _UNKNOWN if rate is None else f"{rate:.0f}",
-        ("?" if vertex.is_source else "") if lag is None else f"{lag:.0f}",
+def _vertex_row(document: Mapping[str, Any]) -> tuple[str, ...]:
+    # A source without lag may have some; another vertex has none.
+    unknown = {"LAG": "?" if document["is_source"] else ""}
+    return tuple(
+        unknown.get(title, "-") if document[field] is None else _clean(shown(document[field]))
+        for title, (field, shown) in _COLUMNS.items()
     )
-
-
-def _numbers(facts: JobFacts, vertex: Vertex) -> tuple[float | None, float | None, float | None, float | None]:
-    """Return busy and backpressured share of the mean subtask, records/s of all subtasks, and lag, where known."""
-    values = {} if facts.metrics is None else facts.metrics.values.get(vertex.vertex_id, {})
-    shares = [values.get(each) for each in (FlinkMetric.BUSY_TIME, FlinkMetric.BACKPRESSURE_TIME)]
-    rate = values.get(FlinkMetric.SOURCE_RECORDS_IN_RATE if vertex.is_source else FlinkMetric.RECORDS_IN_RATE)
-    lag = values.get(FlinkMetric.PENDING_RECORDS)
-    busy, backpressured = (None if each is None else _finite(each.average) for each in shares)
-    return (
-        None if busy is None else busy / 1000,
-        None if backpressured is None else backpressured / 1000,
-        None if rate is None else _finite(rate.total),
-        None if lag is None else _finite(lag.total),
-    )
-
-
-def _finite(number: float | None) -> float | None:
-    return number if number is not None and math.isfinite(number) else None
 
 
 def look_document(looks: Sequence[ClusterLook]) -> dict[str, Any]:
@@ -203,43 +197,50 @@ def _cluster_document(look: ClusterLook) -> dict[str, Any]:
         "taskmanagers": None if capacity is None else capacity.taskmanagers,
         "slots": None if capacity is None else capacity.slots,
         "free_slots": None if capacity is None else capacity.free_slots,
-        "findings": [_finding_document(finding) for finding in look.findings],
-        "jobs": [_job_document(job, look) for job in look.jobs],
+        "findings": [masked(asdict(finding)) for finding in look.facts.findings],
+        "jobs": [_job_document(job, look.facts) for job in look.jobs],
         "ended": [each.job_key for each in look.ended],
         "failures": {key: _clean(with_advice(error, url)) for key, error in look.failures.items()},
     }
 
 
-def _job_document(job: JobLook, look: ClusterLook) -> dict[str, Any]:
-    vertices = {} if job.facts.topology is None else job.facts.topology.vertices
+def _job_document(job: JobFacts, cluster: ClusterFacts) -> dict[str, Any]:
     return {
         "job_key": job.context.job_key,
         "job_id": job.context.job_id,
         "status": job.context.status.value,
-        "enabled": enabled_or_none(job.facts),
-        "ready": is_ready((*look.findings, *job.findings)),
-        "findings": [_finding_document(finding) for finding in job.findings],
-        "vertices": [_vertex_document(job.facts, vertex_id, vertex) for vertex_id, vertex in vertices.items()],
+        "enabled": job.context.is_enabled,
+        "ready": is_ready((*cluster.findings, *job.findings)),
+        "findings": [masked(asdict(finding)) for finding in job.findings],
+        "vertices": _vertex_documents(job),
     }
 
 
-def _vertex_document(facts: JobFacts, vertex_id: VertexId, vertex: Vertex) -> dict[str, Any]:
-    busy, backpressured, rate, lag = _numbers(facts, vertex)
+def _vertex_documents(job: JobFacts) -> list[dict[str, Any]]:
+    return [_vertex_document(job, each) for each in (job.topology.vertices.values() if job.topology else ())]
+
+
+def _vertex_document(job: JobFacts, vertex: Vertex) -> dict[str, Any]:
+    """Return busy and backpressured share of the mean subtask, and records/s and lag of all subtasks, where known."""
+    values = job.values(vertex)
+    busy, backpressured = (values.get(each) for each in (FlinkMetric.BUSY_TIME, FlinkMetric.BACKPRESSURE_TIME))
+    rate = values.get(FlinkMetric.SOURCE_RECORDS_IN_RATE if vertex.is_source else FlinkMetric.RECORDS_IN_RATE)
+    lag = values.get(FlinkMetric.PENDING_RECORDS)
     return {
-        "vertex_id": vertex_id,
+        "vertex_id": vertex.vertex_id,
         "name": vertex.name,
+        "is_source": vertex.is_source,
         "parallelism": vertex.parallelism,
         "max_parallelism": vertex.max_parallelism if vertex.max_parallelism > 0 else None,
-        "busy": busy,
-        "backpressured": backpressured,
-        "records_per_second": rate,
-        "lag": lag,
+        "busy": _finite(busy and busy.average, 1000),
+        "backpressured": _finite(backpressured and backpressured.average, 1000),
+        "records_per_second": _finite(rate and rate.total),
+        "lag": _finite(lag and lag.total),
     }
 
 
-def _finding_document(finding: Finding) -> dict[str, Any]:
-    document: dict[str, Any] = masked(finding.document)
-    return document
+def _finite(number: float | None, divisor: float = 1.0) -> float | None:
+    return None if number is None or not math.isfinite(number) else number / divisor
 
 
 def _clean(text: str) -> str:

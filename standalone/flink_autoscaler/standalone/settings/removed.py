@@ -6,7 +6,7 @@ One table for every place that refuses them, so that who upgrades reads the same
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 _COMMAND_PROVIDER: Final = (
@@ -21,7 +21,12 @@ _ALERTMANAGER: Final = (
 _CAPACITY: Final = (
     "job.autoscaler.policy: capacity, the default, which sizes a job by what its vertices can do and what arrives"
 )
+_SHORTER_INTERVAL: Final = "a shorter autoscaler.standalone.control-loop.interval"
 _JOB: Final = "job.autoscaler."
+_VARGA: Final = (
+    "job.autoscaler.policy: varga, which follows busy time and lag with tolerance, windows and rate limits of its own"
+)
+_VARGA_ALWAYS: Final = "job.autoscaler.policy: varga as it is, without that option"
 _LEGACY: Final = "kubernetes.operator."
 _POLICIES: Final = "flink_autoscaler.policies"
 
@@ -33,6 +38,14 @@ REMOVED_KEYS: Final[Mapping[str, str]] = {
     "autoscaler.notifications.limit-per-hour": _ALERTMANAGER,
     "autoscaler.notifications.rules.<n>.quiet-hours": _ALERTMANAGER,
     "autoscaler.notifications.rules.<n>.timezone": _ALERTMANAGER,
+    f"{_JOB}early-pass.delay": _SHORTER_INTERVAL,
+    f"{_JOB}early-pass.per-hour": _SHORTER_INTERVAL,
+    f"{_JOB}improvement.early-passes": _SHORTER_INTERVAL,
+    f"{_JOB}rescale.reversal.window": "job.autoscaler.rescale.budget.per-day and scale-down.economics.enabled",
+    "autoscaler.standalone.jdbc.file-grace": (
+        "a backup of the database (docs/guide/database.md): nothing is scaled while the SQLite file is gone, and it is "
+        "not written anew"
+    ),
     f"{_JOB}policies": "job.autoscaler.policy, the name of one policy; schedule.plans holds for each",
     f"{_JOB}policies.combine": "job.autoscaler.policy, the name of one policy",
     f"{_JOB}policies.shadow": "job.autoscaler.policy.shadow",
@@ -48,6 +61,27 @@ REMOVED_KEYS: Final[Mapping[str, str]] = {
     f"{_JOB}threshold.up.duration": _CAPACITY,
     f"{_JOB}threshold.down.utilization": _CAPACITY,
     f"{_JOB}threshold.down.duration": _CAPACITY,
+    f"{_JOB}hpa.unit": _VARGA,
+    f"{_JOB}hpa.behavior": f"{_JOB}varga.scale-up.policies and {_JOB}varga.scale-down.window",
+    f"{_JOB}hpa.sync-period": f"{_JOB}varga.sync-period",
+    f"{_JOB}hpa.tolerance": f"{_JOB}varga.tolerance",
+    f"{_JOB}hpa.tolerance.up": f"{_JOB}varga.tolerance, which holds for both directions",
+    f"{_JOB}hpa.tolerance.down": f"{_JOB}varga.tolerance, which holds for both directions",
+    f"{_JOB}hpa.lag-per-subtask": f"{_JOB}varga.lag-threshold and {_JOB}varga.lag-rate-target",
+    f"{_JOB}hpa.scale-up.window": f"{_JOB}varga.scale-up.window",
+    f"{_JOB}hpa.scale-up.policies": f"{_JOB}varga.scale-up.policies",
+    f"{_JOB}hpa.scale-up.select": f"{_JOB}varga.scale-up.select",
+    f"{_JOB}hpa.scale-down.window": f"{_JOB}varga.scale-down.window",
+    f"{_JOB}hpa.scale-down.policies": f"{_JOB}varga.scale-down.policies",
+    f"{_JOB}hpa.scale-down.select": f"{_JOB}varga.scale-down.select",
+    f"{_JOB}hpa.filter.enabled": _VARGA,
+    f"{_JOB}varga.hardened": _VARGA_ALWAYS,
+    f"{_JOB}varga.mask-rescale": _VARGA_ALWAYS,
+    f"{_JOB}varga.catch-up-hold": _VARGA_ALWAYS,
+    f"{_JOB}varga.drain-term": _VARGA_ALWAYS,
+    f"{_JOB}varga.utilization-agg": f"{_VARGA_ALWAYS}: the busiest vertex counts",
+    f"{_JOB}varga.max-ratio": f"{_JOB}varga.scale-up.policies",
+    f"{_JOB}varga.deriv-window": f"{_VARGA_ALWAYS}: over the last minute",
 }
 """By key, ``<n>`` for a number in a list: what to use instead."""
 
@@ -55,9 +89,15 @@ REMOVED_PLUGINS: Final[Mapping[tuple[str, str], str]] = {
     ("flink_autoscaler.task_manager_providers", "process"): _COMMAND_PROVIDER,
     (_POLICIES, "backlog-time"): _CAPACITY,
     (_POLICIES, "threshold"): _CAPACITY,
+    (_POLICIES, "hpa"): _VARGA,
     (_POLICIES, "schedule"): "job.autoscaler.schedule.plans, which holds for every policy",
 }
 """By group of entry points and name: what to use instead."""
+
+REMOVED_COMMANDS: Final[Mapping[str, str]] = {
+    "db restore": "db set-aside, which lists the values: they stay in the table fa_set_aside (docs/guide/database.md)",
+}
+"""By the words of a command: what to use instead."""
 
 _INDEX: Final = re.compile(r"\.\d{1,4}\.", re.ASCII)
 
@@ -72,6 +112,14 @@ def removed_plugin(group: str, name: str) -> str | None:
     """Return what is wrong with the name of a plug-in that came with an earlier version; None for every other name."""
     instead = REMOVED_PLUGINS.get((group, name))
     return None if instead is None else f"'{name}' {_sentence(instead)}"
+
+
+def removed_command(words: Sequence[str]) -> str | None:
+    """Return what is wrong with a command line that begins with a command of an earlier version; None for others."""
+    for name, instead in REMOVED_COMMANDS.items():
+        if name.split() == list(words[: name.count(" ") + 1]):
+            return f"'{name}' {_sentence(instead)}"
+    return None
 
 
 def _sentence(instead: str) -> str:

@@ -219,7 +219,7 @@ def _entry(job_key: JobKey, cluster: object, text: object, stored_version: objec
     if cluster != cluster_of(job_key):
         damage = f"its cluster is not that of the job: {cluster!r:.40}"
     try:
-        return _Entry(read_orders(text), version, damage, is_stored=True)
+        return _Entry(_decode(text), version, damage, is_stored=True)
     except ValueError as error:
         paused = Orders(pause=PauseOrder(Signed("flink-autoscaler", UNREADABLE, version)))
         return _Entry(paused, version, str(error), is_stored=True)
@@ -234,7 +234,7 @@ def _write(
     is_key = same_key(connection, ORDERS.c.job_key, job_key)
     if entry.damage is not None:
         at = database.local_time(now_ms / 1000)
-        set_orders_aside(connection, job_key, problem=entry.damage, at=at)
+        _set_aside(connection, job_key, problem=entry.damage, at=at)
     if orders == NO_ORDERS:
         connection.execute(delete(ORDERS).where(is_key))
         return
@@ -249,7 +249,7 @@ def _values(job_key: JobKey, text: str, entry: _Entry, now_ms: int) -> dict[str,
     return {"orders": text, "cluster": cluster_of(job_key), "version": max(now_ms, entry.version + 1)}
 
 
-def set_orders_aside(connection: Connection, job_key: JobKey, *, problem: str, at: datetime) -> None:
+def _set_aside(connection: Connection, job_key: JobKey, *, problem: str, at: datetime) -> None:
     """Copy the orders for a job to the letter before they are replaced. They do not pass through this process."""
     told, when = literal(problem[:_PROBLEM_LENGTH], String), literal(at, DateTime)
     original = select(ORDERS.c.job_key, literal(KIND, String), ORDERS.c.orders, told, when)
@@ -258,21 +258,11 @@ def set_orders_aside(connection: Connection, job_key: JobKey, *, problem: str, a
     connection.execute(insert(SET_ASIDE).from_select(columns, kept))
 
 
-def put_orders_back(connection: Connection, job_key: JobKey, text: str, now_ms: int) -> None:
-    """Let orders that were set aside count again, instead of those that do now."""
-    entry = _locked(connection, job_key)
-    values = _values(job_key, text, entry, now_ms)
-    if entry.is_stored:
-        connection.execute(update(ORDERS).where(same_key(connection, ORDERS.c.job_key, job_key)).values(values))
-    else:
-        connection.execute(insert(ORDERS).values(job_key=job_key, **values))
-
-
 def _encode(orders: Orders) -> str:
     return _adapter().dump_json(orders, exclude_defaults=True).decode()
 
 
-def read_orders(text: object) -> Orders:
+def _decode(text: object) -> Orders:
     """Read orders as they are stored.
 
     Raises:

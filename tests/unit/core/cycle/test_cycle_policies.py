@@ -247,7 +247,7 @@ def test_an_unknown_policy_is_an_invalid_configuration_from_the_first_pass_on() 
     [
         pytest.param({"policy": "hpa;ds2"}, "for key 'job.autoscaler.policy': expected the name of one", id="two"),
         pytest.param({"policy": " "}, "for key 'job.autoscaler.policy': expected the name of one", id="none"),
-        pytest.param({"policy": "varga", "hpa.tolerance": "-1"}, "job.autoscaler.hpa.tolerance", id="shared"),
+        pytest.param({"policy": "varga", "varga.tolerance": "-1"}, "job.autoscaler.varga.tolerance", id="its own"),
         pytest.param({"schedule.plans": "x"}, "job.autoscaler.schedule.plans", id="plans"),
     ],
 )
@@ -256,7 +256,7 @@ def test_settings_of_policies_are_checked(options: dict[str, str], problem: str)
 
 
 def test_settings_of_policies_that_nobody_uses_are_not_checked() -> None:
-    options = options_with({"policy": "mine", "hpa.tolerance": "-1"})
+    options = options_with({"policy": "mine", "varga.tolerance": "-1"})
 
     assert validate(options) is None
     assert unknown_policies(options, {"mine": Wants(1)}) is None
@@ -267,8 +267,8 @@ def test_settings_of_policies_that_nobody_uses_are_not_checked() -> None:
     [
         pytest.param({}, False, id="nothing set"),
         pytest.param({"policy": "capacity"}, False, id="the default set"),
-        pytest.param({"policy": "hpa"}, True, id="another one"),
-        pytest.param({"hpa.filter.enabled": "true"}, True, id="a window for the plan"),
+        pytest.param({"policy": "varga"}, True, id="another one"),
+        pytest.param({"policy.shadow": "varga"}, True, id="one beside it"),
     ],
 )
 def test_jobs_that_choose_nothing_are_sized_as_ever(options: dict[str, str], expected: bool) -> None:

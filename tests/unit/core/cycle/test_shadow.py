@@ -108,7 +108,7 @@ def test_it_is_asked_when_it_would_be_in_charge(is_windowless: bool, asked: int)
 REFERENCE = {"compat": "reference"}
 CHARGES = {
     "capacity": {},
-    "hpa": {"policy": "hpa"},
+    "varga": {"policy": "varga"},
     "the reference": REFERENCE,
     "the reference with a dry run": {**REFERENCE, "dry-run": "true"},
 }

@@ -24,10 +24,10 @@ from flink_autoscaler.core.options.calendar import invalid_period
 from flink_autoscaler.core.options.checks import unreadable_options, validate
 from flink_autoscaler.core.options.cron import CronExpression
 from flink_autoscaler.core.options.flink import FlinkOptions
-from flink_autoscaler.core.options.hpa import HpaBehavior, parse_rate_limits
 from flink_autoscaler.core.options.job import AutoscalerOptions
 from flink_autoscaler.core.options.option import Option, ValueParseError
 from flink_autoscaler.core.options.schedule_plans import parse_plans
+from flink_autoscaler.core.options.varga import Select, parse_rate_limits
 
 OPTIONS = [*AutoscalerOptions.declared(), *FlinkOptions.declared()]
 PARSERS: dict[str, Callable[[str], Any]] = {
@@ -35,7 +35,7 @@ PARSERS: dict[str, Callable[[str], Any]] = {
         name: getattr(syntax, f"parse_{name}")
         for name in ("bool", "int", "double", "float32", "duration", "time", "memory", "list", "map")
     },
-    "enum": lambda text: syntax.parse_enum(text, HpaBehavior),
+    "enum": lambda text: syntax.parse_enum(text, Select),
     "patterns": parse_patterns,
     "vertex bounds": parse_vertex_bounds,
     "plans": parse_plans,
@@ -160,11 +160,11 @@ def test_a_value_that_is_too_long_is_refused_with_its_key_and_beginning(option: 
         pytest.param("job.autoscaler.vertex.min-parallelism", "1" * 5000, id="whole number"),
         pytest.param("job.autoscaler.quota.memory", "1" * 5000 + "g", id="memory"),
         pytest.param("job.autoscaler.slo.lag", "1" * 5000 + " s", id="duration"),
-        pytest.param("job.autoscaler.hpa.scale-up.policies", "Pods " + "1" * 5000 + " / 1 s", id="rate limit"),
+        pytest.param("job.autoscaler.varga.scale-up.policies", "Pods " + "1" * 5000 + " / 1 s", id="rate limit"),
     ],
 )
 def test_thousands_of_digits_are_refused_as_any_other_value(key: str, text: str) -> None:
-    options = AutoscalerOptions({key: text, "job.autoscaler.enabled": "true", "job.autoscaler.policy": "hpa"})
+    options = AutoscalerOptions({key: text, "job.autoscaler.enabled": "true", "job.autoscaler.policy": "varga"})
 
     problems = [str(error) for error in unreadable_options(options)] or [validate(options) or ""]
 

@@ -22,7 +22,6 @@ from flink_autoscaler.core.options.policies import OPTIONS_OF
 from flink_autoscaler.core.policies.base.proposals import METRIC_MISSING, abstention, direction_of
 from flink_autoscaler.core.policies.base.sizing import SizingSettings, planned_sizing
 from flink_autoscaler.core.policies.choosing import POLICIES, Chosen, choose
-from flink_autoscaler.core.policies.combining import WINDOW_FILTER
 
 OBS = observation(vertex("source", parallelism=4), vertex("map", parallelism=8))
 
@@ -163,15 +162,6 @@ def test_a_schedule_holds_whatever_a_policy_wants(wanted: Mapping[str, int] | No
     assert asked.plan.targets == {"source": 5, "map": 6}
     assert {"PLAN_HOLDS", "PLAN_BOUNDS"} <= set(codes(asked))
     assert set(asked.memories) == {"schedule"}
-
-
-def test_the_window_of_hpa_holds_for_the_plan_where_it_is_switched_on() -> None:
-    options = {"hpa.filter.enabled": "true", "hpa.scale-up.select": "Disabled"}
-
-    asked = chosen({"a": Wants({"map": 9})}, options)
-
-    assert asked.plan.targets["map"] == 8
-    assert set(asked.memories) == {WINDOW_FILTER}
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,12 @@
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from policy_setup import NOW, observation, vertex
+from policy_setup import observation, vertex
 
 from flink_autoscaler.core.model.events import Reason
 from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection
-from flink_autoscaler.core.options.option import PREFIX
 from flink_autoscaler.core.policies.base.proposals import direction_of
-from flink_autoscaler.core.policies.combining import CombinedPlan, failed, hpa_window, plan_of
+from flink_autoscaler.core.policies.combining import CombinedPlan, failed, plan_of
 
 OBS = observation(vertex(parallelism=4), vertex("map", parallelism=4))
 
@@ -74,40 +72,3 @@ def test_a_vertex_without_a_target_stays() -> None:
 
     assert plan.targets == {"source": 4, "map": 6}
     assert plan.unknown == {"source"}
-
-
-def filtered(plans: list[tuple[float, int, int]], options: Mapping[str, str]) -> list[CombinedPlan]:
-    """Return what the filter leaves of plans at instants for both vertices."""
-    config = {PREFIX + key: value for key, value in options.items()}
-    state: Mapping[str, Any] = {}
-    results = []
-    for at, source, mapper in plans:
-        obs: JobObservation = observation(*OBS.vertices.values(), now=NOW + at)
-        plan, state = hpa_window(plan_of(wants(source, mapper), sizes(obs)), obs, config, state)
-        results.append(plan)
-    return results
-
-
-ON = {"hpa.filter.enabled": "true", "hpa.behavior": "kubernetes"}
-
-
-def test_the_filter_does_nothing_unless_told_so() -> None:
-    plan = plan_of(wants(40, 2), sizes(OBS))
-
-    assert hpa_window(plan, OBS, {}, {"source": {}}) == (plan, {})
-
-
-def test_the_filter_limits_every_vertex() -> None:
-    plan = filtered([(0.0, 40, 2)], ON)[0]
-
-    assert plan.targets == {"source": 8, "map": 4}
-    assert plan.direction is ProposalDirection.UP
-    assert codes(plan) == ["WHY", "RATE_LIMITED", "STABILIZED"]
-    assert plan.capacity == {"source": 80.0, "map": 40.0}
-
-
-def test_the_filter_lets_a_scale_down_pass_once_five_minutes_agree() -> None:
-    plans = filtered([(0.0, 2, 4), (150.0, 2, 4), (299.0, 2, 2), (300.0, 2, 2), (450.0, 2, 2)], ON)
-
-    assert [plan.targets["source"] for plan in plans] == [4, 4, 4, 2, 2]
-    assert [plan.targets["map"] for plan in plans] == [4, 4, 4, 4, 2]

@@ -320,7 +320,7 @@ def test_checkpoints_that_were_read_go_before_what_is_configured() -> None:
 def test_forecast_and_configuration_are_handed_on() -> None:
     demand = {SOURCE: SourceForecast(200.0, 300.0, 100.0)}
 
-    given = policy_input(replace(an_input(options={"hpa.unit": "vertex"}), demand=demand))
+    given = policy_input(replace(an_input(options={"slo.lag": "30 s"}), demand=demand))
 
     assert given.demand == demand
-    assert given.config["job.autoscaler.hpa.unit"] == "vertex"
+    assert given.config["job.autoscaler.slo.lag"] == "30 s"

@@ -156,7 +156,7 @@ def test_what_is_missing_makes_it_abstain(changes: dict[str, Any]) -> None:
     assert propose(observation(vertex(**changes)), source(1e6)).targets is None
 
 
-@pytest.mark.parametrize(("key", "value"), [("proactive.base", "hpa"), ("forecast.cap-factor", "0.5")])
+@pytest.mark.parametrize(("key", "value"), [("proactive.base", "varga"), ("forecast.cap-factor", "0.5")])
 def test_an_invalid_setting_is_named(key: str, value: str) -> None:
     with pytest.raises(ConfigError, match=f"'{value}' for key 'job.autoscaler.{key}'"):
         propose(morning(), None, {key: value})

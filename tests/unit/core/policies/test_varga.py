@@ -2,18 +2,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from hypothesis import given as hypothesis_given
+from hypothesis import strategies as st
 from policy_setup import codes, given, observation, run, vertex
 
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.policy_values import JobObservation, Proposal, ProposalDirection
 from flink_autoscaler.core.options.option import ValueParseError
-from flink_autoscaler.core.policies.base.whole_job import backlog_of, slope_of, with_sample
+from flink_autoscaler.core.policies.base.quantities import slope_of
 from flink_autoscaler.core.policies.testing.contract import ScalingPolicyContract
-from flink_autoscaler.core.policies.varga import VargaPolicy, drain_rate, lag_rate
+from flink_autoscaler.core.policies.varga import VargaPolicy, advised
 from flink_autoscaler.core.ports.plugins import ScalingPolicy
 
-PUBLISHED = {"varga.hardened": "false", "hpa.behavior": "kubernetes"}
-AT_ONCE = {"hpa.scale-down.window": "0 s"}
+AT_ONCE = {"varga.scale-down.window": "0 s"}
 """Without it a scale-down waits for an hour."""
 
 
@@ -51,7 +52,7 @@ class TestVargaPolicy(ScalingPolicyContract):
         return VargaPolicy()
 
     def config(self) -> Mapping[str, str]:
-        return {"job.autoscaler.hpa.scale-down.window": "0 s"}
+        return {"job.autoscaler.varga.scale-down.window": "0 s"}
 
 
 A = a_job(200_000.0, 6_000.0, 0.38)
@@ -62,54 +63,45 @@ E = a_job(200_000.0, 0.0, 0.3)
 
 
 @pytest.mark.parametrize(
-    ("obs", "expected"),
+    ("current", "metric", "target", "expected"),
     [
-        pytest.param(A, 10, id="A: the lag grows"),
-        pytest.param(B, 8, id="B: it grows, but is small"),
-        pytest.param(C, 8, id="C: idle, for the first time"),
-        pytest.param(D, 12, id="D: draining, the ratchet"),
-        pytest.param(E, 8, id="E: a standing backlog is never worked off"),
+        pytest.param(4, 0.91, 0.7, 6, id="1.3 times the target: ceil(5.2)"),
+        pytest.param(4, 0.75, 0.7, 4, id="1.07 times: within the tolerance"),
+        pytest.param(10, 0.77, 0.7, 10, id="the limit of the tolerance belongs to it"),
+        pytest.param(10, 0.63, 0.7, 10, id="the lower limit as well"),
+        pytest.param(10, 0.62, 0.7, 9, id="below it"),
+        pytest.param(10, 0.7 * 1.2, 0.7, 12, id="noise of the arithmetic buys nothing"),
+        pytest.param(10, 0.0, 0.7, 0, id="nothing to do"),
     ],
 )
-def test_the_published_policy_does_what_it_does(obs: JobObservation, expected: int) -> None:
-    assert number(proposed(obs, PUBLISHED)) == expected
+def test_a_metric_advises_the_number_that_brings_it_to_its_target(
+    current: int, metric: float, target: float, expected: int
+) -> None:
+    assert advised(current, metric / target, 0.1) == expected
+
+
+@hypothesis_given(busy=st.floats(0.0, 1.0), current=st.integers(1, 128), target=st.floats(0.3, 1.0))
+def test_what_was_advised_is_not_advised_again(busy: float, current: int, target: float) -> None:
+    after = max(1, advised(current, busy / target, 0.1))
+
+    assert max(1, advised(after, busy * current / after / target, 0.1)) == after
 
 
 @pytest.mark.parametrize(
-    ("obs", "rate"),
+    ("options", "busy", "expected"),
     [
-        pytest.param(A, 1.2, id="A"),
-        pytest.param(B, -1.2, id="B"),
-        pytest.param(C, -1.0, id="C"),
-        pytest.param(D, 0.7, id="D"),
-        pytest.param(E, 1.0, id="E"),
-        pytest.param(a_job(50_000.0, 0.0, 0.3), -1.0, id="at the threshold counts as below"),
-        pytest.param(a_job(200_000.0, 6_000.0, 0.0, rate=0.0), 6_001.0, id="a restart looks like a flood"),
+        pytest.param({}, 0.91, 6, id="too busy"),
+        pytest.param({}, 0.75, 4, id="busy enough"),
+        pytest.param({}, 0.35, 4, id="too idle, but not for long enough"),
+        pytest.param(AT_ONCE, 0.35, 2, id="too idle"),
+        pytest.param({"varga.tolerance": "0.05"}, 0.75, 5, id="less tolerance"),
+        pytest.param({"varga.tolerance": "0.4"}, 0.91, 4, id="more tolerance"),
+        pytest.param({"varga.utilization-target": "0.9"}, 0.91, 4, id="another target"),
+        pytest.param({"varga.scale-up.select": "Disabled"}, 0.91, 4, id="no scale-up at all"),
     ],
 )
-def test_the_lag_rate_is_arriving_by_read_records(obs: JobObservation, rate: float) -> None:
-    assert lag_rate(backlog_of(obs), 50_000.0) == pytest.approx(rate)
-
-
-def test_the_published_policy_shrinks_once_five_minutes_agree() -> None:
-    proposals = run(VargaPolicy(), [given(later(C, turn * 60.0), PUBLISHED) for turn in range(6)])
-
-    assert [number(proposal) for proposal in proposals] == [8, 8, 8, 8, 8, 4]
-
-
-def test_the_published_policy_grows_while_the_metrics_of_a_restart_read_zero() -> None:
-    down = stopped(observation(vertex(parallelism=8, rate_in=0.0, busy=0.0, idle=0.0, lag_records=0.0)))
-
-    proposals = run(VargaPolicy(), [given(later(down, turn * 15.0), PUBLISHED) for turn in range(2)])
-
-    assert [number(proposal) for proposal in proposals] == [12, 12]
-
-
-def test_the_published_policy_is_flooded_by_a_lag_that_grows_during_a_restart() -> None:
-    down = stopped(observation(vertex(parallelism=8, rate_in=0.0, idle=0.0, lag_records=2e6, lag_slope=30_000.0)))
-
-    assert number(proposed(down, {**PUBLISHED, "hpa.behavior": "flink"})) == 128
-    assert number(proposed(down, PUBLISHED)) == 16
+def test_a_job_is_brought_to_its_utilization(options: Mapping[str, str], busy: float, expected: int) -> None:
+    assert number(proposed(observation(vertex(busy=busy, rate_in=1_000.0)), options)) == expected
 
 
 @pytest.mark.parametrize(
@@ -127,9 +119,7 @@ def test_the_published_policy_is_flooded_by_a_lag_that_grows_during_a_restart() 
         pytest.param(a_job(2e6, 90_000.0, 0.3), 24, "BEHIND", id="at most three times as much at once"),
     ],
 )
-def test_the_hardened_policy_has_neither_ratchet_nor_standing_backlog(
-    obs: JobObservation, expected: int, code: str
-) -> None:
+def test_it_has_neither_ratchet_nor_standing_backlog(obs: JobObservation, expected: int, code: str) -> None:
     proposal = proposed(obs, AT_ONCE)
 
     assert number(proposal) == expected
@@ -137,43 +127,77 @@ def test_the_hardened_policy_has_neither_ratchet_nor_standing_backlog(
     assert proposal.blocks_down is (code == "CATCHING_UP")
 
 
-def test_a_drain_needs_enough_to_be_done_in_time() -> None:
-    backlog = backlog_of(a_job(54e6, 6_000.0, 0.3))
-
-    assert drain_rate(backlog, 1_800.0) == pytest.approx(1.0 + 0.2 + 1.0)
-    assert drain_rate(backlog, 0.0) == pytest.approx(1.2)
-
-
 @pytest.mark.parametrize(
-    ("option", "obs", "expected"),
+    ("options", "expected"),
     [
-        pytest.param("varga.mask-rescale", stopped(A), 10, id="a restart is no reason to wait"),
-        pytest.param("varga.catch-up-hold", D, 12, id="the ratchet is back"),
-        pytest.param("varga.drain-term", a_job(20e6, 0.0, 0.3), 8, id="the standing backlog is back"),
+        pytest.param({}, 18, id="1 to keep up with what is read, 0.2 for the growth, 1 to drain within half an hour"),
+        pytest.param({"catch-up.duration": "0 s"}, 10, id="no time to drain it: to keep up"),
+        pytest.param({"varga.lag-rate-target": "1.5"}, 12, id="two thirds of that"),
+        pytest.param({"varga.lag-threshold": "60000000"}, 8, id="a lag that nobody minds"),
     ],
 )
-def test_every_hardening_can_be_switched_off_alone(option: str, obs: JobObservation, expected: int) -> None:
-    assert number(proposed(obs, {**AT_ONCE, option: "false"})) == expected
-    assert number(proposed(obs, AT_ONCE)) != expected
+def test_a_backlog_is_sized_for(options: Mapping[str, str], expected: int) -> None:
+    assert number(proposed(a_job(54e6, 6_000.0, 0.3), options)) == expected
 
 
-@pytest.mark.parametrize(
-    ("option", "obs", "expected"),
-    [
-        pytest.param("varga.mask-rescale", stopped(A), None, id="it waits during a restart"),
-        pytest.param("varga.catch-up-hold", D, 8, id="it waits for the drain"),
-        pytest.param("varga.drain-term", a_job(20e6, 0.0, 0.3), 11, id="it works off the standing backlog"),
-    ],
-)
-def test_every_hardening_can_be_switched_on_alone(option: str, obs: JobObservation, expected: int | None) -> None:
-    assert number(proposed(obs, {**PUBLISHED, option: "true"})) == expected
-
-
-def test_the_mean_hides_a_bottleneck_and_the_maximum_does_not() -> None:
+def test_the_busiest_vertex_decides_for_all() -> None:
     obs = observation(vertex(busy=0.1), vertex("map", busy=0.98), vertex("sink", busy=0.1))
 
     assert number(proposed(obs, AT_ONCE)) == 6
-    assert number(proposed(obs, {"varga.utilization-agg": "mean", **AT_ONCE})) == 3
+
+
+def test_a_scale_down_raises_no_vertex() -> None:
+    obs = observation(vertex(parallelism=2, busy=0.3), vertex("map", parallelism=8, busy=0.35))
+
+    assert proposed(obs, AT_ONCE).targets == {"source": 2, "map": 4}
+
+
+def test_a_vertex_that_cannot_grow_asks_for_nothing() -> None:
+    obs = observation(vertex(busy=0.5), vertex("map", busy=1.0, max_parallelism=4))
+
+    assert proposed(obs, AT_ONCE).direction is ProposalDirection.NONE
+
+
+def test_passes_between_two_syncs_repeat_the_last_proposal() -> None:
+    busy, idle = observation(vertex(busy=0.91)), observation(vertex(busy=0.7))
+
+    proposals = run(VargaPolicy(), [given(busy), given(later(idle, 10.0)), given(later(idle, 15.0))])
+
+    assert [number(proposal) for proposal in proposals] == [6, 6, 4]
+    assert "BETWEEN_SYNCS" in codes(proposals[1])
+
+
+def test_a_scale_down_waits_until_an_hour_agrees() -> None:
+    proposals = run(VargaPolicy(), [given(later(C, turn * 600.0)) for turn in range(8)])
+
+    assert [number(proposal) for proposal in proposals] == [8] * 6 + [4] * 2
+    assert "STABILIZED" in codes(proposals[0])
+
+
+def test_what_is_remembered_of_another_graph_is_forgotten() -> None:
+    state = VargaPolicy().propose(given(observation(vertex(busy=0.91)))).state
+    other = later(observation(vertex("source 2", busy=0.7)), 1.0)
+
+    assert "BETWEEN_SYNCS" not in codes(VargaPolicy().propose(given(other, state=state)))
+
+
+def test_what_version_0_2_remembered_goes_on() -> None:
+    """An hour of recommendations, between two syncs."""
+    track = {"seen_at": A.now - 10.0, "size": 8, "recommendations": [[A.now - 3_000.0, 8]], "changes": []}
+    hpa = {
+        "vertices": ["map", "source"],
+        "tracks": {"job": track},
+        "backlog_at": None,
+        "synced_at": A.now - 10.0,
+        "targets": {"source": 9, "map": 9},
+        "blocks_down": True,
+    }
+    state = {"hpa": hpa, "stopped_at": A.now - 5_000.0, "lags": [[A.now - 10.0, 140_000.0]]}
+
+    proposal = VargaPolicy().propose(given(A, state=state))
+
+    assert (number(proposal), proposal.blocks_down) == (9, True)
+    assert proposal.state["hpa"] == {**hpa, "backlog_at": A.now}
 
 
 def test_a_bottleneck_that_cannot_grow_stops_the_others() -> None:
@@ -226,7 +250,7 @@ def test_a_lag_that_grows_may_scale_up_without_busy_time() -> None:
 
 
 def test_the_change_of_the_lag_is_that_of_the_last_minute_where_passes_are_close() -> None:
-    inputs = [given(later(a_job(200_000.0 + 6_000.0 * at, 0.0, 0.38), at), PUBLISHED) for at in (0.0, 15.0, 30.0, 45.0)]
+    inputs = [given(later(a_job(200_000.0 + 6_000.0 * at, 0.0, 0.38), at)) for at in (0.0, 15.0, 30.0, 45.0)]
 
     proposals = run(VargaPolicy(), inputs)
 
@@ -239,8 +263,6 @@ def test_the_slope_is_the_least_squares_one() -> None:
     assert slope_of(samples, 60.0) == pytest.approx(10.0)
     assert slope_of(samples[:1], 60.0) is None
     assert slope_of((), 60.0) is None
-    assert with_sample(samples, 70.0, 800.0, 60.0) == (*samples[1:], (70.0, 800.0))
-    assert with_sample(samples, 30.0, 1.0, 60.0) == (samples[0], (30.0, 1.0))
 
 
 @pytest.mark.parametrize("state", [{"lags": 3}, {"lags": [], "hpa": 3}, {"lags": [["x", 1]]}])
@@ -251,11 +273,10 @@ def test_a_state_that_cannot_be_read_is_forgotten(state: Mapping[str, object]) -
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("varga.utilization-agg", "min"),
         ("varga.utilization-target", "0"),
-        ("varga.max-ratio", "0.5"),
-        ("varga.deriv-window", "0 s"),
-        ("varga.hardened", "perhaps"),
+        ("varga.tolerance", "-0.1"),
+        ("varga.scale-up.policies", "Percent 0 / 15 s"),
+        ("varga.scale-down.select", "Some"),
     ],
 )
 def test_an_invalid_setting_names_its_key(key: str, value: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from flink_autoscaler.pipeline.backtest.subject import chain
 from flink_autoscaler.pipeline.simulator import BacktestResult, JobModel, RescaleTerms, Simulation, run
 from flink_autoscaler.pipeline.simulator.bounds import OracleTerms, area, instant, oracle, static_peak
-from flink_autoscaler.pipeline.simulator.workloads import DAY, HOUR, Workload, week_sine
+from flink_autoscaler.pipeline.simulator.workloads import HOUR, Workload, week_sine
 
 WEEK = week_sine()
 PREFIX = "job.autoscaler."
@@ -22,15 +22,6 @@ BARE = {
     "improvement.saturated-vertex-guard": "false",
 }
 """The reference has no key groups, budgets, economics or guard of busy vertices."""
-
-AT_ONCE = {**BARE, "scale-down.interval": "0", "scale-down.max-factor": "1"}
-MEAN = {
-    **AT_ONCE,
-    "policy": "varga",
-    "varga.hardened": "false",
-    "varga.mask-rescale": "true",
-    "hpa.behavior": "kubernetes",
-}
 
 
 def simulated(options: dict[str, str], workload: Workload) -> BacktestResult:
@@ -81,12 +72,3 @@ def test_capacity_holds_the_slots_of_the_reference(options: dict[str, str], expe
 
     assert measures.slot_hours == pytest.approx(expected, rel=0.1)
     assert measures.over_slo / 60 == pytest.approx(9.5, abs=4)
-
-
-def test_the_mean_over_all_tasks_hides_the_bottleneck_as_in_the_reference() -> None:
-    """A policy that goes by idle times proposes something: too little, so that most of the time is too late."""
-    result = simulated(MEAN, WEEK.part(0, 2 * DAY))
-
-    assert result.measures.rescales > 0
-    assert result.holds.get("METRIC_MISSING", 0) == 0
-    assert result.measures.over_slo / result.measures.duration == pytest.approx(8430 / 10080, abs=0.15)

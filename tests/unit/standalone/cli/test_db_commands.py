@@ -255,7 +255,6 @@ def test_missing_library_is_named_with_how_to_install_it(file: DatabaseSettings,
         ("db", "check"),
         ("db", "import"),
         ("db", "set-aside"),
-        ("db", "restore"),
         ("events",),
     ],
 )
@@ -400,14 +399,7 @@ def damaged(database: Database) -> None:
     store.save("main/orders", JobState(overrides=store.load("main/orders").overrides, tracking=(ScalingRecord(1000),)))
 
 
-def spoiled_value(database: Database, text: str) -> None:
-    with database.transaction() as connection:
-        connection.execute(SET_ASIDE.update().values(state_value=text))
-
-
-def test_values_set_aside_are_listed_with_whether_they_can_be_read_now(
-    file: DatabaseSettings, current: Database
-) -> None:
+def test_values_set_aside_are_listed_with_what_is_wrong(file: DatabaseSettings, current: Database) -> None:
     nothing = call(file, "db", "set-aside")
     damaged(current)
 
@@ -416,54 +408,12 @@ def test_values_set_aside_are_listed_with_whether_they_can_be_read_now(
 
     assert (nothing.returncode, nothing.stderr) == (0, "nothing is set aside\n")
     assert result.stdout.splitlines()[1].split()[:3] == [str(found["id"]), "main/orders", "scalingTracking"]
-    assert (found["problem"], found["unreadable"], found["size"]) == (found["unreadable"], found["unreadable"], 1)
+    assert found["problem"].startswith("not JSON: ")
+    assert found["size"] == 1
 
 
-def test_value_that_this_version_reads_is_restored_and_can_be_exchanged_again(
-    file: DatabaseSettings, current: Database
-) -> None:
-    damaged(current)
-    before = state_rows(current)["main/orders", "scalingTracking"]
-    value = '{"scalingRecords":{"1970-01-01T00:00:05Z":{"restartDuration":4.000000000}}}'
-    spoiled_value(current, value)
-    (row,) = rows_of(current, SET_ASIDE)
-
-    tried = call(file, "db", "restore", str(row["id"]), "--dry-run")
-    unchanged = state_rows(current)["main/orders", "scalingTracking"]
-    result = call(file, "db", "restore", str(row["id"]))
-
-    (kept,) = rows_of(current, SET_ASIDE)
-    assert (tried.returncode, unchanged) == (0, before)
-    assert result.returncode == 0, result.stderr
-    assert state_rows(current)["main/orders", "scalingTracking"] == value
-    assert (kept["state_value"], kept["problem"]) == (before, "replaced when an older value was restored")
-    assert SqlStateStore(current).load("main/orders").tracking[0].at_ms == 5000
-
-
-@pytest.mark.parametrize(
-    ("number", "expected"),
-    [
-        pytest.param("1", "cannot be read by this version either", id="still unreadable"),
-        pytest.param("77", "no value with the number 77 is set aside", id="unknown"),
-    ],
-)
-def test_value_that_cannot_be_restored_stays_where_it_is(
-    file: DatabaseSettings, current: Database, number: str, expected: str
-) -> None:
-    damaged(current)
-
-    result = call(file, "db", "restore", number)
-
-    assert result.returncode == 2
-    assert expected in result.stderr
-    assert len(rows_of(current, SET_ASIDE)) == 1
-
-
-def test_restoring_is_refused_while_a_daemon_works(file: DatabaseSettings, current: Database) -> None:
-    damaged(current)
-    Lease(current, name="flink-autoscaler", owner="host-1", ttl=60.0).acquire()
-
+def test_a_removed_command_says_what_to_use_instead(file: DatabaseSettings) -> None:
     result = call(file, "db", "restore", "1")
 
-    assert result.returncode == 1
-    assert "stop it, then restore" in result.stderr
+    assert result.returncode == 2
+    assert "'db restore' was removed; use db set-aside" in result.stderr

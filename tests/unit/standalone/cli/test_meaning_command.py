@@ -8,7 +8,7 @@ import subprocess
 
 from forked_command import run_command
 
-from flink_autoscaler.core.model.meanings import CHAPTERS
+from flink_autoscaler.core.model.meanings import chapters
 
 
 def call(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -25,7 +25,7 @@ def test_a_word_is_told_with_what_it_means_and_what_to_do() -> None:
 
 
 def test_all_words_are_told_as_json() -> None:
-    words = [meaning.word for chapter in CHAPTERS for meaning in chapter.meanings]
+    words = [meaning.word for chapter in chapters() for meaning in chapter.meanings]
 
     told = call("--json", *sorted(set(words)))
 

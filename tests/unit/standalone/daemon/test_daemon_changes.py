@@ -9,7 +9,6 @@ import pytest
 from fake_flink import FakeFlink, Fault
 from watching import LogLines, Watching
 
-from flink_autoscaler.core.model.early import EarlyPass
 from flink_autoscaler.core.model.job import Endpoint, JobStatus
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import JobList
@@ -273,8 +272,7 @@ class WorkingPasses:
         self.is_working = True
         self.before: object = None
 
-    def run(self, early: EarlyPass | None = None) -> PassReport:
-        assert early is None
+    def run(self) -> PassReport:
         return PassReport(self.cluster)
 
     def is_idle(self) -> bool:

@@ -31,10 +31,8 @@ class Site:
         self.cluster = cluster
         self._folder = folder
 
-    def daemon(self, name: str = "daemon", **options: str) -> DaemonProcess:
-        given = {f"autoscaler.standalone.jdbc.{key.replace('_', '-')}": value for key, value in options.items()}
-        url = self.cluster.urls[0]
-        return DaemonProcess(self._folder, name, database=self.settings, cluster_url=url, options=given)
+    def daemon(self, name: str = "daemon") -> DaemonProcess:
+        return DaemonProcess(self._folder, name, database=self.settings, cluster_url=self.cluster.urls[0])
 
     def learned(self) -> set[str]:
         with closing(Database(self.settings)) as database:
@@ -68,7 +66,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 def test_nothing_is_sent_while_the_file_is_deleted_and_the_daemon_says_so_once(site: Site) -> None:
-    with site.daemon(file_grace="0 s") as daemon:
+    with site.daemon() as daemon:
         daemon.start()
         site.cluster.wait_for_puts(2)
         site.path.unlink()
@@ -101,31 +99,11 @@ def test_daemon_goes_on_when_the_file_is_back(site: Site) -> None:
         code = daemon.stop()
 
     assert (status, code) == (503, 0)
-    assert daemon.lines("database_file_written_anew") == []
     assert site.learned() >= {"history", "samples"}
-
-
-def test_deleted_file_is_written_anew_with_everything_that_was_in_it(site: Site) -> None:
-    with site.daemon(file_grace="1 s") as daemon:
-        daemon.start()
-        site.cluster.wait_for_puts(3)
-        records = site.records()
-        for path in (site.path, *site.path.parent.glob("autoscaler.db-*")):
-            path.unlink()
-        daemon.wait_for("that it is back", lambda: daemon.lines("store_back"))
-        site.cluster.wait_for_puts(1)
-        code = daemon.stop()
-
-    (line,) = daemon.lines("database_file_written_anew")
-    assert line["path"] == str(site.path)
-    assert code == 0
-    assert site.learned() >= {"history", "samples"}
-    assert site.records() >= records > 0
-    assert [path.name for path in site.path.parent.glob("*.new*")] == []
 
 
 def test_replaced_file_is_not_touched_until_the_daemon_is_started_again(site: Site) -> None:
-    with site.daemon(file_grace="1 s") as daemon:
+    with site.daemon() as daemon:
         daemon.start()
         site.cluster.wait_for_puts(2)
         other = site.path.with_name("backup.db")

@@ -232,20 +232,12 @@ HELD_BACK = [
         options={"rescale.budget.per-day": "1"},
     ),
     HeldBack(
-        "REVERSAL_DAMPED",
-        "ReversalDamped",
-        {"reversals": 1.0, "wait": 1800.0},
-        is_idle=True,
-        past=SOON_TAKEN_BACK,
-        options={**AT_ONCE, "rescale.reversal.window": "30 min"},
-    ),
-    HeldBack(
         "DOES_NOT_PAY",
         "ScaleDownDoesNotPay",
         {"saved": 30.0, "slots": 1.0, "hold": 30.0},
         is_idle=True,
         past=SOON_TAKEN_BACK,
-        options={**AT_ONCE, "rescale.reversal.window": "0 s"},
+        options=AT_ONCE,
     ),
 ]
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from flink_autoscaler.clients.flink.freshness import gathering_interval
 from flink_autoscaler.core.model.job import Capacity
-from flink_autoscaler.standalone.readiness.cluster_checks import cluster_findings, fetch_interval, is_old
-from flink_autoscaler.standalone.readiness.facts import ClusterFacts
+from flink_autoscaler.standalone.readiness.checks import ClusterFacts, is_old
 
 ADAPTIVE = {"jobmanager.scheduler": "adaptive"}
 REACTIVE = {"scheduler-mode": "reactive"}
@@ -12,7 +12,7 @@ REACTIVE = {"scheduler-mode": "reactive"}
 
 def told(facts: ClusterFacts) -> list[tuple[str, str, str | None]]:
     """Return code, weight and line of every finding."""
-    return [(each.code, each.weight, None if each.fix is None else each.fix.line) for each in cluster_findings(facts)]
+    return [(each.code, each.weight, each.line) for each in facts.findings]
 
 
 def slots(total: int, free: int, *, taskmanagers: int = 1, is_fixed: bool = True) -> Capacity:
@@ -88,4 +88,4 @@ def test_version_is_old_before_1_18(version: str, expected: bool | None) -> None
 
 @pytest.mark.parametrize(("text", "seconds"), [("2000", 2.0), ("5 s", 5.0), ("", 10.0), ("often", 10.0), ("0 ms", 0.0)])
 def test_interval_of_metrics_is_read_in_both_forms(text: str, seconds: float) -> None:
-    assert fetch_interval(ClusterFacts(configuration={"metrics.fetcher.update-interval": text})) == seconds
+    assert gathering_interval({"metrics.fetcher.update-interval": text}) == seconds

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from flink_autoscaler.core.errors import ConfigError, ConnectError, RefusedError, ResponseError
-from flink_autoscaler.standalone.readiness.advice import with_advice
 from flink_autoscaler.standalone.readiness.given import given_clusters
+from flink_autoscaler.standalone.readiness.report import with_advice
 
 
 @pytest.mark.parametrize(

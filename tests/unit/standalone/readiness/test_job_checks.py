@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 from core_builders import a_context, a_topology, a_vertex, vertex_id
 
+from flink_autoscaler.clients.flink.collector import remember
 from flink_autoscaler.core.model.job import JobStatus
 from flink_autoscaler.core.model.metrics import Aggregate, FlinkMetric
+from flink_autoscaler.core.model.reading import EMPTY_MEMORY, JobReading
 from flink_autoscaler.core.model.rescale_facts import CheckpointFacts
 from flink_autoscaler.core.model.topology import ShipStrategy, Vertex
-from flink_autoscaler.standalone.readiness.facts import JobFacts, MetricFacts
+from flink_autoscaler.standalone.readiness.checks import JobFacts, is_ready, needs_of
 from flink_autoscaler.standalone.readiness.findings import Finding, Weight
-from flink_autoscaler.standalone.readiness.job_checks import is_ready, job_findings, needs_of
 
 ADAPTIVE = {"jobmanager.scheduler": "adaptive"}
 ENABLED = "job.autoscaler.enabled"
@@ -29,15 +30,16 @@ SOME = {FlinkMetric.BUSY_TIME: Aggregate(average=500.0)}
 
 def told(facts: JobFacts) -> list[tuple[str, str | None]]:
     """Return code and line of every finding but the one about the first decision."""
-    found = [finding for finding in job_findings(facts) if finding.code != "FIRST_DECISION"]
-    return [(finding.code, None if finding.fix is None else finding.fix.text) for finding in found]
+    found = [finding for finding in facts.findings if finding.code != "FIRST_DECISION"]
+    return [(each.code, None if each.place is None else f"in {each.place}: {each.line}") for each in found]
 
 
 def with_source(source: Vertex, *offered: str, values: bool = True) -> JobFacts:
     """Make a job of one source that offers some metrics."""
-    values_of = {source.vertex_id: SOME} if values else {}
-    metrics = MetricFacts({source.vertex_id: offered}, values_of)
-    return JobFacts(a_context(flink=ADAPTIVE), topology=a_topology(source), metrics=metrics, age=600.0)
+    topology = a_topology(source)
+    memory, missing = remember(topology, EMPTY_MEMORY, {source.vertex_id: offered}, now_ms=0, is_cached=True)
+    reading = JobReading(None, {source.vertex_id: SOME if values else {}}, memory, missing)
+    return JobFacts(a_context(flink=ADAPTIVE), topology=topology, reading=reading, age=600.0)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +154,7 @@ def test_vertices_are_told_what_they_lack(facts: JobFacts, expected: list[tuple[
 def test_excluded_vertex_is_named() -> None:
     context = a_context({"vertex.exclude.ids": vertex_id(1)}, ADAPTIVE)
 
-    found = job_findings(JobFacts(context, topology=a_topology(a_vertex())))
+    found = JobFacts(context, topology=a_topology(a_vertex())).findings
 
     assert [each.vertex_id for each in found if each.code == "VERTEX_EXCLUDED"] == [vertex_id(1)]
 
@@ -172,7 +174,7 @@ def test_vertices_with_the_same_key_groups_share_a_finding() -> None:
 def test_job_that_has_just_started_is_told_to_be_asked_about_again() -> None:
     facts = replace(with_source(a_vertex(), values=False), age=3.0)
 
-    texts = [finding.text for finding in job_findings(facts)]
+    texts = [finding.text for finding in facts.findings]
 
     assert any("run for 3 s only; ask again in a minute" in text for text in texts)
 
@@ -182,7 +184,7 @@ def test_what_is_needed_comes_first() -> None:
         with_source(a_vertex(), *OF_SOURCE), context=a_context({**DISABLED, "excluded.periods": "1:00-2:00"})
     )
 
-    weights = [finding.weight for finding in job_findings(facts)]
+    weights = [finding.weight for finding in facts.findings]
 
     assert weights == [Weight.NEEDED, Weight.LIMIT, Weight.NOTE, Weight.NOTE]
 

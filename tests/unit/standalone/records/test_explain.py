@@ -37,11 +37,12 @@ from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.orders import Orders, Signed
 from flink_autoscaler.standalone.cli.command import read_instant
 from flink_autoscaler.standalone.cli.explain import job_key_of
-from flink_autoscaler.standalone.cli.explain_view import print_explanation
+from flink_autoscaler.standalone.cli.output import print_sections
 from flink_autoscaler.standalone.records.codec import PassRecord
 from flink_autoscaler.standalone.records.deciding import deciding_sentence
 from flink_autoscaler.standalone.records.document import explanation_document
 from flink_autoscaler.standalone.records.explain import Explanation, explain
+from flink_autoscaler.standalone.records.explanation_text import explanation_sections
 from flink_autoscaler.stores.sql.database.database import Database, DatabaseSettings
 from flink_autoscaler.stores.sql.records import SqlRecordStore
 
@@ -99,7 +100,7 @@ def test_a_report_expects_the_rate_of_the_parallelism_that_is_decided_on(
 
 def test_a_delayed_scale_down_says_that_the_highest_of_the_wait_counts(capsys: pytest.CaptureFixture[str]) -> None:
     explained = last(delayed_and_lowered({}).records)
-    print_explanation(explained)
+    print_sections(explanation_sections(explained))
 
     said = "3 instead of 2: the most that was wanted within the last 3 min counts (scale-down.interval)"
     assert deciding_sentence(explained) == f"enrich goes from 4 to 3: {said}."
@@ -110,7 +111,7 @@ def test_a_dry_run_by_the_configuration_has_no_instant(capsys: pytest.CaptureFix
     job = RecordedJob(orders=Orders(dry_run=Signed("the configuration", "autoscaler.dry-run is true", 0)))
     job.look_at_load(1)
 
-    print_explanation(last(job.records))
+    print_sections(explanation_sections(last(job.records)))
 
     shown = capsys.readouterr().out
     assert "dry run, by the configuration: autoscaler.dry-run is true" in shown
@@ -120,7 +121,7 @@ def test_a_dry_run_by_the_configuration_has_no_instant(capsys: pytest.CaptureFix
 def test_a_window_that_fills_says_until_when(capsys: pytest.CaptureFixture[str]) -> None:
     explained = last(window_filling().records)
 
-    print_explanation(explained, now_ms=explained.request.now_ms + 90_000)
+    print_sections(explanation_sections(explained, now_ms=explained.request.now_ms + 90_000))
 
     shown = capsys.readouterr().out
     end = datetime.fromtimestamp((explained.request.now_ms + 60_000) / 1000).astimezone()
@@ -148,7 +149,7 @@ def restarted(ages: Sequence[int], options: Mapping[str, str] | None = None) -> 
 def test_how_busy_a_vertex_is_right_after_a_rescale_is_told_once_it_is_measured(
     ages: Sequence[int], options: Mapping[str, str], expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    print_explanation(last(restarted(ages, options).records))
+    print_sections(explanation_sections(last(restarted(ages, options).records)))
 
     (row,) = (line.split() for line in capsys.readouterr().out.splitlines() if line.split()[:1] == ["enrich"])
     assert row[1:3] == ["4", expected]
@@ -182,7 +183,7 @@ def test_one_sentence_says_what_was_decided_and_by_which_number(
 def test_what_a_policy_in_shadow_mode_would_do_is_shown_beside(capsys: pytest.CaptureFixture[str]) -> None:
     explained = last(beside_another().records)
 
-    print_explanation(explained)
+    print_sections(explanation_sections(explained))
 
     shown = capsys.readouterr().out
     assert explained.headline == "no change"
@@ -195,7 +196,7 @@ def test_what_a_policy_in_shadow_mode_would_do_is_shown_beside(capsys: pytest.Ca
 
 
 def test_without_a_policy_in_shadow_mode_nothing_is_said_about_it(capsys: pytest.CaptureFixture[str]) -> None:
-    print_explanation(last(scaled_up().records))
+    print_sections(explanation_sections(last(scaled_up().records)))
 
     assert "shadow" not in capsys.readouterr().out
 

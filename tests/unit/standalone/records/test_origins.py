@@ -17,10 +17,11 @@ from flink_autoscaler.core.model.state import EMPTY_STATE
 from flink_autoscaler.core.ports.passes import PassInputs, PassRequest
 from flink_autoscaler.pipeline.history.rows import rows_of
 from flink_autoscaler.pipeline.spark.codec import decode_outcome, encode_outcome
-from flink_autoscaler.standalone.cli.explain_view import print_explanation
+from flink_autoscaler.standalone.cli.output import print_sections
 from flink_autoscaler.standalone.records.codec import PassRecord, decode, encode
 from flink_autoscaler.standalone.records.document import explanation_document
 from flink_autoscaler.standalone.records.explain import explain
+from flink_autoscaler.standalone.records.explanation_text import explanation_sections
 
 ORIGINS: Origins = {SOURCE: {FlinkMetric.PENDING_RECORDS: "kafka"}}
 
@@ -55,9 +56,9 @@ def test_a_recorded_pass_keeps_where_values_came_from() -> None:
 
 
 def test_an_explanation_names_only_what_did_not_come_over_rest(capsys: pytest.CaptureFixture[str]) -> None:
-    print_explanation(explain(record()))
+    print_sections(explanation_sections(explain(record())))
     told = capsys.readouterr().out
-    print_explanation(explain(scaled_up().records[-1]))
+    print_sections(explanation_sections(explain(scaled_up().records[-1])))
     untold = capsys.readouterr().out
 
     assert "Source: orders: pending records from kafka" in told

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from behaviour_vectors import read_vectors, replay
 from vectors import function_difference, scenario_differences
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.standalone.records.vector_replay import read_vectors, replay
 
 VECTORS = Path(__file__).parents[3] / "fixtures" / "vectors"
 

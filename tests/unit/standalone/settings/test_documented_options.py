@@ -4,14 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
+import reference_pages as reference
+from reference_pages.__main__ import main
+from reference_pages.chapters import OptionChapter, chapter_of
+from reference_pages.daemon_chapters import DAEMON_CHAPTERS
+from reference_pages.job_chapters import JOB_CHAPTERS
 
 from flink_autoscaler.core.options.job import AutoscalerOptions
-from flink_autoscaler.standalone.settings import reference
 from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.reference.__main__ import main
-from flink_autoscaler.standalone.settings.reference.chapters import OptionChapter, chapter_of
-from flink_autoscaler.standalone.settings.reference.daemon_chapters import DAEMON_CHAPTERS
-from flink_autoscaler.standalone.settings.reference.job_chapters import JOB_CHAPTERS
 from flink_autoscaler.standalone.settings.schema.options import daemon_keys, daemon_options, job_keys
 from flink_autoscaler.standalone.settings.schema.settings import Settings
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration

@@ -9,7 +9,7 @@ import pytest
 from flink_autoscaler.clients.flink.pass_plugins import POLICIES
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.standalone.settings.loading import load_settings
-from flink_autoscaler.standalone.settings.removed import REMOVED_KEYS, REMOVED_PLUGINS, removed_key
+from flink_autoscaler.standalone.settings.removed import REMOVED_KEYS, REMOVED_PLUGINS, removed_command, removed_key
 from flink_autoscaler.standalone.settings.schema.options import unknown_key
 from flink_autoscaler.standalone.settings.sources.configuration import load_configuration
 
@@ -58,3 +58,8 @@ def test_a_removed_provider_is_refused_with_what_to_use_instead(group: str, name
     told = refusal(f"{CLUSTER}      provider:\n        type: {name}\n  realizer: auto\n", tmp_path)
 
     assert f"'{name}' was removed; use {REMOVED_PLUGINS[group, name]}" in told
+
+
+def test_a_removed_command_is_told_from_others_by_all_its_words() -> None:
+    assert "use db set-aside" in (removed_command(["db", "restore", "7"]) or "")
+    assert removed_command(["db", "status"]) is removed_command(["db"]) is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from sqlalchemy import insert, update
 from store_contracts.orders import OrderBookContract, pausing, pinning, resuming
 from watching import LogLines
 
-from flink_autoscaler.core.errors import ConfigError, StoreError
+from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.orders import PauseScope
 from flink_autoscaler.core.ports.order_book import OrderBook
 from flink_autoscaler.stores.heap import HeapOrderBook
@@ -24,7 +23,6 @@ from flink_autoscaler.stores.sql.database.failures import LeaseLostError
 from flink_autoscaler.stores.sql.known_jobs import KnownJob, known_jobs
 from flink_autoscaler.stores.sql.lease import Lease, LeaseFence
 from flink_autoscaler.stores.sql.orders import SqlOrderBook
-from flink_autoscaler.stores.sql.state.set_aside import REPLACED, restore, values_set_aside
 from flink_autoscaler.stores.sql.tables import EVENTS, JOBS, ORDERS, SET_ASIDE
 
 _FOREVER = 10**15
@@ -190,30 +188,6 @@ def test_orders_that_are_replaced_by_a_command_are_set_aside_before(database: Da
 
     assert [kept["state_value"] for kept in rows_of(database, SET_ASIDE)] == ["nonsense"]
     assert book.orders("main")["main/a"].pause is None
-
-
-def test_orders_that_were_set_aside_are_restored_where_they_can_be_read(database: Database, book: SqlOrderBook) -> None:
-    book.change("main/a", pinning("x"))
-    text = rows_of(database, ORDERS)[0]["orders"]
-    book.change("main/a", pinning("y"))
-    with database.transaction() as connection:
-        at = database.local_time(1.0)
-        connection.execute(insert(SET_ASIDE).values(_aside("main/a", "nonsense", at)))
-        connection.execute(insert(SET_ASIDE).values(_aside("main/a", text, at)))
-    unreadable, readable = values_set_aside(database)
-
-    restore(database, readable.id)
-    with pytest.raises(ConfigError, match="cannot be read by this version either"):
-        restore(database, unreadable.id)
-
-    assert [pin.pattern for pin in book.orders("main")["main/a"].pins] == ["x"]
-    assert [value.problem for value in values_set_aside(database)] == ["test", REPLACED]
-    restore(database, values_set_aside(database)[-1].id)
-    assert [pin.pattern for pin in book.orders("main")["main/a"].pins] == ["x", "y"]
-
-
-def _aside(job_key: str, text: str, at: datetime) -> dict[str, Any]:
-    return {"job_key": job_key, "state_type": "orders", "state_value": text, "problem": "test", "set_aside_at": at}
 
 
 @pytest.fixture

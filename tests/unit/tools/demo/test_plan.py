@@ -45,8 +45,7 @@ def test_peak_lasts_for_several_metric_windows(seconds: int) -> None:
     plan = plan_for(seconds)
 
     at_peak = sum(plan.curve.rate(second) == PEAK_RATE for second in range(seconds))
-    days = max(1, seconds // 450)
-    assert at_peak / days >= 2 * float(plan.options["job.autoscaler.metrics.window"].removesuffix(" s"))
+    assert at_peak >= 2 * float(plan.options["job.autoscaler.metrics.window"].removesuffix(" s"))
 
 
 @pytest.mark.parametrize("policy", ["capacity", "slo"])
@@ -63,15 +62,6 @@ def test_peak_needs_several_subtasks_and_fits_the_slots() -> None:
 
     assert per_subtask * 0.7 > BASE_RATE
     assert 3 < PEAK_RATE / (per_subtask * 0.7) < SLOTS
-
-
-def test_long_demo_repeats_the_day() -> None:
-    curve = plan_for(1800).curve
-
-    peaks = [
-        second for second in range(1, 1800) if curve.rate(second) == PEAK_RATE and curve.rate(second - 1) < PEAK_RATE
-    ]
-    assert len(peaks) == 4
 
 
 def test_drained_lag_is_two_seconds_of_the_last_input() -> None:
@@ -114,9 +104,5 @@ def test_parse_policy_says_which_there_are() -> None:
         parse_policy("ds2")
 
 
-def test_the_plan_of_slo_promises_a_lag() -> None:
-    plan = plan_for(720, "slo")
-
-    assert plan.lag_limit == 60.0
-    assert plan.options["job.autoscaler.policy"] == "slo"
-    assert plan_for(300).lag_limit is None
+def test_the_plan_of_slo_names_the_policy() -> None:
+    assert plan_for(720, "slo").options["job.autoscaler.policy"] == "slo"

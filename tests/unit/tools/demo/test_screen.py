@@ -1,12 +1,11 @@
 from __future__ import annotations
 
+import dataclasses
 import io
 
 import pytest
-from demo.daemon_log import Change, Considered, Decision
-from demo.live_view import picture, sparkline
 from demo.plan import plan_for
-from demo.screen import Frame, PlainScreen, parallelism_text, status_line
+from demo.screen import Frame, Screen, parallelism_text, picture, print_summary, sparkline, status_line
 from demo.story import Look, Story
 from rich.console import Console
 
@@ -21,8 +20,9 @@ def a_story() -> Story:
     story = Story({"b": "work"})
     for second in range(21):
         story.see(Look(1000.0 + second, {"work": 1}, 0.0, 150.0 * second))
-    story.hear(Decision(1021.0, (Change("work", 1, 4, 500.0, 1300.0),)))
-    story.hear(Considered(1021.0, "executed", ("needs 1857 records/s",)))
+    vertex = {"name": "work", "current": 1, "new": 4, "capacity": 500.0, "target_rate": 1300.0}
+    story.hear({"event": "scaling_report", "is_executed": True, "vertices": [vertex], "at": 1021.0})
+    story.hear({"event": "job_phase", "phase": "executed", "reasons": ["needs 1857 records/s"], "at": 1021.0})
     story.wanted["work"] = 4
     return story
 
@@ -46,15 +46,12 @@ def test_sparkline_draws_values_over_time(values: list[tuple[float, float]], dra
 @pytest.mark.parametrize(
     ("real", "wanted", "text"),
     [
-        pytest.param(None, None, "-", id="unknown"),
         pytest.param(2, None, "2", id="nothing wanted yet"),
         pytest.param(2, 2, "2", id="as wanted"),
         pytest.param(2, 5, "2 (wanted 5)", id="not there yet"),
     ],
 )
-def test_parallelism_text_tells_what_is_wanted_only_while_it_differs(
-    real: int | None, wanted: int | None, text: str
-) -> None:
+def test_parallelism_text_tells_what_is_wanted_only_while_it_differs(real: int, wanted: int | None, text: str) -> None:
     assert parallelism_text(real, wanted) == text
 
 
@@ -70,11 +67,12 @@ def test_status_line_admits_what_is_unknown() -> None:
     assert line == "0 s arrival - lag - parallelism: [-]"
 
 
-def test_plain_screen_prints_a_note_once_and_the_status_every_ten_seconds() -> None:
+def test_without_a_terminal_a_screen_prints_a_note_once_and_the_status_every_ten_seconds() -> None:
     console = Console(width=200, record=True, file=io.StringIO())
     story = a_story()
 
-    with PlainScreen(console) as screen:
+    screen = Screen(console)
+    with screen.opened():
         for second in range(21, 34):
             screen.show(a_frame(second, story))
 
@@ -108,3 +106,32 @@ def test_picture_can_be_drawn_before_anything_is_known() -> None:
     console.print(picture(a_frame(0, Story({}))))
 
     assert "nothing yet" in console.export_text()
+
+
+def test_summary_shows_rescales_and_numbers() -> None:
+    console = Console(width=140, record=True, file=io.StringIO())
+    totals = {
+        "flink_autoscaler_passes_total": 43.0,
+        "flink_autoscaler_passes_total on spark": 38.0,
+        "flink_autoscaler_spark_fallbacks_total": 0.0,
+    }
+    story = a_story()
+    story.see(Look(1023.5, {"work": 4}, 12.0, 9000.0))
+    story.see(Look(1030.0, {"work": 3}, 12.0, 9000.0))
+    story.rescales[-1] = dataclasses.replace(story.rescales[-1], change=None)
+
+    print_summary(console, story, start=1000.0, totals=totals)
+
+    text = " ".join(console.export_text().split())
+    assert "21 s │ work │ 1 -> 4 │ yes, after 2.5 s │ input 1,300/s, capacity 500/s with 1" in text
+    assert "30 s │ work │ 4 -> 3 │ yes, after 0.0 s │ not by the daemon" in text
+    assert "peak lag 12 records final lag 12 records processed 9,000 records" in text
+    assert "43 passes, 38 on Spark, 0 fell back" in text
+
+
+def test_summary_of_a_demo_without_rescales_says_so() -> None:
+    console = Console(width=140, record=True, file=io.StringIO())
+
+    print_summary(console, Story(looks=[Look(100.0)]), start=100.0, totals={})
+
+    assert "no rescale was decided" in console.export_text()

@@ -3,9 +3,8 @@ from __future__ import annotations
 import io
 import xml.etree.ElementTree as ET
 
-from demo.daemon_log import Change, Decision
 from demo.plan import plan_for
-from demo.screen import Frame, PlainScreen
+from demo.screen import Frame
 from demo.story import Look, Story
 from pictures.live_view import RecordingScreen
 from rich.console import Console
@@ -15,7 +14,7 @@ START = 1000.0
 
 
 def a_recording() -> RecordingScreen:
-    return RecordingScreen(PlainScreen(Console(file=io.StringIO(), width=140)))
+    return RecordingScreen(Console(file=io.StringIO(), width=140))
 
 
 def play(recording: RecordingScreen, parallelism: dict[int, int], seconds: int) -> None:
@@ -23,8 +22,15 @@ def play(recording: RecordingScreen, parallelism: dict[int, int], seconds: int) 
     story, now = Story(), 1
     for second in range(seconds):
         if second in parallelism:
-            change = Change("work", now, parallelism[second], 100.0, 200.0)
-            story.hear(Decision(START + second, (change,)))
+            change = {
+                "name": "work",
+                "current": now,
+                "new": parallelism[second],
+                "capacity": 100.0,
+                "target_rate": 200.0,
+            }
+            decision = {"event": "scaling_report", "is_executed": True, "vertices": [change], "at": START + second}
+            story.hear(decision)
             now = parallelism[second]
         story.see(Look(START + second, {"work": now}, float(second), 100.0 * second))
         recording.show(Frame(PLAN, story, start=START, now=START + second, engine="inline"))

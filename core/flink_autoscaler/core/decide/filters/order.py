@@ -10,7 +10,6 @@ from flink_autoscaler.core.decide.filters.economics import paying
 from flink_autoscaler.core.decide.filters.network_memory import within_network_memory
 from flink_autoscaler.core.decide.filters.pauses import without_paused
 from flink_autoscaler.core.decide.filters.quarantine import outside_quarantine
-from flink_autoscaler.core.decide.filters.reversal import without_reversals
 from flink_autoscaler.core.decide.plan import Plan
 from flink_autoscaler.core.ports.passes import EvaluatedJob
 
@@ -21,7 +20,6 @@ FILTERS: Final[tuple[Filter, ...]] = (
     without_paused,
     outside_quarantine,
     within_budget,
-    without_reversals,
     paying,
     within_network_memory,
 )

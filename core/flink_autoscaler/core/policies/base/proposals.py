@@ -31,6 +31,11 @@ def not_usable(obs: JobObservation) -> tuple[Reason, ...]:
     )
 
 
+def not_running(obs: JobObservation) -> tuple[Reason, ...]:
+    """Return the reason where the job does not run with all its tasks; empty when it does."""
+    return tuple(reason for reason in not_usable(obs) if reason.code == NOT_RUNNING)
+
+
 def not_sizable(obs: JobObservation) -> tuple[Reason, ...]:
     """Return why nothing can be sized for what arrives; a source of which that is not known is a reason, too."""
     lacking = (vertex for vertex in obs.vertices.values() if vertex.is_source and vertex.target_rate is None)

@@ -385,3 +385,21 @@ def _reachable(need: Need, catch_up: float) -> float:
     needed = (need.up or 0.0) + (lag / catch_up if catch_up > 0 else 0.0)
     reachable = (need.rate or 0.0) * need.vertex.max_parallelism
     return min(1.0, reachable / needed) if needed > 0 else 1.0
+
+
+_LEAST_SHARE = 0.5
+"""Of a window that samples have to span before their slope is taken for that of the window."""
+
+
+def slope_of(samples: Sequence[tuple[float, float]], window: float) -> float | None:
+    """Return the least-squares slope per second; None where the samples span less than half of the window.
+
+    Args:
+        samples: Instants in seconds and values, oldest first.
+        window: Seconds.
+    """
+    if not samples or samples[-1][0] - samples[0][0] < _LEAST_SHARE * window:
+        return None
+    middle = sum(at for at, _ in samples) / len(samples)
+    spread = sum((at - middle) ** 2 for at, _ in samples)
+    return sum((at - middle) / spread * value for at, value in samples)

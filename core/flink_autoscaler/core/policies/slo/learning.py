@@ -24,7 +24,6 @@ from flink_autoscaler.core.policies.slo.state import FORESEEN, Graph, SloState
 MOST_MINUTES: Final = 12_000
 """A hole is no longer than all history."""
 FIRST_HALF: Final = 0.5
-LEAST_GLIMPSE: Final = 10.0
 """Seconds that have to be over before they are taken for a minute."""
 
 
@@ -42,7 +41,6 @@ class Learned:
         is_blind: Whether what waits is not known.
         is_bucket: Whether it completed a bucket.
         forecasts: None where they have not been made in this pass.
-        is_glimpse: Whether the state takes less than a minute for one, so that it is not to be remembered.
         restarted: Seconds of the interval that was completed, where the job was restarted in it; 0 where it was not.
     """
 
@@ -54,7 +52,6 @@ class Learned:
     is_blind: bool = False
     is_bucket: bool = False
     forecasts: Forecasts | None = None
-    is_glimpse: bool = False
     restarted: float = 0.0
 
     @property
@@ -107,27 +104,6 @@ def learn(state: SloState, seen: Seen) -> Learned:
     if counts is None:
         return _known(state, seen)
     return _after_interval(state, seen, counts, minutes)
-
-
-def glimpsed(known: Learned) -> Learned:
-    """Return what would be known if what has arrived since the last minute went on for the rest of one.
-
-    For a pass that comes before a minute is over; what it takes for a minute is not to be remembered.
-
-    Returns:
-        What is known already, where too little time has passed, or the sample cannot be used.
-    """
-    state, interval, seen = known.state, known.state.interval, known.seen
-    if known.is_new or interval is None or interval.at != seen.at or interval.at - interval.began < LEAST_GLIMPSE:
-        return known
-    counts = arrivals.counted(interval, seen, state.rates)
-    reaching = None if counts is None else arrivals.reaching(counts.rates, seen.edges, state.gains)
-    demand = None if reaching is None else arrivals.demand(reaching, state.units, seen.vertices)
-    if counts is None or demand is None:
-        return known
-    state = replace(state, rates=counts.rates)
-    glimpse = replace(known, state=state, demand=demand, is_blind=counts.is_blind, is_glimpse=True)
-    return _remembered(glimpse, 1)
 
 
 def _continued(interval: Interval | None, seen: Seen) -> Interval | None:

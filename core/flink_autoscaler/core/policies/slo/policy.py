@@ -25,7 +25,7 @@ from flink_autoscaler.core.policies.base.proposals import (
     not_usable,
 )
 from flink_autoscaler.core.policies.base.quantities import subtasks
-from flink_autoscaler.core.policies.slo.acting import UPS, Acting, Moment, price_down
+from flink_autoscaler.core.policies.slo.acting import Acting, Moment, price_down
 from flink_autoscaler.core.policies.slo.budget import NEARLY_USED, NOTHING_USED, Budget, Restart
 from flink_autoscaler.core.policies.slo.explained import (
     cost_reasons,
@@ -39,7 +39,7 @@ from flink_autoscaler.core.policies.slo.explained import (
     size_reason,
 )
 from flink_autoscaler.core.policies.slo.lateness import LagTerms, Spread
-from flink_autoscaler.core.policies.slo.learning import Learned, expected, glimpsed, learn
+from flink_autoscaler.core.policies.slo.learning import Learned, expected, learn
 from flink_autoscaler.core.policies.slo.levels import deviation_of, levels, most_usable, present
 from flink_autoscaler.core.policies.slo.model import Level, Noise, Seen, seen
 from flink_autoscaler.core.policies.slo.price import Prices, downs_of_a_day, mean_slots, rescales_of_the_day
@@ -138,11 +138,6 @@ class Evaluation:
         sizes = self.outlook.levels
         return self.outlook.present if self.wanted is None else sizes.level(sizes.index(self.wanted))
 
-    @property
-    def is_suspected(self) -> bool:
-        """Whether more arrives than the job can do, and the next evaluation would confirm that it has to grow."""
-        return 0 < self.acting.ups < UPS and self.moment.demand > self.moment.capacity
-
     def reasons(self) -> Iterator[Reason]:
         """Yield why, what came of it first."""
         outlook = self.outlook
@@ -177,8 +172,6 @@ class SloPolicy:
         memory = Memory.read(given.state, now)
         known = learn(memory.learned, now)
         memory = replace(memory, learned=known.state)
-        if given.is_early and memory.acting.ups:
-            known = glimpsed(known)
         size = present(known.seen.vertices, known.strengths)
         moment = _moment(known, size, given.obs.now)
         if moment is None:
@@ -195,8 +188,7 @@ class SloPolicy:
             reasons = (quiet_reason(memory.acting, moment), size_reason(moment))
             return self._proposal(given.obs, size, reasons, memory)
         known = expected(known)
-        if not known.is_glimpse:
-            memory = replace(memory, learned=known.state)
+        memory = replace(memory, learned=known.state)
         size = present(known.seen.vertices, known.strengths)
         return self._evaluated(given, known, size, moment, memory, options)
 
@@ -217,9 +209,7 @@ class SloPolicy:
             return abstention(self.name, (_LEARNING,), memory.as_json())
         memory = replace(memory, acting=evaluation.acting)
         target = one_way(evaluation.target, size, known.seen)
-        proposal = self._proposal(given.obs, target, evaluation.reasons(), memory)
-        # A larger size was called for once: the sooner that is confirmed, the less waits by then.
-        return replace(proposal, look_again_at=given.obs.now) if evaluation.is_suspected else proposal
+        return self._proposal(given.obs, target, evaluation.reasons(), memory)
 
     def _proposal(self, obs: JobObservation, size: Level, reasons: Iterable[Reason], memory: Memory) -> Proposal:
         targets = {v: subtasks(each, obs.vertices[v]) for v, each in size.parallelism.items() if v in obs.vertices}

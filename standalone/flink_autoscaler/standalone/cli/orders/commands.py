@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -12,23 +12,40 @@ from flink_autoscaler.standalone.cli.command import GivenSettings, JsonOption, U
 app = typer.Typer()
 
 _CODES: Final = "0 when it was ordered or is so already, 1 when it was refused, 2 for a mistake in what was given."
-JobArgument = Annotated[
-    str, typer.Argument(metavar="JOB", help="Key, name or id of a job, or the end of its key; * and ? match.")
-]
-ReasonOption = Annotated[str, valued("--reason", metavar="TEXT", text="Why; kept with the order.")]
-OptionalReasonOption = Annotated[str | None, valued("--reason", metavar="TEXT", text="Why; kept with the order.")]
+_REASON: Final = valued("--reason", metavar="TEXT", text="Why; kept with the order.")
+ReasonOption = Annotated[str, _REASON]
+OptionalReasonOption = Annotated[str | None, _REASON]
 NewOption = Annotated[
     bool, typer.Option("--new", help="Take JOB for the exact key of a job that the daemon has not seen yet.")
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class OrderedBy:
-    """The options of every order: who gives it, and whether for several jobs."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orderer:
+    """The options of every order: for which jobs, who gives it, and where."""
 
+    job: Annotated[
+        str, typer.Argument(metavar="JOB", help="Key, name or id of a job, or the end of its key; * and ? match.")
+    ]
+    given: GivenSettings
     who: Annotated[str | None, valued("--as", metavar="NAME", text="Who orders it.  [default: login name@host]")] = None
     takes_all: Annotated[bool, typer.Option("--all", help="Do it for every job that JOB fits.")] = False
     url: UrlOption = None
+
+    def orders(self, order: str, reason: str | None, *, is_new: bool = False, is_sure: bool = True, **more: Any) -> int:
+        """Give an order and return the exit code.
+
+        Args:
+            order: Of :class:`flink_autoscaler.core.supervise.order_book.OrderCommand`, as ``more`` is.
+            reason: Why; None where none is needed.
+            is_new: Whether the job is the key of one that the daemon has not seen yet.
+            is_sure: Whether it was confirmed.
+            more: Further attributes of the order.
+        """
+        from flink_autoscaler.core.supervise.order_book import OrderCommand
+        from flink_autoscaler.standalone.cli.orders.service import give
+
+        return give(self, OrderCommand(order, **more), reason or "", is_new=is_new, is_sure=is_sure)
 
 
 @command(
@@ -39,34 +56,26 @@ class OrderedBy:
     short_help="Leave a job as it is.",
 )
 def pause(
+    by: Orderer,
     *,
-    job: JobArgument,
     reason: ReasonOption,
     up: Annotated[bool, typer.Option("--up", help="Only scaling up.")] = False,
     down: Annotated[bool, typer.Option("--down", help="Only scaling down.")] = False,
     duration: Annotated[
         str | None, valued("--for", metavar="TIME", text="For how long, such as 2h.  [default: until resumed]")
     ] = None,
-    by: OrderedBy,
     is_new: NewOption = False,
-    given: GivenSettings,
 ) -> int:
     """Leave a job as it is, from the next pass on.
 
     It is still watched and reported, nothing new is decided. An earlier pause is replaced. Pins stay in force.
     """
     from flink_autoscaler.core.model.orders import PauseScope
-    from flink_autoscaler.core.supervise import order_book
-    from flink_autoscaler.standalone.cli.orders.arguments import OrderArguments, lasting
-    from flink_autoscaler.standalone.cli.orders.service import give
+    from flink_autoscaler.standalone.cli.orders.service import lasting
 
     direction = PauseScope.BOTH if up == down else PauseScope.UP if up else PauseScope.DOWN
     lasts_ms = None if duration is None else lasting(duration)
-    return give(
-        OrderArguments(given, by, job, reason, is_new, needs_reason=True),
-        lambda orders, signed, _: order_book.pause(orders, signed, direction=direction, lasts_ms=lasts_ms),
-        {"order": "pause", "direction": direction.value, "seconds": None if lasts_ms is None else lasts_ms / 1000},
-    )
+    return by.orders("pause", reason, is_new=is_new, direction=direction, lasts_ms=lasts_ms)
 
 
 @command(
@@ -76,23 +85,13 @@ def pause(
     codes=_CODES,
     short_help="Go on with a job.",
 )
-def resume(
-    *,
-    job: JobArgument,
-    reason: OptionalReasonOption = None,
-    by: OrderedBy,
-    given: GivenSettings,
-) -> int:
+def resume(by: Orderer, *, reason: OptionalReasonOption = None) -> int:
     """Go on with a job.
 
     Ends a pause that was ordered, a pause after a rollback, and the time for which somebody else's change of the job's
     resource requirements is respected. What failed before stays in quarantine.
     """
-    from flink_autoscaler.core.supervise import order_book
-    from flink_autoscaler.standalone.cli.orders.arguments import OrderArguments
-    from flink_autoscaler.standalone.cli.orders.service import give
-
-    return give(OrderArguments(given, by, job, reason), order_book.resume, {"order": "resume"})
+    return by.orders("resume", reason)
 
 
 @command(
@@ -102,8 +101,8 @@ def resume(
     short_help="Keep vertices at a parallelism.",
 )
 def pin(
+    by: Orderer,
     *,
-    job: JobArgument,
     vertices: Annotated[
         list[str],
         typer.Argument(metavar="VERTEX=P...", help="Name or id of a vertex and its parallelism; * and ? match."),
@@ -112,20 +111,16 @@ def pin(
     is_forced: Annotated[
         bool, typer.Option("--force", help="Pin what the job has no vertex, bounds, quota or slots for, too.")
     ] = False,
-    by: OrderedBy,
     is_new: NewOption = False,
-    given: GivenSettings,
 ) -> int:
     """Keep vertices of a job at a parallelism, from the next pass on, also while a person has paused it.
 
     The others are scaled as before. Of pins that fit the same vertex the latest counts. A pin that the job could not
     have in its latest recorded pass is refused.
     """
-    from flink_autoscaler.standalone.cli.orders.arguments import OrderArguments, pinned
-    from flink_autoscaler.standalone.cli.orders.service import give_pin
+    from flink_autoscaler.standalone.cli.orders.service import pinned
 
-    wanted = dict(map(pinned, vertices))
-    return give_pin(OrderArguments(given, by, job, reason, is_new, needs_reason=True), wanted, is_forced=is_forced)
+    return by.orders("pin", reason, is_new=is_new, vertices=dict(map(pinned, vertices)), is_forced=is_forced)
 
 
 @command(
@@ -136,26 +131,16 @@ def pin(
     short_help="Scale vertices by load again.",
 )
 def unpin(
+    by: Orderer,
     *,
-    job: JobArgument,
     vertices: Annotated[
         list[str] | None,
         typer.Argument(metavar="[VERTEX...]", help="As they were pinned, without the parallelism; all unless given."),
     ] = None,
     reason: OptionalReasonOption = None,
-    by: OrderedBy,
-    given: GivenSettings,
 ) -> int:
     """Scale vertices by load again. They stay as they are until that decides something else."""
-    from flink_autoscaler.core.supervise import order_book
-    from flink_autoscaler.standalone.cli.orders.arguments import OrderArguments
-    from flink_autoscaler.standalone.cli.orders.service import give
-
-    return give(
-        OrderArguments(given, by, job, reason),
-        lambda orders, signed, _: order_book.unpin(orders, signed, vertices or []),
-        {"order": "unpin", "vertices": dict.fromkeys(vertices or (), 1)},
-    )
+    return by.orders("unpin", reason, vertices=dict.fromkeys(vertices or (), 1))
 
 
 @command(
@@ -164,23 +149,12 @@ def unpin(
     codes=_CODES,
     short_help="Undo the last rescale of a job.",
 )
-def rollback(
-    *,
-    job: JobArgument,
-    reason: ReasonOption,
-    by: OrderedBy,
-    given: GivenSettings,
-) -> int:
+def rollback(by: Orderer, *, reason: ReasonOption) -> int:
     """Go back to the parallelism before the last rescale, in the next pass, also where the job fails.
 
     Scaling is paused after that until the job is resumed.
     """
-    from flink_autoscaler.core.supervise import order_book
-    from flink_autoscaler.standalone.cli.orders.arguments import OrderArguments
-    from flink_autoscaler.standalone.cli.orders.service import give
-
-    asked = OrderArguments(given, by, job, reason, needs_reason=True)
-    return give(asked, order_book.rollback, {"order": "rollback"})
+    return by.orders("rollback", reason)
 
 
 @command(
@@ -191,22 +165,17 @@ def rollback(
     short_help="Forget what was learned about a job.",
 )
 def reset(
+    by: Orderer,
     *,
-    job: JobArgument,
     reason: ReasonOption,
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without this only show what would be forgotten.")] = False,
-    by: OrderedBy,
-    given: GivenSettings,
 ) -> int:
     """Forget what was learned and decided about a job, in the next pass.
 
     The job keeps its parallelism. Metrics are collected anew, so that nothing is decided for a metric window. Pauses,
     pins and dry runs that were ordered stay in force.
     """
-    from flink_autoscaler.standalone.cli.orders.arguments import OrderArguments
-    from flink_autoscaler.standalone.cli.orders.service import give_reset
-
-    return give_reset(OrderArguments(given, by, job, reason, needs_reason=True), is_confirmed=yes)
+    return by.orders("reset", reason, is_sure=yes)
 
 
 @command(
@@ -218,26 +187,17 @@ def reset(
     name="dry-run",
 )
 def dry_run(
+    by: Orderer,
     *,
-    job: JobArgument,
     switch: Annotated[str, typer.Argument(metavar="on|off", help="Whether to only decide and report.")],
     reason: OptionalReasonOption = None,
-    by: OrderedBy,
     is_new: NewOption = False,
-    given: GivenSettings,
 ) -> int:
     """Decide and report for a job but change nothing, from the next pass on."""
-    from flink_autoscaler.core.supervise import order_book
-    from flink_autoscaler.standalone.cli.orders.arguments import OrderArguments
-    from flink_autoscaler.standalone.cli.orders.service import give
-
-    if switch.lower() not in ("on", "off"):
+    order = {"on": "dry-run", "off": "live"}.get(switch.lower())
+    if order is None:
         raise mistake(f"dry-run '{switch}': expected on or off")
-    return give(
-        OrderArguments(given, by, job, reason, is_new),
-        lambda orders, signed, known: order_book.dry_run(orders, signed, known, is_on=switch.lower() == "on"),
-        {"order": "dry-run" if switch.lower() == "on" else "live"},
-    )
+    return by.orders(order, reason, is_new=is_new)
 
 
 @command(
@@ -256,11 +216,7 @@ def orders(
     url: UrlOption = None,
 ) -> int:
     """Show what is ordered now, by whom and since when."""
-    from flink_autoscaler.standalone.cli.orders.service import orders_in_force
-    from flink_autoscaler.standalone.cli.orders.view import print_orders, print_remote_orders
+    from flink_autoscaler.standalone.cli.orders.view import show_orders
 
-    if url is not None:
-        print_remote_orders(url, job, as_json=as_json)
-        return 0
-    print_orders(orders_in_force(given, job), as_json=as_json)
+    show_orders(given, job, url, as_json=as_json)
     return 0

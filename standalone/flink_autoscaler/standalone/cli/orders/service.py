@@ -1,31 +1,35 @@
-"""Where orders are given: whose they are, which jobs they mean, and the book that keeps them."""
+"""Where orders are given: who signs them, which jobs they mean, and the book or the daemon that takes them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from typing import Final
+import getpass
+import os
+import socket
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from typing import TYPE_CHECKING, Final
 
-from flink_autoscaler.core.decide.limits.pins import PinnedJob
-from flink_autoscaler.core.errors import ConfigError
+from flink_autoscaler.core.errors import ConfigError, StoreError
+from flink_autoscaler.core.model import syntax
 from flink_autoscaler.core.model.job import Endpoint, JobKey, JobStatus, cluster_of, name_key
 from flink_autoscaler.core.model.orders import Orders, Signed
-from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Supervision
-from flink_autoscaler.core.model.vertex_patterns import Named
+from flink_autoscaler.core.model.state import JobState
+from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Vector
 from flink_autoscaler.core.options.context import JobAutoScalerContext
 from flink_autoscaler.core.ports.deployment import AutoScalerEventHandler
 from flink_autoscaler.core.ports.order_book import Ordered
 from flink_autoscaler.core.supervise import order_book
 from flink_autoscaler.core.supervise.in_force import OrdersInForce
-from flink_autoscaler.core.supervise.left_alone import LeftAlone
+from flink_autoscaler.core.supervise.order_book import NEEDS_REASON, OrderCommand, time_text
 from flink_autoscaler.standalone.cli.command import GivenSettings
-from flink_autoscaler.standalone.cli.orders.arguments import OrderArguments, Sign
 from flink_autoscaler.standalone.cli.orders.named_jobs import chosen_jobs, new_job
-from flink_autoscaler.standalone.cli.orders.view import remembered
 from flink_autoscaler.standalone.cli.output import one_line, print_error, write_out
 from flink_autoscaler.standalone.daemon.event_handlers import EventHandlers
 from flink_autoscaler.standalone.daemon.plugins import PluginGroup, make_plugin
+from flink_autoscaler.standalone.fetchers.job_keys import printable
 from flink_autoscaler.standalone.ha.databases import open_database
+from flink_autoscaler.standalone.records.codec import decode
+from flink_autoscaler.standalone.records.explain import wanted_of
 from flink_autoscaler.standalone.records.seen import seen_job
 from flink_autoscaler.standalone.settings.schema.settings import JDBC, LOGGING, JobKeyMode, Settings
 from flink_autoscaler.standalone.web.client import key_of, tell
@@ -36,14 +40,17 @@ from flink_autoscaler.stores.sql.records import SqlRecordStore
 from flink_autoscaler.stores.sql.schema import require_current
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 
+if TYPE_CHECKING:
+    from flink_autoscaler.standalone.cli.orders.commands import Orderer
+
+_LONGEST_REASON: Final = 500
+_LONGEST_NAME: Final = 100
+_HIGHEST_PARALLELISM: Final = 1 << 15
 _NO_DATABASE: Final = (
     "orders are kept in a database, where every daemon finds them: set autoscaler.standalone.state-store.type to JDBC"
     " and autoscaler.standalone.jdbc.url to the database of the daemon; without both it is the daemon's own file, which"
     " is not there: give the STATE_DIRECTORY and the user of the daemon"
 )
-
-Act = Callable[[Orders, Signed, Supervision], Ordered]
-"""What an order makes of those of a job, given who signs it and what is remembered about the job's rescales."""
 
 
 class OrderService:
@@ -60,62 +67,62 @@ class OrderService:
         self._clusters = [cluster.name for cluster in settings.effective_clusters()]
         self._is_event_in_database = JDBC in settings.event_handler_names
         self._book = SqlOrderBook(database, keeps_events=self._is_event_in_database)
+        self._records = SqlRecordStore(database)
 
-    def jobs(self, asked: OrderArguments) -> tuple[JobKey, ...]:
-        """Return the jobs that are meant.
-
-        Raises:
-            UnclearJobError: It is not clear which.
-        """
-        if asked.is_new:
+    def jobs(self, by: Orderer, *, is_new: bool) -> tuple[JobKey, ...]:
+        """Return the jobs that are meant. May raise :class:`UnclearJobError`."""
+        if is_new:
             names_cluster = self._settings.job_key is not JobKeyMode.JOB_ID
-            return (new_job(asked.job, self._clusters, names_cluster=names_cluster),)
-        return chosen_jobs(self.known(), asked.job, takes_all=asked.by.takes_all)
+            return (new_job(by.job, self._clusters, names_cluster=names_cluster),)
+        return chosen_jobs(self._known(), by.job, takes_all=by.takes_all)
 
-    def known(self) -> tuple[KnownJob, ...]:
-        """Return all jobs of the clusters of the settings."""
+    def _known(self) -> tuple[KnownJob, ...]:
         return known_jobs(self._database, writer=self._settings.ha.name, clusters=self._clusters)
 
     def remembered(self, job_key: JobKey) -> str:
         """Return what the daemon remembers about a job, in a few words."""
         return remembered(SqlStateStore(self._database).load(job_key))
 
-    def supervision(self, job_key: JobKey) -> Supervision:
-        """Return what the daemon remembers about the rescales of a job."""
-        return supervision_of(self._database, job_key)
-
-    def seen(self, job_key: JobKey) -> PinnedJob | None:
-        """Return a job as its latest recorded pass saw it; None where that does not tell."""
-        return seen_job(SqlRecordStore(self._database), job_key)
-
-    def vertices(self, job_key: JobKey) -> tuple[Named, ...] | None:
-        """Return the vertices of a job in its latest recorded pass; None where that does not tell."""
-        seen = self.seen(job_key)
-        return None if seen is None else tuple(seen.vertices)
-
-    def orders(self) -> Mapping[JobKey, Orders]:
-        """Return the orders for the jobs of all clusters."""
-        found = [self._book.orders(cluster) for cluster in self._clusters]
-        return {job_key: orders for each in found for job_key, orders in sorted(each.items())}
-
-    def change(self, job_key: JobKey, sign: Sign, act: Act) -> Ordered:
+    def change(self, job_key: JobKey, wanted: OrderCommand, who: str, reason: str) -> Ordered:
         """Give an order for a job, signed with the instant of the database."""
-        supervision = self.supervision(job_key)
+        supervision, seen = supervision_of(self._database, job_key), seen_job(self._records, job_key)
         book = {} if name_key(job_key) == job_key else self._book.orders(cluster_of(job_key))
 
         def command(orders: Orders, now_ms: int) -> Ordered:
-            return order_book.with_name_orders(act(orders, sign(now_ms), supervision), job_key, book, now_ms)
+            done = wanted.given(orders, Signed(who, reason, now_ms), supervision, seen)
+            return order_book.with_name_orders(done, job_key, book, now_ms)
 
         return self._book.change(job_key, command)
 
-    def supervisions(self) -> Mapping[JobKey, Supervision]:
-        """Return what the daemon remembers about the rescales of all jobs."""
-        return supervisions_of(self._database, writer=self._settings.ha.name, clusters=self._clusters)
-
-    def now_ms(self) -> int:
-        """Return the instant by the clock that signs orders."""
+    def in_force(self, job: str | None) -> list[OrdersInForce]:
+        """Return what is ordered now, for all jobs or those that a text means; some may have nothing in force."""
+        chosen = None if job is None else chosen_jobs(self._known(), job, takes_all=True)
         with self._database.transaction(read_only=True) as connection:
-            return self._database.now_ms(connection)
+            now_ms = self._database.now_ms(connection)
+        found = [self._book.orders(cluster) for cluster in self._clusters]
+        ordered = {job_key: orders for each in found for job_key, orders in sorted(each.items())}
+        supervisions = supervisions_of(self._database, writer=self._settings.ha.name, clusters=self._clusters)
+        standing = []
+        for job_key in dict.fromkeys((*supervisions, *ordered)):
+            if chosen is None or job_key in chosen:
+                orders = order_book.orders_for(job_key, {name_key(job_key)} - {job_key}, ordered, now_ms)
+                seen = seen_job(self._records, job_key) if orders.pins else None
+                vertices = None if seen is None else tuple(seen.vertices)
+                known = supervisions.get(job_key, NO_SUPERVISION)
+                standing.append(OrdersInForce(job_key, orders, known, now_ms, vertices))
+        return standing
+
+    def wanted(self, job_keys: Collection[JobKey]) -> dict[JobKey, Vector]:
+        """Return what is wanted of the vertices of jobs: by load, as the last recorded pass saw it, and by orders."""
+        supervisions = supervisions_of(self._database, writer=self._settings.ha.name, clusters=self._clusters)
+        wanted = {}
+        for job_key in job_keys:
+            newest = self._records.latest(job_key)
+            outcome = None
+            with suppress(StoreError):  # a record that cannot be read tells nothing
+                outcome = None if newest is None else decode(newest.text).outcome
+            wanted[job_key] = wanted_of(supervisions.get(job_key, NO_SUPERVISION), outcome)
+        return wanted
 
     @contextmanager
     def event_handler(self) -> Iterator[AutoScalerEventHandler | None]:
@@ -130,128 +137,166 @@ class OrderService:
             yield EventHandlers(handlers) if handlers else None
 
 
-def give(asked: OrderArguments, act: Act, request: Mapping[str, object]) -> int:
+def give(by: Orderer, wanted: OrderCommand, reason: str, *, is_new: bool, is_sure: bool) -> int:
     """Give an order for the jobs that are meant; return the exit code.
 
-    Args:
-        asked: Whom it is about.
-        act: What it makes of the orders of a job.
-        request: The same for the API of a daemon, but for job and reason.
+    Raises:
+        ConfigError: The name or the reason cannot be kept, or it was not confirmed.
+        UnclearJobError: It is not clear which jobs are meant.
     """
-    sign = asked.signing()
-    if asked.by.url is not None:
-        return _sent(asked, request)
-    with _opened(asked.given) as service:
-        return _change(service, service.jobs(asked), sign, act)
-
-
-def give_pin(asked: OrderArguments, wanted: Mapping[str, int], *, is_forced: bool) -> int:
-    """Pin vertices of the jobs that are meant, where they can have it or a person insists; return the exit code."""
-    sign = asked.signing()
-    if asked.by.url is not None:
-        return _sent(asked, {"order": "pin", "vertices": {**wanted}, "force": is_forced})
-
-    def act_for(service: OrderService, job_key: JobKey) -> Act:
-        job = service.seen(job_key)
-        return lambda orders, signed, _: order_book.pin(orders, signed, wanted, job, is_forced=is_forced)
-
-    with _opened(asked.given) as service:
-        codes = [_change(service, (job_key,), sign, act_for(service, job_key)) for job_key in service.jobs(asked)]
+    who = _kept("--as", _login() if by.who is None else by.who, _LONGEST_NAME)
+    reason = _kept("--reason", reason, _LONGEST_REASON)
+    if wanted.order in NEEDS_REASON and not reason:
+        raise ConfigError("--reason is empty: say why, for those who come after you")
+    if not who:
+        raise ConfigError("--as is empty: say who you are")
+    if by.url is not None:
+        if not is_sure:
+            raise ConfigError("nothing was changed: add --yes to have everything that was learned forgotten")
+        return _send(by, by.url, wanted, reason, is_new=is_new)
+    with opened_service(by.given) as service:
+        job_keys = service.jobs(by, is_new=is_new)
+        for job_key in job_keys if wanted.order == "reset" else ():
+            _say(job_key, f"A reset forgets: {service.remembered(job_key) or 'nothing'}", is_refused=False)
+        if not is_sure:
+            raise ConfigError("nothing was changed: add --yes to have this forgotten")
+        with service.event_handler() as handler:
+            codes = [_change(service, handler, job_key, wanted, who, reason) for job_key in job_keys]
     return max(codes, default=0)
 
 
-def give_reset(asked: OrderArguments, *, is_confirmed: bool) -> int:
-    """Have everything forgotten about the jobs that are meant, once that is confirmed; return the exit code."""
-    sign = asked.signing()
-    if asked.by.url is not None:
-        if not is_confirmed:
-            raise ConfigError("nothing was changed: add --yes to have everything that was learned forgotten")
-        return _sent(asked, {"order": "reset"})
-    with _opened(asked.given) as service:
-        job_keys = service.jobs(asked)
-        for job_key in job_keys:
-            _say(job_key, f"A reset forgets: {service.remembered(job_key) or 'nothing'}")
-        if not is_confirmed:
-            raise ConfigError("nothing was changed: add --yes to have this forgotten")
-        return _change(service, job_keys, sign, order_book.reset)
+def _change(
+    service: OrderService,
+    handler: AutoScalerEventHandler | None,
+    job_key: JobKey,
+    wanted: OrderCommand,
+    who: str,
+    reason: str,
+) -> int:
+    ordered = service.change(job_key, wanted, who, reason)
+    if handler is not None and ordered.event is not None:
+        # Of the job nothing but its key is known.
+        cluster, _, name = job_key.partition("/")
+        context = JobAutoScalerContext(job_key, None, JobStatus.UNKNOWN, {}, Endpoint(""), name, cluster)
+        handler.handle_event(context, ordered.event)
+    return _say(job_key, ordered.text, is_refused=ordered.is_refused)
 
 
-def _sent(asked: OrderArguments, request: Mapping[str, object]) -> int:
+def _send(by: Orderer, url: str, wanted: OrderCommand, reason: str, *, is_new: bool) -> int:
     """Send an order to a running daemon, which signs it with who it takes us for; return the exit code."""
-    url = asked.by.url or ""
-    if asked.by.takes_all or asked.is_new or asked.by.who is not None:
+    if by.takes_all or is_new or by.who is not None:
         raise ConfigError("--all, --new and --as are for the database; with --url name one job, and the token says who")
-    job_key = key_of(url, asked.job)
-    ordered = tell(url, "/api/v1/orders", {**request, "job_key": job_key, "reason": asked.reason or ""})
-    if ordered["is_refused"]:
-        print_error(f"{one_line(job_key)}: {ordered['text']}")
+    job_key = key_of(url, by.job)
+    body = {
+        "job_key": job_key,
+        "order": wanted.order,
+        "reason": reason,
+        "direction": wanted.direction.value,
+        "seconds": None if wanted.lasts_ms is None else wanted.lasts_ms / 1000,
+        "vertices": dict(wanted.vertices),
+        "force": wanted.is_forced,
+    }
+    ordered = tell(url, "/api/v1/orders", body)
+    return _say(job_key, ordered["text"], is_refused=ordered["is_refused"])
+
+
+def _say(job_key: JobKey, text: str, *, is_refused: bool) -> int:
+    """Say what came of an order; return the exit code."""
+    if is_refused:
+        print_error(f"{one_line(job_key)}: {text}")
         return 1
-    _say(job_key, ordered["text"])
+    write_out(f"{one_line(job_key)}: {one_line(text)}\n")
     return 0
 
 
-def orders_in_force(given: GivenSettings, job: str | None) -> list[OrdersInForce]:
-    """Return what is ordered now, for all jobs or those that a text means; some may have nothing in force."""
-    with _opened(given) as service:
-        chosen = None if job is None else chosen_jobs(service.known(), job, takes_all=True)
-        now_ms, ordered, supervisions = service.now_ms(), service.orders(), service.supervisions()
-        return [
-            OrdersInForce(
-                job_key,
-                orders := order_book.orders_for(job_key, {name_key(job_key)} - {job_key}, ordered, now_ms),
-                supervisions.get(job_key, NO_SUPERVISION),
-                now_ms,
-                service.vertices(job_key) if orders.pins else None,
-            )
-            for job_key in dict.fromkeys((*supervisions, *ordered))
-            if chosen is None or job_key in chosen
-        ]
-
-
-def left_alone_now(given: GivenSettings) -> Mapping[JobKey, tuple[LeftAlone, ...]]:
-    """Return for what jobs are left alone, where anything is known about that: nothing without a database."""
-    prepared = given.prepare_stored()
-    if prepared.standalone.state_store != JDBC or prepared.standalone.jdbc_url is None:
-        return {}
-    return {each.job_key: each.left_alone for each in orders_in_force(given, None)}
-
-
 @contextmanager
-def _opened(given: GivenSettings) -> Iterator[OrderService]:
+def opened_service(given: GivenSettings) -> Iterator[OrderService]:
     """Open the book of the settings.
 
     Raises:
         ConfigError: There is none, or its schema is not the one of this version.
     """
+    with service_if_any(given) as service:
+        if service is None:
+            raise ConfigError(_NO_DATABASE)
+        yield service
+
+
+@contextmanager
+def service_if_any(given: GivenSettings) -> Iterator[OrderService | None]:
+    """Open the book of the settings; None where there is no database."""
     prepared = given.prepare_stored()
     if prepared.standalone.state_store != JDBC or prepared.standalone.jdbc_url is None:
-        raise ConfigError(_NO_DATABASE)
+        yield None
+        return
     with closing(open_database(prepared)) as database:
         require_current(database, upgrades_at_start=False)
         yield OrderService(prepared, database)
 
 
-def _change(service: OrderService, job_keys: Sequence[JobKey], sign: Sign, act: Act) -> int:
-    """Give an order for some jobs, one after the other, and say what came of it; return the exit code."""
-    is_refused = False
-    with service.event_handler() as handler:
-        for job_key in job_keys:
-            ordered = service.change(job_key, sign, act)
-            if ordered.is_refused:
-                print_error(f"{one_line(job_key)}: {ordered.text}")
-            else:
-                _say(job_key, ordered.text)
-            if handler is not None and ordered.event is not None:
-                handler.handle_event(_context(job_key), ordered.event)
-            is_refused |= ordered.is_refused
-    return 1 if is_refused else 0
+def lasting(text: str) -> int:
+    """Return the milliseconds that ``--for`` means.
+
+    Raises:
+        ConfigError: It is no duration with a unit.
+    """
+    stripped = text.strip()
+    try:
+        milliseconds = syntax.parse_time(stripped).ms
+    except ValueError:
+        milliseconds = 0
+    if milliseconds <= 0 or stripped.isdigit():
+        raise ConfigError(f"--for '{text}': expected a duration such as 30min, 2h or 1d")
+    return milliseconds
 
 
-def _context(job_key: JobKey) -> JobAutoScalerContext:
-    """Make the context of a job of which nothing but its key is known."""
-    cluster, _, name = job_key.partition("/")
-    return JobAutoScalerContext(job_key, None, JobStatus.UNKNOWN, {}, Endpoint(""), name, cluster)
+def pinned(text: str) -> tuple[str, int]:
+    """Return pattern and parallelism of ``VERTEX=PARALLELISM``.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    pattern, equals, number = text.rpartition("=")
+    try:
+        parallelism = syntax.parse_int(number.strip())
+    except ValueError:
+        parallelism = 0
+    if not (pattern.strip() and equals) or not 1 <= parallelism <= _HIGHEST_PARALLELISM:
+        raise ConfigError(f"'{text}': expected VERTEX=PARALLELISM, such as 'Source: *=4', from 1 to 32768")
+    return printable(pattern.strip()), parallelism
 
 
-def _say(job_key: JobKey, text: str) -> None:
-    write_out(f"{one_line(job_key)}: {one_line(text)}\n")
+def remembered(state: JobState) -> str:
+    """Return what is remembered about a job, in a few words; empty when nothing is."""
+    supervision = state.supervision
+    rescales = len(supervision.past) + (supervision.current is not None)
+    counts = [
+        (len(state.samples), "sample of metrics", "samples of metrics"),
+        (len(state.overrides), "decided parallelism", "decided parallelisms"),
+        (sum(map(len, state.history.values())), "entry of scaling history", "entries of scaling history"),
+        (len(state.tracking), "measured restart", "measured restarts"),
+        (len(state.delayed), "waiting scale-down", "waiting scale-downs"),
+        (rescales, "rescale", "rescales"),
+        (len(supervision.quarantine), "quarantined vertex", "quarantined vertices"),
+    ]
+    parts = [f"{count} {one if count == 1 else many}" for count, one, many in counts if count]
+    if supervision.pause is not None:
+        parts.append(f"the pause since {time_text(supervision.pause.since_ms)} ({supervision.pause.text})")
+    if supervision.edit is not None:
+        parts.append("the respect for somebody's change of requirements")
+    return ", ".join(parts)
+
+
+def _kept(option: str, text: str, longest: int) -> str:
+    if len(text) > longest:
+        raise ConfigError(f"{option}: {len(text)} characters; at most {longest} are kept")
+    return printable(" ".join(text.split()))
+
+
+def _login() -> str:
+    """Name the person as far as the system knows; who became root has a name besides."""
+    try:
+        name = os.environ.get("SUDO_USER") or getpass.getuser()
+    except (OSError, KeyError):
+        name = f"uid {os.getuid()}"  # a container need not know its users
+    return f"{name}@{socket.gethostname()}"[:_LONGEST_NAME]

@@ -4,42 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flink_autoscaler.core.model.orders import Signed
-from flink_autoscaler.core.model.state import JobState
-from flink_autoscaler.core.supervise.in_force import OrdersInForce
-from flink_autoscaler.core.supervise.left_alone import LeftAlone
 from flink_autoscaler.core.supervise.order_book import time_text
 from flink_autoscaler.standalone.cli.output import print_document, print_table
 
+if TYPE_CHECKING:
+    from flink_autoscaler.core.supervise.in_force import OrdersInForce
+    from flink_autoscaler.core.supervise.left_alone import LeftAlone
+    from flink_autoscaler.standalone.cli.command import GivenSettings
 
-def print_remote_orders(url: str, job: str | None, *, as_json: bool) -> None:
-    """Print the orders that a running daemon tells of, all or those for one job."""
-    from flink_autoscaler.standalone.web.client import ask, key_of
 
-    found = ask(url, "/api/v1/orders", job=None if job is None else key_of(url, job))
+def show_orders(given: GivenSettings, job: str | None, url: str | None, *, as_json: bool) -> None:
+    """Print the orders in force for all jobs or those that a text means: a row per order, or a document per job.
+
+    Args:
+        given: Where the database is.
+        job: Key, name, id or pattern of jobs.
+        url: Of a running daemon to be asked instead.
+        as_json: Whether to print JSON.
+    """
+    if url is not None:
+        from flink_autoscaler.standalone.web.client import ask, key_of
+
+        document = ask(url, "/api/v1/orders", job=None if job is None else key_of(url, job))
+        rows = [
+            (each["job_key"], each["order"], each["by"], time_text(each["since_ms"]), each["until"], each["reason"])
+            for each in document["orders"]
+        ]
+    else:
+        from flink_autoscaler.standalone.cli.orders.service import opened_service
+
+        with opened_service(given) as service:
+            standing = service.in_force(job)
+        document = {"orders": [_document(each) for each in standing if each]}
+        rows = [
+            (each.job_key, what, signed.who, time_text(signed.at_ms), until, signed.reason)
+            for each in standing
+            for what, signed, until in each.lines()
+        ]
     if as_json:
-        print_document(found)
+        print_document(document)
         return
-    rows = [
-        (each["job_key"], each["order"], each["by"], time_text(each["since_ms"]), each["until"], each["reason"] or "-")
-        for each in found["orders"]
-    ]
-    print_table(("JOB", "ORDER", "BY", "SINCE", "UNTIL", "REASON"), rows, if_empty="no orders")
-
-
-def print_orders(standing: Sequence[OrdersInForce], *, as_json: bool) -> None:
-    """Print the orders in force, one row per order, or one document per job that has any."""
-    if as_json:
-        print_document({"orders": [_document(each) for each in standing if each]})
-        return
-    rows = [
-        (each.job_key, what, signed.who, time_text(signed.at_ms), until, signed.reason or "-")
-        for each in standing
-        for what, signed, until in each.lines()
-    ]
-    print_table(("JOB", "ORDER", "BY", "SINCE", "UNTIL", "REASON"), rows, if_empty="no orders")
+    titles = ("JOB", "ORDER", "BY", "SINCE", "UNTIL", "REASON")
+    print_table(titles, [(*cells, reason or "-") for *cells, reason in rows], if_empty="no orders")
 
 
 def _document(standing: OrdersInForce) -> dict[str, Any]:
@@ -71,27 +80,6 @@ def left_alone_document(reasons: Sequence[LeftAlone]) -> list[dict[str, Any]]:
         {"what": each.what, "until": _instant(each.until_ms), "ends": each.until, **_signature(each.signed)}
         for each in reasons
     ]
-
-
-def remembered(state: JobState) -> str:
-    """Return what is remembered about a job, in a few words; empty when nothing is."""
-    supervision = state.supervision
-    rescales = len(supervision.past) + (supervision.current is not None)
-    counts = [
-        (len(state.samples), "sample of metrics", "samples of metrics"),
-        (len(state.overrides), "decided parallelism", "decided parallelisms"),
-        (sum(map(len, state.history.values())), "entry of scaling history", "entries of scaling history"),
-        (len(state.tracking), "measured restart", "measured restarts"),
-        (len(state.delayed), "waiting scale-down", "waiting scale-downs"),
-        (rescales, "rescale", "rescales"),
-        (len(supervision.quarantine), "quarantined vertex", "quarantined vertices"),
-    ]
-    parts = [f"{count} {one if count == 1 else many}" for count, one, many in counts if count]
-    if supervision.pause is not None:
-        parts.append(f"the pause since {time_text(supervision.pause.since_ms)} ({supervision.pause.text})")
-    if supervision.edit is not None:
-        parts.append("the respect for somebody's change of requirements")
-    return ", ".join(parts)
 
 
 def _signature(signed: Signed) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from flink_autoscaler.core.errors import ConfigError
-from flink_autoscaler.core.model.meanings import CHAPTERS, Kind
+from flink_autoscaler.core.model.meanings import Kind, chapters
 from flink_autoscaler.core.options.option import nearest
 from flink_autoscaler.standalone.notifications.apprise_process import service_of
 from flink_autoscaler.standalone.notifications.redaction import url_of
@@ -123,6 +123,6 @@ def _rule_problems(rule: RuleSettings, place: EntrySection, names: list[str]) ->
 
 
 def _reasons() -> Iterator[str]:
-    for chapter in CHAPTERS:
+    for chapter in chapters():
         if chapter.kind is Kind.EVENT:
             yield from (meaning.word for meaning in chapter.meanings)

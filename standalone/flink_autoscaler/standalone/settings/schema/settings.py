@@ -269,13 +269,6 @@ class StandaloneSettings(OptionSection):
         "other way is flink-autoscaler db upgrade.",
         key="jdbc.upgrade-at-start",
     )
-    jdbc_file_grace: Seconds = option(
-        60.0,
-        "How long a deleted SQLite file is waited for, with nothing scaled, until all that was in it is written into a "
-        "new one; 0 waits for ever.",
-        ge=0,
-        key="jdbc.file-grace",
-    )
     jdbc_event_handler_ttl: Seconds = option(
         90 * 86_400.0, "Age after which event rows are removed; 0 keeps them.", ge=0, key="jdbc.event-handler.ttl"
     )

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 import structlog
 
 from flink_autoscaler.core.border import Border
-from flink_autoscaler.core.decide.limits.pins import PinnedJob
 from flink_autoscaler.core.errors import ConfigError
 from flink_autoscaler.core.model.job import name_key
 from flink_autoscaler.core.model.orders import Orders, PauseScope, Signed
-from flink_autoscaler.core.model.supervision import NO_SUPERVISION, Supervision
+from flink_autoscaler.core.model.supervision import NO_SUPERVISION
 from flink_autoscaler.core.ports.order_book import Ordered
 from flink_autoscaler.core.supervise import order_book
+from flink_autoscaler.core.supervise.order_book import OrderCommand
 from flink_autoscaler.standalone.observability.logs import masked
 from flink_autoscaler.standalone.records.seen import seen_job
 from flink_autoscaler.standalone.web.api.models import OrderedDoc, OrderRequest
@@ -24,12 +22,8 @@ from flink_autoscaler.standalone.web.site import Site
 
 log = structlog.get_logger(__name__)
 
-NEEDS_REASON: Final = frozenset({"pause", "pin", "rollback", "reset"})
-
 MOST_PARALLELISM: Final = 1 << 15
 """The greatest parallelism that Flink knows."""
-
-Act = Callable[[Orders, Signed, Supervision], Ordered]
 
 
 def order(site: Site, asked: OrderRequest, who: str) -> OrderedDoc:
@@ -47,14 +41,14 @@ def order(site: Site, asked: OrderRequest, who: str) -> OrderedDoc:
     job = site.fleet.job(asked.job_key)
     if job is None:
         raise ConfigError(f"no cluster has a job {masked(asked.job_key[:200])} now")
-    if asked.order in NEEDS_REASON and not asked.reason.strip():
+    if asked.order in order_book.NEEDS_REASON and not asked.reason.strip():
         raise ConfigError(f"reason: say why, {asked.order} keeps it")
     supervision = NO_SUPERVISION if job.report is None else job.report.outcome.state.supervision
-    act = _act(asked, None if site.records is None else seen_job(site.records, asked.job_key))
+    wanted, seen = _command(asked), None if site.records is None else seen_job(site.records, asked.job_key)
     book = {} if name_key(asked.job_key) == asked.job_key else site.order_book.orders(job.context.cluster)
 
     def command(orders: Orders, now_ms: int) -> Ordered:
-        done = act(orders, Signed(who, asked.reason.strip(), now_ms), supervision)
+        done = wanted.given(orders, Signed(who, asked.reason.strip(), now_ms), supervision, seen)
         return order_book.with_name_orders(done, asked.job_key, book, now_ms)
 
     ordered = site.order_book.change(asked.job_key, command)
@@ -72,28 +66,10 @@ def with_standing(orders: Orders, standing: Orders) -> Orders:
     return replace(orders, dry_run=orders.dry_run or standing.dry_run)
 
 
-def _act(asked: OrderRequest, seen: PinnedJob | None) -> Act:
-    match asked.order:
-        case "pause":
-            lasts_ms = None if asked.seconds is None else round(1000 * asked.seconds)
-            scope = PauseScope(asked.direction)
-            return lambda orders, signed, _: order_book.pause(orders, signed, direction=scope, lasts_ms=lasts_ms)
-        case "resume":
-            return order_book.resume
-        case "pin":
-            return partial(_pin, asked, seen)
-        case "unpin":
-            return lambda orders, signed, _: order_book.unpin(orders, signed, list(asked.vertices))
-        case "rollback":
-            return order_book.rollback
-        case "reset":
-            return order_book.reset
-    return lambda orders, signed, known: order_book.dry_run(orders, signed, known, is_on=asked.order == "dry-run")
-
-
-def _pin(asked: OrderRequest, seen: PinnedJob | None, orders: Orders, signed: Signed, _: Supervision) -> Ordered:
-    if not asked.vertices:
+def _command(asked: OrderRequest) -> OrderCommand:
+    if asked.order == "pin" and not asked.vertices:
         raise ConfigError("vertices: name at least one, with its parallelism")
-    if any(not 1 <= number <= MOST_PARALLELISM for number in asked.vertices.values()):
+    if asked.order == "pin" and any(not 1 <= number <= MOST_PARALLELISM for number in asked.vertices.values()):
         raise ConfigError(f"vertices: a parallelism is from 1 to {MOST_PARALLELISM}")
-    return order_book.pin(orders, signed, asked.vertices, seen, is_forced=asked.force)
+    lasts_ms = None if asked.seconds is None else round(1000 * asked.seconds)
+    return OrderCommand(asked.order, PauseScope(asked.direction), lasts_ms, asked.vertices, asked.force)

@@ -44,9 +44,6 @@ T = TypeVar("T")
 _SQLITE_PAGE: Final = 1 << 14
 """Bytes of a page of a new SQLite file: states are long, and take half the time in pages four times as large."""
 
-FILE_GRACE: Final = 60.0
-"""Long enough for somebody who deletes the file in order to put another one there."""
-
 _ATTEMPTS = 3
 _STRICT = "SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',STRICT_ALL_TABLES'), time_zone = '+00:00'"
 """Without strictness MySQL cuts off what is too long instead of refusing it."""
@@ -69,7 +66,6 @@ class DatabaseSettings:
         pool_timeout: Seconds to wait for a free connection.
         connect_timeout: Seconds to wait for a new connection.
         query_timeout: Seconds to wait for the answer to one statement, or for another writer.
-        file_grace: Seconds for which a deleted file of SQLite is waited for until it is written anew; 0 is for ever.
     """
 
     url: str = field(repr=False)
@@ -79,7 +75,6 @@ class DatabaseSettings:
     pool_timeout: float = 30.0
     connect_timeout: float = 10.0
     query_timeout: float = 30.0
-    file_grace: float = FILE_GRACE
 
 
 class Fence(Protocol):
@@ -124,8 +119,7 @@ class Database:
         self._turns = threading.RLock()
         self._has_begun = False
         self._patience = settings.query_timeout
-        self._file: SqliteFile | None = _file(url, settings) if beside is None else beside._file
-        self._generation = 0
+        self._file: SqliteFile | None = _file(url) if beside is None else beside._file
         self._engine = _make_engine(url, settings, self._file)
 
     @property
@@ -158,29 +152,11 @@ class Database:
             # The last three are what values raise that somebody else has put into rows, on their way to this process.
             raise store_error(error, self.name) from error
 
-    def rescue(self) -> bool:
-        """Write the file of SQLite anew where it was deleted and did not come back in time; tell whether it was.
-
-        Where only its journal was deleted, everything in that goes into the file.
-
-        Raises:
-            StoreError: It could not be written.
-        """
-        if self._file is None:
-            return False
-        if self._file.is_journal_lost():
-            # What is open still has the deleted journal: its content goes where a restart finds it.
-            with suppress(SQLAlchemyError, sqlite3.Error), self._turn(read_only=False):
+    def save_journal(self) -> None:
+        """Move what is in a deleted journal of SQLite, which is still open, into the file. Does not fail."""
+        if self._file is not None and self._file.is_journal_lost():
+            with suppress(SQLAlchemyError, sqlite3.Error, StoreError), self._turn(read_only=False):
                 self._checkpoint()
-        if not self._file.is_due():
-            return False
-        with self._turn(read_only=False):
-            try:
-                with closing(self._engine.raw_connection()) as connection:
-                    self._file.write_anew(cast("sqlite3.Connection", connection.driver_connection))
-            except SQLAlchemyError as error:
-                raise store_error(error, self.name) from error
-        return True
 
     def checkpoint(self) -> None:
         """Move what SQLite has in its journal into the main file, as far as readers allow. Does not fail.
@@ -202,9 +178,6 @@ class Database:
     def _connect(self) -> Connection:
         if self._file is not None:
             self._file.check()
-            if self._generation != self._file.generation:
-                self._engine.dispose()
-                self._generation = self._file.generation
         try:
             return self._engine.connect()
         except FileLostError:
@@ -291,11 +264,11 @@ def _safe_name(url: URL) -> str:
     return f"{kind} '{url.database or ''}' at {host}{port}"
 
 
-def _file(url: URL, settings: DatabaseSettings) -> SqliteFile | None:
+def _file(url: URL) -> SqliteFile | None:
     """Return the file of a database; None where it has none, or one that is named in another way than by its path."""
     if url.get_backend_name() != "sqlite" or not url.database or url.database.startswith("file:"):
         return None
-    return SqliteFile(Path(url.database).absolute(), grace=settings.file_grace)
+    return SqliteFile(Path(url.database).absolute())
 
 
 def _make_engine(url: URL, settings: DatabaseSettings, file: SqliteFile | None) -> Engine:

@@ -1,27 +1,16 @@
-"""The file of a SQLite database: whether it is still the one that is open, and how a deleted one is written anew."""
+"""The file of a SQLite database: whether it is still the one that is open."""
 
 from __future__ import annotations
 
 import os
-import sqlite3
 import threading
-import time
-from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import structlog
-
 from flink_autoscaler.stores.sql.database.failures import FileLostError
-
-log = structlog.get_logger(__name__)
 
 _SHARED: Final = ("-wal", "-shm")
 """What is there as long as anybody has the file open: the journal holds what is not in the file yet, and its index."""
-
-_COMPANIONS: Final = (*_SHARED, "-journal")
-"""What SQLite keeps beside a file; left there, it would be taken for that of the next file of the same name."""
 
 
 class _Identity(NamedTuple):
@@ -40,23 +29,14 @@ class SqliteFile:
 
     Args:
         path: Where it is.
-        grace: Seconds for which a deleted file is waited for until it is written anew; 0 waits for ever.
-        clock: Seconds of a clock that never goes back.
-
-    Attributes:
-        generation: How often it was written anew: connections of an earlier generation are to a file that is gone.
     """
 
-    def __init__(self, path: Path, *, grace: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._grace = grace
-        self._clock = clock
         self._lock = threading.Lock()
         self._identity: _Identity | None = None
         self._beside: dict[str, _Identity] = {}
         self._connections = 0
-        self._missing_since: float | None = None
-        self.generation = 0
 
     def opened(self) -> None:
         """Take note that somebody has connected: from now on it has to be this file."""
@@ -80,11 +60,12 @@ class SqliteFile:
             FileLostError: One of them was deleted or replaced.
         """
         found = self._find()
-        if self._identity in (None, found):
-            self._missing_since = None
-        elif found is None:
-            raise FileLostError(self._deleted())
-        else:
+        if found is None and self._identity is not None:
+            raise FileLostError(
+                f"SQLite {self.path}: its file was deleted or moved while it was in use, so nothing is written: put it"
+                " back, or restart the daemon, which begins with an empty one"
+            )
+        if self._identity not in (None, found):
             raise FileLostError(
                 f"SQLite {self.path}: its file was replaced by another one while it was in use, so nothing is written:"
                 " restart the daemon to go on with the file that is there now, or put the one before back"
@@ -112,50 +93,6 @@ class SqliteFile:
                 # Only while somebody has it open is it sure to stay.
                 if suffix not in self._beside and self._connections and (found := self._find(suffix)):
                     self._beside[suffix] = found
-
-    def is_due(self) -> bool:
-        """Tell whether the file has been missing for so long that it is to be written anew."""
-        with self._lock:
-            if self._identity is None or self._find() is not None:
-                self._missing_since = None
-                return False
-            now = self._clock()
-            if self._missing_since is None:
-                self._missing_since = now
-            return self._grace > 0 and now - self._missing_since >= self._grace
-
-    def write_anew(self, source: sqlite3.Connection) -> None:
-        """Copy everything from a connection to the deleted file into a new one; never over a file that is there.
-
-        Raises:
-            FileLostError: It could not be written, or somebody else has put a file there.
-        """
-        new = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
-        try:
-            with closing(sqlite3.connect(new)) as target:
-                source.backup(target)
-            for companion in _COMPANIONS:
-                Path(f"{self.path}{companion}").unlink(missing_ok=True)
-            os.link(new, self.path)
-        except (OSError, sqlite3.Error) as error:
-            raise FileLostError(
-                f"SQLite {self.path}: its file was deleted and could not be written anew: {error}"
-            ) from error
-        finally:
-            for name in ("", *_COMPANIONS):
-                Path(f"{new}{name}").unlink(missing_ok=True)
-        self._identity, self._missing_since = self._find(), None
-        with self._lock:
-            self._beside.clear()
-        self.generation += 1
-        log.warning("database_file_written_anew", path=str(self.path), effect="what was in the deleted file is in it")
-
-    def _deleted(self) -> str:
-        after = f"; else everything in it is written into a new one {self._grace:g} s after" if self._grace > 0 else ""
-        return (
-            f"SQLite {self.path}: its file was deleted or moved while it was in use, so nothing is written: put it back"
-            f"{after}"
-        )
 
     def _find(self, suffix: str = "") -> _Identity | None:
         try:

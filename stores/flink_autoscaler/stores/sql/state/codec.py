@@ -6,8 +6,10 @@ also takes what other versions write: metrics and properties that this one does 
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 from enum import StrEnum
 from functools import lru_cache, partial
 from json.encoder import encode_basestring_ascii as quoted
@@ -32,7 +34,6 @@ from flink_autoscaler.core.model.state import (
 )
 from flink_autoscaler.core.model.syntax import parse_map
 from flink_autoscaler.core.observe.vertex_table import VertexTable
-from flink_autoscaler.stores.sql.state.documents import DocumentError, read_document
 from flink_autoscaler.stores.sql.state.instants import (
     instant_text,
     is_instant,
@@ -43,13 +44,34 @@ from flink_autoscaler.stores.sql.state.instants import (
 from flink_autoscaler.stores.sql.state.samples import metrics_text, number_text
 
 _LARGEST_INT = (1 << 31) - 1
-_NULLS = (None, "null", "~", "")
-_NUMBERS = {"NaN": NAN, "Infinity": math.inf, "-Infinity": -math.inf, ".NaN": NAN, ".inf": math.inf, "-.inf": -math.inf}
-"""Numbers that are words: in JSON, and in YAML."""
+_NUMBERS = {"NaN": NAN, "Infinity": math.inf, "-Infinity": -math.inf}
+"""Numbers that are words in JSON."""
 _MAP_LIMIT = 1 << 20
+
+TEXT_LIMIT = 32 << 20
+"""Characters of a stored text that are read."""
 
 Unknown = set[str]
 """Names that were met and left out."""
+
+
+class DocumentError(ValueError):
+    """A stored text is not what should be there. The message never holds the text itself."""
+
+
+def _read_json(text: str, *, exact: bool = False) -> Any:
+    """Read JSON of at most ``TEXT_LIMIT`` characters; ``exact`` keeps decimal numbers as they are written."""
+    if len(text) > TEXT_LIMIT:
+        raise DocumentError(f"longer than {TEXT_LIMIT >> 20} Mi characters")
+    try:
+        return json.loads(text, parse_float=Decimal if exact else None)
+    except json.JSONDecodeError as error:
+        # Without the text around the place, which may be long or confidential.
+        raise DocumentError(f"not JSON: {error.msg} at character {error.pos}") from None
+    except RecursionError:
+        raise DocumentError("not JSON: nested too deeply") from None
+    except ValueError:
+        raise DocumentError("not JSON: a number is too long") from None
 
 
 class Shape(NamedTuple):
@@ -79,7 +101,7 @@ def _object(pairs: Iterable[tuple[str, str]]) -> str:
 
 def _mapping(value: Any, what: str) -> dict[str, Any]:
     """Return a JSON object; a missing one is empty."""
-    if value in _NULLS:
+    if value is None:
         return {}
     if not isinstance(value, dict):
         raise DocumentError(f"{what} is not an object")
@@ -87,7 +109,7 @@ def _mapping(value: Any, what: str) -> dict[str, Any]:
 
 
 def _float(value: Any, _: Unknown) -> float:
-    if value in _NULLS:
+    if value is None:
         return NAN
     if isinstance(value, str) and value in _NUMBERS:
         return _NUMBERS[value]
@@ -106,11 +128,9 @@ def _parallelism(value: Any, _: Unknown) -> int:
 
 
 def _bool(value: Any, _: Unknown) -> bool:
-    if value in (True, "true"):
-        return True
-    if value in (False, "false"):
-        return False
-    raise DocumentError("a truth value is something else")
+    if not isinstance(value, bool):
+        raise DocumentError("a truth value is something else")
+    return value
 
 
 def _text(value: Any, _: Unknown) -> str:
@@ -138,7 +158,7 @@ def _instant(value: Any, _: Unknown) -> int:
 
 
 _INSTANT = Shape(seconds_text, _instant)
-_RESTART = Shape(_restart_text, lambda value, _: None if value in _NULLS else parse_seconds(value), is_optional=True)
+_RESTART = Shape(_restart_text, lambda value, _: None if value is None else parse_seconds(value), is_optional=True)
 
 
 def _properties(what: str, **shapes: tuple[str, Shape]) -> Shape:
@@ -332,13 +352,13 @@ class Kind(NamedTuple):
     name: str
     empty: Any
     shape: Shape
-    parse: Callable[[str], Any] = partial(read_document, exact=True)
+    parse: Callable[[str], Any] = partial(_read_json, exact=True)
 
 
 KINDS: Mapping[StateType, Kind] = {
-    StateType.SCALING_HISTORY: Kind("history", {}, _HISTORY, read_document),
+    StateType.SCALING_HISTORY: Kind("history", {}, _HISTORY, _read_json),
     StateType.SCALING_TRACKING: Kind("tracking", (), _TRACKING),
-    StateType.COLLECTED_METRICS: Kind("samples", (), _SAMPLES, read_document),
+    StateType.COLLECTED_METRICS: Kind("samples", (), _SAMPLES, _read_json),
     StateType.PARALLELISM_OVERRIDES: Kind("overrides", {}, _OVERRIDES, _read_map),
     StateType.CONFIG_OVERRIDES: Kind("config_changes", ConfigChanges(), _CONFIG),
     StateType.DELAYED_SCALE_DOWN: Kind("delayed", {}, _DELAYED),

@@ -26,10 +26,9 @@ from sqlalchemy import (
 )
 
 from flink_autoscaler.core.model.job import JobKey, cluster_of
-from flink_autoscaler.stores.sql.database.database import same_key, same_key_in
+from flink_autoscaler.stores.sql.database.database import Database, same_key, same_key_in
 from flink_autoscaler.stores.sql.database.failures import RowError
-from flink_autoscaler.stores.sql.state.codec import KINDS, StateType, decode
-from flink_autoscaler.stores.sql.state.documents import TEXT_LIMIT, DocumentError
+from flink_autoscaler.stores.sql.state.codec import KINDS, TEXT_LIMIT, DocumentError, StateType, decode
 from flink_autoscaler.stores.sql.state.own_state import damage
 from flink_autoscaler.stores.sql.tables import JOBS, SET_ASIDE, STATE
 
@@ -161,7 +160,7 @@ def write_job(connection: Connection, job_key: JobKey, changes: RowChanges, *, n
         _update(connection, job_key, changes.updates, now)
     if changes.record is not None:
         if changes.stored.damage is not None:
-            set_own_state_aside(connection, job_key, problem=changes.stored.damage, now=now)
+            _set_own_state_aside(connection, job_key, problem=changes.stored.damage, now=now)
         values = {**changes.record._asdict(), "cluster": cluster_of(job_key), "writer": writer, "updated_at": now}
         _write_record(connection, job_key, values, has_record=changes.stored.record is not None)
 
@@ -226,24 +225,13 @@ def _set_aside(connection: Connection, job_key: JobKey, state_type: str, *, prob
     connection.execute(insert(SET_ASIDE).from_select(columns, kept))
 
 
-def set_own_state_aside(connection: Connection, job_key: JobKey, *, problem: str, now: datetime) -> None:
+def _set_own_state_aside(connection: Connection, job_key: JobKey, *, problem: str, now: datetime) -> None:
     """Do the same with what a job has in our own table."""
     told, at = literal(problem[:_PROBLEM_LENGTH], String), literal(now, DateTime)
     original = select(JOBS.c.job_key, literal(OWN_STATE, String), JOBS.c.own_state, told, at)
     columns = ["job_key", "state_type", "state_value", "problem", "set_aside_at"]
     kept = original.where(same_key(connection, JOBS.c.job_key, job_key), JOBS.c.own_state.is_not(None))
     connection.execute(insert(SET_ASIDE).from_select(columns, kept))
-
-
-def put_own_state_back(connection: Connection, job_key: JobKey, text: str) -> None:
-    """Let what was set aside count again.
-
-    Raises:
-        RowError: The job has no row any more, to which it would belong.
-    """
-    restored = update(JOBS).where(same_key(connection, JOBS.c.job_key, job_key)).values(own_state=text)
-    if not connection.execute(restored).rowcount:
-        raise RowError(f"there is no state of {job_key} any more to which this belongs")
 
 
 def _insert(connection: Connection, job_key: JobKey, texts: Mapping[StateType, str], now: datetime) -> None:
@@ -292,3 +280,43 @@ def lookalike(connection: Connection, job_key: JobKey) -> JobKey | None:
     """Return a stored job key that the database takes for the given one although it is another."""
     keys = connection.scalars(select(STATE.c.job_key).where(STATE.c.job_key == job_key).distinct())
     return next((key for key in keys if key != job_key), None)
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A stored value that could not be read and is kept aside.
+
+    Attributes:
+        id: Its number in the table.
+        problem: Why it was set aside.
+        at: When, in the time zone of the tables.
+        size: Its length in characters.
+    """
+
+    id: int
+    job_key: JobKey
+    state_type: str
+    problem: str
+    at: datetime
+    size: int
+
+
+def values_set_aside(database: Database, job_key: JobKey | None = None) -> tuple[SetAside, ...]:
+    """Return the values of one job or of all that were set aside, the oldest first.
+
+    Raises:
+        StoreError: The database could not be read.
+    """
+
+    def read(connection: Connection) -> tuple[SetAside, ...]:
+        columns = SET_ASIDE.c
+        size = func.char_length if connection.dialect.name != "sqlite" else func.length
+        rows = select(
+            columns.id, columns.job_key, columns.state_type, columns.problem, columns.set_aside_at,
+            size(columns.state_value),
+        ).order_by(columns.id)  # fmt: skip
+        if job_key is not None:
+            rows = rows.where(same_key(connection, columns.job_key, job_key))
+        return tuple(SetAside(*row) for row in connection.execute(rows))
+
+    return database.run(read, read_only=True)

@@ -23,7 +23,7 @@ A, B = vertex_id(1), vertex_id(2)
 HOUR = 3_600_000
 NOW = 1_000 * HOUR
 SIGNED = Signed("ann", "a launch", NOW - HOUR)
-QUIET = {"scale-down.economics.enabled": "false", "rescale.reversal.window": "0", "rescale.budget.per-day": "0"}
+QUIET = {"scale-down.economics.enabled": "false", "rescale.budget.per-day": "0"}
 """Options with which no filter has anything to say."""
 
 Wanted = Mapping[str, tuple[int, int]]
@@ -211,53 +211,6 @@ def test_edges_of_the_budget(budget: str, used: int, is_allowed: bool) -> None:
     run = a_run(DOWN, {"rescale.budget.per-day": budget}, past=rescales(used))
 
     assert bool(after_filters(run, DOWN)) is is_allowed
-
-
-def reversed_soon(count: int, last_hours_ago: float) -> tuple[RescaleRecord, ...]:
-    """Scale-downs, each taken back half an hour later."""
-    pairs = [(last_hours_ago + 2 * number, number) for number in range(count)]
-    return tuple(
-        record for hours, _ in reversed(pairs) for record in (a_rescale(hours + 0.5, 8, 4), a_rescale(hours, 4, 8))
-    )
-
-
-@pytest.mark.parametrize(
-    ("past", "is_allowed"),
-    [
-        pytest.param((), True, id="nothing happened yet"),
-        pytest.param((a_rescale(0.1),), True, id="only upward"),
-        pytest.param((a_rescale(0.1, 8, 4),), True, id="only downward"),
-        pytest.param(reversed_soon(1, 0.9), False, id="one reversal: an hour"),
-        pytest.param(reversed_soon(1, 1.0), True, id="one reversal, an hour later"),
-        pytest.param(reversed_soon(2, 1.9), False, id="two: two hours"),
-        pytest.param(reversed_soon(2, 2.0), True, id="two, two hours later"),
-        pytest.param(reversed_soon(3, 3.9), False, id="three: four hours"),
-        pytest.param(reversed_soon(3, 4.0), True, id="three, four hours later"),
-        pytest.param((a_rescale(3, 8, 4), a_rescale(0.5, 4, 8)), True, id="taken back late is no reversal"),
-    ],
-)
-def test_reversals_double_the_wait_of_the_next_scale_down(past: tuple[RescaleRecord, ...], is_allowed: bool) -> None:
-    run = a_run(MIXED, {"rescale.reversal.window": "1 h"}, past=past)
-
-    assert after_filters(run, MIXED) == ({A: 8, B: 2} if is_allowed else {A: 8})
-    assert codes(run) == (set() if is_allowed else {"REVERSAL_DAMPED"})
-
-
-def test_the_wait_after_reversals_is_bounded_by_the_day_in_which_they_count() -> None:
-    run = a_run(DOWN, {"rescale.reversal.window": "1 h"}, past=reversed_soon(10, 25))
-
-    assert after_filters(run, DOWN) == {A: 2}
-
-
-@pytest.mark.parametrize(
-    ("at_once", "left"), [({B}, {A: 8, B: 2}), ({A}, {A: 8})], ids=["what goes down is weighed", "what goes up is"]
-)
-def test_reversals_are_no_matter_for_a_scale_down_that_its_policy_has_weighed(
-    at_once: set[str], left: dict[str, int]
-) -> None:
-    run = a_run(MIXED, {"rescale.reversal.window": "1 h"}, past=reversed_soon(1, 0.5))
-
-    assert after_filters(run, MIXED, frozenset(at_once)) == left
 
 
 ECONOMICS = {"scale-down.economics.enabled": "true", "utilization.max": "0.65", "utilization.target": "0.5"}

@@ -26,7 +26,7 @@ from flink_autoscaler.core.policies.base.quantities import (
     skew_factor,
     subtasks,
 )
-from flink_autoscaler.core.policies.base.whole_job import backlog_of
+from flink_autoscaler.core.policies.varga import backlog_of
 
 
 def learned(obs: JobObservation, before: Memory | None = None) -> Memory:

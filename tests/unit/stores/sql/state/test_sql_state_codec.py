@@ -7,7 +7,6 @@ import dataclasses
 import gzip
 import json
 import math
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,7 @@ from flink_autoscaler.core.model.state import (
     ScalingRecord,
     ScalingSummary,
 )
-from flink_autoscaler.stores.sql.state.codec import KINDS, StateType, decode, encode
-from flink_autoscaler.stores.sql.state.documents import DocumentError
+from flink_autoscaler.stores.sql.state.codec import KINDS, DocumentError, StateType, decode, encode
 from flink_autoscaler.stores.sql.state.instants import instant_text, parse_instant, parse_seconds
 from flink_autoscaler.stores.sql.state.windows import WindowTexts
 from flink_autoscaler.stores.testing.store_contract import full_state, same_state
@@ -214,32 +212,6 @@ def test_overrides_may_be_empty(text: str) -> None:
     assert decode(StateType.PARALLELISM_OVERRIDES, text).part == {}
 
 
-OPERATORS_FORM = f"""
-"2026-11-20T14:23:40Z":
-  vertexMetrics:
-    {V1}: {{LOAD: 0.5, OBSERVED_TPR: NaN, LAG: .inf, NUM_RECORDS_IN: 1.2E9}}
-  globalMetrics: {{GC_PRESSURE: 0.01}}
-"""
-
-
-def compressed(text: str) -> str:
-    return base64.b64encode(gzip.compress(text.encode())).decode()
-
-
-@pytest.mark.parametrize("text", [compressed(OPERATORS_FORM), OPERATORS_FORM], ids=["compressed", "plain"])
-def test_the_form_of_the_kubernetes_operator_is_read(text: str) -> None:
-    decoded = decode(StateType.COLLECTED_METRICS, text)
-
-    metrics = {
-        ScalingMetric.LOAD: 0.5,
-        ScalingMetric.OBSERVED_TPR: NAN,
-        ScalingMetric.LAG: INFINITY,
-        ScalingMetric.NUM_RECORDS_IN: 1.2e9,
-    }
-    assert decoded.problem is None
-    assert same_state(decoded.part, (MetricSample(AT_MS, {V1: metrics}, {ScalingMetric.GC_PRESSURE: 0.01}),))
-
-
 def test_missing_fields_are_unknown() -> None:
     tracking = '{"scalingRecords": {"2026-11-20T14:23:40Z": {}}}'
     history = f'{{"{V1}": {{"2026-11-20T14:23:40Z": {{"currentParallelism": 1, "newParallelism": 2, "metrics": {{"LAG": {{"average": null}}}}}}}}}}'  # noqa: E501
@@ -263,7 +235,7 @@ def test_what_is_not_known_is_left_out_and_named(text: str, problem: str) -> Non
     assert decoded.problem == f"left out as unknown: {problem}"
 
 
-BOMB = base64.b64encode(zlib.compress(b"{" + b" " * (40 << 20), 9, wbits=31)).decode()
+COMPRESSED = base64.b64encode(gzip.compress(b"{}")).decode()
 SAMPLE = '{"2026-11-20T14:23:40Z":{"vertexMetrics":{},"globalMetrics":{"LAG":%s}}}'
 ENTRY = '{"v":{"2026-11-20T14:23:40Z":{"currentParallelism":%s,"newParallelism":%s,"metrics":null}}}'
 
@@ -274,14 +246,10 @@ ENTRY = '{"v":{"2026-11-20T14:23:40Z":{"currentParallelism":%s,"newParallelism":
         pytest.param("collectedMetrics", "garbage", id="garbage"),
         pytest.param("collectedMetrics", "\x00\x01\x02", id="bytes"),
         pytest.param("collectedMetrics", '{"2026-11-20T14:23:40Z":{"vertexM', id="truncated JSON"),
-        pytest.param("collectedMetrics", compressed(OPERATORS_FORM)[:40], id="truncated gzip"),
-        pytest.param("collectedMetrics", compressed("x")[:-8] + "AAAAAAA=", id="damaged gzip"),
-        pytest.param("collectedMetrics", BOMB, id="gzip bomb"),
+        pytest.param("collectedMetrics", COMPRESSED, id="compressed, as in the store of the Kubernetes operator"),
+        pytest.param("collectedMetrics", "a: {LOAD: 0.5}", id="YAML"),
         pytest.param("collectedMetrics", "[" * 100_000, id="deep JSON"),
         pytest.param("collectedMetrics", '{"a":' * 100_000, id="deep objects"),
-        pytest.param("collectedMetrics", "{a: " * 100, id="deep YAML"),
-        pytest.param("collectedMetrics", "&a [*a]", id="YAML that holds itself"),
-        pytest.param("collectedMetrics", "!!python/object/apply:os.getcwd []", id="YAML with code"),
         pytest.param("collectedMetrics", "[1, 2]", id="a list"),
         pytest.param("collectedMetrics", "1", id="a number"),
         pytest.param("collectedMetrics", '{"yesterday":{}}', id="no instant"),

@@ -16,15 +16,13 @@ from sql_setup import make_reference_schema, state_rows, write_state
 from sqlalchemy import Connection, delete, text, update
 from watching import LogLines
 
-from flink_autoscaler.core.errors import ConfigError, StoreError
+from flink_autoscaler.core.errors import StoreError
 from flink_autoscaler.core.model.metrics import MetricSample, ScalingMetric
 from flink_autoscaler.core.model.state import EMPTY_STATE, JobState, ScalingRecord
 from flink_autoscaler.core.ports.deployment import AutoScalerStateStore
 from flink_autoscaler.stores.sql.database.database import Database
 from flink_autoscaler.stores.sql.database.failures import ConflictError, LeaseLostError
-from flink_autoscaler.stores.sql.state.codec import StateType
-from flink_autoscaler.stores.sql.state.documents import TEXT_LIMIT
-from flink_autoscaler.stores.sql.state.set_aside import restore
+from flink_autoscaler.stores.sql.state.codec import TEXT_LIMIT, StateType
 from flink_autoscaler.stores.sql.state.store import SqlStateStore
 from flink_autoscaler.stores.sql.tables import JOBS, METADATA, SET_ASIDE, STATE
 from flink_autoscaler.stores.testing.store_contract import AutoScalerStateStoreContract, full_state, same_state
@@ -354,7 +352,7 @@ def test_kinds_of_a_later_version_are_left_alone(database: Database, store: SqlS
     [
         pytest.param("\x01garbage", id="corrupt"),
         pytest.param('{"scalingRecords":{"2024-0', id="truncated"),
-        pytest.param("H4sIAAAAAAAC" + "A" * 400, id="damaged gzip"),
+        pytest.param("H4sIAAAAAAAC" + "A" * 400, id="compressed"),
         pytest.param("{}" * 100_000, id="foreign"),
         pytest.param("'; DROP TABLE fa_job; --", id="SQL"),
     ],
@@ -456,7 +454,6 @@ def test_damage_in_our_own_table_makes_every_sample_incomplete(database: Databas
 def test_damage_in_our_own_table_is_set_aside_to_the_letter_and_told_once(database: Database, text: str) -> None:
     samples = (MetricSample(1_704_274_199_000, {VERTEX: {}}, {}, frozenset({VERTEX})),)
     SqlStateStore(database).save("job", JobState(samples=samples))
-    good = rows_of(database, JOBS)[0]["own_state"]
     with database.transaction() as connection:
         connection.execute(update(JOBS).values(own_state=text))
 
@@ -471,12 +468,6 @@ def test_damage_in_our_own_table_is_set_aside_to_the_letter_and_told_once(databa
     assert (kept["job_key"], kept["state_type"], kept["state_value"]) == ("job", "ownState", text)
     assert [line["state_type"] for line in lines.of("state_set_aside")] == ["ownState"]
     assert (store.set_aside_count, again.set_aside_count) == (1, 0)
-    with pytest.raises(ConfigError, match="cannot be read by this version either"):
-        restore(database, kept["id"])
-    with database.transaction() as connection:
-        connection.execute(update(SET_ASIDE).values(state_value=good))
-    restore(database, kept["id"])
-    assert rows_of(database, JOBS)[0]["own_state"] == good
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ _SAMPLE_HEAD = """\
 # Keys may also be nested. Environment variables win over this file, --set key=value over both:
 #   JOB__AUTOSCALER__METRICS__WINDOW=5min    --set job.autoscaler.metrics.window=5min
 #
-# Generated: python -m flink_autoscaler.standalone.settings.reference --write
+# Generated: PYTHONPATH=tools python -m reference_pages --write
 """
 _SAMPLE_LISTS: Final = {
     "autoscaler.clusters": (

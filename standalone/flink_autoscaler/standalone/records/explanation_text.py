@@ -1,9 +1,9 @@
-"""Shows explanations: as text for people, as a document for programs."""
+"""An explanation as text for people."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -11,7 +11,6 @@ from flink_autoscaler.core.model.metrics import ScalingMetric
 from flink_autoscaler.core.model.numbers import three_digits
 from flink_autoscaler.core.model.orders import PauseScope, Signed
 from flink_autoscaler.core.model.supervision import RescaleRecord, SupervisionPhase
-from flink_autoscaler.standalone.cli.output import Row, Rows, print_sections
 from flink_autoscaler.standalone.records.deciding import deciding_sentence
 from flink_autoscaler.standalone.records.explain import Explanation, VertexStory, measured
 
@@ -22,18 +21,20 @@ _SAME: Final = 1e-6
 _TITLES: Final = ("VERTEX", "NOW", "BUSY", "TARGET/S", "NEEDS/S", "HAS/S", "FACTOR", "WANTED", "FINAL")
 
 
-def print_explanation(explained: Explanation, vertex: str | None = None, *, now_ms: int | None = None) -> None:
-    """Print an explanation; lines are only broken where a terminal limits them.
+Rows = tuple[Sequence[str], Sequence[Sequence[str]]]
+"""Titles of a table, and its rows."""
+
+
+def explanation_sections(
+    explained: Explanation, vertex: str | None = None, *, now_ms: int | None = None
+) -> Iterator[tuple[str, Sequence[str] | Rows]]:
+    """Yield the parts of the text: each a title with its lines, of which there may be none, or a table.
 
     Args:
-        explained: What to print.
+        explained: What to tell.
         vertex: Name or id of a vertex to be shown with all its terms; None shows those that change or were held back.
         now_ms: The present, epoch milliseconds, by which the age of the pass is told; None tells none.
     """
-    print_sections(_sections(explained, vertex, now_ms))
-
-
-def _sections(explained: Explanation, vertex: str | None, now_ms: int | None) -> Iterator[tuple[str, list[str] | Rows]]:
     decided = deciding_sentence(explained)
     title = f"{explained.request.context.job_key}  {moment(explained.request.now_ms)}{_age(explained, now_ms)}"
     yield title, [explained.headline, *([decided] if decided else [])]
@@ -91,7 +92,7 @@ def _age(explained: Explanation, now_ms: int | None) -> str:
     return f", {seconds // 86_400} days ago"
 
 
-def _vertex_row(story: VertexStory) -> Row:
+def _vertex_row(story: VertexStory) -> Sequence[str]:
     busy, figures = measured(story, ScalingMetric.LOAD), story.figures
     return (
         story.name,

@@ -10,6 +10,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
+from behaviour_vectors.cluster import VectorCluster
+from behaviour_vectors.outputs import call_function, pass_output, state_output
 from flink_autoscaler.clients.flink.collector import read_cluster
 from flink_autoscaler.clients.flink.passes import run_passes
 from flink_autoscaler.clients.flink.rest import FlinkRestClient
@@ -24,8 +26,6 @@ from flink_autoscaler.realizers import RescaleApiRealizer
 from flink_autoscaler.standalone.fetchers.flink import FlinkClusterFetcher
 from flink_autoscaler.standalone.fetchers.job_contexts import REFRESH_AFTER
 from flink_autoscaler.standalone.records.codec import READ_LIMIT
-from flink_autoscaler.standalone.records.vector_cluster import VectorCluster
-from flink_autoscaler.standalone.records.vector_outputs import call_function, pass_output, state_output
 from flink_autoscaler.standalone.settings.schema.clusters import ClusterSettings, EngineKind
 from flink_autoscaler.standalone.settings.schema.settings import Cluster, JobKeyMode
 from flink_autoscaler.standalone.settings.sources.layer import FileUnreadableError, read_bytes

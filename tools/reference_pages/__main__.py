@@ -1,11 +1,11 @@
-"""``python -m flink_autoscaler.standalone.settings.reference``: tell whether the documents are right, or write them."""
+"""``python -m reference_pages``: tell whether the documents are right, or write them."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from flink_autoscaler.standalone.settings.reference import PAGE, SAMPLE, WORDS_PAGE, page, sample, words_page
+from reference_pages import PAGE, SAMPLE, WORDS_PAGE, page, sample, words_page
 
 
 def main(arguments: list[str]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flink_autoscaler.standalone.settings.reference.chapters import OptionChapter
+from reference_pages.chapters import OptionChapter
 
 _CLUSTER: Final = "autoscaler.clusters.<n>."
 

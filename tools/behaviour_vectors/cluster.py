@@ -68,7 +68,7 @@ class VectorCluster:
         """Accept and remember new requirements."""
         del timeout
         self._refuse_failing(path)
-        assert isinstance(body, Mapping)  # noqa: S101 - the client sends what it is typed to send
+        assert isinstance(body, Mapping)
         bounds = {vertex_id: entry["parallelism"] for vertex_id, entry in body.items()}
         self.put = {vertex_id: [bound["lowerBound"], bound["upperBound"]] for vertex_id, bound in bounds.items()}
         return {}

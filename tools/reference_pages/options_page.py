@@ -6,18 +6,18 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from flink_autoscaler.standalone.settings.reference.chapters import OptionChapter, chapter_of
-from flink_autoscaler.standalone.settings.reference.daemon_chapters import DAEMON_CHAPTERS
-from flink_autoscaler.standalone.settings.reference.job_chapters import JOB_CHAPTERS
-from flink_autoscaler.standalone.settings.reference.sample_file import job_options
 from flink_autoscaler.standalone.settings.schema.options import PLUGIN_FAMILIES, DocumentedOption, daemon_options
+from reference_pages.chapters import OptionChapter, chapter_of
+from reference_pages.daemon_chapters import DAEMON_CHAPTERS
+from reference_pages.job_chapters import JOB_CHAPTERS
+from reference_pages.sample_file import job_options
 
 PAGE: Final = Path("docs/reference/configuration.md")
 
 _HEAD: Final = """\
 # Configuration reference
 
-<!-- Generated: python -m flink_autoscaler.standalone.settings.reference --write -->
+<!-- Generated: PYTHONPATH=tools python -m reference_pages --write -->
 
 Layers, later wins: defaults, the configuration of a Flink installation (`FLINK_CONF_DIR`: `flink-conf.yaml` if there
 is one, else `config.yaml`), the file given by `--config` or `FLINK_AUTOSCALER_CONFIG`, environment variables, `--set

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from flink_autoscaler.core.model.meanings import CHAPTERS, Chapter
+from flink_autoscaler.core.model.meanings import Chapter, chapters
 
 WORDS_PAGE: Final = Path("docs/reference/words.md")
 
 _HEAD: Final = """\
 # Words: phases, reasons, events
 
-<!-- Generated: python -m flink_autoscaler.standalone.settings.reference --write -->
+<!-- Generated: PYTHONPATH=tools python -m reference_pages --write -->
 
 Every word that the log, `events`, `explain`, `once` and the reports tell, what it means, and what to do. The same on
 the command line: `flink-autoscaler meaning DOES_NOT_PAY`. Options are named without `job.autoscaler.` in front; all of
@@ -23,7 +23,7 @@ them are in [Configuration](configuration.md). Where nothing is to be done, the 
 
 def words_page() -> str:
     """Return the text of ``docs/reference/words.md``."""
-    return "\n".join([_HEAD, *(line for chapter in CHAPTERS for line in _section(chapter))]).rstrip("\n") + "\n"
+    return "\n".join([_HEAD, *(line for chapter in chapters() for line in _section(chapter))]).rstrip("\n") + "\n"
 
 
 def _section(chapter: Chapter) -> Iterator[str]:

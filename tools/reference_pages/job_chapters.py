@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flink_autoscaler.standalone.settings.reference.chapters import OptionChapter
+from reference_pages.chapters import OptionChapter
 
 _JOB: Final = "job.autoscaler."
 
@@ -121,7 +121,7 @@ job.autoscaler.policy: capacity
 job.autoscaler.schedule.plans:
   - {days: mon-fri, from: 07:00, to: 19:00, timezone: Europe/Berlin, min-parallelism: 8}
 """,
-        _job("policy", "early-pass.", "proactive.", "schedule."),
+        _job("policy", "proactive.", "schedule."),
     ),
     OptionChapter(
         "Lag and other numbers",
@@ -144,20 +144,12 @@ job.autoscaler.ds2.activation-intervals: 3
         _job("ds2."),
     ),
     OptionChapter(
-        "Policy hpa",
-        "The algorithm of Kubernetes' HorizontalPodAutoscaler, per vertex or per job.",
-        """\
-job.autoscaler.policy: hpa
-job.autoscaler.hpa.scale-down.window: 10 min
-""",
-        _job("hpa."),
-    ),
-    OptionChapter(
         "Policy varga",
-        "After Varga, Balassi and Kiss: utilization and lag of the whole job.",
+        "After Varga, Balassi and Kiss: utilization and lag, followed as a HorizontalPodAutoscaler does it.",
         """\
 job.autoscaler.policy: varga
 job.autoscaler.varga.lag-threshold: 100000
+job.autoscaler.varga.scale-down.window: 10 min
 """,
         _job("varga."),
     ),

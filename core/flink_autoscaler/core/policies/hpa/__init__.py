@@ -1,1 +1,0 @@
-"""The policy ``hpa``, and the filter made of it."""
